@@ -1,0 +1,59 @@
+"""Every error that voir raises or prints; each has a slug that docs/errors.md explains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class VoirError(Exception):
+    """A mistake voir can explain: what is wrong and what to type instead, never a traceback.
+
+    Args:
+        slug: The stable short name of this kind of error, explained in ``docs/errors.md``.
+        what: Who did what, and what is wrong with it; one sentence.
+        remedy: What to do or type instead.
+    """
+
+    def __init__(self, slug: str, what: str, remedy: str | None = None) -> None:
+        super().__init__(what)
+        self.slug = slug
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  {self.remedy}" if self.remedy else self.what
+
+
+class UsageError(VoirError):
+    """The command line, a configuration file or the environment is wrong: exit status 2."""
+
+
+class InternalError(VoirError):
+    """voir broke one of its own rules; the message asks for a report."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that went wrong while the script went on; reported once, kept in the record.
+
+    Attributes:
+        slug: As in :class:`VoirError`.
+        who: The culprit: an instrument's name, a selector, a file.
+        what: What it did wrong.
+        where: ``file:line`` of the useful place, when there is one.
+        remedy: What to do about it.
+    """
+
+    slug: str
+    who: str
+    what: str
+    where: str | None = None
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        lines = [f"{self.who}: {self.what}"]
+        if self.where:
+            lines.append(f"at {self.where}")
+        if self.remedy:
+            lines.append(self.remedy)
+        return "\n  ".join(lines)
