@@ -1,0 +1,5 @@
+"""``python -m overseer`` is ``voir``."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""``python -m overseer.cli`` is ``voir``."""
+
+from .main import main
+
+main()

@@ -1,0 +1,74 @@
+"""What must be known before voirfiles are loaded: which ones, and which script, probably."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UsageError
+from ..options import OptionParser, read_config, read_pyproject
+from ..overseer import add_options
+
+NEEDED = {"voirfile", "no_voirfile", "debug", "quiet"}
+
+
+def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, str | None]:
+    """The options that decide which voirfiles apply, and the script's file if there is one.
+
+    Voirfiles add options, so the command line cannot be parsed before they are loaded; options
+    that are not known yet are passed over here, and judged when they are.
+    """
+    parser = OptionParser(environ=environ)
+    add_options(parser)
+    own, script = _scan(parser, argv)
+    for source, values in _configs(own):
+        wanted = {k: v for k, v in values.items() if str(k).replace("-", "_") in NEEDED}
+        parser.add_config(source, wanted)
+    return parser.resolve(own), script
+
+
+def _scan(parser: OptionParser, argv: list[str]) -> tuple[list[str], str | None]:
+    rest, own = list(argv), list[str]()
+    while rest:
+        token = rest[0]
+        if token == "-m" or (token.startswith("-m") and not token.startswith("--")):
+            module = token[2:] or (rest[1] if len(rest) > 1 else "")
+            return own, _module_file(module)
+        if not token.startswith("-") or token == "-":
+            if os.path.exists(token) or not _more_to_come(rest[1:]):
+                return own, token if os.path.exists(token) else None
+            rest.pop(0)  # The value of an option that a voirfile will explain.
+        elif token.partition("=")[0] in parser._option_string_actions:
+            parser._move(rest, own)
+        else:
+            rest.pop(0)
+    return own, None
+
+
+def _more_to_come(rest: list[str]) -> bool:
+    return any(os.path.exists(token) for token in rest if not token.startswith("-"))
+
+
+def _module_file(name: str) -> str | None:
+    """Where ``-m name`` lives below the current directory; elsewhere has no voirfile for it."""
+    path = os.path.join(*name.partition(":")[0].split("."))
+    for candidate in (f"{path}.py", os.path.join(path, "__main__.py"), path):
+        if os.path.exists(candidate):
+            return candidate
+    return None
+
+
+def _configs(own: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    found = [table] if (table := read_pyproject(os.getcwd())) else []
+    for index, token in enumerate(own):
+        if token == "--config" and index + 1 < len(own):
+            found.append((own[index + 1], read_config(own[index + 1])))
+        elif token.startswith("--config="):
+            path = token.partition("=")[2]
+            found.append((path, read_config(path)))
+    return found
+
+
+__all__ = ["UsageError", "look_ahead"]

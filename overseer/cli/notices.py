@@ -1,0 +1,62 @@
+"""What voir says on stderr while the script runs: problems, and what --debug explains."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TextIO
+
+from ..errors import Problem, VoirError
+
+BOLD_RED, YELLOW, DIM, RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
+
+
+def colourful(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether to use colours: NO_COLOR, FORCE_COLOR, TERM and the terminal decide, in order."""
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    if environ.get("TERM") == "dumb" or environ.get("CI"):
+        return False
+    try:
+        return stream.isatty()
+    except (OSError, ValueError):
+        return False
+
+
+class Notices:
+    """Writes problems and explanations to stderr; never fails, never touches stdout."""
+
+    def __init__(self, stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> None:
+        self._stream = stream
+        self._colour = stream is not None and colourful(stream, environ)
+
+    def problem(self, problem: Problem) -> None:
+        """Show a problem: what, where, what to do."""
+        first, *rest = str(problem).split("\n")
+        self._say(YELLOW, f"{first} [{problem.slug}]", rest)
+
+    def error(self, error: VoirError) -> None:
+        """Show a mistake that ends voir."""
+        first, *rest = str(error).split("\n")
+        self._say(BOLD_RED, f"{first} [{error.slug}]", rest)
+
+    def line(self, text: str) -> None:
+        """Say a line as it is."""
+        self._say(DIM, text, [])
+
+    def _say(self, colour: str, first: str, rest: list[str]) -> None:
+        head = f"{colour}voir:{RESET}" if self._colour else "voir:"
+        self.write("\n".join([f"{head} {first}", *rest]) + "\n")
+
+    def write(self, text: str) -> None:
+        """Write ``text`` as it is; what stderr cannot encode is escaped."""
+        if self._stream is None:
+            return
+        try:
+            encoding = self._stream.encoding or "utf-8"
+            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._stream = None  # Nobody listens; the script is not troubled with it.

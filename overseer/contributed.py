@@ -1,0 +1,57 @@
+"""Instruments that installed distributions contribute: entry points of group voir.instrument."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .boundary import Report, said, where
+from .errors import Problem
+
+GROUP = "voir.instrument"
+
+
+def contributed(report: Report) -> list[Callable[..., Any]]:
+    """Load the instruments of every installed distribution that declares any."""
+    if not any(_declares(path) for path in _entry_point_files()):
+        return []
+    from importlib.metadata import entry_points
+
+    instruments = []
+    for point in entry_points(group=GROUP):
+        try:
+            instruments.append(point.load())
+        except Exception as error:
+            what = f"its entry point {point.value} failed to load: {said(error)}"
+            report(Problem("entry-point", point.name, what, where(error), "It is left out."))
+    return instruments
+
+
+def _entry_point_files() -> list[str]:
+    """Every ``entry_points.txt`` on the path.
+
+    importlib.metadata would parse all of them, and importing it costs as much as the rest of a
+    start; hardly any environment has what is looked for.
+    """
+    files = []
+    for directory in sys.path:
+        try:
+            names = os.listdir(directory or ".")
+        except OSError:
+            continue
+        files += [
+            os.path.join(directory, name, "entry_points.txt")
+            for name in names
+            if name.endswith((".dist-info", ".egg-info"))
+        ]
+    return files
+
+
+def _declares(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return f"[{GROUP}]".encode() in file.read()
+    except OSError:
+        return False

@@ -1,0 +1,451 @@
+"""The Overseer: takes a script through its phases, owns the streams, wires the rooms."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+
+from .boundary import Guarded, OverseerAbort, StopProgram, current, name_of
+from .clock import Clock
+from .deadline import Deadline
+from .errors import Problem, UsageError, VoirError
+from .launch import Program, Target, locate
+from .options import OptionParser, read_config, read_pyproject
+from .phases import Instrument, Scheduler
+from .stream import Event, EventStream, Subscription
+from .timers import Timer
+
+if TYPE_CHECKING:
+    from .given import Given, LogStream, ProbeStream
+    from .probes import Engine
+    from .recording import Recording
+
+PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
+LONGEST_STEP = 30.0
+
+current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
+_active: Overseer | None = None
+
+
+def active() -> Overseer | None:
+    """The overseer of the run in progress, on any thread; ``None`` outside of one."""
+    return _active
+
+
+class Log:
+    """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+        self._proxy: LogStream | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Send ``event`` out of the process: to the record, to ``DATA_FD``, to the dashboard."""
+        self._stream.push(event)
+
+    def _operators(self) -> LogStream:
+        if self._proxy is None:
+            from .given import LogStream
+
+            self._proxy = LogStream(self._stream)
+        return self._proxy
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "on_next":
+            raise AttributeError(name)
+        return getattr(self._operators(), name)
+
+    def __rshift__(self, subscriber: Any) -> Any:
+        return self._operators() >> subscriber
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._operators()[key]
+
+    def __or__(self, other: Any) -> Any:
+        return self._operators() | other
+
+
+class Overseer(Scheduler):
+    """Runs a script under instruments; what instruments receive as their first argument.
+
+    Args:
+        instruments: Required before the first phase.
+        logfile: Where events of ``ov.log`` also go as JSON lines: a path or a file descriptor.
+        environ: The environment that options are read from.
+        clock: Where time is read.
+        stderr: Where voir may write; never the script's stdout.
+        tell: Shows a problem to the user when it happens.
+    """
+
+    def __init__(
+        self,
+        instruments: Iterable[Instrument] = (),
+        logfile: str | int | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        stderr: TextIO | None = None,
+        tell: Callable[[Problem], object] | None = None,
+    ) -> None:
+        self.environ = os.environ if environ is None else environ
+        self.clock = clock or Clock()
+        self.stderr = stderr if stderr is not None else sys.stderr
+        self.problems: list[Problem] = []
+        self._told: set[Problem] = set()
+        self._tell = tell or self._write
+        self._deadline = Deadline(LONGEST_STEP)
+        super().__init__(PHASES, args=(self,), report=self.report, deadline=self._deadline)
+        self._given_stream, self._log_stream = EventStream(self.report), EventStream(self.report)
+        self.log = Log(self._log_stream)
+        self._given: Given | None = None
+        self._engine: Engine | None = None
+        self._probes: list[ProbeStream] = []
+        self._pid = os.getpid()
+        self._instruments = list(instruments)
+        self.logfile = logfile
+        self.argparser = OptionParser(environ=self.environ)
+        self.options = Namespace()
+        self.program: Program | None = None
+        self.summary: dict[str, Any] = {}
+        self.charged_ns = 0
+        self.status = "init"
+        self.ended_by: BaseException | None = None
+        self.on_uncaught: Callable[[BaseException], object] = lambda error: None
+        self.recording: Recording | None = None
+        self._exit = ExitStack()
+        add_options(self.argparser)
+
+    # What instruments use
+
+    @property
+    def given(self) -> Given:
+        """The stream of events, with all of giving's operators."""
+        if self._given is None:
+            from .given import Given
+
+            self._given = Given(self._given_stream)
+        return self._given
+
+    def give(self, **event: Any) -> None:
+        """Put an event into the given stream; from any thread, delivered before this returns."""
+        self._given_stream.push(event)
+
+    def queue(self, **event: Any) -> None:
+        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
+        event["$queued"] = self.clock.wall_ns() / 1e9
+        self._given_stream.push(event)
+
+    def listen(self, fn: Callable[[Event], object], *keys: str) -> Subscription:
+        """Call ``fn(event)`` for each given event that has all of ``keys``: the fast lane."""
+        return self._given_stream.listen(fn, *keys)
+
+    def listen_log(self, fn: Callable[[Event], object], *keys: str) -> Subscription:
+        """Call ``fn(event)`` for each event that leaves the process."""
+        return self._log_stream.listen(fn, *keys)
+
+    def every(self, seconds: float, fn: Callable[[], object], first: float = 0.2) -> Timer:
+        """A context manager that calls ``fn`` every ``seconds`` on a thread of its own."""
+        guarded = Guarded(fn, current() or name_of(fn), self.report)
+        return Timer(seconds, guarded, first, self.charge)
+
+    def charge(self, nanoseconds: int) -> None:
+        """Count processor time that voir used as voir's own cost."""
+        self.charged_ns += nanoseconds
+
+    def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> ProbeStream:
+        """Set a probe on the script's code: ``ov.probe("//train_epoch > loss")``.
+
+        A selector that cannot be read is reported, and the probe then never fires; the
+        instrument goes on. The same holds for code that does not exist.
+
+        Args:
+            selector: In ptera's language; ``//f > x`` is ``x`` in ``f`` of the script.
+            overridable: Whether ``override`` may replace the variable's value.
+            kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
+        """
+        from .given import ProbeStream
+        from .probes import ABSENT
+
+        frame = sys._getframe(1)
+        kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        engine = self.probes
+        placed = engine.probe(selector, overridable=overridable, where=where, **kwargs)
+        probe = ProbeStream(
+            placed, self._given_stream.push, self.report, absent=ABSENT, overridable=overridable
+        )
+        self._probes.append(probe)
+        return probe
+
+    @property
+    def probes(self) -> Engine:
+        """The engine that places probes."""
+        if self._engine is None:
+            from .probes import Engine
+
+            self._engine = Engine(self.report, self.debug)
+        return self._engine
+
+    def stop(self, value: object = None) -> None:
+        """End the script here, in good order, with exit status 0.
+
+        On another thread than the script's, the script is stopped at its next instruction.
+        """
+        if threading.current_thread() is threading.main_thread():
+            raise StopProgram(value)
+        _raise_in_main(StopProgram)
+
+    def abort(self, error: BaseException) -> NoReturn:
+        """Fail the run with ``error``, as if the script had raised it."""
+        raise OverseerAbort(error)
+
+    def report(self, problem: Problem) -> None:
+        """Tell the user about ``problem``, once, and keep it in the run's record."""
+        if problem in self._told or os.getpid() != self._pid:
+            return
+        self._told.add(problem)
+        self.problems.append(problem)
+        entry = self.states.get(problem.who)
+        if entry is not None:
+            entry.update(state="failed", error=problem.what)
+        self._tell(problem)
+
+    def debug(self, line: str) -> None:
+        """Say ``line`` on stderr when ``--debug`` is on."""
+        if getattr(self.options, "debug", False):
+            self._write(line)
+
+    def _write(self, text: object) -> None:
+        try:
+            self.stderr.write(f"voir: {text}\n")
+            self.stderr.flush()
+        except (OSError, ValueError):
+            pass  # A closed stderr has nobody to tell.
+
+    # The walk through the phases
+
+    def __call__(self, argv: Iterable[str]) -> object:
+        """Run ``argv``: voir's options, the script, the script's arguments.
+
+        Returns:
+            The script's value: what ``-m module:function`` returned, else ``None``.
+
+        Raises:
+            BaseException: What ended the script, but for an early stop; after ``finalize``.
+            UsageError: The options are wrong; nothing of the script has run.
+        """
+        global _active
+        before, _active = _active, self
+        token = current_overseer.set(self)
+        try:
+            return self._walk(list(argv))
+        except StopProgram:
+            self.status = "stopped"
+            return None
+        except OverseerAbort as abort:
+            self._ended(abort.args[0])
+            raise abort.args[0] from None
+        except BaseException as error:
+            self._ended(error)
+            raise
+        finally:
+            self.finalize()
+            current_overseer.reset(token)
+            _active = before
+
+    def _ended(self, error: BaseException) -> None:
+        self.ended_by = error
+        if self.status == "running":
+            self.on_uncaught(error)
+
+    def _walk(self, argv: list[str]) -> object:
+        self.require(*self._instruments)
+        self.end(self.phases.init)
+        target = self._parse(argv)
+        self._connect()
+        self.end(self.phases.parse_args)
+        self.status = "running"
+        self._phase(self.phases.load_script, lambda: self._load(target))
+        return self._phase(self.phases.run_script, self._run)
+
+    def require(self, *instruments: Instrument) -> object:
+        """Start instruments, each once; the state of the only one, or a list of states."""
+        states = [super(Overseer, self).require(instrument) for instrument in instruments]
+        return states[0] if len(states) == 1 else states
+
+    def _phase(self, phase: Any, body: Callable[[], object]) -> object:
+        self.log({"$event": "phase", "$data": {"name": phase.name}})
+        try:
+            value = body()
+        except BaseException as error:
+            self._end_all(phase, error)
+            raise
+        self.end(phase, value)
+        return value
+
+    def _end_all(self, phase: Any, error: BaseException) -> None:
+        """End ``phase`` by ``error``, and run_script too, so that nobody waits in vain."""
+        # The child of a fork leaves the script through here as well; the run is not its own.
+        if os.getpid() != self._pid:
+            return
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            thrown = None  # The script ended well, and said so.
+        else:
+            thrown = error.args[0] if isinstance(error, OverseerAbort) else error
+        for one in (phase, self.phases.run_script):
+            if one.pending:
+                self.end(one, exception=thrown)
+
+    def _parse(self, argv: list[str]) -> Target | None:
+        parser = self.argparser
+        if (found := read_pyproject(os.getcwd())) is not None:
+            parser.add_config(*found)
+        own, rest = parser.split(argv)
+        for path in _configs(own):
+            parser.add_config(path, read_config(path))
+        self.options = parser.resolve(own)
+        self._deadline.seconds = self.options.instrument_timeout
+        target = _target(rest)
+        self.options.SCRIPT = target.name if target and target.kind == "script" else None
+        self.options.MODULE = target.name if target and target.kind != "script" else None
+        self.options.ARGV = list(target.argv) if target else []
+        return target
+
+    def _connect(self) -> None:
+        """Open what the run writes to, and let ``giving.give`` reach the run."""
+        from .imports import on_import
+        from .recording import Recording
+
+        self.recording = Recording(self)
+        self._exit.callback(on_import("giving", self._hear_giving).dispose)
+
+    def _hear_giving(self, module: object) -> None:
+        from .given import connected
+
+        self._exit.enter_context(connected(self._given_stream))
+
+    def _load(self, target: Target | None) -> None:
+        if target is None:
+            raise UsageError(
+                "no-script", "no script was given", "Usage: voir [VOIR OPTIONS] SCRIPT [OPTIONS]"
+            )
+        self.program = locate(target)
+        if self.recording is not None:
+            self.recording.located(self.program)
+        self.program.load(self._instrument)
+
+    def _instrument(self, tree: Any, module: str, filename: str) -> Any:
+        return self._engine.instrument(tree, module, filename) if self._engine else tree
+
+    def _run(self) -> object:
+        assert self.program is not None
+        if self._engine is not None:
+            self._engine.main_loaded()
+        return self.program.run()
+
+    # The end
+
+    def finalize(self) -> None:
+        """End the run, once: streams complete, ``finalize`` ends, the record is closed."""
+        if self.status == "finalized" or os.getpid() != self._pid:
+            return
+        stopped, self.status = self.status == "stopped", "finalized"
+        self._last(lambda: self._close_open_phases(stopped))
+        for probe in self._probes:
+            self._last(probe._exit)
+        self._last(self._given_stream.complete)
+        self._last(lambda: self.end(self.phases.finalize))
+        self._last(self.close)
+        if self._engine is not None:
+            self._last(self._engine.close)
+        if self.recording is not None:
+            recording = self.recording
+            self._last(lambda: recording.finish(stopped))
+        self._last(self._log_stream.complete)
+        self._last(self._exit.close)
+        self._given_stream.clear()
+        self._log_stream.clear()
+
+    def _close_open_phases(self, stopped: bool) -> None:
+        # A signal can end the run in the middle of a phase.
+        for phase in (self.phases.load_script, self.phases.run_script):
+            if phase.pending and self.phases.parse_args.done:
+                self.end(phase)
+
+    def _last(self, act: Callable[[], object]) -> None:
+        """Do ``act``; whatever it raises, what comes after it is done too."""
+        try:
+            act()
+        except (StopProgram, OverseerAbort):
+            pass  # The script has ended already.
+        except Exception as error:
+            from .boundary import problem
+
+            self.report(problem("finalize", "the end of the run", error))
+
+
+def _raise_in_main(kind: type[BaseException]) -> None:
+    import ctypes
+
+    ident = threading.main_thread().ident
+    assert ident is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
+
+
+def _configs(own: list[str]) -> list[str]:
+    paths = []
+    for index, token in enumerate(own):
+        if token == "--config":
+            paths.append(own[index + 1])
+        elif token.startswith("--config="):
+            paths.append(token.partition("=")[2])
+    return paths
+
+
+def _target(rest: list[str]) -> Target | None:
+    if not rest:
+        return None
+    if rest[0] != "-m":
+        return Target("script", rest[0], tuple(rest[1:]))
+    if len(rest) < 2:
+        raise UsageError("no-script", "-m needs a module", "For example: voir -m package.module")
+    kind = "function" if ":" in rest[1] else "module"
+    return Target(kind, rest[1], tuple(rest[2:]))  # type: ignore[arg-type]
+
+
+def add_options(parser: OptionParser) -> None:
+    """Add the options that voir has without any instrument."""
+    add = parser.add_argument
+    add("-h", "--help", action="store_true", help="show this and exit")
+    add("--version", action="store_true", help="show voir's version and exit")
+    add("--voirfile", action="append", default=[], metavar="FILE",
+        help="load this voirfile instead of looking for one; repeatable")  # fmt: skip
+    add("--no-voirfile", action="store_true", help="load no voirfile")
+    add("--config", action="append", default=[], metavar="FILE",
+        help="set options from a YAML or TOML file; repeatable")  # fmt: skip
+    add("--run-dir", metavar="DIR", help="where to record the run (default: voir-runs/...)")
+    add("--no-record", action="store_true", help="record nothing")
+    add("--quiet", action="store_true", help="no summary at the end")
+    add("--strict", action="store_true",
+        help="exit with status 4 when an instrument failed or a probe captured nothing")  # fmt: skip
+    add("--debug", action="store_true", help="say what is loaded and why")
+    add("--instrument-timeout", type=_seconds, default=LONGEST_STEP, metavar="SECONDS",
+        help="how long an instrument may keep the script waiting; 0: any (default: 30)")  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+__all__ = ["Overseer", "active", "add_options", "current_overseer"]
+_ = (Path, VoirError)

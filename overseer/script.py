@@ -1,0 +1,141 @@
+"""What scripts may use, with or without voir: ``give``, ``log`` and ``iterate``.
+
+Under plain python all three do nothing but what the script needs of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, TypeVar
+
+from .overseer import active
+
+T = TypeVar("T")
+
+
+class Give:
+    """``give(key=value)``: an event for whoever instruments the script.
+
+    The same as giving's ``give``, without importing it when keywords are all there is.
+    """
+
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        """Give an event; a single positional argument is returned."""
+        overseer = active()
+        if overseer is None:
+            return args[0] if len(args) == 1 else None
+        if args or not values:
+            from .given import resolve
+
+            # giving finds the names of positional values in the source of the calling frame.
+            values = {**resolve(1, self, args), **values}
+        overseer.give(**values)
+        return args[0] if len(args) == 1 else None
+
+    def _giving(self) -> Any:
+        from .given import giving_give
+
+        return giving_give
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._giving(), name)
+
+
+give = Give()
+
+
+def log(*events: dict[str, Any], **values: Any) -> None:
+    """Send an event straight out of the process: ``log(loss=0.5)``."""
+    overseer = active()
+    if overseer is None:
+        return
+    for event in events:
+        overseer.log(event)
+    if values:
+        overseer.log(values)
+
+
+def iterate(
+    task: str,
+    iterable: Iterable[T],
+    report_batch: bool = False,
+    ignore_loading: bool = False,
+    batch_size: int | Callable[[T], int] | None = None,
+) -> Iterator[T]:
+    """Iterate, and tell voir how far it is: ``progress`` events under ``task``.
+
+    Args:
+        task: What this loop does, for example ``train``.
+        iterable: What to iterate over; its length, if it has one, is the total.
+        report_batch: Also wrap each iteration in a ``step``, whose end carries the batch.
+        ignore_loading: Leave the time spent in the iterator out of the step.
+        batch_size: The number of items in a batch, or a function of the batch; without it the
+            batch itself is given.
+    """
+    if active() is None:
+        yield from iterable
+        return
+    steps = _Steps(batch_size, None if not report_batch else ignore_loading)
+    total = len(iterable) if hasattr(iterable, "__len__") else None  # type: ignore[arg-type]
+    iterator = iter(iterable)
+    with give.inherit(task=task):
+        for done in count():
+            if total is not None:
+                give(progress=(done, total))
+            if done == total:
+                return
+            try:
+                with steps.around(iterator) as batch:
+                    yield batch
+            except _Exhausted:
+                return
+
+
+class _Steps:
+    """What surrounds one iteration: nothing, or a ``step`` with or without its loading.
+
+    Args:
+        batch_size: As :func:`iterate` has it.
+        ignore_loading: ``None`` when steps are not reported at all.
+    """
+
+    def __init__(self, batch_size: Any, ignore_loading: bool | None) -> None:
+        self._batch_size = batch_size
+        self._ignore_loading = ignore_loading
+
+    @contextmanager
+    def around(self, iterator: Iterator[T]) -> Iterator[T]:
+        """Fetch the next batch, and mark the time that the loop's body takes with it."""
+        if self._ignore_loading is None:
+            yield _next(iterator)
+        elif self._ignore_loading:
+            batch = _next(iterator)
+            with give.wrap("step", **self._size(batch)):
+                yield batch
+        else:
+            unknown = {"batch": None} if self._batch_size is None else {"batch_size": None}
+            with give.wrap("step", **unknown) as extra:
+                batch = _next(iterator)
+                extra.update(self._size(batch))
+                yield batch
+
+    def _size(self, batch: Any) -> dict[str, Any]:
+        size = self._batch_size
+        if size is None:
+            return {"batch": batch}
+        return {"batch_size": size(batch) if callable(size) else size}
+
+
+class _Exhausted(Exception):
+    """The iterator has no more; StopIteration cannot leave a generator."""
+
+
+def _next(iterator: Iterator[T]) -> T:
+    try:
+        return next(iterator)
+    except StopIteration:
+        raise _Exhausted from None

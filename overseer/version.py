@@ -1,0 +1,3 @@
+"""The version of the distribution voir-overseer."""
+
+version = "0.1.0"

@@ -1,0 +1,21 @@
+"""The import name that voirfiles and scripts use: re-exports, nothing else."""
+
+from overseer.overseer import Overseer
+from overseer.boundary import OverseerAbort, StopProgram
+from overseer.script import give, iterate, log
+from overseer.tools import configurable, gated, instrument_definition, parametrized
+from overseer.version import version as __version__
+
+__all__ = [
+    "Overseer",
+    "OverseerAbort",
+    "StopProgram",
+    "__version__",
+    "configurable",
+    "gated",
+    "give",
+    "instrument_definition",
+    "iterate",
+    "log",
+    "parametrized",
+]

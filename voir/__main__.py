@@ -1,0 +1,5 @@
+"""``python -m voir`` is ``voir``."""
+
+from overseer.cli import main
+
+main()
