@@ -1,0 +1,128 @@
+"""The commit a script was at, and whether its repository had been changed since."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+# Nothing that the repository's own configuration names is run, and nothing is written to it.
+_QUIET = (
+    "-c", "core.fsmonitor=false",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.untrackedCache=false",
+)  # fmt: skip
+_STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules")
+
+
+def repository(start: Path) -> Path | None:
+    """The nearest directory from ``start`` upwards that holds ``.git``."""
+    return next((at for at in (start, *start.parents) if os.path.lexists(at / ".git")), None)
+
+
+def head(top: Path) -> dict[str, str]:
+    """``sha`` and ``branch`` of a repository, from its files: nothing is started.
+
+    What cannot be read is absent, such as the commit of a repository without one.
+    """
+    facts: dict[str, str] = {}
+    with suppress(OSError, ValueError):
+        git = _git_directory(top)
+        text = _read(git / "HEAD")
+        if text.startswith("ref: "):
+            reference = text[5:].strip()
+            if not reference.endswith("/.invalid"):  # What the "reftable" format puts there.
+                facts["branch"] = reference.removeprefix("refs/heads/")
+            text = _resolve(git, reference)
+        if _SHA.match(text):
+            facts["sha"] = text
+    return facts
+
+
+def _git_directory(top: Path) -> Path:
+    git = top / ".git"
+    if git.is_dir():
+        return git
+    text = _read(git)  # In a worktree or submodule: "gitdir: <path>".
+    return top / text.removeprefix("gitdir:").strip()
+
+
+def _resolve(git: Path, reference: str) -> str:
+    common = git
+    with suppress(OSError):
+        common = git / _read(git / "commondir")
+    for directory in dict.fromkeys((git, common)):
+        with suppress(OSError):
+            return _read(directory / reference)
+    for line in _read(common / "packed-refs").splitlines():
+        sha, _, name = line.partition(" ")
+        if name == reference:
+            return sha
+    return ""
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8", "replace").strip()
+
+
+def state(
+    top: Path, script: Path | None, environ: Mapping[str, str], seconds: float
+) -> dict[str, object]:
+    """``sha``, ``branch`` and ``dirty`` as git tells them, or nothing when it does not in time.
+
+    Args:
+        top: The repository.
+        script: Whose being untracked makes it dirty too: no commit has it.
+        environ: The environment; what would redirect git is not passed on.
+        seconds: How long git may take.
+    """
+    text = _ask(top, _STATUS, environ, seconds)
+    if text is None:
+        return {}
+    facts: dict[str, object] = {}
+    lines = text.splitlines()
+    for line in lines:
+        for mark, name in (("# branch.oid ", "sha"), ("# branch.head ", "branch")):
+            if line.startswith(mark) and "(" not in line:  # "(initial)", "(detached)"
+                facts[name] = line.removeprefix(mark)
+    changed = sum(1 for line in lines if not line.startswith("#"))
+    untracked = script is not None and not _tracked(top, script, environ, seconds)
+    facts["dirty"] = changed > 0 or untracked
+    if untracked:
+        facts["script"] = "untracked"
+    return facts
+
+
+def _tracked(top: Path, script: Path, environ: Mapping[str, str], seconds: float) -> bool:
+    listed = _ask(top, ("ls-files", "--", f":(literal){script}"), environ, seconds)
+    return listed is None or bool(listed)
+
+
+def _ask(
+    top: Path, command: tuple[str, ...], environ: Mapping[str, str], seconds: float
+) -> str | None:
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["git", "--no-pager", *_QUIET, *command],
+            cwd=top,
+            env=_environment(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=max(seconds, 0.0),
+            check=True,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    # GIT_DIR and its kin, set inside hooks, would name another repository than the script's.
+    kept = {k: v for k, v in environ.items() if k.startswith("GIT_CONFIG") or k[:4] != "GIT_"}
+    return {**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}

@@ -1,0 +1,146 @@
+"""A run read back, whatever state its process left it in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import VoirError
+
+
+@dataclass
+class Metrics:
+    """The events of a ``metrics.jsonl``, read anew each time they are iterated over.
+
+    Attributes:
+        path: The file, which need not exist.
+        torn: Lines that were no JSON object, after the last iteration; a process that is killed
+            leaves at most one, the last.
+    """
+
+    path: Path
+    torn: int = 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        self.torn = 0
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            for line in file:
+                event = _event(line)
+                if event is None:
+                    self.torn += 1
+                else:
+                    yield event
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    if not line.endswith(b"\n"):  # Being written, or never finished.
+        return None
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: what ``run.json`` says, the events, and the ranks of a job.
+
+    Attributes:
+        path: The run's directory.
+        facts: ``run.json``; of a job, that of its first rank. Empty when the process was killed
+            before it wrote any.
+        metrics: The events; of a job, those of its first rank.
+        ranks: The job's ranks in order; empty for a run in one process.
+    """
+
+    path: Path
+    facts: dict[str, Any]
+    metrics: Metrics
+    ranks: tuple[Run, ...] = field(default=())
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run came to its end, rather than being killed or still going on."""
+        return all("ended" in run.facts for run in self.ranks or (self,))
+
+    @property
+    def missing_ranks(self) -> list[int]:
+        """Ranks of the job that recorded nothing."""
+        found = {_number(run.path) for run in self.ranks}
+        world = self.facts.get("world_size")
+        return sorted(set(range(world)) - found) if self.ranks and isinstance(world, int) else []
+
+
+def read_run(path: str | Path) -> Run:
+    """The run in a directory, or the one that a ``run.json`` belongs to.
+
+    Raises:
+        VoirError: There is none (``run-missing``, ``not-a-run``), or its ``run.json`` is damaged
+            (``run-damaged``).
+    """
+    at = Path(path)
+    directory = at.parent if at.name == "run.json" else at
+    if not directory.is_dir():
+        raise VoirError("run-missing", f"{at}: there is no such directory", _WHICH)
+    ranks = tuple(_one(rank) for rank in _rank_directories(directory))
+    own = _one(directory)
+    if ranks and not own.facts:
+        return Run(directory, ranks[0].facts, ranks[0].metrics, ranks)
+    if not own.facts and not own.metrics.path.exists():
+        raise VoirError("not-a-run", f"{directory} holds no run: it has no run.json", _WHICH)
+    return Run(directory, own.facts, own.metrics, ranks)
+
+
+_WHICH = "Name a directory that voir made, such as one in voir-runs/."
+
+
+def _rank_directories(directory: Path) -> list[Path]:
+    found = [entry for entry in directory.glob("rank*") if entry.name[4:].isdigit()]
+    return sorted(found, key=_number)
+
+
+def _number(directory: Path) -> int:
+    return int(directory.name[4:])
+
+
+def _one(directory: Path) -> Run:
+    return Run(directory, _facts(directory / "run.json"), Metrics(directory / "metrics.jsonl"))
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise VoirError("run-unreadable", f"{path} cannot be read: {why}", _WHICH) from None
+    try:
+        facts = json.loads(content)
+    except ValueError as error:
+        raise _damaged(path, str(error)) from None
+    if not isinstance(facts, dict):
+        raise _damaged(path, "it is not a JSON object")
+    return facts
+
+
+def _damaged(path: Path, why: str) -> VoirError:
+    remedy = (
+        "voir replaces the file whole, so something else changed it; metrics.jsonl still reads."
+    )
+    return VoirError("run-damaged", f"{path} is no valid run.json: {why}", remedy)
+
+
+def as_number(value: object) -> float | None:
+    """A number of a record, ``"NaN"`` and the infinities included; ``None`` for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else None  # type: ignore[arg-type]

@@ -1,0 +1,54 @@
+"""``run.json``: what a run was and came to, replaced atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import Problem
+from .encode import simplify
+from .lines import Report
+
+
+def write_run(
+    path: Path, facts: Mapping[str, object], report: Report, *, durable: bool = True
+) -> bool:
+    """Replace ``path`` by ``facts`` as strict JSON, in one step; whether that worked.
+
+    A reader sees the old file or the new one, whenever the process is killed. A failure is
+    reported, and leaves the old one.
+
+    Args:
+        path: ``run.json`` in the run directory.
+        facts: Values that are ``None`` are left out: what is not known is absent.
+        report: Told why it could not be written.
+        durable: Wait until the disk has it, so that it outlives a power failure as well.
+    """
+    known = {key: value for key, value in facts.items() if value is not None}
+    text = json.dumps(simplify(known, wait=True), indent=2, allow_nan=False)
+    try:
+        _replace(path, text.encode("ascii") + b"\n", durable)
+    except OSError as error:
+        what = f"it could not be written ({error.strerror or error})"
+        remedy = "Free or choose another disk: --run-dir DIR; --no-record records nothing."
+        report(Problem("record-unwritable", str(path), what, remedy=remedy))
+        return False
+    return True
+
+
+def _replace(path: Path, content: bytes, durable: bool) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink()
+        raise
