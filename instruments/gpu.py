@@ -1,0 +1,224 @@
+"""NVIDIA GPUs: utilisation, memory, power, clocks, and whether they throttle."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from overseer.errors import Problem
+
+from .nvml import MIB, Device, Nvml
+from .sampling import Monitor, Running
+
+if TYPE_CHECKING:
+    from overseer.overseer import Overseer
+
+WHO = "gpu monitor"
+EXTRA = 'pip install "voir-overseer[gpu]"'
+NO_SMI = "Make nvidia-smi work on this machine, or leave GPU sampling out: --no-monitor."
+UNREAD = object()
+
+#: Library not found, driver not loaded: the ordinary state of a machine without NVIDIA's devices.
+NO_NVIDIA = {9, 12}
+
+
+@dataclass
+class DeviceSummary:
+    """What one device did during the run, in a fixed amount of memory."""
+
+    name: str
+    uuid: str
+    index: int | str
+    load: Running = field(default_factory=Running)
+    memory: Running = field(default_factory=Running)
+    memory_total: float | None = None
+    power: Running = field(default_factory=Running)
+    power_limit: float | None = None
+    temperature: Running = field(default_factory=Running)
+    clocks: dict[str, Running] = field(default_factory=dict)
+    samples: int = 0
+    throttled: Counter[str] | None = None
+
+    def add(self, data: dict[str, Any]) -> None:
+        """Take one reading into account."""
+        self.samples += 1
+        self.load.add(data.get("load"))
+        self.power.add(data.get("power"))
+        self.power_limit = data.get("power_limit", self.power_limit)
+        self.temperature.add(data.get("temperature"))
+        if "memory" in data:
+            used, self.memory_total = data["memory"]
+            self.memory.add(used)
+        for name, mhz in data.get("clocks", {}).items():
+            self.clocks.setdefault(name, Running()).add(mhz)
+        if "throttle" in data:
+            self.throttled = self.throttled or Counter()
+            self.throttled.update(data["throttle"])
+
+    def entry(self) -> dict[str, Any]:
+        """The device's entry in the run's record; what it never told is absent.
+
+        Utilisation is 0 to 1, memory bytes, power W, clocks MHz, temperature Celsius;
+        ``throttled`` maps each reason to its share of the samples; empty when there was none.
+        """
+        power, limit = self.power.mean_max(), self.power_limit
+        entries: dict[str, Any] = {
+            "kind": "cuda",
+            "name": self.name,
+            "uuid": self.uuid,
+            "index": self.index,
+            "utilisation": self.load.mean_max(),
+            "memory": self._memory(),
+            "power": {**power, "limit": limit} if power and limit is not None else power,
+            "temperature": self.temperature.mean_max(),
+            "clocks": {name: _spread(clock) for name, clock in self.clocks.items()},
+        }
+        told = {key: value for key, value in entries.items() if value not in ({}, "")}
+        return told if self.throttled is None else {**told, "throttled": self._shares()}
+
+    def _memory(self) -> dict[str, int]:
+        if not self.memory.n or self.memory_total is None:
+            return {}
+        return {"peak": round(self.memory.greatest * MIB), "total": round(self.memory_total * MIB)}
+
+    def _shares(self) -> dict[str, float]:
+        counts = self.throttled or Counter()
+        return {reason: round(count / self.samples, 3) for reason, count in counts.items()}
+
+
+def _spread(clock: Running) -> dict[str, float]:
+    return {**clock.mean_max(), "min": clock.least}
+
+
+class GpuSampler:
+    """Reads every visible device; one that fails is reported once and left alone.
+
+    Args:
+        report: Where a problem goes.
+        asked: Whether the user asked for GPUs, so that their absence is worth a word.
+    """
+
+    def __init__(self, report: Callable[[Problem], None], asked: bool) -> None:
+        self._report = report
+        self._asked = asked
+        self._nvml: Nvml | None = None
+        self._off = False
+        self._selection: object = UNREAD
+        self._devices: list[Device] = []
+        self._lost: set[str] = set()
+        self._summaries: dict[str, DeviceSummary] = {}
+
+    def start(self) -> None:
+        """The library is imported and opened at the first reading, on the sampler's thread."""
+
+    def read(self) -> dict[int | str, dict[str, Any]] | None:
+        """Each visible device's reading under its number; ``None`` when there is none."""
+        if self._off:
+            return None
+        nvml = self._nvml = self._nvml or self._open()
+        if nvml is None:
+            self._off = True
+            return None
+        self._choose(nvml)
+        readings = {device.index: self._reading(nvml, device) for device in self._devices}
+        return {index: data for index, data in readings.items() if data is not None} or None
+
+    def _open(self) -> Nvml | None:
+        try:
+            library = import_module("pynvml")
+        except ImportError:
+            self._say("missing-extra", "it needs nvidia-ml-py, which is not installed", EXTRA)
+            return None
+        try:
+            return Nvml(library)
+        except library.NVMLError as error:
+            expected = getattr(error, "value", None) in NO_NVIDIA
+            self._say("gpu-driver", f"NVML cannot be used: {error}", NO_SMI, always=not expected)
+            return None
+
+    def _choose(self, nvml: Nvml) -> None:
+        """Find the visible devices, again when the script has set the variable meanwhile."""
+        selection = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if selection == self._selection:
+            return
+        first, self._selection = self._selection is UNREAD, selection
+        try:
+            self._devices = nvml.visible(selection)
+        except nvml.error as error:
+            self._off = True
+            self._say("gpu-driver", f"NVML failed: {error}", NO_SMI, always=True)
+            return
+        for index, why in nvml.unreachable.items():
+            self._lose(str(index), f"GPU {index} cannot be opened: {why}")
+        if first:
+            self._doubt(nvml, selection)
+
+    def _doubt(self, nvml: Nvml, selection: str | None) -> None:
+        """Say when nothing is visible, or when CUDA may number the devices in another order."""
+        if not self._devices and not nvml.unreachable:
+            why = "there is none" if selection is None else f"CUDA_VISIBLE_DEVICES={selection!r}"
+            self._say("gpu-none", f"no GPU is visible: {why}", None)
+        numbered = any(word.strip().isdigit() for word in (selection or "").split(","))
+        if not numbered or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
+            return
+        if len({device.name for device in nvml.visible(None)}) > 1:  # CUDA counts fastest first.
+            what = f"the GPUs differ, so CUDA may mean others by {selection} than those sampled"
+            self._say("gpu-order", what, "Set CUDA_DEVICE_ORDER=PCI_BUS_ID.", always=True)
+
+    def _reading(self, nvml: Nvml, device: Device) -> dict[str, Any] | None:
+        if device.uuid in self._lost:
+            return None
+        try:
+            data = device.read()
+        except nvml.error as error:
+            self._lose(device.uuid, f"{device.name} {device.index} no longer answers: {error}")
+            return None
+        self._summary(device).add(data)
+        return data
+
+    def _lose(self, key: str, what: str) -> None:
+        if key not in self._lost:
+            self._lost.add(key)
+            self._say("gpu-lost", what, "It is not sampled; the script goes on.", always=True)
+
+    def _summary(self, device: Device) -> DeviceSummary:
+        new = DeviceSummary(device.name, device.uuid, device.index)
+        return self._summaries.setdefault(device.uuid, new)
+
+    def _say(self, slug: str, what: str, remedy: str | None, always: bool = False) -> None:
+        if self._asked or always:
+            self._report(Problem(slug, WHO, what, remedy=remedy))
+
+    def summarise(self, summary: dict[str, Any]) -> None:
+        """Fill ``devices``, one entry for each device that was read at least once."""
+        entries = [device.entry() for device in self._summaries.values()]
+        if entries:
+            summary.setdefault("devices", []).extend(entries)
+
+
+@dataclass(frozen=True)
+class Gpu(Monitor):
+    """Emit ``gpudata`` every ``seconds``: each visible NVIDIA GPU's reading under its number.
+
+    Utilisation is the share of time in which some kernel ran, whoever's it was; it says nothing
+    about how much of the device that kernel used. Nothing here touches CUDA or synchronises.
+    """
+
+    key: ClassVar[str] = "gpudata"
+    emits: ClassVar[dict[str, str]] = {
+        "gpudata.load": "1",
+        "gpudata.memory": "MiB",
+        "gpudata.temperature": "C",
+        "gpudata.power": "W",
+        "gpudata.power_limit": "W",
+        "gpudata.clocks": "MHz",
+        "gpudata.throttle": "reasons",
+    }
+
+    def sampler(self, ov: Overseer) -> GpuSampler:
+        """A fresh sampler for one run."""
+        return GpuSampler(ov.report, asked=not self.by_default)

@@ -1,0 +1,143 @@
+"""What the script's own processes use: load, memory and bytes, children included."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from overseer.clock import Clock
+
+from .cpu import usable_cores
+from .memory import MemorySource
+from .process_tree import ProcessTree, Usage, usage_of
+from .sampling import Monitor, Running
+
+if TYPE_CHECKING:
+    import psutil
+
+    from overseer.overseer import Overseer
+
+
+class ProcessLoad:
+    """Percent of ``cores`` that a tree of processes used since the last reading and in all.
+
+    Args:
+        cores: What 100 percent is.
+        cpu_seconds: What the root has used, its ended children included, at ``now_ns``.
+        now_ns: When that was.
+    """
+
+    def __init__(self, cores: float, cpu_seconds: float, now_ns: int) -> None:
+        self._cores = cores
+        self._start_ns = self._last_ns = now_ns
+        self._before: dict[Any, float] | None = None
+        self._total_before = cpu_seconds
+        self._used = 0.0
+        self.largest = Running()
+
+    def read(self, usage: Usage, now_ns: int) -> float | None:
+        """Percent since the last call; ``None`` when no time has passed."""
+        seconds = (now_ns - self._last_ns) / 1e9
+        if seconds <= 0:
+            return None
+        total = usage.cpu_seconds
+        grown = max(0.0, total - self._total_before)
+        self._used += grown
+        recent = grown - self._earlier(usage, seconds)
+        self._before, self._total_before, self._last_ns = usage.cpu, total, now_ns
+        load = self._percent(recent, seconds)
+        self.largest.add(load)
+        return load
+
+    def _earlier(self, usage: Usage, seconds: float) -> float:
+        """What newly found children must have used before this interval: they have one core."""
+        if self._before is None:
+            return 0.0
+        new = (cpu for process, cpu in usage.cpu.items() if process not in self._before)
+        return sum(max(0.0, cpu - seconds) for cpu in new)
+
+    def _percent(self, cpu_seconds: float, seconds: float) -> float:
+        return round(100 * min(1.0, max(0.0, cpu_seconds / (seconds * self._cores))), 1)
+
+    @property
+    def mean(self) -> float | None:
+        """Percent from the start to the last reading; ``None`` before the first."""
+        seconds = (self._last_ns - self._start_ns) / 1e9
+        return self._percent(self._used, seconds) if seconds > 0 else None
+
+
+class ProcessSampler:
+    """Reads what the script's processes use; remembers mean and maximum load, and peak memory."""
+
+    def __init__(self, clock: Clock, cores: float, memory: MemorySource | None = None) -> None:
+        self._clock = clock
+        self._cores = cores
+        self._memory = memory or MemorySource()
+        self._tree: ProcessTree | None = None
+        self._peak = Running()
+        self._load = ProcessLoad(cores, 0.0, clock.now_ns())
+
+    def start(self) -> None:
+        """Read the process's own times, so that the first sample tells the load since then."""
+        self._load = ProcessLoad(self._cores, sum(os.times()[:4]), self._clock.now_ns())
+
+    def read(self) -> dict[str, object]:
+        """One ``process`` event: the whole tree under the script's process number."""
+        tree = self._tree = self._tree or self._plant()
+        processes = tree.processes()
+        usage, now_ns = usage_of(processes), self._clock.now_ns()
+        self._peak.add(usage.memory)
+        load = self._load.read(usage, now_ns)
+        return {
+            "pid": processes[0].pid,
+            **({} if load is None else {"load": load}),
+            **_processor(processes[0]),
+            **usage.io,
+            "memory": [usage.memory, self._memory.read()[1]],
+            "children": len(usage.cpu) - 1,
+        }
+
+    def _plant(self) -> ProcessTree:
+        import psutil
+
+        return ProcessTree(psutil.Process(), self._clock)
+
+    def summarise(self, summary: dict[str, Any]) -> None:
+        """Add the script's share to ``host.cpu`` and ``host.memory``, under ``process``."""
+        if not self._peak.n:
+            return
+        host = summary.setdefault("host", {})
+        load = {**self._load.largest.mean_max(), "mean": self._load.mean}
+        host.setdefault("cpu", {})["process"] = load
+        host.setdefault("memory", {})["process"] = {"peak": self._peak.greatest}
+
+
+def _processor(process: psutil.Process) -> dict[str, int]:
+    """The number of the processor it ran on last, where the system tells."""
+    return {"num": process.cpu_num()} if hasattr(process, "cpu_num") else {}
+
+
+@dataclass(frozen=True)
+class Process(Monitor):
+    """Emit ``process`` every ``seconds``: the script's process and all processes below it.
+
+    The load is percent of all processors that may be used. Memory is the resident set; of the
+    children's, pages that are shared (libraries, tensors in shared memory) are left out. The bytes
+    are totals: ``*_chars`` what was asked for, ``*_bytes`` what reached a disk.
+    """
+
+    key: ClassVar[str] = "process"
+    emits: ClassVar[dict[str, str]] = {
+        "process.load": "%",
+        "process.memory": "B",
+        "process.read_bytes": "B",
+        "process.write_bytes": "B",
+        "process.read_chars": "B",
+        "process.write_chars": "B",
+        "process.children": "1",
+    }
+
+    def sampler(self, ov: Overseer) -> ProcessSampler:
+        """A fresh sampler for one run."""
+        return ProcessSampler(ov.clock, usable_cores().count)

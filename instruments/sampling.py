@@ -1,0 +1,163 @@
+"""What the monitors share: their own timer, an early first sample, summaries of fixed size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
+
+from overseer.errors import UsageError
+
+if TYPE_CHECKING:
+    from overseer.overseer import Overseer
+
+#: When the first sample is taken: early in a run of three seconds, and after the end of an empty
+#: script, which then never pays for importing psutil.
+FIRST_SECONDS = 0.25
+
+#: Intervals outside these are mistakes: a busy loop, or a sample that never comes.
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.01, 86_400.0
+
+#: What a machine raises that does not offer a figure (a sandbox without /proc/diskstats).
+NOT_OFFERED = (NotImplementedError, OSError)
+
+_claimed: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+
+
+def checked_interval(value: object, who: str) -> float:
+    """``value`` as a number of seconds.
+
+    Args:
+        value: What the user wrote; text is parsed.
+        who: The option or field, as the user knows it.
+
+    Raises:
+        UsageError: It is no number, not positive, not finite or absurdly long or short.
+    """
+    try:
+        seconds = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:  # False for NaN too.
+        return seconds
+    raise UsageError(
+        "bad-interval",
+        f"{who} is {value!r}, which is no interval to sample at",
+        f"Give seconds from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (a day), for example 1.",
+    )
+
+
+@dataclass
+class Running:
+    """Mean, least and greatest of numbers that come one at a time; its size never grows."""
+
+    n: int = 0
+    total: float = 0.0
+    least: float = math.inf
+    greatest: float = -math.inf
+
+    def add(self, value: float | None) -> None:
+        """Take one more number into account; ``None`` is no number."""
+        if value is None:
+            return
+        self.n += 1
+        self.total += value
+        self.least = min(self.least, value)
+        self.greatest = max(self.greatest, value)
+
+    @property
+    def mean(self) -> float:
+        """The mean of the numbers so far; there must have been one."""
+        return self.total / self.n
+
+    def mean_max(self) -> dict[str, float]:
+        """``mean`` and ``max``, or nothing when there was no number."""
+        return {"mean": round(self.mean, 3), "max": self.greatest} if self.n else {}
+
+
+class Sampler(Protocol):
+    """What a monitor reads: baselines at the start, a reading at each tick, a summary at the end.
+
+    ``read`` runs on the monitor's own timer thread, ``start`` and ``summarise`` on the script's.
+    """
+
+    def start(self) -> None:
+        """Take the baselines that need no import; the script is about to run."""
+
+    def read(self) -> object | None:
+        """What the event carries under the monitor's key; ``None`` gives no event."""
+
+    def summarise(self, summary: dict[str, Any]) -> None:
+        """Put what is known by now into the run's summary; nothing when nothing is."""
+
+
+class _Delivery:
+    """One tick of a monitor's timer: read, then give at once."""
+
+    def __init__(self, ov: Overseer, key: str, read: Callable[[], object | None], by_default: bool):
+        self._ov = ov
+        self._key = key
+        self._read = read
+        self._by_default = by_default
+        self._off = False
+
+    def __call__(self) -> None:
+        if self._off:
+            return
+        data = self._reading()
+        if data is not None:
+            time = self._ov.clock.wall_ns() / 1e9
+            self._ov.give(**{"task": "main", "time": time, self._key: data})
+
+    def _reading(self) -> object | None:
+        try:
+            return self._read()
+        except NOT_OFFERED:
+            if not self._by_default:
+                raise
+            self._off = True  # Nobody asked for it, and this machine does not have it.
+            return None
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """Sample something every ``seconds`` on a timer of its own, from the script's first line on.
+
+    Args:
+        seconds: The interval.
+        by_default: Nobody asked for this one: stay silent where the machine cannot tell, and
+            make way when a voirfile requires a monitor of the same kind.
+    """
+
+    seconds: float = 1.0
+    by_default: bool = False
+
+    key: ClassVar[str]
+    emits: ClassVar[dict[str, str]]
+
+    def __post_init__(self) -> None:
+        checked_interval(self.seconds, f"{type(self).__name__}(seconds)")
+
+    def sampler(self, ov: Overseer) -> Sampler:
+        """A fresh sampler for one run."""
+        raise NotImplementedError
+
+    def __call__(self, ov: Overseer) -> Generator[Any, Any, None]:
+        """Sample from the end of ``load_script`` to the end of ``run_script``; then sum up."""
+        claimed = _claimed.setdefault(ov, set())
+        if not self.by_default:
+            claimed.add(self.key)
+        yield ov.phases.load_script(priority=-100 if self.by_default else 0)
+        if self.by_default and self.key in claimed:
+            return
+        claimed.add(self.key)
+        sampler = self.sampler(ov)
+        sampler.start()
+        deliver = _Delivery(ov, self.key, sampler.read, self.by_default)
+        try:
+            with ov.every(self.seconds, deliver, first=FIRST_SECONDS):
+                yield ov.phases.run_script
+        finally:
+            sampler.summarise(ov.summary)

@@ -1,0 +1,296 @@
+"""The script's processes: found cheaply, counted once, wherever they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from instruments import process as room
+from instruments.process import Process, ProcessLoad, ProcessSampler
+from instruments.process_tree import LOOK_SECONDS, ProcessTree, Usage, usage_of
+from overseer.clock import FakeClock
+
+MIB = 1 << 20
+
+
+class FakeProcess:
+    """A process with numbers that a test sets; the root counts searches of the process table."""
+
+    def __init__(self, pid: int, cpu: float = 0.0, rss: int = 10 * MIB, shared: int = 0) -> None:
+        self.pid = pid
+        self.cpu = cpu
+        self.ended = 0.0
+        self.memory = SimpleNamespace(rss=rss, shared=shared)
+        self.io = SimpleNamespace(read_bytes=1, write_bytes=2, read_chars=3, write_chars=4)
+        self.below: list[FakeProcess] = []
+        self.searches: list[bool] = []
+        self.gone: Exception | None = None
+        self.oneshots = 0
+
+    @contextmanager
+    def oneshot(self) -> Iterator[None]:
+        self.oneshots += 1
+        if self.gone:
+            raise self.gone
+        yield
+
+    def cpu_times(self) -> Any:
+        return SimpleNamespace(
+            user=self.cpu, system=0.0, children_user=self.ended, children_system=0.0
+        )
+
+    def memory_info(self) -> Any:
+        return self.memory
+
+    def io_counters(self) -> Any:
+        if isinstance(self.io, Exception):
+            raise self.io
+        return self.io
+
+    def cpu_num(self) -> int:
+        return 3
+
+    def is_running(self) -> bool:
+        return not self.gone
+
+    def children(self, recursive: bool = False) -> list[FakeProcess]:
+        self.searches.append(recursive)
+        return list(self.below)
+
+
+class Proc:
+    """A process file system with the files that list each thread's children."""
+
+    def __init__(self, root: Path, psutil: Any) -> None:
+        self.root = root
+        self.processes: dict[int, FakeProcess] = {}
+        psutil.Process = self.find
+
+    def find(self, pid: int = 1) -> FakeProcess:
+        return self.processes[pid]
+
+    def add(self, process: FakeProcess, **threads: str) -> FakeProcess:
+        self.processes[process.pid] = process
+        for thread in threads or {f"t{process.pid}": ""}:
+            path = self.root / str(process.pid) / "task" / thread[1:] / "children"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(threads.get(thread, ""))
+        return process
+
+    def tree(self, clock: FakeClock) -> ProcessTree:
+        return ProcessTree(self.find(1), clock, str(self.root))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def proc(tmp_path: Path, psutil: Any, monkeypatch: pytest.MonkeyPatch) -> Proc:
+    make = ProcessTree
+    monkeypatch.setattr(room, "ProcessTree", lambda root, clock: make(root, clock, str(tmp_path)))
+    return Proc(tmp_path, psutil)
+
+
+def pids(tree: ProcessTree) -> list[int]:
+    return [process.pid for process in tree.processes()]
+
+
+def test_descendants_of_every_thread_are_found_once(proc: Proc) -> None:
+    proc.add(FakeProcess(1), t1="2 3 ", t99="4 ")
+    proc.add(FakeProcess(2), t2="5 ")
+    for pid in (3, 4, 5):
+        proc.add(FakeProcess(pid))
+    assert sorted(pids(proc.tree(FakeClock()))) == [1, 2, 3, 4, 5]
+    assert proc.processes[1].searches == []
+
+
+def test_a_new_child_is_seen_at_the_next_tick(proc: Proc) -> None:
+    proc.add(FakeProcess(1))
+    tree = proc.tree(FakeClock())
+    assert pids(tree) == [1]
+    proc.add(FakeProcess(1), t1="2 ")
+    proc.add(FakeProcess(2))
+    assert pids(tree) == [1, 2]
+    proc.add(proc.processes[2], t2="3 ")
+    proc.add(FakeProcess(3))
+    assert pids(tree) == [1, 2, 3]
+
+
+def test_an_unchanged_tree_is_not_walked_again_before_its_time(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc.add(FakeProcess(1), t1="2 ")
+    proc.add(FakeProcess(2))
+    clock = FakeClock()
+    tree = proc.tree(clock)
+    walks: list[int] = []
+    walk = tree._walk
+    monkeypatch.setattr(tree, "_walk", lambda: walks.append(1) or walk())  # type: ignore[func-returns-value]
+    for _ in range(35):
+        assert pids(tree) == [1, 2]
+        clock.advance(1.0)
+    assert len(walks) == 4
+
+
+def test_the_process_table_is_never_searched_at_every_tick(proc: Proc) -> None:
+    """On a kernel without the children files."""
+    root = proc.processes[1] = FakeProcess(1)
+    root.below = [FakeProcess(2)]
+    clock = FakeClock()
+    tree = proc.tree(clock)
+    for _ in range(35):
+        assert pids(tree) == [1, 2]
+        clock.advance(1.0)
+    assert root.searches == [True] * (1 + int(34 // LOOK_SECONDS))
+
+
+def test_a_child_that_ended_is_left_out(proc: Proc, psutil: Any) -> None:
+    proc.add(FakeProcess(1, cpu=1.0), t1="2 3 ")
+    proc.add(FakeProcess(2, cpu=1.0)).gone = psutil.NoSuchProcess(2)
+    proc.add(FakeProcess(3, cpu=1.0))
+    usage = usage_of(proc.tree(FakeClock()).processes())
+    assert usage.cpu_seconds == 2.0
+
+
+def test_a_process_number_used_again_is_another_process(proc: Proc, psutil: Any) -> None:
+    proc.add(FakeProcess(1), t1="2 ")
+    old = proc.add(FakeProcess(2))
+    clock = FakeClock()
+    tree = proc.tree(clock)
+    assert tree.processes()[1] is old  # type: ignore[comparison-overlap]
+    old.gone = psutil.NoSuchProcess(2)
+    new = proc.add(FakeProcess(2))
+    clock.advance(LOOK_SECONDS)
+    assert tree.processes()[1] is new  # type: ignore[comparison-overlap]
+
+
+def test_a_child_that_ends_between_listing_and_opening_is_no_error(proc: Proc, psutil: Any) -> None:
+    proc.add(FakeProcess(1), t1="2 ")
+
+    def vanished(pid: int = 1) -> FakeProcess:
+        if pid == 2:
+            raise psutil.NoSuchProcess(pid)
+        return proc.processes[pid]
+
+    psutil.Process = vanished
+    assert pids(proc.tree(FakeClock())) == [1]
+
+
+def test_pages_that_workers_share_are_counted_once(psutil: Any) -> None:
+    root = FakeProcess(1, rss=100 * MIB, shared=60 * MIB)
+    workers = [FakeProcess(pid, rss=80 * MIB, shared=60 * MIB) for pid in (2, 3)]
+    usage = usage_of([root, *workers])  # type: ignore[list-item]
+    assert usage.memory == (100 + 20 + 20) * MIB
+
+
+def test_bytes_add_up_and_a_process_that_hides_them_is_left_out(psutil: Any) -> None:
+    hidden = FakeProcess(3)
+    hidden.io = psutil.AccessDenied(3)
+    usage = usage_of([FakeProcess(1), FakeProcess(2), hidden])  # type: ignore[list-item]
+    assert usage.io == {"read_bytes": 2, "write_bytes": 4, "read_chars": 6, "write_chars": 8}
+    assert len(usage.cpu) == 3
+
+
+def used(**cpu: float) -> Usage:
+    return Usage(cpu=dict(cpu))  # type: ignore[arg-type]
+
+
+SECOND = 10**9
+
+
+def test_load_is_of_all_cores_and_since_the_last_reading() -> None:
+    load = ProcessLoad(4, cpu_seconds=1.0, now_ns=0)
+    assert load.read(used(root=2.0), SECOND) == 25.0
+    assert load.read(used(root=2.0), 2 * SECOND) == 0.0
+    assert load.mean == 12.5
+
+
+def test_a_child_that_is_reaped_is_not_counted_again() -> None:
+    """Its seconds move to its parent's when it has been waited for."""
+    load = ProcessLoad(2, cpu_seconds=0.0, now_ns=0)
+    load.read(used(root=0.0, child=1.0), SECOND)
+    assert load.read(used(root=1.0), 2 * SECOND) == 0.0
+    assert load.mean == 25.0
+
+
+def test_a_child_that_nobody_waits_for_does_not_make_the_load_negative() -> None:
+    load = ProcessLoad(2, cpu_seconds=0.0, now_ns=0)
+    load.read(used(root=0.0, child=1.0), SECOND)
+    assert load.read(used(root=0.5), 2 * SECOND) == 0.0
+
+
+def test_a_child_found_late_does_not_look_like_a_burst() -> None:
+    load = ProcessLoad(4, cpu_seconds=0.0, now_ns=0)
+    load.read(used(root=0.0), 9 * SECOND)
+    assert load.read(used(root=0.0, child=9.5), 10 * SECOND) == 25.0
+    assert load.mean == 23.8  # The mean has all of its 9.5 seconds.
+
+
+def test_no_time_no_load() -> None:
+    load = ProcessLoad(4, cpu_seconds=0.0, now_ns=5)
+    assert load.read(used(root=1.0), 5) is None
+    assert load.mean is None
+
+
+def test_the_event_has_the_keys_that_old_voirfiles_read(
+    ov: Any, proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc.add(FakeProcess(1, cpu=0.5, rss=8 * MIB), t1="2 ")
+    proc.add(FakeProcess(2, cpu=0.5, rss=4 * MIB))
+    monkeypatch.setattr(os, "times", lambda: (0.0, 0.0, 0.0, 0.0, 1.0))
+    monkeypatch.setattr(room, "usable_cores", lambda: SimpleNamespace(count=4))
+    ov.require(Process())
+    ov.walk_to_script()
+    ov.tick()
+    (event,) = ov.given("process")
+    used_memory, total = event.pop("memory")
+    assert used_memory == 12 * MIB and total > 0
+    assert event == {
+        "pid": 1,
+        "load": 25.0,
+        "num": 3,
+        "read_bytes": 2,
+        "write_bytes": 4,
+        "read_chars": 6,
+        "write_chars": 8,
+        "children": 1,
+    }
+    ov.end_script()
+    assert ov.summary["host"] == {
+        "cpu": {"process": {"mean": 25.0, "max": 25.0}},
+        "memory": {"process": {"peak": 12 * MIB}},
+    }
+
+
+def test_the_first_load_is_since_the_script_began(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc.add(FakeProcess(1, cpu=7.0))
+    clock = FakeClock()
+    monkeypatch.setattr(os, "times", lambda: (4.0, 2.0, 0.5, 0.0, 1.0))
+    sampler = ProcessSampler(clock, cores=1.0)
+    sampler.start()
+    clock.advance(1.0)
+    assert sampler.read()["load"] == 50.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_real_child_comes_and_goes() -> None:
+    import psutil as real
+
+    tree = ProcessTree(real.Process(), FakeClock())
+    before = set(pids(tree))
+    command = [sys.executable, "-c", "input()"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    try:
+        assert set(pids(tree)) - before == {child.pid}
+        usage = usage_of(tree.processes())
+        assert len(usage.cpu) == len(before) + 1 and usage.memory > 0
+    finally:
+        child.communicate(b"\n")
+    assert child.pid not in pids(tree)
