@@ -1,0 +1,7 @@
+"""The stock instruments: one file each, all of them listed here."""
+
+from .display import instrument_display
+from .early_stop import instrument_stop
+from .monitors import instrument_monitors
+
+__instruments__ = [instrument_display, instrument_monitors, instrument_stop]

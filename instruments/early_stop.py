@@ -58,7 +58,7 @@ class _Counter:
         if isinstance(self.signal, str):
             self.ov.log({"$event": self.signal})
             return
-        self.ov.summary["stopped_early"] = f"{self.key} {self.n}"
+        self.ov.stopped_early = f"after {self.n} events with {self.key!r}"
         raise self.signal(value)
 
 

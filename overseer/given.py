@@ -116,11 +116,32 @@ def _from_stream(stream: EventStream) -> Callable[[Any, Any], Disposable]:
 class Placed(Protocol):
     """What a probe stream needs of a probe in its place."""
 
+    selector: str
+
     def listen(self, fn: Push) -> Any:
         """Call ``fn(event)`` for each event; returns an object with ``dispose``."""
 
     def intercept(self, fn: Callable[[Event], object]) -> Any:
         """Let ``fn(event)`` replace the value of the focus."""
+
+
+class Nowhere:
+    """The probe of a selector that cannot be read: it never fires.
+
+    Args:
+        selector: As the user wrote it.
+    """
+
+    def __init__(self, selector: str) -> None:
+        self.selector = selector
+
+    def listen(self, fn: Push) -> Disposable:
+        """Nothing will come."""
+        return Disposable()
+
+    def intercept(self, fn: Callable[[Event], object]) -> Disposable:
+        """Nothing will be replaced."""
+        return Disposable()
 
 
 class ProbeStream(_Operators):

@@ -9,21 +9,21 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from .boundary import Guarded, OverseerAbort, StopProgram, current, name_of
 from .clock import Clock
 from .deadline import Deadline
 from .errors import Problem, UsageError, VoirError
-from .launch import Program, Target, locate
+from .launch import Program, Target, exit_status, in_child, locate
 from .options import OptionParser, read_config, read_pyproject
 from .phases import Instrument, Scheduler
 from .stream import Event, EventStream, Subscription
 from .timers import Timer
+from .version import version
 
 if TYPE_CHECKING:
-    from .given import Given, LogStream, ProbeStream
+    from .given import Given, LogStream, Placed, ProbeStream
     from .probes import Engine
     from .recording import Recording
 
@@ -37,6 +37,18 @@ _active: Overseer | None = None
 def active() -> Overseer | None:
     """The overseer of the run in progress, on any thread; ``None`` outside of one."""
     return _active
+
+
+class HelpAsked(Exception):
+    """The command line asks for help or the version instead of a run.
+
+    Attributes:
+        text: What to print.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
 
 class Log:
@@ -107,9 +119,14 @@ class Overseer(Scheduler):
         self._given: Given | None = None
         self._engine: Engine | None = None
         self._probes: list[ProbeStream] = []
-        self._pid = os.getpid()
+        self.misread: list[dict[str, Any]] = []
+        self._verdicts: list[dict[str, Any]] = []
+        self.run: dict[str, Any] = {}
+        self._loaded = False
         self._instruments = list(instruments)
         self.logfile = logfile
+        self.argv: list[str] = []
+        self.voirfiles: list[str] = []
         self.argparser = OptionParser(environ=self.environ)
         self.options = Namespace()
         self.program: Program | None = None
@@ -117,7 +134,9 @@ class Overseer(Scheduler):
         self.charged_ns = 0
         self.status = "init"
         self.ended_by: BaseException | None = None
-        self.on_uncaught: Callable[[BaseException], object] = lambda error: None
+        self.exit_status: int | None = None
+        self.stopped_early: str | None = None
+        self.announce: Callable[[BaseException | None], int] = exit_status
         self.recording: Recording | None = None
         self._exit = ExitStack()
         add_options(self.argparser)
@@ -170,19 +189,36 @@ class Overseer(Scheduler):
             overridable: Whether ``override`` may replace the variable's value.
             kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
         """
-        from .given import ProbeStream
+        from .given import Nowhere, ProbeStream
         from .probes import ABSENT
 
         frame = sys._getframe(1)
         kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        engine = self.probes
-        placed = engine.probe(selector, overridable=overridable, where=where, **kwargs)
+        placed: Placed
+        try:
+            placed = self.probes.probe(selector, overridable=overridable, where=where, **kwargs)
+        except VoirError as error:
+            self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
+            placed = Nowhere(str(selector))
         probe = ProbeStream(
             placed, self._given_stream.push, self.report, absent=ABSENT, overridable=overridable
         )
         self._probes.append(probe)
         return probe
+
+    def _misread(self, problem: Problem) -> None:
+        """A selector that cannot be read: told at once, and with the verdicts at the end."""
+        self.report(problem)
+        self.misread.append(
+            {
+                "selector": problem.who.removeprefix("probe "),
+                "where": problem.where,
+                "state": "unresolved",
+                "fired": 0,
+                "hint": problem.what,
+            }
+        )
 
     @property
     def probes(self) -> Engine:
@@ -191,6 +227,8 @@ class Overseer(Scheduler):
             from .probes import Engine
 
             self._engine = Engine(self.report, self.debug)
+            if self._loaded:
+                self._engine.main_loaded()
         return self._engine
 
     def stop(self, value: object = None) -> None:
@@ -208,7 +246,7 @@ class Overseer(Scheduler):
 
     def report(self, problem: Problem) -> None:
         """Tell the user about ``problem``, once, and keep it in the run's record."""
-        if problem in self._told or os.getpid() != self._pid:
+        if problem in self._told or in_child():
             return
         self._told.add(problem)
         self.problems.append(problem)
@@ -231,6 +269,10 @@ class Overseer(Scheduler):
 
     # The walk through the phases
 
+    def add_instruments(self, instruments: Iterable[Instrument]) -> None:
+        """Have more instruments required before the first phase."""
+        self._instruments.extend(instruments)
+
     def __call__(self, argv: Iterable[str]) -> object:
         """Run ``argv``: voir's options, the script, the script's arguments.
 
@@ -245,31 +287,41 @@ class Overseer(Scheduler):
         before, _active = _active, self
         token = current_overseer.set(self)
         try:
-            return self._walk(list(argv))
-        except StopProgram:
-            self.status = "stopped"
-            return None
+            return self._guarded_walk(list(argv))
+        finally:
+            self.finalize()
+            current_overseer.reset(token)
+            _active = before
+
+    def _guarded_walk(self, argv: list[str]) -> object:
+        try:
+            value = self._walk(argv)
+        except StopProgram as stop:
+            self.stopped_early = self.stopped_early or _reason(stop)
+            value = None
+        except VoirError:
+            raise  # voir's own refusal: the script has not run.
         except OverseerAbort as abort:
             self._ended(abort.args[0])
             raise abort.args[0] from None
         except BaseException as error:
             self._ended(error)
             raise
-        finally:
-            self.finalize()
-            current_overseer.reset(token)
-            _active = before
+        self._ended(None)
+        return value
 
-    def _ended(self, error: BaseException) -> None:
+    def _ended(self, error: BaseException | None) -> None:
+        """Announce how the script ended while the streams are still open."""
         self.ended_by = error
         if self.status == "running":
-            self.on_uncaught(error)
+            self.exit_status = self.announce(error)
 
     def _walk(self, argv: list[str]) -> object:
         self.require(*self._instruments)
         self.end(self.phases.init)
+        self.argv = self.argv or argv
         target = self._parse(argv)
-        self._connect()
+        self._connect(target)
         self.end(self.phases.parse_args)
         self.status = "running"
         self._phase(self.phases.load_script, lambda: self._load(target))
@@ -293,7 +345,7 @@ class Overseer(Scheduler):
     def _end_all(self, phase: Any, error: BaseException) -> None:
         """End ``phase`` by ``error``, and run_script too, so that nobody waits in vain."""
         # The child of a fork leaves the script through here as well; the run is not its own.
-        if os.getpid() != self._pid:
+        if in_child():
             return
         if isinstance(error, SystemExit) and error.code in (None, 0):
             thrown = None  # The script ended well, and said so.
@@ -310,6 +362,10 @@ class Overseer(Scheduler):
         own, rest = parser.split(argv)
         for path in _configs(own):
             parser.add_config(path, read_config(path))
+        if {"-h", "--help"} & set(own):
+            raise HelpAsked(parser.format_help())
+        if "--version" in own:
+            raise HelpAsked(f"voir {version}")
         self.options = parser.resolve(own)
         self._deadline.seconds = self.options.instrument_timeout
         target = _target(rest)
@@ -318,12 +374,12 @@ class Overseer(Scheduler):
         self.options.ARGV = list(target.argv) if target else []
         return target
 
-    def _connect(self) -> None:
+    def _connect(self, target: Target | None) -> None:
         """Open what the run writes to, and let ``giving.give`` reach the run."""
         from .imports import on_import
         from .recording import Recording
 
-        self.recording = Recording(self)
+        self.recording = Recording(self, target.name if target else "")
         self._exit.callback(on_import("giving", self._hear_giving).dispose)
 
     def _hear_giving(self, module: object) -> None:
@@ -337,43 +393,54 @@ class Overseer(Scheduler):
                 "no-script", "no script was given", "Usage: voir [VOIR OPTIONS] SCRIPT [OPTIONS]"
             )
         self.program = locate(target)
-        if self.recording is not None:
-            self.recording.located(self.program)
         self.program.load(self._instrument)
+        self._loaded = True
+        if self._engine is not None:
+            self._engine.main_loaded()
 
     def _instrument(self, tree: Any, module: str, filename: str) -> Any:
         return self._engine.instrument(tree, module, filename) if self._engine else tree
 
     def _run(self) -> object:
         assert self.program is not None
-        if self._engine is not None:
-            self._engine.main_loaded()
         return self.program.run()
 
     # The end
 
     def finalize(self) -> None:
         """End the run, once: streams complete, ``finalize`` ends, the record is closed."""
-        if self.status == "finalized" or os.getpid() != self._pid:
+        if self.status == "finalized" or in_child():
             return
-        stopped, self.status = self.status == "stopped", "finalized"
-        self._last(lambda: self._close_open_phases(stopped))
+        self.status = "finalized"
+        self._last(self._close_open_phases)
         for probe in self._probes:
             self._last(probe._exit)
         self._last(self._given_stream.complete)
         self._last(lambda: self.end(self.phases.finalize))
         self._last(self.close)
-        if self._engine is not None:
-            self._last(self._engine.close)
-        if self.recording is not None:
-            recording = self.recording
-            self._last(lambda: recording.finish(stopped))
+        self._last(self._close_probes)
+        self._last(self._finish_recording)
         self._last(self._log_stream.complete)
         self._last(self._exit.close)
         self._given_stream.clear()
         self._log_stream.clear()
 
-    def _close_open_phases(self, stopped: bool) -> None:
+    def _close_probes(self) -> None:
+        if self._engine is not None:
+            self._verdicts = self._engine.verdicts()
+            self._engine.close()
+
+    def probe_verdicts(self) -> list[dict[str, Any]]:
+        """What became of each probe, as ``run.json`` has it."""
+        if self.status != "finalized" and self._engine is not None:
+            self._verdicts = self._engine.verdicts()
+        return [*self._verdicts, *self.misread]
+
+    def _finish_recording(self) -> None:
+        if self.recording is not None:
+            self.run = self.recording.finish()
+
+    def _close_open_phases(self) -> None:
         # A signal can end the run in the middle of a phase.
         for phase in (self.phases.load_script, self.phases.run_script):
             if phase.pending and self.phases.parse_args.done:
@@ -389,6 +456,11 @@ class Overseer(Scheduler):
             from .boundary import problem
 
             self.report(problem("finalize", "the end of the run", error))
+
+
+def _reason(stop: StopProgram) -> str:
+    value = stop.args[0] if stop.args else None
+    return "ov.stop()" if value is None else f"ov.stop({value!r:.60})"
 
 
 def _raise_in_main(kind: type[BaseException]) -> None:
@@ -447,5 +519,4 @@ def _seconds(text: str) -> float:
     return value
 
 
-__all__ = ["Overseer", "active", "add_options", "current_overseer"]
-_ = (Path, VoirError)
+__all__ = ["HelpAsked", "Overseer", "active", "add_options", "current_overseer"]

@@ -30,7 +30,14 @@ class Notices:
 
     def __init__(self, stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> None:
         self._stream = stream
-        self._colour = stream is not None and colourful(stream, environ)
+        self.colour = stream is not None and colourful(stream, environ)
+
+    def width(self) -> int:
+        """How many columns there are to write in: the terminal's, or 80."""
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns if self._stream else 80
+        except (OSError, ValueError, AttributeError):
+            return 80
 
     def problem(self, problem: Problem) -> None:
         """Show a problem: what, where, what to do."""
@@ -47,7 +54,7 @@ class Notices:
         self._say(DIM, text, [])
 
     def _say(self, colour: str, first: str, rest: list[str]) -> None:
-        head = f"{colour}voir:{RESET}" if self._colour else "voir:"
+        head = f"{colour}voir:{RESET}" if self.colour else "voir:"
         self.write("\n".join([f"{head} {first}", *rest]) + "\n")
 
     def write(self, text: str) -> None:

@@ -1,0 +1,117 @@
+"""The command ``voir``: find voirfiles, run the script under an Overseer, end as python would."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+
+from ..errors import VoirError
+from ..launch import DeadlySignals, Ending, in_child
+from ..overseer import HelpAsked, Overseer
+from ..phases import Instrument
+from ..voirfile import Found, find, load
+from .early import look_ahead
+from .notices import Notices
+
+USAGE, STRICT = 2, 4
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run ``argv`` (``sys.argv[1:]`` when not given) and end the process as the script would."""
+    argv = sys.argv[1:] if argv is None else argv
+    notices = Notices(sys.stderr)
+    try:
+        overseer = prepare(argv, notices)
+    except VoirError as error:
+        notices.error(error)
+        sys.exit(USAGE)
+    run(overseer, argv, notices)
+
+
+def prepare(argv: list[str], notices: Notices) -> Overseer:
+    """An Overseer with the instruments of the voirfiles that apply, and the stock ones."""
+    from ..contributed import contributed
+
+    options, script = look_ahead(argv, os.environ)
+    overseer = Overseer(tell=notices.problem, stderr=sys.stderr)
+    overseer.argv = argv
+    report = overseer.report
+    found: list[Found] = []
+    if not options.no_voirfile:
+        found = find(options.voirfile, os.environ, os.getcwd(), script, report)
+    if options.debug:
+        explain(found, options, notices)
+    overseer.voirfiles = [one.path for one in found]
+    overseer.add_instruments(stock())
+    overseer.add_instruments(contributed(report))
+    overseer.add_instruments(load(found, report))
+    return overseer
+
+
+def stock() -> list[Instrument]:
+    """The instruments that come with voir.
+
+    By name: the engine does not depend on them, it only happens to find them beside it.
+    """
+    from importlib import import_module
+
+    return list(import_module("instruments").__instruments__)
+
+
+def explain(found: list[Found], options: Namespace, notices: Notices) -> None:
+    """Say which voirfiles are loaded and why."""
+    if options.no_voirfile:
+        notices.line("no voirfile is loaded: --no-voirfile")
+    elif not found:
+        notices.line("no voirfile is loaded: there is none here, beside the script, or above")
+    for one in found:
+        notices.line(f"loading {one.path}: {one.why}")
+
+
+def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
+    """Run the script, show how it went, and end the process as the script's ending demands."""
+    ending = Ending()
+    overseer.announce = lambda error: ending.announce(error, overseer.program)
+    error: BaseException | None = None
+    with DeadlySignals(lambda signum: killed(overseer, signum, notices)):
+        try:
+            overseer(argv)
+        except HelpAsked as asked:
+            print(asked.text)
+            return
+        except VoirError as refused:
+            notices.error(refused)
+            sys.exit(getattr(refused, "status", USAGE))
+        except BaseException as other:
+            error = other
+            ending.announce(other, overseer.program)  # Unless that has been done already.
+    if in_child():  # A fork of the script leaves through here too; the run is its parent's.
+        ending.leave(error)
+        return
+    show(overseer, notices)
+    ending.leave(error, strictness(overseer))
+
+
+def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
+    """End the run in good order, on top of the script, before a signal ends the process."""
+    overseer.exit_status = -signum
+    overseer.finalize()
+    show(overseer, notices)
+
+
+def show(overseer: Overseer, notices: Notices) -> None:
+    """Print the summary, and what captured nothing."""
+    if getattr(overseer.options, "quiet", False) or not overseer.run:
+        return
+    from .summary import render
+
+    notices.write(render(overseer.run, notices.width(), notices.colour))
+
+
+def strictness(overseer: Overseer) -> int:
+    """The exit status that --strict asks for."""
+    if not getattr(overseer.options, "strict", False):
+        return 0
+    silent = [p for p in overseer.probe_verdicts() if p["state"] in ("unresolved", "never fired")]
+    return STRICT if overseer.problems or silent else 0
