@@ -7,11 +7,10 @@ the level that sets the limit, because siblings there share it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class MemoryLimit:
+class MemoryLimit(NamedTuple):
     """A memory limit in bytes, and how much of it is used."""
 
     total: int
@@ -33,8 +32,7 @@ class MemoryLimit:
         return max(0, usage - cache)
 
 
-@dataclass(frozen=True)
-class CpuLimit:
+class CpuLimit(NamedTuple):
     """A quota in cores, and the processor seconds used by those who share it."""
 
     cores: float

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from overseer.clock import Clock
 
@@ -21,18 +20,17 @@ if TYPE_CHECKING:
 Counters = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Cores:
+class Cores(NamedTuple):
     """How many processors this process may use, and what says so.
 
     Attributes:
-        count: Cores; a quota may grant a fraction.
+        number: Cores; a quota may grant a fraction.
         limited_by: ``affinity``, ``cgroup v1`` or ``cgroup v2``; ``None`` for the whole machine.
         allowed: The processors' numbers when affinity leaves some out.
         quota: The control group's quota when that is what limits.
     """
 
-    count: float
+    number: float
     limited_by: str | None = None
     allowed: frozenset[int] | None = None
     quota: CpuLimit | None = None
@@ -147,12 +145,11 @@ class CpuSampler:
         if not self._samples.n:
             return
         entry = summary.setdefault("host", {}).setdefault("cpu", {})
-        entry.update(mean=self._load.mean, max=self._samples.greatest, cores=self._cores.count)
+        entry.update(mean=self._load.mean, max=self._samples.greatest, cores=self._cores.number)
         if self._cores.limited_by:
             entry["limited_by"] = self._cores.limited_by
 
 
-@dataclass(frozen=True)
 class Cpu(Monitor):
     """Emit ``cpudata`` every ``seconds``: the processors' load, and memory in use.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .sampling import Monitor
@@ -45,7 +44,6 @@ class DiskSampler:
         """Disks have no place in the run's summary; their events tell."""
 
 
-@dataclass(frozen=True)
 class Disk(Monitor):
     """Emit ``iodata`` every ``seconds``: what all disks did since the first sample."""
 

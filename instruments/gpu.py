@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,38 +25,36 @@ UNREAD = object()
 NO_NVIDIA = {9, 12}
 
 
-@dataclass
 class DeviceSummary:
     """What one device did during the run, in a fixed amount of memory."""
 
-    name: str
-    uuid: str
-    index: int | str
-    load: Running = field(default_factory=Running)
-    memory: Running = field(default_factory=Running)
-    memory_total: float | None = None
-    power: Running = field(default_factory=Running)
-    power_limit: float | None = None
-    temperature: Running = field(default_factory=Running)
-    clocks: dict[str, Running] = field(default_factory=dict)
-    samples: int = 0
-    throttled: Counter[str] | None = None
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._samples = 0
+        self._load = Running()
+        self._memory = Running()
+        self._memory_total: float | None = None
+        self._power = Running()
+        self._power_limit: float | None = None
+        self._temperature = Running()
+        self._clocks: dict[str, Running] = {}
+        self._throttled: Counter[str] | None = None
 
     def add(self, data: dict[str, Any]) -> None:
         """Take one reading into account."""
-        self.samples += 1
-        self.load.add(data.get("load"))
-        self.power.add(data.get("power"))
-        self.power_limit = data.get("power_limit", self.power_limit)
-        self.temperature.add(data.get("temperature"))
+        self._samples += 1
+        self._load.add(data.get("load"))
+        self._power.add(data.get("power"))
+        self._power_limit = data.get("power_limit", self._power_limit)
+        self._temperature.add(data.get("temperature"))
         if "memory" in data:
-            used, self.memory_total = data["memory"]
-            self.memory.add(used)
+            used, self._memory_total = data["memory"]
+            self._memory.add(used)
         for name, mhz in data.get("clocks", {}).items():
-            self.clocks.setdefault(name, Running()).add(mhz)
+            self._clocks.setdefault(name, Running()).add(mhz)
         if "throttle" in data:
-            self.throttled = self.throttled or Counter()
-            self.throttled.update(data["throttle"])
+            self._throttled = self._throttled or Counter()
+            self._throttled.update(data["throttle"])
 
     def entry(self) -> dict[str, Any]:
         """The device's entry in the run's record; what it never told is absent.
@@ -65,29 +62,32 @@ class DeviceSummary:
         Utilisation is 0 to 1, memory bytes, power W, clocks MHz, temperature Celsius;
         ``throttled`` maps each reason to its share of the samples; empty when there was none.
         """
-        power, limit = self.power.mean_max(), self.power_limit
+        power, limit = self._power.mean_max(), self._power_limit
         entries: dict[str, Any] = {
             "kind": "cuda",
-            "name": self.name,
-            "uuid": self.uuid,
-            "index": self.index,
-            "utilisation": self.load.mean_max(),
-            "memory": self._memory(),
+            "name": self._device.name,
+            "uuid": self._device.uuid,
+            "index": self._device.index,
+            "utilisation": self._load.mean_max(),
+            "memory": self._bytes(),
             "power": {**power, "limit": limit} if power and limit is not None else power,
-            "temperature": self.temperature.mean_max(),
-            "clocks": {name: _spread(clock) for name, clock in self.clocks.items()},
+            "temperature": self._temperature.mean_max(),
+            "clocks": {name: _spread(clock) for name, clock in self._clocks.items()},
         }
         told = {key: value for key, value in entries.items() if value not in ({}, "")}
-        return told if self.throttled is None else {**told, "throttled": self._shares()}
+        return told if self._throttled is None else {**told, "throttled": self._shares()}
 
-    def _memory(self) -> dict[str, int]:
-        if not self.memory.n or self.memory_total is None:
+    def _bytes(self) -> dict[str, int]:
+        if not self._memory.n or self._memory_total is None:
             return {}
-        return {"peak": round(self.memory.greatest * MIB), "total": round(self.memory_total * MIB)}
+        return {
+            "peak": round(self._memory.greatest * MIB),
+            "total": round(self._memory_total * MIB),
+        }
 
     def _shares(self) -> dict[str, float]:
-        counts = self.throttled or Counter()
-        return {reason: round(count / self.samples, 3) for reason, count in counts.items()}
+        counts = self._throttled or Counter()
+        return {reason: round(count / self._samples, 3) for reason, count in counts.items()}
 
 
 def _spread(clock: Running) -> dict[str, float]:
@@ -186,8 +186,7 @@ class GpuSampler:
             self._say("gpu-lost", what, "It is not sampled; the script goes on.", always=True)
 
     def _summary(self, device: Device) -> DeviceSummary:
-        new = DeviceSummary(device.name, device.uuid, device.index)
-        return self._summaries.setdefault(device.uuid, new)
+        return self._summaries.setdefault(device.uuid, DeviceSummary(device))
 
     def _say(self, slug: str, what: str, remedy: str | None, always: bool = False) -> None:
         if self._asked or always:
@@ -200,7 +199,6 @@ class GpuSampler:
             summary.setdefault("devices", []).extend(entries)
 
 
-@dataclass(frozen=True)
 class Gpu(Monitor):
     """Emit ``gpudata`` every ``seconds``: each visible NVIDIA GPU's reading under its number.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .cgroup import MemoryLimit, memory_limit
@@ -70,7 +69,6 @@ class MemorySampler:
             entry["limited_by"] = self._source.limited_by
 
 
-@dataclass(frozen=True)
 class Memory(Monitor):
     """Emit ``memdata`` every ``seconds``: memory in use, total and available.
 

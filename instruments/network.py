@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .sampling import Monitor
@@ -39,7 +38,6 @@ class NetworkSampler:
         """The network has no place in the run's summary; its events tell."""
 
 
-@dataclass(frozen=True)
 class Network(Monitor):
     """Emit ``netdata`` every ``seconds``: bytes, packets, errors and drops since boot."""
 

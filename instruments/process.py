@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from overseer.clock import Clock
@@ -118,7 +117,6 @@ def _processor(process: psutil.Process) -> dict[str, int]:
     return {"num": process.cpu_num()} if hasattr(process, "cpu_num") else {}
 
 
-@dataclass(frozen=True)
 class Process(Monitor):
     """Emit ``process`` every ``seconds``: the script's process and all processes below it.
 
@@ -140,4 +138,4 @@ class Process(Monitor):
 
     def sampler(self, ov: Overseer) -> ProcessSampler:
         """A fresh sampler for one run."""
-        return ProcessSampler(ov.clock, usable_cores().count)
+        return ProcessSampler(ov.clock, usable_cores().number)

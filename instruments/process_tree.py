@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from overseer.clock import Clock
@@ -98,7 +97,6 @@ class ProcessTree:
             return None
 
 
-@dataclass
 class Usage:
     """What the processes of a tree use together at one moment.
 
@@ -107,9 +105,10 @@ class Usage:
     nothing is lost when a child ends. It does the same with bytes read and written.
     """
 
-    cpu: dict[psutil.Process, float] = field(default_factory=dict)
-    memory: int = 0
-    io: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.cpu: dict[psutil.Process, float] = {}
+        self.memory = 0
+        self.io: dict[str, int] = {}
 
     @property
     def cpu_seconds(self) -> float:

@@ -49,14 +49,14 @@ def checked_interval(value: object, who: str) -> float:
     )
 
 
-@dataclass
 class Running:
     """Mean, least and greatest of numbers that come one at a time; its size never grows."""
 
-    n: int = 0
-    total: float = 0.0
-    least: float = math.inf
-    greatest: float = -math.inf
+    def __init__(self) -> None:
+        self.n = 0
+        self.total = 0.0
+        self.least = math.inf
+        self.greatest = -math.inf
 
     def add(self, value: float | None) -> None:
         """Take one more number into account; ``None`` is no number."""
@@ -124,6 +124,9 @@ class _Delivery:
 @dataclass(frozen=True)
 class Monitor:
     """Sample something every ``seconds`` on a timer of its own, from the script's first line on.
+
+    A kind of monitor adds a sampler and no fields, so it needs no ``@dataclass`` of its own, whose
+    0.3 ms each would be paid at every start of voir.
 
     Args:
         seconds: The interval.

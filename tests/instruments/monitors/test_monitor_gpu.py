@@ -269,6 +269,7 @@ def test_a_lost_gpu_is_reported_once_and_the_others_go_on(ov: Any, nvml: Any) ->
     start(ov)
     nvml.gpus[0].values["utilisation"] = nvml.fail(LOST)
     ov.tick()
+    nvml.gpus[0].values["utilisation"] = 50  # It answers again, and is left alone all the same.
     ov.tick()
     assert slugs(ov) == ["gpu-lost"]
     assert [list(event) for event in ov.given("gpudata")] == [[0, 1], [1], [1]]
