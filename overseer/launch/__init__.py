@@ -1,0 +1,20 @@
+"""Runs a script, module, directory, zip or function exactly as python would."""
+
+from .ending import Ending, exit_status
+from .locate import locate
+from .program import Program
+from .signals import DeadlySignals, in_child
+from .source import Instrument
+from .target import CannotRun, Target
+
+__all__ = [
+    "CannotRun",
+    "DeadlySignals",
+    "Ending",
+    "Instrument",
+    "Program",
+    "Target",
+    "exit_status",
+    "in_child",
+    "locate",
+]

@@ -1,0 +1,182 @@
+"""How a script's ending becomes the process's: first it is announced, then the process leaves.
+
+Between the two the run is finalized, so that what voir prints stands after the script's traceback,
+and python itself still does everything that comes after: threads, ``atexit``, flushing, status.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ..errors import VoirError
+from .signals import in_child
+from .tracebacks import peel
+
+if TYPE_CHECKING:
+    from .program import Program
+
+_display = sys.__excepthook__  # Scripts have been seen to replace it.
+
+
+def exit_status(error: BaseException | None) -> int:
+    """What ``subprocess`` would report for a script that ended like this; -2: died of SIGINT."""
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        code = _code(error)
+        if not isinstance(code, int):
+            return 0 if code is None else 1
+        return code & 0xFF if -(2**63) <= code < 2**63 else 255
+    return -2 if type(error) is KeyboardInterrupt else 1
+
+
+def _code(error: SystemExit) -> object:
+    try:
+        return error.code
+    except BaseException:
+        return error  # Python prints the exception itself when it has no usable code.
+
+
+class Ending:
+    """Ends the process as python would have, given what ended the script."""
+
+    def __init__(self) -> None:
+        self._announced: BaseException | None = None
+        self._final: BaseException | None = None
+
+    def announce(self, error: BaseException | None, program: Program | None = None) -> int:
+        """Say on stderr what python says about ``error``, then wait for the script's threads.
+
+        Once for each error, and before the run is finalized. About a :class:`VoirError` nothing is
+        said: it is not the script's.
+
+        Args:
+            error: What ended the script; ``None`` if it came to its end.
+            program: The script, so that python's last step for it is done too.
+
+        Returns:
+            The exit status that the process will have, as :func:`exit_status` has it.
+        """
+        if error is None or error is not self._announced:
+            self._announced = self._final = error
+            self._say(error)
+            if program is not None and not isinstance(self._final, SystemExit):
+                program.retire()
+            wait_for_threads()
+        return exit_status(self._final)
+
+    def leave(self, error: BaseException | None, status: int = 0) -> None:
+        """Leave the process as after ``error``, or return when the script came to its end.
+
+        Args:
+            error: What ended the script.
+            status: The exit status if the script's own is 0.
+
+        Raises:
+            BaseException: The same error; python prints nothing about it any more.
+            SystemExit: To set the exit status.
+        """
+        final = self._final if error is self._announced else error
+        if status and exit_status(final) == 0:
+            raise SystemExit(status)
+        if final is not None:
+            raise _leaving(final)
+
+    def _say(self, error: BaseException | None) -> None:
+        if isinstance(error, SystemExit):
+            _say_code(_code(error))
+        elif error is not None and not isinstance(error, VoirError):
+            peel(error)
+            self._show(error)
+
+    def _show(self, error: BaseException) -> None:
+        """What python's ``PyErr_Print`` does, custom hooks and their errors included."""
+        _remember(error)
+        failure = _call_hook(error)
+        if isinstance(failure, SystemExit):
+            self._final = failure
+            _say_code(_code(failure))
+        elif failure is not None:
+            _write("Error in sys.excepthook:\n")
+            _display(type(failure), failure, failure.__traceback__)
+            _write("\nOriginal exception was:\n")
+            _display(type(error), error, error.__traceback__)
+
+
+def _remember(error: BaseException) -> None:
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    sys.last_type, sys.last_value = type(error), error
+    sys.last_traceback = error.__traceback__
+
+
+def _call_hook(error: BaseException) -> BaseException | None:
+    """Let the script's ``sys.excepthook`` show the error; what the hook itself raises."""
+    hook = getattr(sys, "excepthook", _missing_hook)
+    try:
+        hook(type(error), error, error.__traceback__)
+    except BaseException as failure:
+        peel(failure)
+        return failure
+    return None
+
+
+def _missing_hook(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    _write("sys.excepthook is missing\n")
+    _display(kind, error, traceback)
+
+
+def _say_code(code: object) -> None:
+    if code is not None and not isinstance(code, int):
+        try:
+            _write(str(code))
+        except BaseException:
+            pass  # Its __str__ fails; python says nothing then.
+        _write("\n")
+
+
+def _write(text: str) -> None:
+    stream = getattr(sys, "stderr", None)
+    try:
+        if stream is not None:
+            stream.write(text)
+        else:
+            os.write(2, text.encode(errors="backslashreplace"))
+    except BaseException:
+        pass  # Nobody can be told.
+
+
+def _leaving(error: BaseException) -> BaseException:
+    """What to raise so that python ends as after ``error`` but prints nothing about it."""
+    if isinstance(error, SystemExit):
+        code = _code(error)
+        return SystemExit(code if code is None or isinstance(code, int) else 1)
+    hook, traceback = getattr(sys, "excepthook", None), error.__traceback__
+
+    def silent(*exc_info: object) -> None:
+        sys.excepthook = hook  # type: ignore[assignment]
+        error.__traceback__ = sys.last_traceback = traceback
+
+    sys.excepthook = silent
+    return error
+
+
+def wait_for_threads() -> None:
+    """Wait for the script's threads as python does at the end; it then finds nothing to wait for.
+
+    Their events are part of the run, so this comes before the run is finalized.
+    """
+    if in_child():
+        return  # Python will do it; there is no run to finalize here.
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+    except BaseException as error:  # Ctrl-C: python complains, and waits no longer.
+        peel(error)
+        _write(f"Exception ignored in: {threading!r}\n")
+        _display(type(error), error, error.__traceback__)

@@ -1,0 +1,125 @@
+"""A program that runs in two steps: what defines things, then what does things."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+
+from .source import Instrument, Unit
+from .target import Target
+from .tracebacks import chain, entries_of
+
+
+class Program(ABC):
+    """What was located: ``load`` it, then ``run`` it, each once, in that order.
+
+    Both raise whatever the script raises; :class:`Ending` knows what to do with it.
+
+    Attributes:
+        target: What the user asked for.
+        origin: The script's file, when it has one.
+    """
+
+    def __init__(self, target: Target, origin: Path | None) -> None:
+        self.target = target
+        self.origin = origin
+
+    @abstractmethod
+    def load(self, instrument: Instrument | None = None) -> None:
+        """Set the stage, read and parse, and run the leading imports and definitions.
+
+        Args:
+            instrument: ``instrument(tree, module_name, filename)`` is called with the syntax tree
+                of each part right before that is compiled, and returns the tree to compile. It
+                must not raise.
+        """
+
+    @abstractmethod
+    def run(self) -> object:
+        """Run the rest; the program's value, which only a function has."""
+
+    def retire(self) -> None:  # noqa: B027  Only a script's file has something to take away.
+        """Take from ``__main__`` what python takes from it when a script has ended."""
+
+
+class MainProgram(Program):
+    """A program whose code runs in ``__main__``: a script, or what runpy finds.
+
+    Attributes:
+        under: Traceback entries that python would show above the script's own.
+    """
+
+    main: ModuleType
+    _unit: Unit | None = None
+    _instrument: Instrument | None = None
+
+    def __init__(self, target: Target, origin: Path | None) -> None:
+        super().__init__(target, origin)
+        self.under: list[TracebackType] = []
+
+    def run_prefix(self, instrument: Instrument | None) -> None:
+        """Run the first part of the unit, if there is one."""
+        self._instrument = instrument
+        if self._unit is not None:
+            self.execute(self._unit.prefix(instrument))
+
+    def run(self) -> object:
+        """Run the second part of the unit, or the whole code where there is no source."""
+        if self._unit is not None:
+            self.execute(self._unit.rest(self._instrument))
+        else:
+            self.run_whole()
+        return None
+
+    @abstractmethod
+    def run_whole(self) -> None:
+        """Run a program that cannot be split."""
+
+    def execute(self, code: CodeType) -> None:
+        """Execute ``code`` in ``__main__``, with as much stack as python would leave it."""
+        raised = None
+        try:
+            with _as_deep_as(1 + len(self.under), _frames()):
+                exec(code, self.main.__dict__)
+        except BaseException as error:
+            raised = error
+        if raised is not None:
+            entries = entries_of(raised.__traceback__)
+            next(entries)  # This frame.
+            raise raised.with_traceback(chain([*self.under, *entries]))
+
+
+def _frames() -> tuple[int, int]:
+    """How many python frames are on the stack, and how many of them C code has entered anew."""
+    frame = sys._getframe(1)
+    frames = modules = 1
+    while frame.f_back is not None:
+        frames += 1
+        modules += frame.f_code.co_name == "<module>"
+        frame = frame.f_back
+    return frames, modules
+
+
+@contextmanager
+def _as_deep_as(plain: int, stack: tuple[int, int]) -> Iterator[None]:
+    """Raise the recursion limit by what voir's frames take, so that the script has all of it.
+
+    Args:
+        plain: The depth of the script's module when python runs it.
+        stack: As :func:`_frames` has it.
+    """
+    frames, modules = stack
+    extra = frames + 1 - plain
+    if sys.version_info < (3, 12):  # There, calls through C count as well.
+        extra += modules - (plain > 1)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + extra)
+    try:
+        yield
+    finally:
+        if sys.getrecursionlimit() == limit + extra:  # Else the script has set its own.
+            sys.setrecursionlimit(limit)

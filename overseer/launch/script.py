@@ -1,0 +1,132 @@
+"""A script's file, or the program on standard input."""
+
+from __future__ import annotations
+
+import marshal
+import sys
+from importlib.machinery import SourceFileLoader, SourcelessFileLoader
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
+from types import CodeType
+
+from .native import run_file
+from .program import MainProgram
+from .source import Instrument, read_unit
+from .stage import fresh_main, replace_first_path, safe_path, script_directory
+from .target import Target
+
+
+class Script(MainProgram):
+    """``voir script.py``: source, or a ``.pyc``, whatever its name."""
+
+    def __init__(self, target: Target, origin: Path | None, filename: str, data: bytes) -> None:
+        super().__init__(target, origin)
+        self.filename = filename
+        self._data = data
+
+    def load(self, instrument: Instrument | None = None) -> None:
+        """Set the stage as python does for a file, then parse it and run the prefix."""
+        self._set_stage()
+        try:
+            if not self._is_compiled():
+                self._parse()
+            self.run_prefix(instrument)
+        except BaseException:
+            _flush()
+            raise
+
+    def run(self) -> object:
+        """Run the rest; what it printed is flushed before python goes on to end."""
+        try:
+            return super().run()
+        finally:
+            _flush()
+
+    def run_whole(self) -> None:
+        """Run compiled code, or what the parser could not take."""
+        if self._is_compiled():
+            self.execute(_load_compiled(self._data))
+        else:
+            run_file(self._data, self.filename, self.main.__dict__)
+
+    def retire(self) -> None:
+        """Python takes the file's name away: ``atexit`` functions do not find it."""
+        self.main.__dict__.pop("__file__", None)
+        self.main.__dict__.pop("__cached__", None)
+
+    def _set_stage(self) -> None:
+        sys.argv = [self.target.name, *self.target.argv]
+        replace_first_path(None if safe_path() else self._directory())
+        self.main = fresh_main()
+        self.main.__dict__.update(__file__=self.filename, __cached__=None)
+        self._set_loader()
+
+    def _directory(self) -> str:
+        return script_directory(self.filename)
+
+    def _set_loader(self) -> None:
+        kind = SourcelessFileLoader if self._is_compiled() else SourceFileLoader
+        self.main.__loader__ = kind("__main__", self.filename)
+
+    def _is_compiled(self) -> bool:
+        return self.filename.endswith(".pyc") or self._data[:2] == MAGIC_NUMBER[:2]
+
+    def _parse(self) -> None:
+        try:
+            self._unit = read_unit(self._data, self.filename)
+            return
+        except SyntaxError as error:
+            refusal = error
+        except (ValueError, RecursionError, MemoryError):
+            return  # Beyond what a syntax tree in python objects can hold: it is run unsplit.
+        self._refuse(refusal)
+
+    def _refuse(self, refusal: SyntaxError) -> None:
+        """Let python itself say what is wrong with the file."""
+        try:
+            run_file(self._data, self.filename, self.main.__dict__)
+        except (ImportError, AttributeError, OSError):  # No ctypes, or not this C library.
+            raise refusal from None
+
+
+class Stdin(Script):
+    """``voir -``: the program is what stands on standard input."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target, None, "<stdin>", b"")
+
+    def load(self, instrument: Instrument | None = None) -> None:
+        """Read all of standard input, then load it."""
+        if sys.stdin is not None:
+            self._data = sys.stdin.buffer.read()
+        super().load(instrument)
+
+    def _directory(self) -> str:
+        return ""
+
+    def _set_loader(self) -> None:
+        pass  # Python leaves there what it put there itself.
+
+    def _is_compiled(self) -> bool:
+        return False
+
+
+def _load_compiled(data: bytes) -> CodeType:
+    if data[:4] != MAGIC_NUMBER:
+        raise RuntimeError("Bad magic number in .pyc file")
+    try:
+        code = marshal.loads(data[16:])
+    except (EOFError, ValueError, TypeError):
+        code = None
+    if not isinstance(code, CodeType):
+        raise RuntimeError("Bad code object in .pyc file")
+    return code
+
+
+def _flush() -> None:
+    """Flush both streams, as python does at this point, whatever comes of it."""
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            stream.flush()
+        except BaseException:
+            pass  # Python drops it here, and reports it when it flushes for the last time.

@@ -1,0 +1,68 @@
+"""Signals that kill: the run is finalized first, then the process dies of the signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+_owner = os.getpid()
+
+Finalize = Callable[[int], object]
+
+
+def in_child() -> bool:
+    """Whether this is a forked child of the process that voir runs in: the run is not its own."""
+    return os.getpid() != _owner
+
+
+class DeadlySignals:
+    """While entered, SIGTERM and SIGHUP call ``finalize(signum)`` before they kill.
+
+    Only signals whose disposition is the default are taken, and a handler that the script installs
+    itself wins. ``finalize`` runs on the main thread, on top of the script's stack: the script is
+    not unwound, none of its ``finally`` blocks run, as without voir. A signal that arrives again
+    meanwhile changes nothing (``timeout`` sends every signal twice).
+
+    Args:
+        finalize: Ends the run; whatever it raises, the process still dies of the signal.
+    """
+
+    def __init__(self, finalize: Finalize) -> None:
+        self._finalize = finalize
+        self._taken: list[int] = []
+        self._dying = False
+
+    def __enter__(self) -> DeadlySignals:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # Python lets only the main thread set handlers.
+        for signum in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            if signal.getsignal(signum) is signal.SIG_DFL:
+                signal.signal(signum, self._handle)
+                self._taken.append(signum)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.restore)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.restore()
+
+    def restore(self) -> None:
+        """Put the default back where the handler is still ours; also done in forked children."""
+        while self._taken:
+            signum = self._taken.pop()
+            if signal.getsignal(signum) == self._handle:
+                signal.signal(signum, signal.SIG_DFL)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if self._dying:
+            return
+        self._dying = True
+        try:
+            if not in_child():
+                self._finalize(signum)
+        finally:
+            signal.signal(signum, signal.SIG_DFL)
+            os.kill(os.getpid(), signum)

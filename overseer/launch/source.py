@@ -1,0 +1,163 @@
+"""A module's source in two parts: what defines things, and the rest, which does things.
+
+Prefix and rest are two code objects that run one after the other in one namespace. What python
+says about the source as a whole (errors, warnings) it says once, before any of it runs.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+
+Instrument = Callable[[ast.Module, str, str], ast.Module]
+
+_FUTURES = 0
+for _name in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _name).compiler_flag
+
+_COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")  # PEP 263
+
+_DEFINITIONS: tuple[type[ast.stmt], ...] = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Pass,
+)
+if sys.version_info >= (3, 12):
+    _DEFINITIONS += (ast.TypeAlias,)
+
+#: A module's annotations are one function from 3.14 on, so they cannot be in both parts.
+_LAZY_ANNOTATIONS = sys.version_info >= (3, 14)
+
+
+@dataclass
+class Unit:
+    """The source of ``__main__``, parsed and found good.
+
+    Attributes:
+        filename: What code objects and tracebacks name.
+        tree: All of the source.
+        code: All of it compiled, as python would have run it.
+        warns: Whether compiling it warns, which must not happen again.
+    """
+
+    filename: str
+    tree: ast.Module
+    code: CodeType
+    warns: bool
+
+    def __post_init__(self) -> None:
+        body = self.tree.body
+        self._end = next((i for i, one in enumerate(body) if not _defines(one)), len(body))
+
+    def prefix(self, instrument: Instrument | None) -> CodeType:
+        """Compile the leading definitions."""
+        return self._compile(self.tree.body[: self._end], instrument, 0)
+
+    def rest(self, instrument: Instrument | None) -> CodeType:
+        """Compile everything from the first statement on that does something."""
+        return self._compile(self.tree.body[self._end :], instrument, self.code.co_flags & _FUTURES)
+
+    def _compile(self, body: list[ast.stmt], instrument: Instrument | None, flags: int) -> CodeType:
+        tree = ast.Module(body=body, type_ignores=[])
+        if instrument is not None:
+            tree = instrument(tree, "__main__", self.filename)
+        if not self.warns:
+            return _compile(tree, self.filename, flags)
+        with _on_warning("ignore"):
+            return _compile(tree, self.filename, flags)
+
+
+def read_unit(data: bytes, filename: str, warn: bool = True) -> Unit:
+    """Parse and compile ``data``; warnings about it appear once if ``warn``, else never.
+
+    Raises:
+        SyntaxError: As the parser has it for source in memory, which is not as for a file.
+        Exception: The source is beyond the parser's limits, or holds null bytes.
+    """
+    try:
+        with _on_warning("error"):
+            return _read(data, filename, warns=False)
+    except Exception:
+        pass  # It is wrong, or warns; which of them it is shows below.
+    with _on_warning("ignore"):
+        unit = _read(data, filename, warns=True)
+    if warn:
+        _read(data, filename, warns=True)
+    return unit
+
+
+def _read(data: bytes, filename: str, warns: bool) -> Unit:
+    if not _decodable(data):
+        raise SyntaxError("Non-UTF-8 code but no encoding declared")
+    tree = compile(data, filename, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    assert isinstance(tree, ast.Module)
+    return Unit(filename, tree, _compile(tree, filename, 0), warns)
+
+
+def _decodable(data: bytes) -> bool:
+    """Whether a file like this is accepted; in memory the parser lets comments hold anything."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return any(map(_COOKIE.match, data.split(b"\n", 2)[:2]))
+    return True
+
+
+def _compile(tree: ast.Module, filename: str, flags: int) -> CodeType:
+    code: CodeType = compile(tree, filename, "exec", flags, dont_inherit=True)
+    return code
+
+
+@contextmanager
+def _on_warning(action: str) -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)  # type: ignore[arg-type]
+        yield
+
+
+def _defines(statement: ast.stmt) -> bool:
+    """Whether the statement belongs into the prefix."""
+    if isinstance(statement, _DEFINITIONS):
+        return True
+    if isinstance(statement, ast.Expr):
+        # Docstrings. Later strings too: first in the rest, they would become its docstring.
+        return isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Assign):
+        return _literal(statement.value) and all(map(_plain_target, statement.targets))
+    if isinstance(statement, ast.AnnAssign) and not _LAZY_ANNOTATIONS:
+        value = statement.value
+        return (value is None or _literal(value)) and isinstance(statement.target, ast.Name)
+    return False
+
+
+def _literal(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.operand, ast.Constant) and not isinstance(node.op, ast.Not)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return all(map(_literal, node.elts))
+    if isinstance(node, ast.Dict):
+        return all(key is not None and _literal(key) for key in node.keys) and all(
+            map(_literal, node.values)
+        )
+    return False
+
+
+def _plain_target(node: ast.expr) -> bool:
+    """``x``, ``os.environ["X"]``, ``a.b.c``: what stands between the imports of a script."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Constant) and _plain_target(node.value)
+    if isinstance(node, ast.Attribute):
+        return _plain_target(node.value)
+    return isinstance(node, ast.Name)

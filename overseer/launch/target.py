@@ -1,0 +1,31 @@
+"""What to run, as the command line names it, and what is said when that cannot be run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..errors import UsageError
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the user asked to run.
+
+    Attributes:
+        kind: ``script`` is also a directory or zip with a ``__main__``, or ``-`` for stdin.
+        name: A path, a module, or ``module:function``.
+        argv: The script's own arguments.
+    """
+
+    kind: Literal["script", "module", "function"]
+    name: str
+    argv: tuple[str, ...] = ()
+
+
+class CannotRun(UsageError):
+    """The target is not there or is not a program; python's words, and its exit status."""
+
+    def __init__(self, slug: str, what: str, remedy: str | None = None, status: int = 1) -> None:
+        super().__init__(slug, what, remedy)
+        self.status = status

@@ -1,0 +1,77 @@
+"""Two sides of one table: plain python, and voir, on the same small programs."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+#: What stands between ``python FLAGS`` and ``SCRIPT ARGUMENTS`` to have voir run it.
+ENTRY = [str(Path(__file__).with_name("minivoir.py"))]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    stdout: str
+    stderr: str
+
+
+def write(root, files):
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+class Sides:
+    """Runs programs in a directory of their own, on either side."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def command(self, side, argv, flags=()):
+        return [sys.executable, *flags, *(ENTRY if side == "voir" else []), *argv]
+
+    def run(self, side, argv, flags=(), stdin=b"", env=None, cwd=None, **options):
+        environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
+        for stream in ("stdout", "stderr"):
+            options.setdefault(stream, subprocess.PIPE)
+        done = subprocess.run(
+            self.command(side, argv, flags),
+            input=stdin,
+            env=environ,
+            cwd=cwd or self.root,
+            timeout=60,
+            check=False,
+            **options,
+        )
+        return Outcome(done.returncode, _plain(done.stdout), _plain(done.stderr))
+
+    def same(self, files, *argv, **options):
+        """Both sides end alike; what they ended like."""
+        if not isinstance(files, dict):
+            files = {"main.py": files}
+        write(self.root, files)
+        argv = argv or ("main.py",)
+        plain = self.run("python", argv, **options)
+        assert self.run("voir", argv, **options) == plain
+        return plain
+
+
+def _plain(output):
+    text = (output or b"").decode(errors="backslashreplace")
+    return re.sub(r"0x[0-9a-f]{6,}", "0x", text)
+
+
+@pytest.fixture
+def sides(tmp_path):
+    return Sides(tmp_path.resolve())
+
+
+@pytest.fixture
+def same(sides):
+    return sides.same
