@@ -1,0 +1,182 @@
+"""What a run measured, as rows: its tasks, the machine, the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .amounts import count, duration, figure, gibibytes, number, percent, rates
+from .rows import TO, Piece, Row, clean, row
+
+_BAR = 16
+
+
+def part(of: object, key: str) -> Mapping[str, Any]:
+    """The mapping under ``key``; an empty one when there is none."""
+    found = of.get(key) if isinstance(of, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def entries(of: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The mappings in the list under ``key``."""
+    found = of.get(key)
+    return [e for e in found if isinstance(e, Mapping)] if isinstance(found, list) else []
+
+
+def tasks(run: Mapping[str, Any]) -> Iterator[Row]:
+    """Steps, rate, shares and loss of each task."""
+    for name, task in part(run, "tasks").items():
+        if isinstance(task, Mapping):
+            yield from _task(clean(name), task)
+
+
+def _task(name: str, task: Mapping[str, Any]) -> Iterator[Row]:
+    units = clean(task.get("units") or "items").removesuffix("/s")
+    first = duration(task.get("first_step_seconds"))
+    items = count(task.get("items"), units, units) if units != "steps" else None
+    steps, pauses = count(task.get("steps"), "step"), _pauses(part(task, "pause"))
+    yield row(name, steps, items, first and f"first step {first}", pauses)
+    yield _rate(part(task, "rate"), part(task, "steady"), units)
+    yield _spread(part(task, "rate"))
+    yield _time(task)
+    yield _loss(part(task, "loss"))
+
+
+def _rate(rate: Mapping[str, Any], steady: Mapping[str, Any], units: str) -> Row:
+    verdict = Piece(*_verdict(steady))
+    shown = rates(rate.get("steady"), rate.get("wall"))
+    if len(shown) == 2:
+        return _sub("rate", Piece(f"{shown[0]} {units}/s", "bold"), verdict, f"{shown[1]} overall")
+    overall = " overall" if number(rate.get("steady")) is None else ""
+    best = Piece(f"{shown[0]} {units}/s{overall}", "bold") if shown else None
+    return _sub("rate", best, verdict)
+
+
+def _verdict(steady: Mapping[str, Any]) -> tuple[str, str]:
+    verdict = clean(steady.get("verdict") or "")
+    start = number(steady.get("from_step"))
+    if verdict.startswith("steady"):
+        return (f"steady from step {start:,.0f}" if start is not None else verdict), "good"
+    return verdict, "warn"
+
+
+def _spread(rate: Mapping[str, Any]) -> Row:
+    values = rates(rate.get("median"), rate.get("q1"), rate.get("q3"))
+    if not values:
+        return row("")
+    median = f"median {values[0]}" + (f" ({values[1]}{TO}{values[2]})" if values[2:] else "")
+    steps, skipped = number(rate.get("n")), number(rate.get("skipped"))
+    sample = f"n {steps:,.0f}" if steps is not None else ""
+    sample += f", skipped {skipped:,.0f}" if sample and skipped is not None else ""
+    return _sub("", median, sample, f"{clean(rate['clock'])} clock" if rate.get("clock") else None)
+
+
+def _time(task: Mapping[str, Any]) -> Row:
+    parts = {name: part(task, name) for name in ("loading", "compute")}
+    shares = [text for name, part in parts.items() if (text := _share(name, part))]
+    share = number(parts["loading"].get("share"))
+    if share is not None and len(shares) == 2:
+        shares[0] = f"{_bar(share)}  {shares[0]}"
+    return _sub("time", *shares)
+
+
+def _share(name: str, part: Mapping[str, Any]) -> str | None:
+    shown, took = percent(part.get("share")), duration(part.get("seconds"))
+    if shown is None:
+        return f"{name} {took}" if took else None
+    return f"{name} {shown}" + (f", {took}" if took else "")
+
+
+def _bar(share: float) -> str:
+    filled = round(_BAR * min(max(share, 0.0), 1.0))
+    # Something that is there shows, however little it is.
+    filled = min(max(filled, 1 if share > 0 else 0), _BAR - (1 if share < 1 else 0))
+    return "▒" * filled + "█" * (_BAR - filled)
+
+
+def _pauses(pause: Mapping[str, Any]) -> str | None:
+    times, took = count(pause.get("count"), "pause"), duration(pause.get("seconds"))
+    if not number(pause.get("count")):
+        return None
+    return f"{times}, {took}" if took else times
+
+
+def _loss(loss: Mapping[str, Any]) -> Row:
+    first, last, least = (figure(loss.get(key)) for key in ("first", "last", "min"))
+    if last is None:
+        return row("")
+    broken = number(loss.get("last")) is None
+    path = f"{first} → {last}" if first is not None else last
+    return _sub("loss", Piece(path, "bad" if broken else "bold"), least and f"lowest {least}")
+
+
+def _sub(label: str, *pieces: Piece | str | None) -> Row:
+    return row(label, *pieces, depth=1, style="")
+
+
+def machine(run: Mapping[str, Any]) -> Iterator[Row]:
+    """Load and memory of the host, and each device."""
+    host = part(run, "host")
+    yield row("host", _cpu(part(host, "cpu")), _memory(part(host, "memory")))
+    for index, device in enumerate(entries(run, "devices")):
+        yield _device(index, device)
+
+
+def _cpu(cpu: Mapping[str, Any]) -> str | None:
+    mean, cores = number(cpu.get("mean")), count(cpu.get("cores"), "core")
+    own = number(part(cpu, "process").get("mean"))
+    if mean is None:
+        return f"script's cpu {own:.0f} %" if own is not None else None
+    script = f" (script {own:.0f} %)" if own is not None else ""
+    return f"cpu {mean:.0f} %{script}" + (f" of {cores}" if cores else "")
+
+
+def _memory(memory: Mapping[str, Any]) -> str | None:
+    used = gibibytes(memory.get("peak"), memory.get("total"))
+    own = gibibytes(part(memory, "process").get("peak"))
+    if used is None:
+        return f"script's memory {own}" if own else None
+    return f"memory {used}" + (f" (script {own.removesuffix(' GiB')})" if own else "")
+
+
+def _device(index: int, device: Mapping[str, Any]) -> Row:
+    number_ = device.get("index", index)
+    load = percent(part(device, "utilisation").get("mean"))
+    power, limit = (number(part(device, "power").get(key)) for key in ("mean", "limit"))
+    watts = f"{power:.0f}" + (f"/{limit:.0f} W" if limit else " W") if power is not None else None
+    return row(
+        f"gpu {clean(number_)}",
+        clean(device.get("name") or device.get("kind") or ""),
+        load and f"busy {load}",
+        _memory(part(device, "memory")),
+        watts,
+        *_throttled(device.get("throttled")),
+    )
+
+
+def _throttled(reasons: object) -> Iterator[Piece]:
+    if isinstance(reasons, Mapping) and reasons:
+        each = (f"{clean(reason)} {percent(share) or ''}" for reason, share in reasons.items())
+        yield Piece(f"throttled: {', '.join(each)}".strip(), "warn")
+
+
+def verdicts(run: Mapping[str, Any]) -> Iterator[Row]:
+    """The diagnosis, and how many checks passed."""
+    diagnosis = part(run, "diagnosis")
+    yield row(
+        "verdict",
+        Piece(clean(diagnosis.get("verdict") or ""), "bold"),
+        clean(diagnosis.get("why") or ""),
+    )
+    yield _sub("next", clean(diagnosis.get("next") or ""))
+    checks = entries(run, "verify")
+    results = [str(check.get("verdict")) for check in checks]
+    styles = {"PASS": "good", "FAIL": "bad", "SKIP": "dim"}
+    yield row(
+        "verify",
+        *(
+            Piece(f"{results.count(kind)} {kind}", style)
+            for kind, style in styles.items()
+            if kind in results
+        ),
+    )

@@ -1,0 +1,151 @@
+"""The summary at the end of a run, from what ``run.json`` holds: a screenful at most."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from .amounts import count, duration, number, percent
+from .measured import entries, machine, part, tasks, verdicts
+from .rows import Layout, Piece, Row, clean, row
+
+#: How many probes or instruments that failed are shown one by one.
+MOST = 5
+
+
+def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool = False) -> str:
+    """The end of a run in a few lines, each ended by a newline.
+
+    A figure that is not in the record is not shown, and a part that is malformed is left out:
+    the summary never fails, and invents nothing.
+
+    Args:
+        run: What ``run.json`` holds; ``seconds`` and ``directory`` may come with it.
+        width: Of the terminal, in cells.
+        colour: Whether to use colours.
+        ascii_only: Draw with ASCII alone.
+    """
+    layout = Layout(width, colour, ascii_only)
+    measured = [*tasks(run), *machine(run), *verdicts(run)]
+    if not any(row.pieces for row in measured):
+        measured = [_fired(run)]
+    rows = [*measured, *_probes(run), *_instruments(run), *_record(run)]
+    return layout.head("voir:", _head(run)) + layout.text(rows)
+
+
+def _head(run: Mapping[str, Any]) -> list[Piece]:
+    script = _short(clean(run.get("script") or "the script"))
+    pieces = [Piece(script, "bold"), Piece(*_outcome(run)), Piece(duration(_seconds(run)) or "")]
+    if not run.get("probes") and not run.get("instruments") and not run.get("tasks"):
+        pieces.append(Piece("nothing measured (no probe or instrument)", "dim"))
+    return [piece for piece in pieces if piece.text]
+
+
+def _outcome(run: Mapping[str, Any]) -> tuple[str, str]:
+    """How the run ended, and in which style to say so."""
+    status, stopped = run.get("exit_status"), run.get("stopped_early")
+    if "ended" not in run and status is None:
+        return "did not finish", "bad"
+    if isinstance(status, int) and status < 0:
+        return f"killed by {_signal(-status)}", "bad"
+    if stopped and status in (0, None):
+        reason = f": {clean(stopped)}" if isinstance(stopped, str) else ""
+        return f"stopped early{reason}", "warn"
+    if status in (0, None):
+        return "finished", "good"
+    return f"exit status {clean(status)}", "bad"
+
+
+def _signal(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _seconds(run: Mapping[str, Any]) -> float | None:
+    told = number(run.get("seconds"))
+    if told is not None:
+        return told
+    from datetime import datetime
+
+    try:
+        started, ended = (datetime.fromisoformat(run[k].rstrip("Z")) for k in ("started", "ended"))
+        return (ended - started).total_seconds()
+    except (KeyError, ValueError, AttributeError, TypeError):
+        return None
+
+
+def _short(path: str) -> str:
+    """``path`` from the current directory, when that is shorter."""
+    try:
+        relative = os.path.relpath(path)
+    except (OSError, ValueError):
+        return path
+    return relative if os.path.isabs(path) and len(relative) < len(path) else path
+
+
+# What went wrong
+
+
+def _fired(run: Mapping[str, Any]) -> Row:
+    """That probes fired, for a run whose events nobody made figures of."""
+    fired = [p for p in entries(run, "probes") if p.get("state") == "fired"]
+    events = sum(number(probe.get("fired")) or 0 for probe in fired)
+    return row("probes", f"{len(fired)} fired" if fired else None, count(events or None, "event"))
+
+
+def _probes(run: Mapping[str, Any]) -> Iterator[Row]:
+    silent = [p for p in entries(run, "probes") if p.get("state") not in ("fired", None)]
+    for probe in silent[:MOST]:
+        state, where = clean(probe["state"]), probe.get("where")
+        yield row(
+            "no data",
+            Piece(clean(probe.get("selector") or "a probe"), "bad"),
+            f"{state}, set at {_short(clean(where))}" if where else state,
+            clean(probe.get("hint") or ""),
+            style="bad",
+        )
+    yield from _more(silent, "probes that captured nothing")
+
+
+def _instruments(run: Mapping[str, Any]) -> Iterator[Row]:
+    failed = [i for i in entries(run, "instruments") if i.get("state") == "failed"]
+    for instrument in failed[:MOST]:
+        where = instrument.get("where")
+        yield row(
+            "failed",
+            Piece(clean(instrument.get("name") or "an instrument"), "bad"),
+            f"at {_short(clean(where))}" if where else None,
+            clean(instrument.get("error") or ""),
+            style="bad",
+        )
+    yield from _more(failed, "instruments that failed")
+
+
+def _more(entries: Iterable[object], what: str) -> Iterator[Row]:
+    left = len(list(entries)) - MOST
+    if left > 0:
+        yield row("", Piece(f"and {left} more {what}: run.json names all of them", "dim"))
+
+
+# What it cost, and where it is
+
+
+def _record(run: Mapping[str, Any]) -> Iterator[Row]:
+    overhead, trace = part(run, "overhead"), part(run, "trace")
+    share, cost = percent(overhead.get("share")), duration(overhead.get("seconds"))
+    yield row("own cost", f"{share} of the run, {cost}" if share and cost else share or cost)
+    if trace.get("path"):
+        dropped = number(trace.get("dropped"))
+        yield row(
+            "trace",
+            _short(clean(trace["path"])),
+            count(trace.get("events"), "event"),
+            Piece(f"{dropped:,.0f} dropped", "warn") if dropped else None,
+        )
+    if run.get("directory"):
+        yield row("record", _short(clean(run["directory"])))
