@@ -1,7 +1,8 @@
 """The stock instruments: one file each, all of them listed here."""
 
+from .dash import instrument_dash
 from .display import instrument_display
 from .early_stop import instrument_stop
 from .monitors import instrument_monitors
 
-__instruments__ = [instrument_display, instrument_monitors, instrument_stop]
+__instruments__ = [instrument_dash, instrument_display, instrument_monitors, instrument_stop]

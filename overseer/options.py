@@ -8,9 +8,7 @@ Instruments contribute options in ``init``. The order of precedence is command l
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
@@ -77,7 +75,7 @@ class OptionParser(argparse.ArgumentParser):
 
     def _unknown(self, name: str) -> UsageError:
         known = sorted(self._option_string_actions)
-        near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+        near = nearest(name, known)
         remedy = f"Did you mean {' or '.join(near)}?" if near else "See voir --help."
         if len(name) > 1 and not name.startswith("--"):
             remedy += " The script's own options come after the script."
@@ -120,7 +118,7 @@ class OptionParser(argparse.ArgumentParser):
         names = {_long(a).lstrip("-"): a for a in self._settable()}
         if wanted in names:
             return names[wanted]
-        near = difflib.get_close_matches(wanted, names, n=2, cutoff=0.6)
+        near = nearest(wanted, names)
         remedy = f"Did you mean {' or '.join(near)}?" if near else "voir --help lists the options."
         raise UsageError("config-option", f"{source} sets {key!r}, which is no option", remedy)
 
@@ -216,8 +214,21 @@ def _from_text(action: argparse.Action, text: str, name: str) -> Any:
             return text.lower() in TRUE
         raise _wrong(name, text, "1 or 0")
     if isinstance(action, argparse._AppendAction) or action.nargs in ("*", "+"):
-        return shlex.split(text)
+        return _words(text)
     return text
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The two known names most like ``name``."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, list(known), n=2, cutoff=0.6)
+
+
+def _words(text: str) -> list[str]:
+    from shlex import split
+
+    return split(text)
 
 
 def _wrong(source: str, value: object, wanted: str) -> UsageError:

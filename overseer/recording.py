@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .record.datafd import DataFd
-from .record.directory import RunDirectory
-from .record.encode import describe
-from .record.metrics import MetricsLog
-from .record.provenance import Provenance
-from .record.redact import redact_arguments
-from .record.runfile import utc, write_run
 from .sampler import Sampler
 from .stream import Event
 from .version import version
 
 if TYPE_CHECKING:
     from .overseer import Overseer
+    from .record.datafd import DataFd
+    from .record.directory import RunDirectory
+    from .record.metrics import MetricsLog
+    from .record.provenance import Provenance
 
 #: How often what was given is written, in seconds: at most this much is lost to a SIGKILL.
 INTERVAL = 1.0
@@ -39,31 +35,51 @@ class Recording:
         self._ov = ov
         self._script = script
         self.started_wall, self.started = ov.clock.wall_ns(), ov.clock.now_ns()
-        options = ov.options
-        self.directory = RunDirectory(
-            script,
-            os.getpid(),
-            self.started_wall,
-            report=ov.report,
-            run_dir=options.run_dir,
-            environ=ov.environ,
-            enabled=not options.no_record,
-        )
-        self.directory.check()
-        self._data_fd = DataFd(_descriptors(ov), ov.report)
+        self._base = os.path.join(_current_directory(), "voir-runs")
+        self._directory: RunDirectory | None = None
+        if ov.options.run_dir:
+            self.directory.check()
+        self._data_fd = _data_fd(ov)
         self._metrics: MetricsLog | None = None
+        self._provenance: Provenance | None = None
         self._waiting: list[Event] = []
-        self._sampler = Sampler(ov.clock, describe)
+        self._sampler = Sampler(ov.clock)
         self._flushing: Any = None
         ov._log_stream.listen(self._log, who="the record")
         ov._given_stream.listen(self._given, who="the record")
 
+    @property
+    def directory(self) -> RunDirectory:
+        """Where the run is recorded; what this imports is not paid for by runs without events."""
+        if self._directory is None:
+            from pathlib import Path
+
+            from .record.directory import RunDirectory
+
+            ov, options = self._ov, self._ov.options
+            self._directory = RunDirectory(
+                self._script,
+                os.getpid(),
+                self.started_wall,
+                report=ov.report,
+                run_dir=Path(options.run_dir) if options.run_dir else None,
+                base=Path(self._base),
+                environ=ov.environ,
+                enabled=not options.no_record,
+            )
+        return self._directory
+
+    @property
+    def made(self) -> bool:
+        """Whether there is a run directory."""
+        return self._directory is not None and self._directory.made
+
     # Events
 
     def _log(self, event: Event) -> None:
-        if self._data_fd.enabled:
+        if self._data_fd is not None:
             self._data_fd.write(event)
-        if "$event" in event and not self.directory.made:
+        if "$event" in event and not self.made:
             self._waiting.append(event)  # That a phase has ended is no reason for a directory.
         elif (metrics := self._open()) is not None:
             metrics.write(event)
@@ -90,6 +106,8 @@ class Recording:
             path = self.directory.path
             if path is None:
                 return None
+            from .record.metrics import MetricsLog
+
             self._metrics = MetricsLog(path / "metrics.jsonl", self._ov.report)
             # Not durable: waiting for the disk here would hold the script up.
             self._write(self.beginning(), durable=False)
@@ -99,6 +117,8 @@ class Recording:
         return self._metrics
 
     def _write(self, facts: dict[str, Any], durable: bool) -> None:
+        from .record.runfile import write_run
+
         path = self.directory.path
         if path is not None:
             write_run(path / "run.json", facts, self._ov.report, durable=durable)
@@ -107,28 +127,44 @@ class Recording:
 
     def beginning(self) -> dict[str, Any]:
         """What is known before the script runs."""
-        ov, rank = self._ov, self.directory.rank
-        origin = ov.program.origin if ov.program is not None else None
-        self._provenance = Provenance(
-            ov.argv, version, ov.environ, [Path(v) for v in ov.voirfiles], origin
-        )
+        from .record.redact import redact_arguments
+        from .record.runfile import utc
+
+        ov = self._ov
+        rank = self.directory.rank
         return {
             "argv": redact_arguments(ov.argv),
-            "script": str(origin) if origin is not None else self._script,
+            "script": self._name(),
             "voirfiles": list(ov.voirfiles),
             "started": utc(self.started_wall),
             "pid": os.getpid(),
             "rank": rank.rank if rank else None,
             "world_size": rank.world_size if rank else None,
             "version": version,
-            "provenance": self._provenance.at_start(),
+            "provenance": self._find_provenance().at_start(),
         }
+
+    def _name(self) -> str:
+        origin = self._ov.program.origin if self._ov.program is not None else None
+        return str(origin) if origin is not None else self._script
+
+    def _find_provenance(self) -> Provenance:
+        if self._provenance is None:
+            from pathlib import Path
+
+            from .record.provenance import Provenance
+
+            ov = self._ov
+            origin = ov.program.origin if ov.program is not None else None
+            files = [Path(v) for v in ov.voirfiles]
+            command = ["voir", *ov.argv]
+            self._provenance = Provenance(command, version, ov.environ, files, origin)
+        return self._provenance
 
     def ending(self) -> dict[str, Any]:
         """What is known when the streams are complete."""
         ov = self._ov
         return {
-            "ended": utc(ov.clock.wall_ns()),
             "seconds": (ov.clock.now_ns() - self.started) / 1e9,
             "exit_status": ov.exit_status,
             "stopped_early": ov.stopped_early,
@@ -139,7 +175,7 @@ class Recording:
         }
 
     def _instruments(self) -> list[dict[str, Any]]:
-        writers = [self._data_fd, *([self._metrics] if self._metrics else [])]
+        writers = [w for w in (self._data_fd, self._metrics) if w is not None]
         failures = [failure for writer in writers if (failure := writer.failure())]
         return [*self._ov.states.values(), *failures]
 
@@ -148,19 +184,34 @@ class Recording:
         if self._flushing is not None:
             self._flushing.__exit__(None, None, None)
         self.flush()
-        run = self.beginning()
-        if self.directory.made:
-            run["provenance"] = self._provenance.at_end()
-        run.update(self.ending())
-        if self.directory.made:
-            self._write(run, durable=True)
-            run["directory"] = str(self.directory.path)
+        if not self.made:
+            return {"script": self._name(), **self.ending()}
+        from .record.runfile import utc
+
+        run = {
+            **self.beginning(),
+            "provenance": self._find_provenance().at_end(),
+            "ended": utc(self._ov.clock.wall_ns()),
+            **self.ending(),
+        }
+        self._write(run, durable=True)
         if self._metrics is not None:
             self._metrics.close()
-        return run
+        return {**run, "directory": str(self.directory.path)}
 
 
-def _descriptors(ov: Overseer) -> dict[str, str]:
-    if ov.logfile is not None and isinstance(ov.logfile, int):
-        return {"DATA_FD": str(ov.logfile)}
-    return dict(ov.environ)
+def _data_fd(ov: Overseer) -> DataFd | None:
+    """The descriptor that logged events also go to, if one was named and can be written to."""
+    environ = ov.environ if ov.logfile is None else {"DATA_FD": str(ov.logfile)}
+    if not environ.get("DATA_FD"):
+        return None
+    from .record.datafd import DataFd
+
+    return DataFd(environ, ov.report)
+
+
+def _current_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # It has been deleted.
+        return os.sep

@@ -7,7 +7,6 @@ for. Nothing here waits for a device, and no graph of a loss is kept alive.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .clock import Clock
@@ -15,8 +14,7 @@ from .stream import Event
 
 #: How many events of one combination of keys are kept before sampling begins.
 WHOLE = 100
-
-Describe = Callable[[Any], Any]
+PLAIN = frozenset({int, float, str, bool, type(None)})
 
 
 class Sampler:
@@ -24,12 +22,10 @@ class Sampler:
 
     Args:
         clock: Times the events.
-        describe: Turns a tensor into a shape; called at most once a kept event and value.
     """
 
-    def __init__(self, clock: Clock, describe: Describe) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._describe = describe
         self._started = clock.now_ns()
         self._seen: dict[tuple[str, ...], int] = {}
         self._taken: set[tuple[str, ...]] = set()
@@ -50,19 +46,13 @@ class Sampler:
         if seen > WHOLE:
             line["n"] = seen
         for key, value in event.items():
-            line[key] = self._detached(value)
+            line[key] = value if type(value) in PLAIN else self._snapshot(value)
         return line
 
-    def _detached(self, value: Any) -> Any:
-        kind = type(value)
-        if kind in (int, float, str, bool, dict, tuple, list) or not hasattr(kind, "shape"):
-            return value
-        try:
-            if getattr(value, "numel", None) is not None and value.numel() == 1:
-                return value.detach()  # Read when it is written, on another thread.
-            return self._describe(value)
-        except Exception:
-            return repr(kind)
+    def _snapshot(self, value: Any) -> Any:
+        from .record.encode import snapshot
+
+        return snapshot(value)
 
     def take(self) -> list[Event]:
         """What was kept since the last call."""

@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import Namespace
 
-from ..errors import VoirError
+from ..errors import Problem, VoirError
 from ..launch import DeadlySignals, Ending, in_child
 from ..overseer import HelpAsked, Overseer
 from ..phases import Instrument
@@ -102,7 +102,11 @@ def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
 
 def show(overseer: Overseer, notices: Notices) -> None:
     """Print the summary, and what captured nothing."""
-    if getattr(overseer.options, "quiet", False) or not overseer.run:
+    if not overseer.run:
+        return
+    if getattr(overseer.options, "quiet", False):
+        for problem in silent_probes(overseer):  # Silence is for figures, not for their absence.
+            notices.problem(problem)
         return
     from .summary import render
 
@@ -113,5 +117,13 @@ def strictness(overseer: Overseer) -> int:
     """The exit status that --strict asks for."""
     if not getattr(overseer.options, "strict", False):
         return 0
-    silent = [p for p in overseer.probe_verdicts() if p["state"] in ("unresolved", "never fired")]
-    return STRICT if overseer.problems or silent else 0
+    return STRICT if overseer.problems or silent_probes(overseer) else 0
+
+
+def silent_probes(overseer: Overseer) -> list[Problem]:
+    """Every probe that captured nothing, as a problem."""
+    return [
+        Problem("silent-probe", str(p["selector"]), str(p["state"]), p.get("where"), p.get("hint"))
+        for p in overseer.probe_verdicts()
+        if p["state"] in ("unresolved", "never fired")
+    ]

@@ -1,0 +1,102 @@
+"""What starting under voir costs: an empty script, against plain python and other tools.
+
+    python benchmarks/startup.py [--runs N] [--peers]
+
+Runs are interleaved (every side once a round), so that a machine that speeds up or slows down does
+so for all of them; the table has medians, and the median of the per-round differences and ratios to
+plain python. The bare script is the hand-written baseline. ``--peers`` adds the tools that are
+installed in the same environment: viztracer, pyinstrument, coverage, cProfile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PEERS = {
+    "cProfile": ["-m", "cProfile", "-o", os.devnull],
+    "coverage": ["-m", "coverage", "run", "--data-file", os.devnull],
+    "pyinstrument": ["-m", "pyinstrument", "-o", os.devnull],
+    "viztracer": ["-m", "viztracer", "-o", "{tmp}/trace.json", "--quiet"],
+}
+
+
+def sides(peers: bool, tmp: str) -> dict[str, list[str]]:
+    """What is run, by name: the command up to the script."""
+    python = [sys.executable]
+    found = {
+        "python": python,
+        "voir": [*python, "-m", "voir", "--quiet"],
+        "voir --no-record --no-monitor": [
+            *python,
+            *["-m", "voir", "--quiet", "--no-record", "--no-monitor"],
+        ],
+    }
+    for name, arguments in PEERS.items() if peers else ():
+        if name == "cProfile" or importlib.util.find_spec(name):
+            found[name] = [*python, *(a.format(tmp=tmp) for a in arguments)]
+    return found
+
+
+def once(command: list[str], script: str, directory: str) -> float:
+    """Seconds of wall time that one run takes."""
+    # Compiled files are cached as on any user's machine.
+    environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    started = time.perf_counter()
+    subprocess.run(
+        [*command, script],
+        check=True,
+        cwd=directory,
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    return time.perf_counter() - started
+
+
+def measure(runs: int, peers: bool) -> dict[str, list[float]]:
+    """The times of each side, one a round, after a round that is not counted."""
+    with tempfile.TemporaryDirectory() as tmp:
+        script = Path(tmp) / "empty.py"
+        script.touch()
+        commands = sides(peers, tmp)
+        taken: dict[str, list[float]] = {name: [] for name in commands}
+        for counted in [False] + [True] * runs:
+            for name, command in commands.items():
+                seconds = once(command, str(script), tmp)
+                if counted:
+                    taken[name].append(seconds)
+    return taken
+
+
+def table(taken: dict[str, list[float]]) -> str:
+    """The result as a Markdown table."""
+    plain = taken["python"]
+    rows = ["| side | median | more than python | ratio |", "|---|---|---|---|"]
+    for name, times in taken.items():
+        more = statistics.median(t - p for t, p in zip(times, plain, strict=True))
+        ratio = statistics.median(t / p for t, p in zip(times, plain, strict=True))
+        median = statistics.median(times)
+        rows.append(f"| {name} | {median * 1e3:.0f} ms | {more * 1e3:+.0f} ms | {ratio:.1f} |")
+    return "\n".join(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=20, help="counted rounds (default: 20)")
+    parser.add_argument("--peers", action="store_true", help="also run other tools that are there")
+    options = parser.parse_args()
+    taken = measure(options.runs, options.peers)
+    print(f"An empty script, {options.runs} rounds, Python {sys.version.split()[0]}:\n")
+    print(table(taken))
+
+
+if __name__ == "__main__":
+    main()

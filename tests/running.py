@@ -1,0 +1,96 @@
+"""Running voir and python as a user does: as processes, in a directory of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+PYTHON = [sys.executable]
+VOIR = [sys.executable, "-m", "voir"]
+#: Seconds after which a process that hangs fails its test.
+PATIENCE = 60
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a process ended and what it wrote."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def seen(self) -> tuple[int, str]:
+        """What must be the same with voir and without: the status and stdout."""
+        return self.status, self.stdout
+
+
+class Place:
+    """A directory with files in it, where commands are run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file; the text may be indented as the test is."""
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(text), encoding="utf-8")
+        return file
+
+    def run(self, *command: str, env: Mapping[str, str] | None = None, **options: Any) -> Ran:
+        """Run a command here, with a clean environment and ``env``."""
+        options.setdefault("stdin", subprocess.DEVNULL)
+        if "input" in options:
+            del options["stdin"]
+        done = subprocess.run(
+            command,
+            cwd=self.path,
+            env=environment(env),
+            capture_output=True,
+            timeout=PATIENCE,
+            **options,
+        )
+        return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
+
+    def voir(self, *arguments: str, **options: Any) -> Ran:
+        """Run ``voir`` here."""
+        return self.run(*VOIR, *arguments, **options)
+
+    def python(self, *arguments: str, **options: Any) -> Ran:
+        """Run ``python`` here."""
+        return self.run(*PYTHON, *arguments, **options)
+
+    @property
+    def runs(self) -> list[Path]:
+        """The run directories that were made here."""
+        return sorted((self.path / "voir-runs").glob("*"))
+
+    def record(self) -> dict[str, Any]:
+        """``run.json`` of the only run that was recorded here."""
+        (run,) = self.runs
+        facts: dict[str, Any] = json.loads((run / "run.json").read_text())
+        return facts
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """What the only run recorded here has in ``metrics.jsonl``."""
+        (run,) = self.runs
+        return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment without what would change how voir or python behave."""
+    dropped = ("VOIR", "PYTHON", "DATA_FD", "NO_COLOR", "FORCE_COLOR", "CI", "RANK", "SLURM", "OMPI")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+    return {**kept, **(extra or {})}
+
+
+def _text(output: bytes | str) -> str:
+    return output if isinstance(output, str) else output.decode("utf-8", "backslashreplace")
