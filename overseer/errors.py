@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class VoirError(Exception):
@@ -32,8 +32,7 @@ class InternalError(VoirError):
     """voir broke one of its own rules; the message asks for a report."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):  # Not a dataclass: importing those would double voir's start-up.
     """Something that went wrong while the script went on; reported once, kept in the record.
 
     Attributes:

@@ -170,7 +170,7 @@ class Recording:
             "stopped_early": ov.stopped_early,
             "probes": ov.probe_verdicts(),
             "instruments": self._instruments(),
-            "problems": [vars(problem) for problem in ov.problems],
+            "problems": [problem._asdict() for problem in ov.problems],
             **ov.summary,
         }
 

@@ -6,9 +6,8 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .boundary import Report, acting, said, where
 from .errors import Problem, UsageError
@@ -17,8 +16,7 @@ NAME = "voirfile.py"
 ROOTS = (".git", "pyproject.toml")
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A voirfile that applies, and why."""
 
     path: str

@@ -6,7 +6,6 @@ import atexit
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from overseer.clock import Clock
@@ -80,7 +79,7 @@ def dash(ov: Host) -> Generator[Any, Any, None]:
 
 def _title(options: Any) -> str:
     name = getattr(options, "SCRIPT", None) or getattr(options, "MODULE", None) or ""
-    return Path(name).name or "voir"
+    return os.path.basename(name) or "voir"
 
 
 def _tasks(ov: Host) -> Mapping[str, object]:

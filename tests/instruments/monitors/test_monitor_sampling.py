@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
@@ -41,7 +40,6 @@ class Recorder:
         summary["reads"] = self.reads
 
 
-@dataclass(frozen=True)
 class Echo(Monitor):
     key: ClassVar[str] = "echo"
     emits: ClassVar[dict[str, str]] = {"echo": "1"}
