@@ -35,6 +35,15 @@ class OptionParser(argparse.ArgumentParser):
         self._models: list[tuple[str, type, dict[str, str]]] = []
         self.extras: set[str] = set()
 
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # Made for every option that is added. Left to itself it imports shutil, and with it bz2
+        # and lzma, to learn the width of the terminal.
+        try:
+            width = os.get_terminal_size().columns - 2
+        except (OSError, ValueError):
+            width = 78
+        return self.formatter_class(prog=self.prog, width=max(width, 40))
+
     def error(self, message: str) -> NoReturn:
         """Raise the usage error that argparse would print."""
         raise UsageError("usage", message, "See voir --help.")

@@ -1,7 +1,7 @@
 """The import name that voirfiles and scripts use: re-exports, nothing else."""
 
-from overseer.overseer import Overseer
 from overseer.boundary import OverseerAbort, StopProgram
+from overseer.overseer import Overseer
 from overseer.script import give, iterate, log
 from overseer.tools import configurable, gated, instrument_definition, parametrized
 from overseer.version import version as __version__
