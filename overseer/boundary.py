@@ -2,24 +2,34 @@
 
 An error inside an instrument, a reducer or a subscriber is caught where voir calls it, reported
 once with the culprit's name and its own last frame, and that callable is switched off. Only what
-the user asked for passes through: stopping, aborting, ``.fail()`` and Ctrl-C.
+the user asked for passes through: stopping, aborting, ``.fail()``, Ctrl-C, and what a signal
+handler of the script raises.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import CodeType, TracebackType
+from typing import Any
 
 from .errors import Problem, VoirError
 
 Report = Callable[[Problem], None]
 
+SWITCHED_OFF = "It is switched off; the script goes on."
+
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_OURS = (_HERE, os.path.join(os.path.dirname(_HERE), "voir") + os.sep)
-_PLUMBING = ("giving", "reactivex", "ptera", "contextlib.py", "functools.py", "threading.py")
+_HOME = os.path.dirname(_HERE)
+_OURS = (_HERE + os.sep, os.path.join(_HOME, "voir") + os.sep, "<frozen ")
+_INSTRUMENTS = os.path.join(_HOME, "instruments") + os.sep
+_PLUMBING = {"giving", "reactivex", "ptera", "contextlib.py", "functools.py", "threading.py"}
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 class StopProgram(BaseException):
@@ -28,6 +38,14 @@ class StopProgram(BaseException):
 
 class OverseerAbort(BaseException):
     """Raised by an instrument to fail the run with the exception it carries."""
+
+
+class Stuck(BaseException):
+    """Raised inside an instrument that takes too long; no ``except Exception`` holds it up."""
+
+    def __init__(self, explained: VoirError) -> None:
+        super().__init__(explained.what)
+        self.explained = explained
 
 
 class _Running(threading.local):
@@ -52,49 +70,102 @@ def acting(who: str) -> Iterator[None]:
         _running.who = before
 
 
+# What passes through
+
+
 def asked_for(error: BaseException) -> bool:
-    """Whether this error is the user's own wish, so that it must reach the script."""
-    if isinstance(error, (StopProgram, OverseerAbort, KeyboardInterrupt, GeneratorExit)):
+    """Whether this error is the user's own wish, or the script's, so that it must reach it."""
+    if isinstance(error, (StopProgram, OverseerAbort, KeyboardInterrupt)):
         return True
-    return getattr(error, "__voir_asked__", False) is True
-
-
-def _useful(filename: str) -> bool:
-    if filename.startswith(_OURS) or filename.startswith("<frozen"):
+    if isinstance(error, Stuck):
         return False
-    parts = filename.replace("\\", "/").split("/")
-    return not any(part in _PLUMBING for part in parts[-3:])
+    return getattr(error, "__voir_asked__", False) is True or _from_a_signal(error)
+
+
+def _from_a_signal(error: BaseException) -> bool:
+    """Whether a signal handler raised it, which only happened to interrupt a subscriber.
+
+    A script that gives itself a timeout by SIGALRM must get it wherever the alarm goes off.
+    """
+    handlers = {code_of(signal.getsignal(n)) for n in signal.valid_signals()} - {None}
+    return any(entry.tb_frame.f_code in handlers for entry in _entries(error.__traceback__))
+
+
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+# What is said about the rest
 
 
 def where(error: BaseException) -> str | None:
-    """``file:line`` of the last frame that is neither voir's nor the plumbing's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    for frame in reversed(frames):
-        if _useful(frame.filename):
-            return f"{frame.filename}:{frame.lineno}"
+    """``file:line`` of the culprit's own last frame: not voir's, nor that of a library it calls."""
+    entries = [(e.tb_frame.f_code.co_filename, e.tb_lineno) for e in _entries(error.__traceback__)]
+    useful = [(name, line) for name, line in entries if _useful(name)]
+    if useful:
+        own = [(name, line) for name, line in useful if not _library(name)]
+        name, line = (own or [one for one in useful if one[0] == useful[0][0]])[-1]
+        return f"{name}:{line}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+    return None
+
+
+def here() -> str | None:
+    """``file:line`` of the nearest caller that is not voir's nor the plumbing's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if _useful(frame.f_code.co_filename):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def _useful(filename: str) -> bool:
+    if filename.startswith(_OURS):
+        return False
+    return _PLUMBING.isdisjoint(filename.replace("\\", "/").split("/")[-3:])
+
+
+def _library(filename: str) -> bool:
+    if filename.startswith(_INSTRUMENTS):
+        return False
+    return filename.startswith(_STANDARD) or not _INSTALLED.isdisjoint(filename.split(os.sep))
 
 
 def said(error: BaseException) -> str:
-    """The error in one line, as the last line of a traceback would put it."""
+    """The error in one line: its type and its message."""
     try:
-        text = traceback.format_exception_only(type(error), error)[-1].strip()
+        text = " ".join(str(error).split())
     except Exception:  # Somebody's __str__ raises; the type still tells something.
-        text = type(error).__name__
-    return text
+        text = ""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        name = f"{kind.__module__}.{name}"
+    return f"{name}: {text}" if text else name
 
 
-def problem(slug: str, who: str, error: BaseException, doing: str = "failed") -> Problem:
-    """The :class:`Problem` for an error caught at the boundary."""
-    error = getattr(error, "explained", error)
+def problem(
+    slug: str, who: str, error: BaseException, doing: str = "failed", near: str | None = None
+) -> Problem:
+    """The :class:`Problem` for an error caught at the boundary.
+
+    Args:
+        slug: Its kind, unless the error explains itself.
+        who: The culprit.
+        error: What it raised.
+        doing: What it did when it raised: the beginning of the sentence.
+        near: ``file:line`` to name when the error has no useful one.
+    """
+    place = where(error) or near
+    if isinstance(error, Stuck):
+        error = error.explained
     if isinstance(error, VoirError):
-        return Problem(error.slug, who, error.what, where(error), error.remedy)
-    return Problem(slug, who, f"{doing}: {said(error)}", where(error), SWITCHED_OFF)
-
-
-SWITCHED_OFF = "It is switched off; the script goes on."
+        return Problem(error.slug, who, error.what, place, error.remedy)
+    return Problem(slug, who, f"{doing}: {said(error)}", place, SWITCHED_OFF)
 
 
 class Guarded:
@@ -104,15 +175,21 @@ class Guarded:
         fn: The callable to protect.
         who: Whose it is, for the report.
         report: Where the report goes.
+
+    Attributes:
+        alive: Whether it is called at all; set it to ``False`` to switch it off.
+        place: ``file:line`` of who asked for it to be called.
     """
 
-    __slots__ = ("_fn", "_report", "alive", "who")
+    __slots__ = ("_failed", "_fn", "_report", "alive", "place", "who")
 
     def __init__(self, fn: Callable[..., object], who: str, report: Report) -> None:
         self._fn = fn
         self._report = report
         self.who = who
         self.alive = True
+        self._failed = False
+        self.place = here()
 
     def __call__(self, *args: object) -> object:
         """Call the function; ``None`` when it failed now or before."""
@@ -123,9 +200,15 @@ class Guarded:
         except BaseException as error:
             if asked_for(error):
                 raise
-            self.alive = False
-            self._report(problem("subscriber", self.who, error, "a subscriber failed"))
+            self.failed("subscriber", error, "a subscriber failed")
             return None
+
+    def failed(self, slug: str, error: BaseException, doing: str) -> None:
+        """Switch it off and report why, unless that has been done."""
+        # An operator of giving's that fails has disposed of its subscription by now.
+        self.alive, reported, self._failed = False, self._failed, True
+        if not reported:
+            self._report(problem(slug, self.who, error, doing, self.place))
 
 
 def name_of(fn: object) -> str:
@@ -136,3 +219,16 @@ def name_of(fn: object) -> str:
             return name.rsplit("<locals>.", 1)[-1]
     inner = getattr(fn, "func", None)  # functools.partial
     return name_of(inner) if inner is not None else type(fn).__name__
+
+
+def code_of(fn: Any) -> CodeType | None:
+    """The code that runs in the end when ``fn`` is called; ``None`` when that is not Python."""
+    for _ in range(100):
+        inner = getattr(fn, "__wrapped__", None) or getattr(fn, "func", None)
+        if inner is None:
+            break
+        fn = inner
+    # Looked up as Python does it: an Enum's member has no __call__, though its class has one.
+    calls = (vars(base)["__call__"] for base in type(fn).__mro__ if "__call__" in vars(base))
+    code = getattr(fn, "__code__", None) or getattr(next(calls, None), "__code__", None)
+    return code if isinstance(code, CodeType) else None

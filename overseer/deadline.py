@@ -8,59 +8,74 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+import time
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
-from typing import Any
 
+from .boundary import Stuck
 from .errors import VoirError
 
 
-class Stuck(BaseException):
-    """Raised inside an instrument that takes too long; no ``except Exception`` holds it up."""
-
-    def __init__(self, explained: VoirError) -> None:
-        super().__init__(explained.what)
-        self.explained = explained
-
-
 class Deadline:
-    """Raises inside an instrument that takes longer than ``seconds``; 0 means no limit."""
+    """Raises :class:`Stuck` in an instrument that takes more than ``seconds``; 0 is no limit."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._inside = False
+        self.armed = False
 
-    @contextmanager
-    def __call__(self, who: str, generator: Generator[Any, Any, Any] | None = None) -> Iterator[None]:
-        """Bound the code within; does nothing off the main thread, or within another bound."""
-        if not self._applies():
-            yield
-            return
-        self._inside = True
-        before = signal.signal(signal.SIGALRM, self._handler(who))
-        left, period = signal.setitimer(signal.ITIMER_REAL, self.seconds, 1.0)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, left, period)
-            signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
-            self._inside = False
+    def __call__(self) -> AbstractContextManager[object]:
+        """Bound the code within; an inner bound stops the time of an outer one.
+
+        Only the main thread can be bounded, and not where something else than Python handles
+        SIGALRM, for that could not be put back.
+        """
+        return _Bound(self) if self._applies() else nullcontext()
 
     def _applies(self) -> bool:
-        if self.seconds <= 0 or self._inside or not hasattr(signal, "setitimer"):
+        if self.seconds <= 0 or not hasattr(signal, "setitimer"):
             return False
-        return threading.current_thread() is threading.main_thread()
+        if threading.current_thread() is not threading.main_thread():
+            return False
+        return signal.getsignal(signal.SIGALRM) is not None
 
-    def _handler(self, who: str) -> Any:
-        def expired(signum: int, frame: FrameType | None) -> None:
-            place = f" at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-            raise Stuck(
-                VoirError(
-                    "stuck",
-                    f"it has kept the script waiting for {self.seconds:g} s{place}",
-                    "It is switched off. To give it more time: --instrument-timeout SECONDS.",
-                )
+    def expired(self, signum: int, frame: FrameType | None) -> None:
+        """Handle the timer's signal: raise, but never in the code that sets and ends bounds."""
+        if not self.armed or (frame is not None and frame.f_code.co_filename == __file__):
+            return
+        raise Stuck(
+            VoirError(
+                "stuck",
+                f"it has kept the script waiting for {self.seconds:g} s",
+                "It is switched off. To give it more time: --instrument-timeout SECONDS.",
             )
+        )
 
-        return expired
+
+class _Bound:
+    """The timer is ours within; what was there before goes on afterwards."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+
+    def __enter__(self) -> None:
+        deadline = self._deadline
+        self._outer, self._began = deadline.armed, time.monotonic()
+        self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
+        self._handler = signal.signal(signal.SIGALRM, deadline.expired)
+        # Again after the same time, for an instrument that does not give up at the first.
+        signal.setitimer(signal.ITIMER_REAL, deadline.seconds, deadline.seconds)
+        deadline.armed = True
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._deadline.armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._handler)
+        signal.setitimer(signal.ITIMER_REAL, *self._left())
+        self._deadline.armed = self._outer
+
+    def _left(self) -> tuple[float, float]:
+        """What the timer from before has left: the script's has gone on, an outer bound's not."""
+        left, period = self._timer
+        if left and not self._outer:
+            left = max(left - (time.monotonic() - self._began), 1e-6)
+        return left, period

@@ -1,7 +1,7 @@
 """giving's side of the streams: the one file that imports giving, loaded on first use.
 
 ``Given`` offers all of giving's operators on the run's events; ``ProbeStream`` does so on one
-probe; both serve plain callables by the fast lane. ``connect`` makes ``giving.give`` reach the
+probe; both serve plain callables by the fast lane. ``connected`` makes ``giving.give`` reach the
 run from any thread and any context.
 """
 
@@ -9,50 +9,98 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import giving
 import reactivex
 from giving import gvn, gvr
 from reactivex.disposable import Disposable
+from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
-from .boundary import Guarded, Report, current
-from .stream import Event, EventStream
+from .boundary import Guarded, Report, current, here, said
+from .errors import Problem, VoirError
+from .stream import Event, EventStream, finish
 
 Push = Callable[[Event], object]
 giving_give = giving.give
-resolve = gvr.resolve
-
-
-def _asked(exc_type: Callable[..., BaseException]) -> Callable[..., BaseException]:
-    """Mark what ``.fail()`` raises as the user's wish, so that the boundary lets it pass."""
-
-    def make(*args: object) -> BaseException:
-        error = exc_type(*args)
-        error.__voir_asked__ = True  # type: ignore[attr-defined]
-        return error
-
-    return make
 
 
 class _Operators(gvn.SourceProxy):  # type: ignore[misc]
-    """What voir changes in giving's operators: who may fail the script, and how one subscribes."""
+    """What voir changes in giving's operators: where values go, what fails, what is said."""
 
-    def fail(self, message: Any = None, exc_type: Any = giving.Failure, **kwargs: Any) -> Any:
+    _root: Any
+
+    def _copy(self, new_obs: Any) -> _Operators:
+        return type(self)(_obs=new_obs, _root=self._root)
+
+    def __getitem__(self, item: Any) -> Any:
+        """The values under one key or several; ``"?key"`` passes over events without it."""
+        keys = item if isinstance(item, tuple) else (item,)
+        if any(isinstance(key, str) and "?" in key for key in keys):
+            return super().__getitem__(item)
+        return self.map(_taker(keys))
+
+    def fail(self, message: Any = None, exc_type: Any = giving.Failure, skip: Any = ()) -> Any:
         """Raise in the script when the stream produces anything."""
-        return super().fail(message, _asked(exc_type), **kwargs)
+        stream = self if message is None else self.format(message)
+        return stream.subscribe(lambda value: _raise(exc_type(value)))
 
     def fail_if_empty(
-        self, message: Any = None, exc_type: Any = giving.Failure, **kwargs: Any
+        self, message: Any = "Stream is empty", exc_type: Any = giving.Failure, skip: Any = ()
     ) -> Any:
         """Raise at the end when the stream produced nothing."""
-        return super().fail_if_empty(message, _asked(exc_type), **kwargs)
+        return self.is_empty().subscribe(lambda empty: empty and _raise(exc_type(message)))
 
     def fail_if_false(
-        self, message: Any = None, exc_type: Any = giving.Failure, **kwargs: Any
+        self, message: Any = "Value is false", exc_type: Any = giving.Failure, skip: Any = ()
     ) -> Any:
         """Raise in the script when the stream produces something falsey."""
-        return super().fail_if_false(message, _asked(exc_type), **kwargs)
+        return self.subscribe(lambda value: value or _raise(exc_type(message)))
+
+    def give(self, *keys: str, **extra: Any) -> Any:
+        """Give each element to the run: as it is, or under ``keys``, with ``extra`` along."""
+        push = self._root._give
+        if not keys and not extra:
+            return self.subscribe(push)
+        return self.subscribe(lambda value: push({**extra, **_named(keys, value)}))
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Nothing: the overseer ends the stream."""
+
+
+def _raise(error: BaseException) -> NoReturn:
+    error.__voir_asked__ = True  # type: ignore[attr-defined]  # The boundary lets it pass.
+    raise error
+
+
+def _named(keys: tuple[str, ...], value: Any) -> Event:
+    if not keys:
+        return dict(value)
+    return {keys[0]: value} if len(keys) == 1 else dict(zip(keys, value, strict=True))
+
+
+def _taker(keys: tuple[Any, ...]) -> Callable[[Any], Any]:
+    def take(value: Any) -> Any:
+        try:
+            found = tuple(value[key] for key in keys)
+        except KeyError as error:
+            raise _without(error.args[0], keys, value) from None
+        return found[0] if len(keys) == 1 else found
+
+    return take
+
+
+def _without(key: object, keys: tuple[Any, ...], value: Any) -> VoirError:
+    lenient = ", ".join(repr(f"?{name}") for name in keys)
+    there = ", ".join(map(str, value)) or "nothing"
+    return VoirError(
+        "missing-key",
+        f"it takes {key!r} from every event, and one came that has only {there}",
+        f"Write [{lenient}] to pass over events without it. It is switched off.",
+    )
 
 
 class Given(_Operators, gvn.Given):  # type: ignore[misc]
@@ -66,9 +114,7 @@ class Given(_Operators, gvn.Given):  # type: ignore[misc]
         gvn.ObservableProxy.__init__(self, _obs)
         self._stream = stream
         self._root = _root
-
-    def _copy(self, new_obs: Any) -> Given:
-        return type(self)(_obs=new_obs, _root=self._root)
+        self._give = self._push
 
     def _push(self, data: Event) -> None:
         stream = self._root._stream
@@ -78,18 +124,16 @@ class Given(_Operators, gvn.Given):  # type: ignore[misc]
     def subscribe(self, *args: Any, **kwargs: Any) -> Any:
         """Subscribe; a plain callable on the root is called without operators between."""
         if self._stream is not None and len(args) == 1 and not kwargs and _plain(args[0]):
-            return gvn.DisposableWrapper(self, _disposable(self._stream.listen(args[0]).dispose))
+            return _subscribed(self, self._stream.listen(args[0]).dispose)
         return super().subscribe(*args, **kwargs)
-
-    def __enter__(self) -> Given:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Nothing: the overseer ends the stream."""
 
 
 class LogStream(Given):
     """The stream of what leaves the process; call it with an event to send one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._give = giving_give.produce  # What is given goes to the run, not out of it.
 
     def __call__(self, data: Event) -> None:
         """Send ``data`` out."""
@@ -100,17 +144,43 @@ def _plain(fn: object) -> bool:
     return callable(fn) and not hasattr(fn, "on_next")
 
 
-def _disposable(dispose: Callable[[], None]) -> Disposable:
-    return Disposable(dispose)
+def _subscribed(stream: Any, dispose: Callable[[], None]) -> Any:
+    return gvn.DisposableWrapper(stream, Disposable(dispose))
 
 
 def _from_stream(stream: EventStream) -> Callable[[Any, Any], Disposable]:
     def subscribe(observer: Any, scheduler: Any) -> Disposable:
         who = current() or "a subscriber of ov.given"
-        made = stream.listen(observer.on_next, who=who, completed=observer.on_completed)
+        made = stream.listen(observer.on_next, who=who, completed=_ending(observer))
         return Disposable(made.dispose)
 
     return subscribe
+
+
+def _ending(observer: Any) -> Callable[[], None]:
+    """End ``observer``, and say so in plain words when it had nothing to reduce."""
+
+    def end() -> None:
+        try:
+            observer.on_completed()
+        except (SequenceContainsNoElementsError, ZeroDivisionError) as error:
+            if isinstance(error, ZeroDivisionError) and not _of_an_average(error):
+                raise
+            raise VoirError(
+                "nothing-given",
+                "at the end there was nothing to reduce: what it waits for was never given",
+                "Give it, or write .allow_empty() after the reduction if that is as it should be.",
+            ) from None
+
+    return end
+
+
+def _of_an_average(error: BaseException) -> bool:
+    """Whether giving divided by its count of values, which was 0."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and last.tb_frame.f_globals.get("__name__") == "giving.extraops"
 
 
 class Placed(Protocol):
@@ -150,9 +220,9 @@ class ProbeStream(_Operators):
     Args:
         placed: The probe itself.
         give: Where ``.give()`` sends events.
+        report: Where failing subscribers are reported.
         absent: What an interceptor returns to leave the value alone.
         overridable: Whether ``override`` and ``koverride`` work.
-        report: Where failing subscribers are reported.
     """
 
     def __init__(
@@ -172,123 +242,197 @@ class ProbeStream(_Operators):
         self._root = _root
         self._placed, self._give, self._report = placed, give, report
         self._absent, self._overridable = absent, overridable
-        self._completions: list[Callable[[], object]] = []
+        self._ends: list[tuple[Guarded, Callable[[], None]]] = []
         self._value: object = absent
-        self._intercepting = False
-        self._pushes: list[Push] = []
-
-    def _copy(self, new_obs: Any) -> ProbeStream:
-        return type(self)(_obs=new_obs, _root=self._root)
+        self._pushes: list[Guarded] | None = None
 
     def _guarded(self, fn: Push) -> Guarded:
-        root = self._root
-        return Guarded(fn, current() or f"probe {root._placed.selector}", root._report)
+        assert self._placed is not None
+        assert self._report is not None
+        return Guarded(fn, current() or f"probe {self._placed.selector}", self._report)
 
     def _attach(self, observer: Any, scheduler: Any) -> Disposable:
-        self._completions.append(observer.on_completed)
-        return Disposable(self._listen(observer.on_next).dispose)
+        def push(event: Event) -> None:
+            with EventStream.lock:  # Operators keep state, and no lock of their own.
+                observer.on_next(event)
 
-    def _listen(self, fn: Push) -> Any:
+        guarded = self._guarded(push)
+        end = (guarded, _ending(observer))
+        self._ends.append(end)
+        dispose = self._listen(guarded)
+
+        def leave() -> None:
+            if end in self._ends:
+                self._ends.remove(end)
+            dispose()
+
+        return Disposable(leave)
+
+    def _listen(self, guarded: Guarded) -> Callable[[], None]:
         assert self._placed is not None
         if not self._overridable:
-            return self._placed.listen(self._guarded(fn))
+            listening = self._placed.listen(guarded)
+            return lambda: _switch_off(guarded, listening.dispose)
         # Interceptors of one probe see the same value and the last to override wins, as in ptera.
-        guarded = self._guarded(fn)
-        self._pushes.append(guarded)
-        if not self._intercepting:
-            self._intercepting = True
+        if self._pushes is None:
+            self._pushes = []
             self._placed.intercept(self._intercept)
-        return Disposable(lambda: self._pushes.remove(guarded))
+        pushes = self._pushes
+        pushes.append(guarded)
+        return lambda: _switch_off(guarded, lambda: pushes.remove(guarded))
 
     def _intercept(self, event: Event) -> object:
-        self._value = self._absent
-        for push in list(self._pushes):
-            push(event)
-        return self._value
-
-    def _push(self, data: Event) -> None:
-        for push in list(self._pushes):
-            push(data)
+        with EventStream.lock:
+            before, self._value = self._value, self._absent
+            try:
+                for push in tuple(self._pushes or ()):
+                    push(event)
+                return self._value
+            finally:
+                self._value = before  # A setter may run the code that is being probed.
 
     def subscribe(self, *args: Any, **kwargs: Any) -> Any:
         """Subscribe; a plain callable on the probe itself is called without operators between."""
         if self._root is self and len(args) == 1 and not kwargs and _plain(args[0]):
-            return gvn.DisposableWrapper(self, _disposable(self._listen(args[0]).dispose))
+            return _subscribed(self, self._listen(self._guarded(args[0])))
         return super().subscribe(*args, **kwargs)
-
-    def give(self, *keys: Any, **extra: Any) -> Any:
-        """Give each event to the run; the bare form costs no operators."""
-        if self._root is self and not keys and not extra and self._give is not None:
-            return self.subscribe(self._give)
-        return super().give(*keys, **extra)
 
     def override(self, setter: Any = lambda value: value) -> Any:
         """Set the focus variable to ``setter(value)``, or to ``setter`` when not callable."""
         function = setter if callable(setter) else lambda _: setter
-        return self.subscribe(self._overrider(lambda data: function(data)))
+        return self._override(function)
 
     def koverride(self, setter: Callable[..., object]) -> Any:
         """Set the focus variable to ``setter(**event)``."""
-        return self.subscribe(self._overrider(lambda data: setter(**data)))
+        return self._override(lambda event: setter(**event))
 
-    def _overrider(self, function: Callable[[Any], object]) -> Push:
+    def _override(self, function: Callable[[Any], object]) -> Any:
         root = self._root
         if not root._overridable:
-            raise TypeError(
-                "override needs a probe made with ov.probe(selector, overridable=True)"
+            selector = root._placed.selector
+            raise VoirError(
+                "not-overridable",
+                f"the probe {selector} was not made to override values",
+                f"Write ov.probe({selector!r}, overridable=True).",
             )
 
-        def override(data: Any) -> None:
-            root._value = function(data)
+        def override(value: Any) -> None:
+            root._value = function(value)
 
-        return override
+        return self.subscribe(override)
 
     def _exit(self) -> None:
-        completions, self._completions = self._completions, []
-        for completed in completions:
-            self._complete(completed)
+        """End the stream: reductions emit now.
 
-    def _complete(self, completed: Callable[[], object]) -> None:
-        self._guarded(lambda _: completed())({})
+        Raises:
+            BaseException: What one of them asked for, once all have ended.
+        """
+        ends, self._ends = self._ends, []
+        wish: BaseException | None = None
+        for guarded, end in ends:
+            try:
+                if guarded.alive:
+                    finish(guarded, end)
+            except BaseException as error:
+                wish = error if wish is None else wish
+        if wish is not None:
+            raise wish
 
-    def __enter__(self) -> ProbeStream:
-        return self
 
-    def __exit__(self, *exc: object) -> None:
-        """Nothing: the overseer ends the probe."""
+def _switch_off(guarded: Guarded, dispose: Callable[[], None]) -> None:
+    if guarded.alive:
+        guarded.alive = False
+        dispose()
+
+
+# giving's own give
 
 
 class _Everywhere:
     """Stands in for giving's context variable: the run hears what any thread gives."""
 
-    def __init__(self, context: Any, push: Push) -> None:
-        self._context = context
+    def __init__(self, push: Push) -> None:
         self._only = (push,)
 
     def get(self, *default: Any) -> tuple[Push, ...]:
         """The handlers of the context, and the run's."""
-        own: tuple[Push, ...] = self._context.get()
+        own = own_handlers()
         return (*own, *self._only) if own else self._only
 
     def set(self, value: Any) -> Any:
-        """Set the handlers of the context, the run's left out."""
-        return self._context.set(value)
+        """Set the handlers of the context."""
+        return gvr.global_context.set(tuple(push for push in value if push not in self._only))
 
     def reset(self, token: Any) -> None:
         """Undo ``set``."""
-        self._context.reset(token)
+        gvr.global_context.reset(token)
+
+
+class _Context:
+    """``Giver.context`` while connected, for givers of before and after alike."""
+
+    def __init__(self, push: Push) -> None:
+        self._everywhere = _Everywhere(push)
+
+    def __get__(self, giver: Any, owner: Any = None) -> Any:
+        own = vars(giver)["context"]
+        return self._everywhere if own is gvr.global_context else own
+
+    def __set__(self, giver: Any, value: Any) -> None:
+        # A copy of a giver takes over what it sees as its context, and may outlive the run.
+        vars(giver)["context"] = gvr.global_context if isinstance(value, _Everywhere) else value
 
 
 @contextmanager
 def connected(stream: EventStream) -> Iterator[None]:
     """While open, everything given with giving's own ``give`` is pushed, from any thread."""
-    everywhere = _Everywhere(gvr.global_context, stream.push)
-    stream.inherited = gvr.global_inherited
-    defaults = gvr.Giver.__init__.__kwdefaults__
-    before, defaults["context"] = defaults["context"], everywhere
-    giving.give.context, own = everywhere, giving.give.context
+    context, resolve = vars(gvr.Giver).get("context"), gvr.resolve
+    gvr.Giver.context, stream.inherited = _Context(_unless_empty(stream.push)), gvr.global_inherited
+    gvr.resolve = _resolver(resolve, stream.report)
     try:
         yield
     finally:
-        defaults["context"], giving.give.context = before, own
-        stream.inherited = None
+        gvr.resolve, stream.inherited = resolve, None
+        if context is None:
+            del gvr.Giver.context
+        else:
+            gvr.Giver.context = context
+
+
+def own_handlers() -> tuple[Push, ...]:
+    """Who listens by a ``given()`` of the script's own, in this context."""
+    handlers: tuple[Push, ...] = gvr.global_context.get()
+    return handlers
+
+
+def inherited() -> Event:
+    """The keys of ``give.inherit`` in this context."""
+    keys: Event = gvr.global_inherited.get()
+    return keys
+
+
+def named(give: object, values: tuple[Any, ...], report: Report) -> Event:
+    """``values`` under the names that they have in the source of the caller's caller."""
+    if gvr.resolve.__module__ == __name__:
+        return dict(gvr.resolve(2, give, values))
+    return dict(_resolver(gvr.resolve, report)(2, give, values))
+
+
+def _unless_empty(push: Push) -> Push:
+    return lambda event: push(event) if event else None
+
+
+def _resolver(resolve: Callable[..., Event], report: Report) -> Callable[..., Event]:
+    """A ``resolve`` that does not fail a script which would not have failed without a listener."""
+
+    def safe(frame: int, giver: object, values: tuple[Any, ...]) -> Event:
+        try:
+            return resolve(frame + 1, giver, values)
+        except Exception as error:
+            if own_handlers():
+                raise
+            what = f"what it gives has no name that can be found: {said(error)}"
+            report(Problem("unnamed", "give", what, here(), "Write give(name=value)."))
+            return {}
+
+    return safe

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from itertools import count
-from types import GeneratorType
 from typing import Any
 
-from .boundary import SWITCHED_OFF, Report, acting, asked_for, name_of, problem
+from .boundary import SWITCHED_OFF, Report, acting, asked_for, code_of, name_of, problem
 from .deadline import Deadline
 from .errors import InternalError, Problem, VoirError
 
 Instrument = Callable[..., Any]
+
+#: How often in a row an instrument may ask for phases that have ended already.
+MOST_AT_ONCE = 1000
 
 
 class Phase:
@@ -38,7 +40,13 @@ class Phase:
         self.exception: BaseException | None = None
 
     def __call__(self, priority: float = 0) -> PhaseWithPriority:
-        """Wait for this phase with a priority: higher is resumed first."""
+        """Wait for this phase with a priority: higher is resumed first.
+
+        Raises:
+            TypeError: The priority is not a number.
+        """
+        if not isinstance(priority, (int, float)) or math.isnan(priority):
+            raise TypeError(f"the priority of {self.name} must be a number, not {priority!r}")
         return PhaseWithPriority(self, priority)
 
     def __repr__(self) -> str:
@@ -67,20 +75,44 @@ class PhaseWithPriority:
         self.phase = phase
         self.priority = priority
 
+    def __repr__(self) -> str:
+        return f"{self.phase!r}(priority={self.priority})"
+
 
 class PhaseSequence:
     """The phases of a run in order, each also an attribute; ``IMMEDIATE`` never waits."""
 
-    def __init__(self, **phases: Phase) -> None:
-        self._sequence = list(phases.values())
-        self.__dict__.update(phases)
+    def __init__(self, names: list[str]) -> None:
+        self._boot = Phase("_boot", status="done")
+        self.IMMEDIATE = self._boot(0)
+        self._sequence = [Phase(name) for name in names]
+        self.__dict__.update({phase.name: phase for phase in self._sequence})
 
     def __getattr__(self, name: str) -> Any:
-        known = ", ".join(p.name for p in self._sequence if not p.name.startswith("_"))
+        known = ", ".join(phase.name for phase in vars(self).get("_sequence", ()))
         raise AttributeError(f"there is no phase {name!r}; the phases are {known}")
 
     def __iter__(self) -> Iterator[Phase]:
         return iter(self._sequence)
+
+
+class NotAPhase(VoirError):
+    """An instrument yielded something that it cannot wait for.
+
+    Attributes:
+        place: ``file:line`` of the ``yield``.
+    """
+
+    def __init__(self, wanted: object, place: str | None, phases: PhaseSequence) -> None:
+        foreign = isinstance(wanted, (Phase, PhaseWithPriority))
+        fault = "a phase of another overseer" if foreign else "not a phase"
+        names = ", ".join(f"ov.phases.{phase.name}" for phase in phases)
+        super().__init__(
+            "not-a-phase",
+            f"it yielded {wanted!r:.80}, which is {fault}",
+            f"Yield one of {names}. {SWITCHED_OFF}",
+        )
+        self.place = place
 
 
 class _Waiting:
@@ -101,6 +133,10 @@ class Scheduler:
         args: What instruments are called with; the overseer itself, usually.
         report: Called once for each failing instrument.
         deadline: Bounds the time that one instrument may keep everybody waiting.
+
+    Attributes:
+        phases: The phases, to be yielded by instruments.
+        states: What became of each instrument, by the name that it goes by.
     """
 
     def __init__(
@@ -111,45 +147,37 @@ class Scheduler:
         report: Report,
         deadline: Deadline | None = None,
     ) -> None:
-        boot = Phase("_boot", status="done")
-        self.phases = PhaseSequence(_boot=boot, **{name: Phase(name) for name in phase_names})
-        self.phases.IMMEDIATE = boot(0)
+        self.phases = PhaseSequence(phase_names)
         self._args = args
         self._report = report
         self._deadline = deadline or Deadline(0)
         self._order = count()
-        self._heaps: dict[Phase, list[tuple[float, int, _Waiting]]] = {p: [] for p in self.phases}
-        self._required: dict[object, object] = {}
-        self._keep: list[object] = []  # Unhashable instruments are told apart by their ids.
+        everyone = (self.phases._boot, *self.phases)
+        self._heaps: dict[Phase, list[tuple[float, int, _Waiting]]] = {p: [] for p in everyone}
+        # Unhashable instruments are told apart by their ids, and must not die before the run.
+        self._required: dict[object, Instrument] = {}
         self.states: dict[str, dict[str, object]] = {}
+
+    # Starting instruments
 
     def require(self, instrument: Instrument) -> object:
         """Start ``instrument`` unless it runs already; its state, or itself.
 
         The instrument runs at once up to the first phase that has not ended.
         """
-        state: object = getattr(instrument, "__state__", instrument)
-        key = self._key(instrument)
-        if key in self._required:
-            return state
-        self._required[key] = instrument
-        self._start(instrument)
-        return state
-
-    def _key(self, instrument: Instrument) -> object:
-        try:
-            hash(instrument)
-        except TypeError:
-            self._keep.append(instrument)
-            return ("unhashable", id(instrument))
-        return instrument
+        key = _key(instrument)
+        if key not in self._required:
+            self._required[key] = instrument
+            self._start(instrument)
+        return getattr(instrument, "__state__", instrument)
 
     def _start(self, instrument: Instrument) -> None:
         who = self._register(instrument)
         result = self._guard(who, lambda: instrument(*self._args))
-        if isinstance(result, GeneratorType):
-            waiting = _Waiting(who, result, next(self._order))
-            self._resume(waiting, self.phases._boot)
+        if isinstance(result, Generator):
+            self._resume(_Waiting(who, result, next(self._order)), self.phases._boot)
+        elif isinstance(result, (Coroutine, AsyncGenerator)):
+            self._refuse_async(who, result)
 
     def _register(self, instrument: Instrument) -> str:
         name = who = name_of(instrument)
@@ -158,12 +186,19 @@ class Scheduler:
                 break
             who = f"{name}#{number}"
         entry: dict[str, object] = {"name": who, "state": "ok"}
-        code = getattr(instrument, "__code__", None)
-        code = code or getattr(type(instrument).__call__, "__code__", None)
-        if code is not None:
+        if (code := code_of(instrument)) is not None:
             entry["where"] = f"{code.co_filename}:{code.co_firstlineno}"
         self.states[who] = entry
         return who
+
+    def _refuse_async(self, who: str, result: object) -> None:
+        if isinstance(result, Coroutine):
+            result.close()
+        remedy = f"Write 'def' where it has 'async def'. {SWITCHED_OFF}"
+        what = "it is an async function, and nothing here would await it"
+        self.failed(Problem("async-instrument", who, what, self._place(who), remedy))
+
+    # Resuming them
 
     def _resume(self, waiting: _Waiting, phase: Phase) -> None:
         wanted = self._guard(waiting.who, lambda: self._advance(waiting, phase), waiting.generator)
@@ -175,57 +210,63 @@ class Scheduler:
     def _advance(self, waiting: _Waiting, ended: Phase) -> PhaseWithPriority | None:
         """Step the generator until it waits for a phase that has not ended for it."""
         wanted = self._step(waiting, ended)
-        while wanted is not None and self._over(waiting, wanted, ended):
+        for _ in range(MOST_AT_ONCE):
+            if wanted is None or not _over(waiting, wanted, ended):
+                return wanted
             wanted = self._step(waiting, wanted.phase)
-        return wanted
-
-    def _over(self, waiting: _Waiting, wanted: PhaseWithPriority, ended: Phase) -> bool:
-        # A phase whose instruments are being resumed may be waited for again, but only further
-        # back in the queue: anything else would go round for ever.
-        again = wanted.phase is ended and wanted.priority >= waiting.priority
-        return wanted.phase.done or again
+        raise VoirError(
+            "stuck",
+            f"it asked {MOST_AT_ONCE} times in a row for phases that have ended, such as {wanted}",
+            f"It would have gone on for ever. {SWITCHED_OFF}",
+        )
 
     def _step(self, waiting: _Waiting, ended: Phase) -> PhaseWithPriority | None:
         generator, thrown = waiting.generator, ended.exception
         try:
-            if thrown is None:
-                wanted = generator.send(ended.value)
-            else:
-                wanted = generator.throw(thrown)
+            wanted = generator.send(ended.value) if thrown is None else _throw(generator, thrown)
         except StopIteration:
             return None
         except BaseException as error:
-            if error is thrown:
+            if thrown is not None and _is_the_same(error, thrown):
                 return None  # It did not want to know; the script's ending is not its failure.
             raise
-        return self._check(waiting, wanted)
-
-    def _check(self, waiting: _Waiting, wanted: object) -> PhaseWithPriority:
         if isinstance(wanted, Phase):
             wanted = wanted(0)
         if isinstance(wanted, PhaseWithPriority) and wanted.phase in self._heaps:
             return wanted
-        frame = waiting.generator.gi_frame  # type: ignore[attr-defined]
-        line = f", line {frame.f_lineno}" if frame is not None else ""
-        waiting.generator.close()
-        names = ", ".join(f"ov.phases.{p.name}" for p in self.phases if p.name != "_boot")
-        raise VoirError(
-            "not-a-phase",
-            f"it yielded {wanted!r:.80}{line}, which is not a phase",
-            f"Yield one of {names}. {SWITCHED_OFF}",
-        )
+        raise NotAPhase(wanted, _line(generator), self.phases)
 
     def _guard(
-        self, who: str, call: Callable[[], object], generator: Generator[Any] | None = None
+        self,
+        who: str,
+        call: Callable[[], object],
+        generator: Generator[Any, Any, Any] | None = None,
     ) -> object:
+        """Call on behalf of ``who``; a failure is reported, and ends the generator."""
         try:
-            with acting(who), self._deadline(who, generator):
+            with acting(who), self._deadline():
                 return call()
+        except BaseException as error:
+            if generator is not None:
+                self._discard(who, generator)
+            if asked_for(error):
+                raise
+            near = getattr(error, "place", None) or self._place(who)
+            self.failed(problem("instrument", who, error, near=near))
+            return None
+
+    def _discard(self, who: str, generator: Generator[Any, Any, Any]) -> None:
+        """Let a failed instrument clean up; that this fails too is not worth another report."""
+        try:
+            with acting(who), self._deadline():
+                generator.close()
         except BaseException as error:
             if asked_for(error):
                 raise
-            self.failed(problem("instrument", who, error))
-            return None
+
+    def _place(self, who: str) -> str | None:
+        place = self.states.get(who, {}).get("where")
+        return place if isinstance(place, str) else None
 
     def failed(self, trouble: Problem) -> None:
         """Mark the instrument ``trouble.who`` as failed and report it."""
@@ -234,6 +275,8 @@ class Scheduler:
         if trouble.where:
             entry["failed_at"] = trouble.where
         self._report(trouble)
+
+    # Ending phases
 
     def end(
         self, phase: Phase, value: object = None, exception: BaseException | None = None
@@ -247,21 +290,72 @@ class Scheduler:
         if not phase.pending:
             raise InternalError("phase-twice", f"the phase {phase.name} ended twice")
         phase.status, phase.value, phase.exception = "running", value, exception
+        try:
+            self._each(phase, lambda waiting: self._resume(waiting, phase))
+        finally:
+            phase.status = "done"
+
+    def close(self) -> None:
+        """Close instruments that wait for a phase that will not come.
+
+        Raises:
+            BaseException: What an instrument asked for while it was closed.
+        """
+        for phase in self._heaps:
+            self._each(phase, lambda w: self._guard(w.who, w.generator.close))
+
+    def _each(self, phase: Phase, act: Callable[[_Waiting], object]) -> None:
+        """Act on all who wait for ``phase``; the first wish is raised when all have been seen to.
+
+        An instrument may meanwhile require others that wait for the same phase.
+        """
         wish: BaseException | None = None
         heap = self._heaps[phase]
-        while heap:  # A resumed instrument may require others that wait for the same phase.
+        while heap:
             _, _, waiting = heapq.heappop(heap)
             try:
-                self._resume(waiting, phase)
+                act(waiting)
             except BaseException as error:
-                wish = wish or error
-        phase.status = "done"
+                wish = error if wish is None else wish
         if wish is not None:
             raise wish
 
-    def close(self) -> None:
-        """Close instruments that wait for a phase that will not come."""
-        for heap in self._heaps.values():
-            while heap:
-                _, _, waiting = heapq.heappop(heap)
-                self._guard(waiting.who, waiting.generator.close, waiting.generator)
+
+def _key(instrument: Instrument) -> object:
+    try:
+        hash(instrument)
+    except Exception:
+        return ("unhashable", id(instrument))
+    return instrument
+
+
+def _over(waiting: _Waiting, wanted: PhaseWithPriority, ended: Phase) -> bool:
+    """Whether what it wants to wait for is over already, as far as it is concerned."""
+    # A phase whose instruments are being resumed may be waited for again, but only further
+    # back in the queue: anything else would go round for ever.
+    again = wanted.phase is ended and wanted.priority >= waiting.priority
+    return wanted.phase.done or again
+
+
+def _throw(generator: Generator[Any, Any, Any], error: BaseException) -> object:
+    """Throw ``error`` in, and leave it as it was: its traceback is the script's."""
+    kept = error.__traceback__, error.__cause__, error.__context__, error.__suppress_context__
+    try:
+        return generator.throw(error)
+    finally:
+        error.__traceback__, error.__cause__, error.__context__, error.__suppress_context__ = kept
+
+
+def _is_the_same(error: BaseException, thrown: BaseException) -> bool:
+    # A StopIteration cannot leave a generator but as the cause of a RuntimeError.
+    wrapped = isinstance(thrown, StopIteration) and error.__cause__ is thrown
+    return error is thrown or wrapped
+
+
+def _line(generator: Any) -> str | None:
+    """``file:line`` of the ``yield`` that the generator, or one it delegates to, stands at."""
+    place = None
+    while (frame := getattr(generator, "gi_frame", None)) is not None:
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        generator = generator.gi_yieldfrom
+    return place

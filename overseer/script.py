@@ -5,6 +5,7 @@ Under plain python all three do nothing but what the script needs of them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -23,29 +24,49 @@ class Give:
 
     def __call__(self, *args: Any, **values: Any) -> Any:
         """Give an event; a single positional argument is returned."""
-        overseer = active()
-        if overseer is None:
-            return args[0] if len(args) == 1 else None
-        if args or not values:
-            from .given import resolve
-
-            # giving finds the names of positional values in the source of the calling frame.
-            values = {**resolve(1, self, args), **values}
-        overseer.give(**values)
+        overseer, handlers = active(), _own_handlers()
+        if overseer is not None or handlers:
+            if args or not values:
+                # giving finds the names of positional values in the source of the calling frame.
+                values = {**self._named(args), **values}
+            if handlers:
+                _hand(values, handlers)
+            if overseer is not None and values:
+                overseer.give(**values)
         return args[0] if len(args) == 1 else None
 
-    def _giving(self) -> Any:
-        from .given import giving_give
+    def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        from .given import named
 
-        return giving_give
+        overseer = active()
+        return named(self, args, overseer.report if overseer is not None else lambda problem: None)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._giving(), name)
+        from .given import giving_give
+
+        return getattr(giving_give, name)
 
 
 give = Give()
+
+
+def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
+    """Who listens by a ``given()`` of the script's own; giving is there if anybody does."""
+    if "giving" not in sys.modules:
+        return ()
+    from .given import own_handlers
+
+    return own_handlers()
+
+
+def _hand(values: dict[str, Any], handlers: Iterable[Callable[[dict[str, Any]], object]]) -> None:
+    from .given import inherited
+
+    event = {**inherited(), **values}
+    for handler in handlers:
+        handler(event)
 
 
 def log(*events: dict[str, Any], **values: Any) -> None:
@@ -76,23 +97,29 @@ def iterate(
         batch_size: The number of items in a batch, or a function of the batch; without it the
             batch itself is given.
     """
-    if active() is None:
+    if active() is None and not _own_handlers():
         yield from iterable
         return
     steps = _Steps(batch_size, None if not report_batch else ignore_loading)
-    total = len(iterable) if hasattr(iterable, "__len__") else None  # type: ignore[arg-type]
+    total = _length(iterable)
     iterator = iter(iterable)
     with give.inherit(task=task):
         for done in count():
-            if total is not None:
+            if total is not None and done <= total:
                 give(progress=(done, total))
-            if done == total:
-                return
             try:
-                with steps.around(iterator) as batch:
+                # Past the total too: only the iterator knows where it ends, and what it does then.
+                with steps.around(iterator, last=done == total) as batch:
                     yield batch
             except _Exhausted:
                 return
+
+
+def _length(iterable: Iterable[object]) -> int | None:
+    try:
+        return len(iterable)  # type: ignore[arg-type]
+    except Exception:  # An IterableDataset has a DataLoader's __len__, which raises.
+        return None
 
 
 class _Steps:
@@ -108,11 +135,16 @@ class _Steps:
         self._ignore_loading = ignore_loading
 
     @contextmanager
-    def around(self, iterator: Iterator[T]) -> Iterator[T]:
-        """Fetch the next batch, and mark the time that the loop's body takes with it."""
+    def around(self, iterator: Iterator[T], last: bool) -> Iterator[T]:
+        """Fetch the next batch, and mark the time that the loop's body takes with it.
+
+        Args:
+            iterator: Where the batch comes from.
+            last: Whether there should be none; looking for it is then not a step.
+        """
         if self._ignore_loading is None:
             yield _next(iterator)
-        elif self._ignore_loading:
+        elif self._ignore_loading or last:
             batch = _next(iterator)
             with give.wrap("step", **self._size(batch)):
                 yield batch
