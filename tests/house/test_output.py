@@ -1,0 +1,75 @@
+"""stdout belongs to the script; only the command line prints or ends the process."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from .source import Module, called, dotted, modules
+
+ENDS = {"sys.exit", "os._exit", "exit", "quit", "os.abort"}
+#: Who names sys.stdout, and why: both let out what the script has printed, and write nothing.
+FLUSH = {"overseer.launch.script", "instruments.dash.dashboard"}
+
+
+def outside(*allowed: str) -> list[Module]:
+    return [module for module in modules() if not module.below(*allowed)]
+
+
+def calls(modules: list[Module]) -> Iterator[tuple[str, str]]:
+    """Every call: where, and of what."""
+    return (call for module in modules for call in calls_in(module, module.tree))
+
+
+def calls_in(module: Module, tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The calls in a part of a module."""
+    for node in ast.walk(tree):
+        name = called(node)
+        if name is not None:
+            yield module.at(node), name
+
+
+def test_only_the_command_line_prints() -> None:
+    assert [at for at, name in calls(outside("overseer.cli")) if name in ("print", "pprint")] == []
+
+
+def test_only_the_command_line_exits() -> None:
+    assert [at for at, name in calls(outside("overseer.cli")) if name in ENDS] == []
+
+
+def test_only_the_scripts_own_ending_raises_system_exit() -> None:
+    raised = [
+        module.at(node)
+        for module in outside("overseer.cli", "overseer.launch.ending")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Raise) and node.exc is not None and "SystemExit" in _names(node.exc)
+    ]
+    assert raised == []
+
+
+def test_nobody_writes_to_the_scripts_stdout() -> None:
+    touched = [
+        module.at(node)
+        for module in outside(*FLUSH)
+        for node in ast.walk(module.tree)
+        if dotted(node) in ("sys.stdout", "sys.__stdout__")
+    ]
+    assert touched == []
+
+
+def test_who_names_stdout_only_flushes_it() -> None:
+    functions = [
+        (module, node)
+        for module in modules()
+        if module.name in FLUSH
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef) and "stdout" in ast.unparse(node)
+    ]
+    assert functions
+    for module, function in functions:
+        ends = {name.rpartition(".")[2] for _, name in calls_in(module, function)}
+        assert ends & {"write", "writelines", "print"} == set(), module.at(function)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
