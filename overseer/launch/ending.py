@@ -51,8 +51,9 @@ class Ending:
     def announce(self, error: BaseException | None, program: Program | None = None) -> int:
         """Say on stderr what python says about ``error``, then wait for the script's threads.
 
-        Once for each error, and before the run is finalized. About a :class:`VoirError` nothing is
-        said: it is not the script's.
+        Once for each error, before the run is finalized, and outside of ``except``: a hook of the
+        script's must not find ``error`` being handled. About a :class:`VoirError` nothing is said:
+        it is not the script's.
 
         Args:
             error: What ended the script; ``None`` if it came to its end.
@@ -133,23 +134,29 @@ def _missing_hook(
 
 
 def _say_code(code: object) -> None:
-    if code is not None and not isinstance(code, int):
-        try:
-            _write(str(code))
-        except BaseException:
-            pass  # Its __str__ fails; python says nothing then.
-        _write("\n")
+    if code is None or isinstance(code, int):
+        return
+    stream = getattr(sys, "stderr", None)
+    try:
+        text = str(code)
+        if stream is None:
+            _write(text)
+        else:
+            stream.write(text)
+    except BaseException:
+        pass  # Its __str__ fails, or the script's stderr does; python drops it too.
+    _write("\n")
 
 
 def _write(text: str) -> None:
-    stream = getattr(sys, "stderr", None)
+    """Write to the script's stderr or, where that fails, to the process's."""
     try:
-        if stream is not None:
-            stream.write(text)
-        else:
-            os.write(2, text.encode(errors="backslashreplace"))
+        sys.stderr.write(text)
     except BaseException:
-        pass  # Nobody can be told.
+        try:
+            os.write(2, text.encode(errors="backslashreplace"))
+        except OSError:
+            pass  # Nobody can be told.
 
 
 def _leaving(error: BaseException) -> BaseException:

@@ -96,12 +96,12 @@ class MainProgram(Program):
 def _frames() -> tuple[int, int]:
     """How many python frames are on the stack, and how many of them C code has entered anew."""
     frame = sys._getframe(1)
-    frames = modules = 1
+    frames = entered = 1
     while frame.f_back is not None:
         frames += 1
-        modules += frame.f_code.co_name == "<module>"
+        entered += frame.f_code.co_name in ("<module>", "__call__")
         frame = frame.f_back
-    return frames, modules
+    return frames, entered
 
 
 @contextmanager
@@ -112,10 +112,10 @@ def _as_deep_as(plain: int, stack: tuple[int, int]) -> Iterator[None]:
         plain: The depth of the script's module when python runs it.
         stack: As :func:`_frames` has it.
     """
-    frames, modules = stack
+    frames, entered = stack
     extra = frames + 1 - plain
     if sys.version_info < (3, 12):  # There, calls through C count as well.
-        extra += modules - (plain > 1)
+        extra += entered - (plain > 1)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(limit + extra)
     try:

@@ -125,8 +125,8 @@ def _load_compiled(data: bytes) -> CodeType:
 
 def _flush() -> None:
     """Flush both streams, as python does at this point, whatever comes of it."""
-    for stream in (sys.stderr, sys.stdout):
+    for name in ("stderr", "stdout"):
         try:
-            stream.flush()
+            getattr(sys, name).flush()
         except BaseException:
             pass  # Python drops it here, and reports it when it flushes for the last time.

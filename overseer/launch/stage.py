@@ -1,7 +1,6 @@
 """What a script finds when it starts: ``sys.argv``, ``sys.path[0]``, a fresh ``__main__``."""
 
 # Paths are strings here, as python shows them to the script: pathlib would normalise them.
-# ruff: noqa: PTH109, PTH117, PTH120
 
 from __future__ import annotations
 

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-#: What stands between ``python FLAGS`` and ``SCRIPT ARGUMENTS`` to have voir run it.
-ENTRY = [str(Path(__file__).with_name("minivoir.py"))]
+#: What stands between ``python FLAGS`` and ``SCRIPT ARGUMENTS``: nothing, the launcher, the command.
+SIDES = {
+    "python": [],
+    "launcher": [str(Path(__file__).with_name("minivoir.py"))],
+    "voir": ["-m", "voir", "--no-record", "--quiet", "--no-voirfile"],
+}
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,11 @@ class Sides:
         self.root = root
 
     def command(self, side, argv, flags=()):
-        return [sys.executable, *flags, *(ENTRY if side == "voir" else []), *argv]
+        return [sys.executable, *flags, *SIDES[side], *argv]
 
     def run(self, side, argv, flags=(), stdin=b"", env=None, cwd=None, **options):
-        environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        environ.update({"PYTHONDONTWRITEBYTECODE": "1", **(env or {})})
         for stream in ("stdout", "stderr"):
             options.setdefault(stream, subprocess.PIPE)
         done = subprocess.run(
@@ -63,8 +68,9 @@ class Sides:
 
 
 def _plain(output):
+    """The output, but for addresses and reference counts."""
     text = (output or b"").decode(errors="backslashreplace")
-    return re.sub(r"0x[0-9a-f]{6,}", "0x", text)
+    return re.sub(r"0x[0-9a-f]{6,}|(?<=object refcount : )\d+", "...", text)
 
 
 @pytest.fixture

@@ -23,16 +23,15 @@ def finalize(signum=None):
 
 
 def run(argv, ending):
-    program = locate(target(argv))
+    program, error = locate(target(argv)), None
     try:
         program.load()
         program.run()
-    except BaseException as error:
+    except BaseException as raised:
+        error = raised
         error.__traceback__ = error.__traceback__.tb_next  # This frame: its module is __main__.
-        ending.announce(error, program)
-        return error
-    ending.announce(None, program)
-    return None
+    ending.announce(error, program)
+    return error
 
 
 def main():

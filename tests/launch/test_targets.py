@@ -1,0 +1,126 @@
+"""What can be run, what cannot, and what is said about it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from overseer.launch import CannotRun, Target, locate
+
+MODULE = """
+import sys
+def main(): print(__name__, sys.argv, sys.path[0]); return 5
+class Command:
+    @staticmethod
+    def go(): print("gone")
+class Loud:
+    def __call__(self): print("called")
+loud = Loud()
+limit = 3
+def fail(): 1 / 0
+def leave(): sys.exit(4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "stdout"),
+    [
+        ("main", 0, "tool ['{root}/tool.py', 'a', '-b'] {root}\n"),
+        ("Command.go", 0, "gone\n"),
+        ("loud", 0, "called\n"),
+        ("fail", 1, ""),
+        ("leave", 4, ""),
+    ],
+)
+def test_a_function_is_a_program(sides, name, status, stdout):
+    (sides.root / "tool.py").write_text(MODULE)
+    outcome = sides.run("voir", ("-m", f"tool:{name}", "a", "-b"))
+    assert (outcome.status, outcome.stdout) == (status, stdout.format(root=sides.root))
+    assert "overseer" not in outcome.stderr
+
+
+def test_the_value_of_a_function_is_the_value_of_the_program(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(sys, "modules", sys.modules.copy())
+    monkeypatch.chdir(tmp_path)
+    Path("valued_tool.py").write_text("def main(): return [1, 2]")
+    program = locate(Target("function", "valued_tool:main"))
+    assert program.origin == tmp_path / "valued_tool.py"
+    program.load()
+    assert program.run() == [1, 2]
+
+
+REFUSED = {
+    "a missing file": (["nothing.py"], 2, "can't open file '{root}/nothing.py': [Errno 2]"),
+    "a misspelt file": (["tol.py"], 2, "Did you mean {root}/tool.py?"),
+    "a directory": (["empty"], 1, "can't find '__main__' module in '{root}/empty'"),
+    "a missing module": (["-m", "nothing"], 1, "No module named nothing."),
+    "a missing submodule": (["-m", "pkg.nothing"], 1, "No module named pkg.nothing."),
+    "a package": (["-m", "pkg"], 1, "'pkg' is a package and cannot be directly executed"),
+    "a file for a module": (["-m", "tool.py"], 1, "Try using 'tool' instead of 'tool.py'"),
+    "a relative module": (["-m", ".tool"], 1, "Relative module names not supported"),
+    "a module without code": (["-m", "sys"], 1, "No code object available for sys"),
+    "a function of nothing": (["-m", "nothing:f"], 1, "No module named nothing."),
+    "a missing function": (["-m", "tool:mian"], 1, "module 'tool' has no attribute 'mian'"),
+    "its neighbours": (["-m", "tool:mian"], 1, "It has: main"),
+    "a missing method": (["-m", "tool:Command.stop"], 1, "'Command' has no attribute 'stop'"),
+    "no function": (["-m", "tool:limit"], 1, "tool:limit is not a function but int"),
+}
+
+
+@pytest.mark.parametrize(("argv", "status", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_run_is_refused_in_one_message(sides, argv, status, words):
+    (sides.root / "empty").mkdir()
+    (sides.root / "pkg").mkdir()
+    (sides.root / "pkg/__init__.py").touch()
+    (sides.root / "tool.py").write_text(MODULE)
+    outcome = sides.run("voir", argv)
+    assert words.format(root=sides.root) in outcome.stderr
+    assert outcome.stderr.startswith("voir: ")
+    assert (outcome.status, outcome.stdout) == (status, "")
+    assert "Traceback" not in outcome.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path):
+    (tmp_path / "main.py").touch(mode=0o000)
+    with pytest.raises(CannotRun, match=r"\[Errno 13\]") as refused:
+        locate(Target("script", str(tmp_path / "main.py")))
+    assert "permissions" in refused.value.remedy
+
+
+def test_an_import_that_fails_inside_the_module_is_the_modules_error(sides):
+    (sides.root / "tool.py").write_text("import missing_dependency\ndef main(): pass")
+    outcome = sides.run("voir", ("-m", "tool:main"))
+    assert outcome.stderr.endswith("No module named 'missing_dependency'\n")
+    assert 'tool.py", line 1, in <module>' in outcome.stderr
+
+
+ORIGINS = {
+    "main.py": "main.py",
+    "pkg": "pkg/__main__.py",
+    "-m pkg": "pkg/__main__.py",
+    "-m pkg.inner": "pkg/inner.py",
+    "-m main": "main.py",
+    "-m pkg.inner:f": "pkg/inner.py",
+    "-m pkg:f": "pkg/__init__.py",
+    "-m nothing": None,
+    "-m pkg.nothing.x": None,
+    "-m sys": None,
+    "-": None,
+}
+
+
+@pytest.mark.parametrize(("words", "origin"), ORIGINS.items())
+def test_the_file_is_known_before_anything_runs(tmp_path, monkeypatch, words, origin):
+    (tmp_path / "pkg").mkdir()
+    for name in ("main.py", "pkg/__init__.py", "pkg/__main__.py", "pkg/inner.py"):
+        (tmp_path / name).write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    name = words.split()[-1]
+    kind = "script" if not words.startswith("-m") else "function" if ":" in words else "module"
+    program = locate(Target(kind, name))
+    assert program.origin == (origin and tmp_path / origin)
+    assert "pkg" not in sys.modules
