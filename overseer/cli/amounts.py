@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..record.reading import as_number
+from ..record.numbers import as_number
 
 _GIB = 1024.0**3
 

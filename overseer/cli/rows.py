@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 GAP = " · "
 #: Between the ends of a range: an en dash, which no minus sign is mistaken for.
@@ -13,16 +12,14 @@ _PLAIN = str.maketrans({"·": "|", "→": ">", TO: "-", "█": "#", "▒": ":"})
 _STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "warn": "33", "bad": "1;31"}
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A few words that stay together when they fit, in one style."""
 
     text: str
     style: str = ""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A label and what belongs to it; a row without a piece is not shown.
 
     Attributes:
@@ -116,16 +113,16 @@ def clean(text: object) -> str:
     kept = str(text)
     if kept.isascii() and kept.isprintable():
         return kept
-    kept = " ".join(kept.split())
-    return "".join(char for char in kept if not unicodedata.category(char).startswith("C"))
+    from unicodedata import category
+
+    return "".join(char for char in " ".join(kept.split()) if category(char)[0] != "C")
 
 
 def cells(text: str) -> int:
     """How many cells of a terminal ``text`` takes."""
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
 
-
-def _cells(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    wide = sum(east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(map(bool, map(combining, text)))

@@ -54,8 +54,8 @@ class RunDirectory:
     ) -> None:
         chosen = run_dir or environ.get("VOIR_RUN_DIR")
         # Absolute from the start: the script may change its directory before anything is recorded.
-        self._chosen = Path(os.path.abspath(os.path.expanduser(chosen))) if chosen else None  # noqa: PTH100, PTH111
-        self._base = Path(os.path.abspath(base or "voir-runs"))  # noqa: PTH100
+        self._chosen = Path(os.path.abspath(os.path.expanduser(chosen))) if chosen else None
+        self._base = Path(os.path.abspath(base or "voir-runs"))
         self._name = safe_name(script)
         self._pid = pid
         self._started = started
@@ -93,18 +93,22 @@ class RunDirectory:
         """
         if self._chosen is None or not self._enabled:
             return
-        if os.path.lexists(self._chosen) and not self._chosen.is_dir():
+        with suppress(OSError, ValueError):  # Whether it can be made will show when it is made.
+            self._refuse_if_taken(self._chosen)
+
+    def _refuse_if_taken(self, chosen: Path) -> None:
+        if os.path.lexists(chosen) and not chosen.is_dir():
             raise UsageError(
                 "run-dir-not-a-directory",
-                f"--run-dir {self._chosen} is not a directory",
+                f"--run-dir {chosen} is not a directory",
                 "Name a directory; it is made when it does not exist.",
             )
         try:
-            self._inspect(self._chosen)
+            self._inspect(chosen)
         except NotOurs as why:
             raise UsageError(
                 "run-dir-taken",
-                f"--run-dir {self._chosen} is taken: {why}; nothing is ever overwritten",
+                f"--run-dir {chosen} is taken: {why}; nothing is ever overwritten",
                 "Name another directory, or move that one away.",
             ) from None
 

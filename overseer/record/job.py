@@ -121,7 +121,7 @@ class Job:
 
     def _last(self, base: Path) -> int:
         pattern = re.compile(re.escape(self.name) + r"(?:-(\d{1,9}))?\Z")
-        found = (pattern.match(name) for name in os.listdir(base))  # noqa: PTH208
+        found = (pattern.match(name) for name in os.listdir(base))
         return max((int(match[1] or 1) for match in found if match), default=1)
 
     def _same_run(self, marker: dict[str, Any]) -> bool:

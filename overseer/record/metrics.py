@@ -35,8 +35,10 @@ class MetricsLog(LineWriter):
 
     def close(self) -> None:
         """Close the file; writing again reopens it."""
+        if os.getpid() != self._pid:  # A forked child: see write_line.
+            return
         with self._lock:
-            if self._fd < 0 or os.getpid() != self._pid:
+            if self._fd < 0:
                 return
             try:
                 os.close(self._check())

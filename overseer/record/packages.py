@@ -26,6 +26,6 @@ def installed(paths: Iterable[str]) -> dict[str, str]:
 
 def _listed(path: str) -> list[str]:
     try:
-        return os.listdir(path)  # noqa: PTH208
+        return os.listdir(path)
     except OSError:  # A zip file, or a directory that does not exist.
         return []

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 #: What torchrun gives as the run id when it was given none.
 _NO_ID = ("", "none")
 _LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True)
-class Rank:
+class Rank(NamedTuple):
     """One process of a job.
 
     Attributes:

@@ -137,10 +137,3 @@ def _damaged(path: Path, why: str) -> VoirError:
         "voir replaces the file whole, so something else changed it; metrics.jsonl still reads."
     )
     return VoirError("run-damaged", f"{path} is no valid run.json: {why}", remedy)
-
-
-def as_number(value: object) -> float | None:
-    """A number of a record, ``"NaN"`` and the infinities included; ``None`` for anything else."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    return float(value) if value in ("NaN", "Infinity", "-Infinity") else None

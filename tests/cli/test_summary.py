@@ -1,0 +1,233 @@
+"""The summary at the end of a run: what people read, at the widths they read it.
+
+Golden files are in ``tests/golden/summary``: ``NAME.json`` is a ``run.json``, ``NAME.WIDTH.txt``
+its summary. On a mismatch the actual text is saved in ``actual/`` beside them. To make what is
+shown now the golden text, run this file with ``VOIR_UPDATE_GOLDEN=1``, and look at the difference
+before committing it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overseer.cli import amounts, rows
+from overseer.cli.summary import render
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "summary"
+NAMES = ["training", "empty", "failed", "killed", "stopped", "tasks", "display"]
+ESCAPE = re.compile(r"\x1b\[[\d;]*m")
+
+
+def load(name):
+    return json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def compare(name, actual):
+    path, saved = GOLDEN / name, GOLDEN / "actual" / name
+    if os.environ.get("VOIR_UPDATE_GOLDEN"):
+        path.write_text(actual, encoding="utf-8")
+    expected = path.read_text(encoding="utf-8") if path.exists() else ""
+    if actual != expected:
+        saved.parent.mkdir(exist_ok=True)
+        saved.write_text(actual, encoding="utf-8")
+    assert actual == expected, f"compare {path} with {saved}"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_summary_looks_as_it_should(name, width):
+    compare(f"{name}.{width}.txt", render(load(name), width, False))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_line_is_wider_than_the_terminal_but_for_a_word_that_is(name, width):
+    for line in render(load(name), width, False).splitlines():
+        assert rows.cells(line) <= width or len(line.split()) <= 2, line
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_colours_change_nothing_but_colours(name):
+    plain, coloured = (render(load(name), 80, colour) for colour in (False, True))
+    assert "\x1b" not in plain
+    assert ESCAPE.sub("", coloured) == plain
+    assert coloured.count("\x1b[0m") * 2 == coloured.count("\x1b")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_terminal_without_unicode_gets_ascii(name):
+    text = render(load(name), 80, False, ascii_only=True)
+    assert text.isascii()
+    assert len(text.splitlines()) == len(render(load(name), 80, False).splitlines())
+
+
+def test_a_good_run_fits_on_a_screen():
+    assert len(render(load("training"), 80, False).splitlines()) <= 14
+    assert len(render(load("training"), 120, False).splitlines()) <= 12
+
+
+def test_a_run_that_measured_nothing_is_a_line_or_two():
+    assert len(render(load("empty"), 80, False).splitlines()) <= 2
+    assert "nothing measured" in render(load("empty"), 80, False)
+
+
+def lines(run, width=120):
+    return render({"script": "main.py", **run}, width, False).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"exit_status": 0}, "finished"),
+        ({"exit_status": 3}, "exit status 3"),
+        ({"exit_status": -9}, "killed by SIGKILL"),
+        ({"exit_status": -200}, "killed by signal 200"),
+        ({"exit_status": 0, "stopped_early": True}, "stopped early"),
+        ({"exit_status": 1, "stopped_early": True}, "exit status 1"),
+        ({}, "did not finish"),
+    ],
+)
+def test_the_first_line_says_how_the_run_ended(facts, said):
+    assert lines(facts)[0].startswith(f"voir: main.py · {said}")
+
+
+def test_the_time_is_what_the_monotonic_clock_says_where_it_is_told():
+    moments = {"started": "2026-01-05T09:30:00.5Z", "ended": "2026-01-05T09:30:02.0Z"}
+    assert "· 1.50 s" in lines(moments)[0]
+    assert "· 7.00 s" in lines({**moments, "seconds": 7})[0]
+    assert lines({"started": "yesterday", "ended": 3})[0].startswith("voir: main.py · finished")
+
+
+def test_probes_that_captured_nothing_are_named_with_place_and_hint():
+    probe = {
+        "selector": "//f > x",
+        "where": "voirfile.py:3",
+        "state": "never fired",
+        "hint": "try y",
+    }
+    text = "\n".join(lines({"probes": [probe]}))
+    assert "//f > x · never fired, set at voirfile.py:3 · try y" in text
+
+
+def test_many_failures_are_counted_and_the_first_named():
+    probes = [{"selector": f"//f{n} > x", "state": "unresolved"} for n in range(9)]
+    shown = lines({"probes": probes})
+    assert sum("unresolved" in line for line in shown) == 5
+    assert any("and 4 more probes that captured nothing" in line for line in shown)
+
+
+def test_what_the_script_named_cannot_touch_the_terminal():
+    evil = "\x1b[2J\r\n\u202eevil\udc80"
+    run = {
+        "script": evil,
+        "tasks": {evil: {"steps": 1, "units": evil, "rate": {"wall": 1.0, "clock": evil}}},
+        "probes": [{"selector": evil, "where": evil, "state": "unresolved", "hint": evil}],
+        "instruments": [{"name": evil, "state": "failed", "error": evil}],
+        "devices": [{"name": evil, "throttled": {evil: 0.5}}],
+    }
+    text = render(run, 80, False)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e\udc80]", text)
+    text.encode("utf-8")
+
+
+def test_figures_that_are_not_numbers_are_not_invented():
+    task = {"steps": "many", "rate": {"wall": None}, "loss": {"last": "NaN"}, "loading": 3}
+    assert [line.split() for line in lines({"tasks": {"train": task}})[1:]] == [["loss", "NaN"]]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = [
+    "script", "exit_status", "stopped_early", "started", "ended", "seconds", "probes",
+    "instruments", "tasks", "devices", "host", "diagnosis", "overhead", "trace", "verify", "directory",
+]  # fmt: skip
+INNER = [
+    "steps", "items", "units", "loss", "first", "last", "min", "rate", "wall", "steady", "median",
+    "q1", "q3", "n", "skipped", "clock", "verdict", "from_step", "loading", "compute", "pause",
+    "seconds", "share", "count", "cpu", "memory", "mean", "peak", "total", "process", "state",
+    "selector", "where", "hint", "name", "error", "index", "utilisation", "power", "limit",
+    "throttled", "path", "dropped", "events", "why", "next", "fired", "first_step_seconds",
+]  # fmt: skip
+shapes = st.recursive(
+    json_values,
+    lambda inner: (
+        st.dictionaries(st.sampled_from(INNER), inner, max_size=6) | st.lists(inner, max_size=3)
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), shapes), st.integers(-1, 200), st.booleans())
+def test_no_record_whatever_it_holds_makes_the_summary_fail(run, width, colour):
+    text = render(run, width, colour)
+    assert text.startswith("\x1b[1mvoir:" if colour else "voir:")
+    assert text.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 ms"), (0.00004, "0.04 ms"), (0.0034, "3.4 ms"), (0.0342, "34 ms"), (0.0994, "99 ms"),
+        (0.0996, "0.10 s"), (9.994, "9.99 s"), (9.996, "10.0 s"), (59.94, "59.9 s"),
+        (59.96, "1 min 00 s"), (3599.4, "59 min 59 s"), (3599.6, "1 h 00 min"),
+        (90_000, "25 h 00 min"), ("x", None), (None, None), (float("nan"), None),
+    ],
+)  # fmt: skip
+def test_durations_read_well_at_every_size(seconds, text):
+    assert amounts.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (0, "0 %"), (0.00055, "0.055 %"), (0.0094, "0.94 %"), (0.0096, "1 %"), (0.21, "21 %"),
+        (0.998, "99.8 %"), (0.9996, "100 %"), (1, "100 %"), (None, None),
+    ],
+)  # fmt: skip
+def test_shares_are_not_rounded_to_none_or_all(fraction, text):
+    assert amounts.percent(fraction) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((1412.2, 1387.6), ["1,412", "1,388"]),
+        ((24.13, 9.87), ["24.1", "9.9"]),
+        ((2.5, None), ["2.50"]),
+        ((0.0312,), ["0.031"]),
+        (("NaN", True, "3"), []),
+    ],
+)
+def test_rates_that_stand_side_by_side_have_the_same_decimals(values, text):
+    assert amounts.rates(*values) == text
+
+
+def test_wide_characters_are_counted_as_terminals_show_them():
+    assert rows.cells("训练") == 4
+    assert rows.cells("e\u0301") == 1
+    assert rows.cells("plain") == 5
+
+
+def test_it_imports_nothing_heavy():
+    code = (
+        "import sys, overseer.cli\n"
+        "before = set(sys.modules)\n"
+        "from overseer.cli.summary import render\n"
+        "render({'script': 'x.py', 'exit_status': 0, 'seconds': 1.0}, 80, True)\n"
+        "heavy = {'rich', 'dataclasses', 'inspect', 'json', 'datetime', 'overseer.record.encode'}\n"
+        "print(sorted(heavy & (set(sys.modules) - before)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
