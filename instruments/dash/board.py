@@ -39,6 +39,16 @@ class Task:
     loading: float | None = None
     compute: float | None = None
 
+    @property
+    def fraction(self) -> float:
+        """The part that is done; above one when the total was wrong."""
+        return self.done / self.total if self.done is not None and self.total else 0.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of a known total is done."""
+        return self.done is not None and bool(self.total) and self.done >= (self.total or 0)
+
 
 @dataclass(frozen=True)
 class Meter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from instruments.dash.cells import width
+from instruments.dash.cells import clip, width
 from instruments.dash.series import spread, squeeze
 
 #: A piece of text and the name of its style (see ``paint.py``).
@@ -56,15 +56,16 @@ def sparkline(
 
 
 def _spread(points: Sequence[float], room: int, through: float) -> list[float]:
-    return spread(points, max(1, min(room, round(through * room))) if points and room else 0)
+    return spread(points, min(room, max(1, round(through * room)))) if points else []
 
 
 def _cell(value: float, low: float, reach: float) -> str:
     if not math.isfinite(value):
         return TIMES
-    if reach <= 0:
+    if not 0 < reach < math.inf:
         return _STEPS[0]
-    return _STEPS[max(0, min(len(_STEPS) - 1, int((value - low) / reach * len(_STEPS))))]
+    part = min(1.0, max(0.0, (value - low) / reach))
+    return _STEPS[min(len(_STEPS) - 1, int(part * len(_STEPS)))]
 
 
 def _marked(drawn: str, style: str) -> Line:
@@ -80,6 +81,17 @@ def _marked(drawn: str, style: str) -> Line:
 def length(line: Line) -> int:
     """How many cells ``line`` takes."""
     return sum(width(text) for text, _ in line)
+
+
+def cut(line: Line, room: int) -> Line:
+    """``line`` cut off at ``room`` cells."""
+    if length(line) <= room:
+        return line
+    kept = []
+    for text, style in line:
+        kept.append((clip(text, room), style))
+        room -= width(kept[-1][0])
+    return tuple(kept)
 
 
 def plain(line: Line) -> str:

@@ -56,9 +56,14 @@ class Slot:
         if tensor.is_cpu:  # type: ignore[attr-defined]
             self.kept = tensor.detach()  # type: ignore[attr-defined]
         elif not self.fresh:
-            cell = self.kept if isinstance(self.kept, DeviceScalar) else DeviceScalar()
-            self.fresh = cell.copy(tensor)
-            self.kept = cell
+            self._take_from_device(tensor)
+
+    def _take_from_device(self, tensor: object) -> None:
+        cell = self.kept if isinstance(self.kept, DeviceScalar) else DeviceScalar()
+        try:
+            self.fresh, self.kept = cell.copy(tensor), cell
+        except Exception:  # Nothing to copy (meta), or a device in trouble: not ours to tell.
+            self.fresh, self.kept = True, describe(tensor)
 
 
 class Burst(Slot):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
+_LONGEST = 999 * 86400.0
 _GIB = 1024.0**3
 
 
@@ -28,14 +29,19 @@ def number(value: float) -> str:
     return f"{value:#.4g}"
 
 
+def amount(value: float) -> str:
+    """``value`` as a count when it is whole, as progress mostly is."""
+    return number(int(value)) if float(value).is_integer() else number(value)
+
+
 def percent(fraction: float) -> str:
     """A fraction of one as a whole percentage."""
-    return f"{round(100 * fraction)} %"
+    return f"{min(round(100 * fraction), 9999)} %" if math.isfinite(fraction) else "? %"
 
 
 def duration(seconds: float) -> str:
     """Seconds as ``h:mm:ss``, with days in front when there are any."""
-    minutes, secs = divmod(max(0, round(seconds)), 60)
+    minutes, secs = divmod(round(min(max(0.0, seconds), _LONGEST)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     clock = f"{hours}:{minutes:02d}:{secs:02d}"

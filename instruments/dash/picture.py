@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from instruments.dash.paint import STYLES
 from instruments.dash.view import height, lay_out
 
 _GIB = 1024.0**3
+_FONTS = "Fira Code, Menlo, Consolas, DejaVu Sans Mono,"
 _SGR = {"1": "bold", "2": "dim", "": ""}
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 #: What the imagined script printed above the dashboard.
@@ -67,7 +69,11 @@ def svg(board: Board, columns: int, rows: int, printed: tuple[str, ...] = _PRINT
         console.print(Text(text))
     for line in lay_out(board, columns, height(rows)):
         console.print(Text.assemble(*((text, _rich(style)) for text, style in line)))
-    return console.export_svg(title=f"voir --dash {board.title}", unique_id="dash")
+    drawn = console.export_svg(title=f"voir --dash {board.title}", unique_id="dash")
+    # Rich would fetch its font from the network; a reader's own monospace font does as well.
+    return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL).replace(
+        "Fira Code,", _FONTS
+    )
 
 
 def _rich(style: str) -> str:

@@ -17,7 +17,8 @@ _MEMORY, _NOTES = 13, 14
 #: The least width of one cell with another key.
 _CELL = 36
 _GAP = 3
-_COUNT = 8
+_COUNT, _NAME = 8, 10
+_MOST_GPUS = 8
 #: Two kinds of traffic stand side by side when the second has this much room.
 _FLOW = 34
 
@@ -54,17 +55,17 @@ def task_rows(task: Task, grid: Grid) -> Iterator[Row]:
 
 def _progress(task: Task, grid: Grid) -> Line:
     if task.done is None or not task.total:
-        count = figures.number(task.steps if task.done is None else task.done)
+        count = figures.amount(task.steps if task.done is None else task.done)
         blank = ((" " * grid.graph, ""),)
         return grid.row(task.name, "task", blank, count, grid.words(["steps"]))
-    fraction = task.done / task.total
+    fraction = task.fraction
     finished = fraction >= 1
     graph = bar(fraction, grid.graph, "done" if finished else "progress")
     left = "" if finished or task.left is None else figures.duration(task.left)
     if grid.narrow:
         return grid.row(task.name, "task", graph, f"{left}  {figures.percent(fraction)}")
-    amount = f"{figures.number(task.done)}/{figures.number(task.total)}"
-    words = grid.words([amount, left and f"{left} left"])
+    progress = f"{figures.amount(task.done)}/{figures.amount(task.total)}"
+    words = grid.words([progress, left and f"{left} left"])
     return grid.row(task.name, "task", graph, figures.percent(fraction), words)
 
 
@@ -94,13 +95,29 @@ def machine_rows(board: Board, grid: Grid) -> Iterator[Row]:
     """The host's meters, the GPUs' and the traffic."""
     for index, meter in enumerate(board.host):
         yield Row(_meter(meter, grid), 7 if index else 4)
-    # Many devices share rows; two still have the room for all their figures.
-    if len(board.gpus) > 2 and not grid.narrow:
-        yield from (Row(line, 4) for line in in_columns(board.gpus, _gpu, grid.width))
-    else:
-        yield from (Row(_meter(meter, grid), 4) for meter in board.gpus)
+    yield from (Row(line, 4) for line in _gpus(board.gpus, grid))
     if board.flows:
         yield from (Row(line, 6) for line in _flows(board.flows, grid))
+
+
+def _gpus(gpus: Sequence[Meter], grid: Grid) -> list[Line]:
+    """One row each for two; more share rows; too many are one row for all."""
+    if len(gpus) <= 2:
+        return [_meter(meter, grid) for meter in gpus]
+    if grid.narrow or len(gpus) > _MOST_GPUS:
+        return [_meter(together(gpus), grid)]
+    return in_columns(gpus, _gpu, grid.width)
+
+
+def together(meters: Sequence[Meter]) -> Meter:
+    """Many devices as one: the mean of their loads, the sum of their memory."""
+    loads = [meter.load for meter in meters if meter.load is not None]
+    return Meter(
+        label=f"{len(meters)} gpus",
+        load=sum(loads) / len(loads) if loads else None,
+        used=sum(meter.used or 0.0 for meter in meters),
+        total=sum(meter.total or 0.0 for meter in meters),
+    )
 
 
 def _meter(meter: Meter, grid: Grid) -> Line:
@@ -149,21 +166,43 @@ def _flow(flow: Flow, grid: Grid, label: int | None = None) -> tuple[Span, Span]
 
 
 def given_lines(given: Sequence[Given], width: int, most: int) -> list[Line]:
-    """Every other key in at most ``most`` rows; the last cell says how many had no room."""
-    room = most * how_many(width)
-    if len(given) <= room:
+    """Every other key in at most ``most`` rows; the last row says how many had no room."""
+    across = how_many(width)
+    if len(given) <= most * across:
         return in_columns(given, _given, width)
-    rest = Given(f"+ {len(given) - room + 1} more", "", 0)
-    return in_columns([*given[: room - 1], rest], _given, width) if room > 0 else []
+    if most < 1:
+        return []
+    full = (most - 1) * across
+    last = _last_given(given[full:], width) if across == 1 else None
+    if last is None:
+        full = most * across - 1
+        return in_columns([*given[:full], Given(_more(len(given) - full), "", 0)], _given, width)
+    return [*in_columns(given[:full], _given, width), last]
+
+
+def _last_given(given: Sequence[Given], width: int) -> Line:
+    """As many keys as fit into one row without their counts."""
+    words = [f"{item.label} {item.value}" for item in given]
+    room = width - 1
+    kept = len(words)
+    while kept > 1 and cells.width("  ".join([*words[:kept], _more(len(words) - kept)])) > room:
+        kept -= 1
+    shown = cells.clip("  ".join(words[:kept]), room - len(_more(len(words) - kept)) - 2)
+    return ((f" {shown}", "value"), (f"  {_more(len(words) - kept)}", "dim"))
+
+
+def _more(count: int) -> str:
+    return f"+ {count} more" if count else ""
 
 
 def _given(item: Given, room: int) -> Line:
-    name = max(10, room // 3)
     if not item.count:
         return ((cells.left(item.label, room), "dim"),)
     count = cells.right(f"{TIMES}{figures.number(item.count)}", _COUNT)
-    value = cells.right(item.value, room - name - 1 - _COUNT)
-    return ((f"{cells.left(item.label, name)} ", "label"), (value, "value"), (count, "dim"))
+    # The value gets what it needs, but never all of the name's room.
+    value = cells.clip(item.value, room - _COUNT - _NAME - 1)
+    name = cells.left(item.label, room - _COUNT - 1 - cells.width(value))
+    return ((f"{name} ", "label"), (value, "value"), (count, "dim"))
 
 
 def how_many(width: int) -> int:

@@ -42,7 +42,9 @@ class Series:
 
 def mean(values: Sequence[float]) -> float:
     """The mean; one value that is not finite makes it so, or a diverged loss would hide."""
-    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    return math.fsum(value / len(values) for value in values)  # The sum itself may overflow.
 
 
 def merge(values: Sequence[float], size: int) -> list[float]:
@@ -52,6 +54,8 @@ def merge(values: Sequence[float], size: int) -> list[float]:
 
 def spread(values: Sequence[float], room: int) -> list[float]:
     """``values`` over exactly ``room`` cells: means of them, or the same one again and again."""
+    if room < 1:
+        return []
     starts = [index * len(values) // room for index in range(room + 1)]
     return [mean(values[low : max(low + 1, high)]) for low, high in pairwise(starts)]
 
@@ -62,6 +66,8 @@ def squeeze(values: Sequence[float], room: int) -> list[float]:
     Groups grow by powers of two, so that one more sample changes the last cell only.
     """
     size = 1
-    while room > 0 and len(values) > room * size:
+    if room < 1:
+        return []
+    while len(values) > room * size:
         size *= 2
     return merge(values, size) if size > 1 else list(values)

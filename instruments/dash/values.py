@@ -31,7 +31,8 @@ class DeviceScalar:
     """The value of a one-element tensor on a device, copied without waiting.
 
     The copy is queued on the script's own stream, in the script's own thread, into pinned memory;
-    the reader only looks at that memory and sees the mark until the copy has arrived.
+    the reader only looks at that memory and sees the mark until the copy has arrived. Devices
+    without such copies (MPS) are waited for: once a frame, never at each event.
     """
 
     _MARK = float("-inf")
@@ -44,11 +45,14 @@ class DeviceScalar:
         torch = sys.modules["torch"]
         if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
             return False
+        queued = tensor.is_cuda or tensor.is_xpu
         dtype = tensor.dtype if tensor.dtype.is_floating_point else torch.float64
-        if self._cell is None or self._cell.dtype != dtype:
-            self._cell = torch.empty((), dtype=dtype, pin_memory=True)
-        self._cell.fill_(self._MARK)
-        self._cell.copy_(tensor.detach().reshape(()), non_blocking=True)
+        # A cell made in inference mode could not be written to outside of it.
+        with torch.inference_mode(False), torch.no_grad():
+            if self._cell is None or self._cell.dtype != dtype:
+                self._cell = torch.empty((), dtype=dtype, device="cpu", pin_memory=queued)
+            self._cell.fill_(self._MARK)
+            self._cell.copy_(tensor.detach().reshape(()), non_blocking=queued)
         return True
 
     def read(self) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from instruments.dash import cells
 from instruments.dash.board import Board, Task
-from instruments.dash.drawing import Line, bar, sparkline
+from instruments.dash.drawing import Line, bar, cut, sparkline
 from instruments.dash.figures import duration, number, percent
 from instruments.dash.grid import Grid
 from instruments.dash.rows import Row, given_lines, header, machine_rows, task_rows
@@ -18,6 +18,7 @@ from instruments.dash.words import current, meter_words
 #: A terminal with fewer rows gets the low form.
 LOW = 12
 _MOST = 24
+_KEPT_FOR_GIVEN = 2
 
 
 def height(rows: int) -> int:
@@ -27,17 +28,32 @@ def height(rows: int) -> int:
 
 def lay_out(board: Board, columns: int, most: int) -> list[Line]:
     """At most ``most`` lines of at most ``columns - 1`` cells."""
-    grid = Grid(columns)
+    # The columns add up; but a window can be narrower than all of them.
+    return [cut(line, columns - 1) for line in _lines(board, Grid(columns), most)]
+
+
+def _lines(board: Board, grid: Grid, most: int) -> list[Line]:
     if most <= 3:
         return list(_low(board, grid.width))[:most]
     rows = [Row(header(board, grid.width), 0)]
     if board.empty:
         return [rows[0].line, ((" nothing given yet", "dim"),)]
-    for task in board.tasks:
+    for task in _visible(board.tasks, most // 3):
         rows += task_rows(task, grid)
     rows += machine_rows(board, grid)
-    lines = _fit(rows, most - bool(board.given))
+    # What somebody asked to see goes before what is always there.
+    kept = min(_KEPT_FOR_GIVEN, len(given_lines(board.given, grid.width, most)))
+    lines = _fit(rows, most - kept)
     return lines + given_lines(board.given, grid.width, most - len(lines))
+
+
+def _visible(tasks: Sequence[Task], room: int) -> list[Task]:
+    """The tasks that are shown: the finished ones, then the oldest, give way to the others."""
+    kept = list(tasks)
+    while len(kept) > room:
+        finished = (index for index, task in enumerate(kept) if task.finished)
+        del kept[next(finished, 0)]
+    return kept
 
 
 def _fit(rows: Sequence[Row], most: int) -> list[Line]:
@@ -67,7 +83,7 @@ def _low_progress(task: Task, width: int) -> Line:
     name = f"{cells.clip(task.name, width // 3)} "
     if task.done is None or not task.total:
         return (name, "task"), (f"{number(task.steps)} steps", "value")
-    fraction = task.done / task.total
+    fraction = task.fraction
     words = f" {percent(fraction):>5}"
     if task.left is not None and fraction < 1:
         words += f" {duration(task.left)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from instruments.dash.board import Board, Meter, Task
-from instruments.dash.figures import duration, number, of_total, percent
+from instruments.dash.figures import amount, duration, number, of_total, percent
 
 
 def one_line(board: Board) -> str:
@@ -34,10 +34,10 @@ def task_words(task: Task) -> Iterator[str]:
 def progress_words(task: Task) -> Iterator[str]:
     """How far a task is and how long it will take."""
     if task.done is None or not task.total:
-        yield f"{number(task.steps if task.done is None else task.done)} steps"
+        yield f"{amount(task.steps if task.done is None else task.done)} steps"
         return
-    yield percent(task.done / task.total)
-    yield f"{number(task.done)}/{number(task.total)}"
+    yield percent(task.fraction)
+    yield f"{amount(task.done)}/{amount(task.total)}"
     if task.left is not None and task.done < task.total:
         yield f"{duration(task.left)} left"
 
@@ -51,7 +51,5 @@ def meter_words(meter: Meter) -> Iterator[str]:
 
 def current(tasks: Sequence[Task]) -> Task:
     """The task to show when there is room for one: the latest that is not finished."""
-    for task in reversed(tasks):
-        if task.total and task.done is not None and task.done < task.total:
-            return task
-    return tasks[0]
+    running = [task for task in tasks if task.total and not task.finished]
+    return running[-1] if running else tasks[0]
