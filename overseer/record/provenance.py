@@ -63,9 +63,11 @@ class Provenance:
         self._slow: dict[str, _Later] = {}
 
     def at_start(self) -> dict[str, object]:
-        """What is taken before the script runs: a few file reads."""
+        """What is taken before the script runs: a few file reads; asked again, the same."""
         from .git import head, repository
 
+        if self._early:
+            return self._early
         at = _absolute(self._script.parent if self._script else Path())
         self._top = repository(at) if at else None
         self._early = machine.known(

@@ -151,7 +151,8 @@ json_values = st.recursive(
 )
 KEYS = [
     "script", "exit_status", "stopped_early", "started", "ended", "seconds", "probes",
-    "instruments", "tasks", "devices", "host", "diagnosis", "overhead", "trace", "verify", "directory",
+    "instruments", "tasks", "devices", "host", "diagnosis", "overhead", "trace", "verify",
+    "directory",
 ]  # fmt: skip
 INNER = [
     "steps", "items", "units", "loss", "first", "last", "min", "rate", "wall", "steady", "median",

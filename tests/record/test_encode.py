@@ -12,9 +12,7 @@ import math
 import uuid
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,31 +97,6 @@ class Silent:
 )  # fmt: skip
 def test_a_value_reads_back_as_what_it_was_or_as_a_description(value, expected):
     assert read_back(value) == (value if expected is None else expected)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (torch.tensor(0.5), 0.5),
-        (torch.tensor([[3]]), 3),
-        (torch.tensor(float("nan")), "NaN"),
-        (torch.tensor(True), True),
-        (torch.tensor(0.5, requires_grad=True) * 2, 1.0),
-        (torch.ones(3, 4, dtype=torch.bfloat16), {"shape": [3, 4], "dtype": "bfloat16"}),
-        (torch.ones(0), {"shape": [0], "dtype": "float32"}),
-        (torch.empty((), device="meta"), {"shape": [], "dtype": "float32", "device": "meta"}),
-        (np.float32(0.5), 0.5),
-        (np.float64("inf"), "Infinity"),
-        (np.int64(7), 7),
-        (np.bool_(True), True),
-        (np.array([2.5]), 2.5),
-        (np.zeros((2, 3), dtype=np.int16), {"shape": [2, 3], "dtype": "int16"}),
-        (np.str_("text"), "text"),
-    ],
-    ids=str,
-)
-def test_a_tensor_is_its_number_or_its_shape(value, expected):
-    assert read_back({"x": value}) == {"x": expected}
 
 
 def test_a_tensor_on_a_device_is_not_read_unless_waiting_is_allowed():
@@ -281,19 +254,7 @@ def test_the_fast_way_and_the_thorough_way_agree(event):
 
 
 def test_a_snapshot_shows_the_value_of_its_moment():
-    total, history = torch.tensor(1.0), [1]
-    event = {"total": snapshot(total), "history": snapshot(history), "step": snapshot(3)}
-    total += 1
+    history = [1]
+    event = {"history": snapshot(history), "step": snapshot(3), "name": snapshot("a")}
     history.append(2)
-    assert read_back(event) == {"total": 1.0, "history": [1], "step": 3}
-
-
-def test_a_snapshot_keeps_no_graph_alive():
-    import weakref
-
-    loss = (torch.ones(3, requires_grad=True) * 2).sum()
-    gone = weakref.ref(loss)
-    taken = [snapshot(loss), snapshot(loss.expand(2))]
-    del loss
-    assert gone() is None
-    assert read_back(taken) == [6.0, {"shape": [2], "dtype": "float32"}]
+    assert read_back(event) == {"history": [1], "step": 3, "name": "a"}

@@ -81,6 +81,13 @@ def test_the_start_has_what_is_cheap_and_starts_no_process(monkeypatch, reposito
     assert facts["git"] == {"sha": run_git(repository, "rev-parse", "HEAD"), "branch": "work"}
 
 
+def test_the_start_stays_the_start_when_asked_again(monkeypatch):
+    taken = make()
+    first = taken.at_start()
+    monkeypatch.setattr(machine, "kernel", lambda: "another kernel")
+    assert taken.at_start() == first
+
+
 def test_preparing_in_the_background_starts_no_process_the_script_could_see(monkeypatch):
     started = spawned(monkeypatch)
     taken = make()
