@@ -9,6 +9,7 @@ from typing import Any
 
 from .boundary import Report, said, where
 from .errors import Problem
+from .voirfile import callables, flat
 
 GROUP = "voir.instrument"
 
@@ -21,12 +22,20 @@ def contributed(report: Report) -> list[Callable[..., Any]]:
 
     instruments = []
     for point in entry_points(group=GROUP):
-        try:
-            instruments.append(point.load())
-        except Exception as error:
-            what = f"its entry point {point.value} failed to load: {said(error)}"
-            report(Problem("entry-point", point.name, what, where(error), "It is left out."))
+        instruments.extend(_load(point, report))
     return instruments
+
+
+def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
+    who = f"entry point {point.name}"
+    try:
+        return callables(flat(point.value, point.load()), who, report)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        what = f"{point.value} failed to load: {said(error)}"
+        report(Problem("entry-point", who, what, where(error), "It is left out."))
+        return []
 
 
 def _entry_point_files() -> list[str]:
@@ -36,7 +45,7 @@ def _entry_point_files() -> list[str]:
     start; hardly any environment has what is looked for.
     """
     files = []
-    for directory in sys.path:
+    for directory in dict.fromkeys(sys.path):
         try:
             names = os.listdir(directory or ".")
         except OSError:

@@ -9,14 +9,50 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from .errors import UsageError
+from .boundary import current, said
+from .configfile import configurations, read_config, read_pyproject, words
+from .errors import UsageError, VoirError
+
+if TYPE_CHECKING:
+    from .models import Model
 
 TRUE = {"1", "true", "yes", "on", "y"}
 FALSE = {"0", "false", "no", "off", "n", ""}
+
+
+class Fallback(list[Any]):
+    """A list that the command line replaces, where argparse would append to it."""
+
+    def __copy__(self) -> list[Any]:
+        return []
+
+
+class _Group(argparse._ArgumentGroup):
+    """A group of options, each of which has one owner."""
+
+    def _add_action(self, action: Any) -> Any:
+        owner = current() or "voir"
+        if not action.option_strings:
+            raise VoirError(
+                "positional-option",
+                f"it adds the positional argument {action.dest!r}, but voir has only options",
+                f"Name it --{action.dest}.",
+            )
+        for option in action.option_strings:
+            if (other := self._option_string_actions.get(option)) is not None:
+                raise _twice(option, getattr(other, "owner", "voir"), owner)
+        action.owner = owner
+        return super()._add_action(action)
+
+
+def _twice(option: str, first: str, second: str) -> VoirError:
+    both = f"both {first} and {second} add" if first != second else f"{first} adds twice"
+    return VoirError(
+        "option-twice", f"{both} the option {option}", "Give one of the two another name."
+    )
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -32,8 +68,7 @@ class OptionParser(argparse.ArgumentParser):
         self.environ = os.environ if environ is None else environ
         self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
         self._configs: list[tuple[str, dict[str, Any]]] = []
-        self._models: list[tuple[str, type, dict[str, str]]] = []
-        self.extras: set[str] = set()
+        self._models: list[Model] = []
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         # Made for every option that is added. Left to itself it imports shutil, and with it bz2
@@ -42,11 +77,17 @@ class OptionParser(argparse.ArgumentParser):
             width = os.get_terminal_size().columns - 2
         except (OSError, ValueError):
             width = 78
-        return self.formatter_class(prog=self.prog, width=max(width, 40))
+        return argparse.HelpFormatter(prog=self.prog, width=max(width, 40))
+
+    def add_argument_group(self, *args: Any, **kwargs: Any) -> argparse._ArgumentGroup:
+        """Add a group of options with a title."""
+        group = _Group(self, *args, **kwargs)
+        self._action_groups.append(group)
+        return group
 
     def error(self, message: str) -> NoReturn:
         """Raise the usage error that argparse would print."""
-        raise UsageError("usage", message, "See voir --help.")
+        raise UsageError("usage", message.removeprefix("argument "), "See voir --help.")
 
     # Where the script begins
 
@@ -59,7 +100,7 @@ class OptionParser(argparse.ArgumentParser):
         rest = list(argv)
         own: list[str] = []
         while rest and rest[0].startswith("-") and rest[0] not in ("-", "-m", "--"):
-            if rest[0].startswith("-m") and not rest[0].startswith("--"):
+            if rest[0].startswith("-m") and rest[0] not in self._option_string_actions:
                 return own, ["-m", rest[0][2:], *rest[1:]]
             self._move(rest, own)
         if rest and rest[0] == "--":
@@ -69,22 +110,32 @@ class OptionParser(argparse.ArgumentParser):
     def _move(self, rest: list[str], own: list[str]) -> None:
         """Move one option and its values from ``rest`` to ``own``."""
         token = rest.pop(0)
-        name, glued, _ = token.partition("=")
+        name, glued = self._parts(token)
         action = self._option_string_actions.get(name)
         if action is None:
             raise self._unknown(name)
-        own.append(token)
         count = 0 if glued else _values(action)
         if len(rest) < count:
-            raise UsageError(
-                "option-value", f"{name} needs a value", f"For example: {name} {_example(action)}"
-            )
-        own.extend(rest[:count])
-        del rest[:count]
+            example = f"For example: {name} {_example(action)}"
+            raise UsageError("option-value", f"{name} needs a value", example)
+        values, rest[:count] = rest[:count], []
+        if count == 1 and name.startswith("--"):
+            own.append(f"{name}={values[0]}")  # Glued, it may begin with a dash.
+        else:
+            own.extend([token, *values])
+
+    def _parts(self, token: str) -> tuple[str, bool]:
+        """The option that ``token`` names, and whether it has its value in it."""
+        name, glued, _ = token.partition("=")
+        if name in self._option_string_actions or name.startswith("--"):
+            return name, bool(glued)
+        action = self._option_string_actions.get(token[:2])
+        if action is not None and _values(action):
+            return token[:2], True
+        return name, bool(glued)
 
     def _unknown(self, name: str) -> UsageError:
-        known = sorted(self._option_string_actions)
-        near = nearest(name, known)
+        near = nearest(name, sorted(self._option_string_actions))
         remedy = f"Did you mean {' or '.join(near)}?" if near else "See voir --help."
         if len(name) > 1 and not name.startswith("--"):
             remedy += " The script's own options come after the script."
@@ -102,55 +153,69 @@ class OptionParser(argparse.ArgumentParser):
         Raises:
             UsageError: A value is wrong, whatever it came from.
         """
+        chosen: dict[str, Any] = {}
         for source, values in self._configs:
-            self._apply_config(source, values)
+            self._take(chosen, source, values)
         for action in self._settable():
-            self._apply_environment(action)
-        options = self.parse_args(argv)
-        self._build_models(options)
+            self._take_environment(chosen, action)
+        for action in self._settable():
+            action.required = action.required and action.dest not in chosen
+        options = self.parse_args(argv, argparse.Namespace(**chosen))
+        for dest, value in vars(options).items():
+            if isinstance(value, Fallback):
+                setattr(options, dest, list(value))
+        for model in self._models:
+            model.build(options)
         return options
 
     def _settable(self) -> list[argparse.Action]:
-        return [a for a in self._actions if a.option_strings and a.dest not in ("help", "version")]
+        return [a for a in self._actions if a.dest not in ("help", "version", argparse.SUPPRESS)]
 
-    def _apply_config(self, source: str, values: dict[str, Any]) -> None:
-        groups = {name for name, _, _ in self._models}
+    def _take(
+        self, chosen: dict[str, Any], source: str, values: dict[str, Any], group: str = ""
+    ) -> None:
+        groups = {model.dest for model in self._models}
         for key, value in values.items():
-            name = str(key).replace("-", "_")
+            name = group + str(key).replace("-", "_")
             if isinstance(value, dict) and name in groups:
-                self._apply_config(f"{source}, {key}", value)
+                self._take(chosen, f"{source}, {key}", value, f"{name}.")
             else:
-                self._set(self._named(str(key), source), value, f"{source}: {key}")
+                action = self._named(str(key), source, group)
+                chosen[action.dest] = self._checked(action, value, f"{source}: {key}")
 
-    def _named(self, key: str, source: str) -> argparse.Action:
-        wanted = key.replace("_", "-")
-        names = {_long(a).lstrip("-"): a for a in self._settable()}
+    def _named(self, key: str, source: str, group: str) -> argparse.Action:
+        wanted, names = key.replace("_", "-"), self._names(group)
         if wanted in names:
             return names[wanted]
         near = nearest(wanted, names)
         remedy = f"Did you mean {' or '.join(near)}?" if near else "voir --help lists the options."
         raise UsageError("config-option", f"{source} sets {key!r}, which is no option", remedy)
 
-    def _apply_environment(self, action: argparse.Action) -> None:
+    def _names(self, group: str) -> dict[str, argparse.Action]:
+        """What a configuration file calls the options; within a group, by their fields."""
+        if group:
+            found = [(a.dest, a) for a in self._settable() if a.dest.startswith(group)]
+            return {dest.removeprefix(group).replace("_", "-"): a for dest, a in found}
+        return {_long(a).lstrip("-").replace("_", "-"): a for a in self._settable()}
+
+    def _take_environment(self, chosen: dict[str, Any], action: argparse.Action) -> None:
         name = variable(action)
         text = self.environ.get(name)
-        if text is not None:
-            self._set(action, _from_text(action, text, name), name)
-
-    def _set(self, action: argparse.Action, value: Any, source: str) -> None:
-        action.default = self._checked(action, value, source)
-        action.required = False
+        if text is None or (text == "" and not _is_switch(action)):
+            return
+        chosen[action.dest] = self._checked(action, _from_text(action, text, name), name)
 
     def _checked(self, action: argparse.Action, value: Any, source: str) -> Any:
         if _is_switch(action):
             if not isinstance(value, bool):
                 raise _wrong(source, value, "true or false")
-            return value
-        several = isinstance(action, argparse._AppendAction) or action.nargs in ("*", "+")
-        if several:
-            values = value if isinstance(value, list) else [value]
-            return [self._one(action, v, source) for v in values]
-        return self._one(action, value, source)
+            return _switched(action, value)
+        if not _is_list(action):
+            return self._one(action, value, source)
+        values = value if isinstance(value, list) else [value]
+        if isinstance(action.nargs, int) and len(values) != action.nargs:
+            raise _wrong(source, value, f"a list of {action.nargs} values")
+        return Fallback(self._one(action, one, source) for one in values)
 
     def _one(self, action: argparse.Action, value: Any, source: str) -> Any:
         if isinstance(value, (list, dict)) or value is None:
@@ -159,8 +224,19 @@ class OptionParser(argparse.ArgumentParser):
             result = self._get_value(action, str(value))
             self._check_value(action, result)
         except argparse.ArgumentError as error:
-            raise _wrong(source, value, error.message) from None
+            raise UsageError("option-value", f"{source}: {error.message}") from None
         return result
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            if isinstance(action, argparse._CountAction):
+                return int(arg_string)
+            return super()._get_value(action, arg_string)
+        except (argparse.ArgumentError, VoirError):
+            raise
+        except Exception as error:  # An instrument's conversion failed in its own way.
+            message = f"invalid value: {arg_string!r} ({said(error)})"
+            raise argparse.ArgumentError(action, message) from None
 
     # Options declared as dataclasses
 
@@ -174,14 +250,7 @@ class OptionParser(argparse.ArgumentParser):
         """
         from .models import add_model
 
-        self._models.append(add_model(self, dest, model, flatten))
-
-    def _build_models(self, options: argparse.Namespace) -> None:
-        for dest, model, fields in self._models:
-            values = {field: getattr(options, key) for field, key in fields.items()}
-            for key in fields.values():
-                delattr(options, key)
-            setattr(options, dest, model(**values))
+        self._models.extend(add_model(self, dest, model, "" if flatten else f"{dest}."))
 
 
 def variable(action: argparse.Action) -> str:
@@ -195,14 +264,21 @@ def _long(action: argparse.Action) -> str:
 
 
 def _is_switch(action: argparse.Action) -> bool:
-    return isinstance(
-        action,
-        (
-            argparse._StoreTrueAction,
-            argparse._StoreFalseAction,
-            argparse.BooleanOptionalAction,
-        ),
-    )
+    return isinstance(action, (argparse._StoreConstAction, argparse.BooleanOptionalAction))
+
+
+def _switched(action: argparse.Action, value: bool) -> Any:
+    """What the option's destination holds when the option is on or off."""
+    if isinstance(action, argparse.BooleanOptionalAction):
+        return value
+    if value:
+        return action.const
+    return not action.const if isinstance(action.const, bool) else action.default
+
+
+def _is_list(action: argparse.Action) -> bool:
+    many = action.nargs in ("*", "+") or (isinstance(action.nargs, int) and action.nargs > 0)
+    return isinstance(action, argparse._AppendAction) or many
 
 
 def _values(action: argparse.Action) -> int:
@@ -222,9 +298,12 @@ def _from_text(action: argparse.Action, text: str, name: str) -> Any:
         if text.lower() in TRUE | FALSE:
             return text.lower() in TRUE
         raise _wrong(name, text, "1 or 0")
-    if isinstance(action, argparse._AppendAction) or action.nargs in ("*", "+"):
-        return _words(text)
-    return text
+    if not _is_list(action):
+        return text
+    try:
+        return words(text)
+    except ValueError:
+        raise _wrong(name, text, "words; a quotation in it has no end") from None
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
@@ -234,84 +313,8 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     return get_close_matches(name, list(known), n=2, cutoff=0.6)
 
 
-def _words(text: str) -> list[str]:
-    from shlex import split
-
-    return split(text)
-
-
 def _wrong(source: str, value: object, wanted: str) -> UsageError:
     return UsageError("option-value", f"{source} is {value!r}", f"It must be {wanted}.")
 
 
-def read_config(path: str) -> dict[str, Any]:
-    """The mapping in a YAML or TOML file.
-
-    Raises:
-        UsageError: It is missing, unreadable, malformed, or not a mapping.
-    """
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise UsageError(
-            "config-missing", f"--config {path}: {error.strerror}", "Give the path of a YAML or TOML file."
-        ) from None
-    values = _parse_toml(data, path) if path.endswith(".toml") else _parse_yaml(data, path)
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise UsageError(
-            "config-malformed",
-            f"--config {path}: it holds a {type(values).__name__}, not a mapping",
-            "Write one 'option: value' a line.",
-        )
-    return values
-
-
-def _parse_toml(data: bytes, path: str) -> Any:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError("config-malformed", f"{path} is not TOML: {error}") from None
-
-
-def _parse_yaml(data: bytes, path: str) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise UsageError(
-            "missing-extra",
-            f"--config {path}: reading YAML needs PyYAML, which is not installed",
-            'pip install "voir-overseer[yaml]", or write it in TOML: a file ending in .toml',
-        ) from None
-    try:
-        return yaml.safe_load(data)
-    except yaml.YAMLError as error:
-        said = " ".join(str(error).split())
-        raise UsageError("config-malformed", f"{path} is not YAML: {said}") from None
-
-
-def read_pyproject(directory: str) -> tuple[str, dict[str, Any]] | None:
-    """``[tool.voir]`` of the nearest ``pyproject.toml`` in ``directory`` or above it, if any."""
-    while True:
-        path = os.path.join(directory, "pyproject.toml")
-        if os.path.isfile(path):
-            return _tool_table(path)
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return None
-        directory = parent
-
-
-def _tool_table(path: str) -> tuple[str, dict[str, Any]] | None:
-    with open(path, "rb") as file:
-        data = file.read()
-    if b"tool.voir" not in data:  # Parsing TOML costs milliseconds that most projects need not pay.
-        return None
-    table = _parse_toml(data, path).get("tool", {}).get("voir")
-    return (f"{path} [tool.voir]", table) if isinstance(table, dict) else None
+__all__ = ["OptionParser", "configurations", "nearest", "read_config", "read_pyproject", "variable"]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from .boundary import Report, acting, said, where
-from .errors import Problem, UsageError
+from .errors import Problem, UsageError, VoirError
+from .tools import instrument_definition
+from .trust import distrust
 
 NAME = "voirfile.py"
+PREFIX = "instrument_"
+DECLARED = "__instruments__"
 ROOTS = (".git", "pyproject.toml")
 
 
@@ -40,13 +43,17 @@ def find(
     """
     named = [Found(path, "--voirfile") for path in given]
     if not named and "VOIRFILE" in environ:
-        paths = environ["VOIRFILE"].replace(os.pathsep, " ").split()
-        named = [Found(path, "VOIRFILE") for path in paths]
+        named = [Found(path, "VOIRFILE") for path in _paths(environ["VOIRFILE"])]
         if not named:
             return []
     if named:
         return [_existing(found) for found in named]
     return [found for found in _unique(_places(cwd, script)) if _trusted(found, report)]
+
+
+def _paths(text: str) -> list[str]:
+    """The paths in VOIRFILE; one with spaces in it can only stand alone."""
+    return [text] if os.path.isfile(text) else text.replace(os.pathsep, " ").split()
 
 
 def _existing(found: Found) -> Found:
@@ -91,7 +98,7 @@ def _unique(places: Iterable[Found]) -> Iterator[Found]:
 
 
 def _trusted(found: Found, report: Report) -> bool:
-    reason = _distrust(found.path)
+    reason = distrust(found.path)
     if reason is None:
         return True
     remedy = f"It was not run. If you trust it: --voirfile {found.path}"
@@ -99,29 +106,19 @@ def _trusted(found: Found, report: Report) -> bool:
     return False
 
 
-def _distrust(path: str) -> str | None:
-    """Why somebody else could have written this voirfile, or ``None``."""
-    if not hasattr(os, "geteuid"):
-        return None
-    for place, what in ((os.path.dirname(path), "its directory"), (path, "it")):
-        status = os.stat(place)
-        if status.st_mode & stat.S_IWOTH:
-            return f"{what} can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
-        if status.st_uid not in (os.geteuid(), 0):
-            return f"{what} belongs to somebody else (uid {status.st_uid}, yours is {os.geteuid()})"
-    return None
-
-
 def load(found: Iterable[Found], report: Report) -> list[Callable[..., Any]]:
     """Run voirfiles and collect their instruments; one that fails is reported and left out."""
     instruments = []
     for number, one in enumerate(found):
         name = "__voir__" if number == 0 else f"__voir{number}__"
-        instruments.extend(_load_one(one.path, name, report))
+        names = _run(one.path, name, report)
+        if names is not None:
+            instruments.extend(_collected(one.path, names, report))
     return instruments
 
 
-def _load_one(path: str, name: str, report: Report) -> list[Callable[..., Any]]:
+def _run(path: str, name: str, report: Report) -> dict[str, Any] | None:
+    """What a voirfile defines; ``None`` when it failed."""
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
@@ -132,50 +129,81 @@ def _load_one(path: str, name: str, report: Report) -> list[Callable[..., Any]]:
             code = compile(file.read(), path, "exec", dont_inherit=True)
         with acting(path):
             exec(code, module.__dict__)
-        return collect(vars(module))
-    except KeyboardInterrupt:
-        raise
+        return vars(module)
     except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
         report(_failed(path, error))
-        return []
+        return None
     finally:
         if directory in sys.path:
             sys.path.remove(directory)
 
 
 def _failed(path: str, error: BaseException) -> Problem:
+    remedy = "The script runs without it. To run without it on purpose: --no-voirfile"
+    if isinstance(error, VoirError):
+        fix = f"{error.remedy} {remedy}" if error.remedy else remedy
+        return Problem(error.slug, path, error.what, where(error), fix)
     if isinstance(error, SyntaxError) and error.filename == path:
         what, slug = f"syntax error: {error.msg}", "voirfile-syntax"
         if error.text:
             what += f": {error.text.strip()}"
     else:
         what, slug = f"it failed: {said(error)}", "voirfile-failed"
-    remedy = "The script runs without it. To run without it on purpose: --no-voirfile"
     return Problem(slug, path, what, where(error), remedy)
 
 
-def collect(names: Mapping[str, Any]) -> list[Callable[..., Any]]:
-    """The instruments in a voirfile's names: ``__instruments__``, or all ``instrument_*``.
+def _collected(path: str, names: Mapping[str, Any], report: Report) -> list[Callable[..., Any]]:
+    found = collect(names)
+    if not found and DECLARED not in names:
+        what = f"it has no instrument: nothing in it has a name that begins with {PREFIX}"
+        remedy = "Name a function so, or list instruments under __instruments__."
+        report(Problem("voirfile-empty", path, what, remedy=remedy))
+    return callables(found, path, report)
 
-    Lists, tuples and dicts of instruments count, nested too.
 
-    Raises:
-        TypeError: Something named as an instrument cannot be called.
+def callables(
+    found: Iterable[tuple[str, Any]], who: str, report: Report
+) -> list[Callable[..., Any]]:
+    """The instruments among ``found``; what cannot be called is reported by its name."""
+    instruments = []
+    for name, value in found:
+        if callable(value):
+            instruments.append(value)
+        else:
+            what = f"{name} is {value!r:.60}, which is not an instrument: it cannot be called"
+            remedy = "It is left out. An instrument is a function that takes the overseer."
+            report(Problem("not-an-instrument", who, what, remedy=remedy))
+    return instruments
+
+
+def collect(names: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What a voirfile declares as instruments, each with where it stands.
+
+    That is what ``__instruments__`` has, or everything named ``instrument_*``; lists, tuples, sets
+    and dicts of instruments count, nested too.
     """
-    if "__instruments__" in names:
-        return list(_flat("__instruments__", names["__instruments__"]))
-    found = [(name, value) for name, value in names.items() if name.startswith("instrument_")]
-    return [instrument for name, value in found for instrument in _flat(name, value)]
+    if DECLARED in names:
+        return list(flat(DECLARED, names[DECLARED]))
+    found = [(name, value) for name, value in names.items() if _is_one(name, value)]
+    return [one for name, value in found for one in flat(name, value)]
 
 
-def _flat(name: str, value: Any) -> Iterator[Callable[..., Any]]:
+def _is_one(name: str, value: object) -> bool:
+    # A decorator and modules may have such names, and be imported.
+    others = isinstance(value, ModuleType) or value is instrument_definition
+    return name.startswith(PREFIX) and not others
+
+
+def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Each thing in ``value``, however deep, with the expression that leads to it."""
     if isinstance(value, Mapping):
         for key, one in value.items():
-            yield from _flat(f"{name}[{key!r}]", one)
-    elif isinstance(value, (list, tuple)):
+            yield from flat(f"{name}[{key!r}]", one)
+    elif isinstance(value, (list, tuple, set, frozenset)):
         for index, one in enumerate(value):
-            yield from _flat(f"{name}[{index}]", one)
-    elif callable(value):
-        yield value
+            yield from flat(f"{name}[{index}]", one)
     else:
-        raise TypeError(f"{name} is {value!r:.60}, which is not an instrument: it cannot be called")
+        yield name, value
