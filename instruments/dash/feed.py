@@ -9,7 +9,7 @@ from instruments.dash.values import PLAIN, DeviceScalar, as_number, describe, is
 from overseer.clock import Clock
 
 #: Keys that hold what monitors emit: small mappings of plain numbers.
-MONITORS = frozenset({"cpudata", "gpudata", "iodata", "netdata", "process"})
+MONITORS = frozenset({"cpudata", "gpudata", "iodata", "memdata", "netdata", "process"})
 #: Kept whole, with the time; everything else is kept as described in ``values.py``.
 _WHOLE = MONITORS | {"progress"}
 DEFAULT_TASK = "train"

@@ -11,16 +11,18 @@ from instruments.dash.cells import clean
 from instruments.dash.feed import DEFAULT_TASK, MONITORS, Burst, Feed, Slot, Stamped
 from instruments.dash.machine import Machine
 from instruments.dash.pace import Pace
-from instruments.dash.series import Series, mean
+from instruments.dash.series import Series, squeeze
 from instruments.dash.values import DeviceScalar, as_number, as_text, mapping, pair
 
 #: Keys that have a row of their own, and those that only qualify another key.
 _ROWS = frozenset({"loss", "rate", "progress", "loading_share", "compute_share"})
-_QUIET = MONITORS | {"units", "task"}
+_QUIET = MONITORS | {"units", "compute_start", "compute_end"}
 #: What counts as a step when nothing gives a rate, best first, and the unit that makes.
 _STEPS = {"step": "steps/s", "batch": "batches/s", "loss": "losses/s"}
 #: Frames over which progress and steps are timed: about half a minute, and five seconds.
 _LONG, _SHORT = 60, 10
+#: Points of history a frame, so that a short run has a curve, too.
+_POINTS = 4
 
 Slots = Mapping[str, Slot]
 
@@ -51,7 +53,8 @@ class Track:
         if not isinstance(slot, Burst):
             return None
         if values := slot.drain():
-            self._loss.add(mean(values))
+            for point in squeeze(values, _POINTS):
+                self._loss.add(point)
             self._last = values[-1]
             self._low = min([self._low, *filter(math.isfinite, values)])
         if self._last is None:
@@ -184,7 +187,8 @@ def _shares(slots: Slots, known: Mapping[object, object]) -> tuple[float | None,
 def _cells(slots: Mapping[str, Slots]) -> Iterator[Given]:
     for task, part in slots.items():
         for key, slot in part.items():
-            if key not in _QUIET and (key not in _ROWS or _is_odd(key, slot)):
+            stamp = key == "time" and not MONITORS.isdisjoint(part)
+            if key not in _QUIET and not stamp and (key not in _ROWS or _is_odd(key, slot)):
                 yield Given(_label(task, key), as_text(slot.kept), slot.count)
 
 

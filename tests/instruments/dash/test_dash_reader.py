@@ -47,7 +47,14 @@ def test_the_loss_has_first_last_and_min(run):
         run.give(loss=loss)
     trend = run.look().tasks[0].loss
     assert (trend.first, trend.last, trend.low) == (3.0, 2.0, 1.0)
-    assert trend.points == (2.0,)  # One point a frame: the mean of what came.
+    assert trend.points == (3.0, 1.0, 2.0)
+
+
+def test_many_losses_between_two_frames_are_a_few_points(run):
+    for loss in range(100):
+        run.give(loss=float(loss))
+    points = run.look().tasks[0].loss.points
+    assert points == (15.5, 47.5, 79.5, 97.5)
 
 
 def test_the_min_ignores_what_is_not_finite_and_the_last_does_not(run):
@@ -205,9 +212,11 @@ def test_malformed_monitors_do_no_harm(run, key, data):
 
 
 def test_monitors_alone_make_no_task(run):
-    run.give(task="main", cpudata={"load": 50.0})
+    run.give(task="main", time=1.7e9, cpudata={"load": 50.0})
+    run.give(task="main", time=1.7e9, memdata={"memory": [1, 2]})
     board = run.look()
     assert board.tasks == ()
+    assert board.given == ()
     assert not board.empty
 
 
