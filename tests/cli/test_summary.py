@@ -101,7 +101,7 @@ def test_the_first_line_says_how_the_run_ended(facts, said):
 
 
 def test_the_time_is_what_the_monotonic_clock_says_where_it_is_told():
-    moments = {"started": "2026-01-05T09:30:00.5Z", "ended": "2026-01-05T09:30:02.0Z"}
+    moments = {"started": "2026-01-05T09:30:00.500000Z", "ended": "2026-01-05T09:30:02.000000Z"}
     assert "· 1.50 s" in lines(moments)[0]
     assert "· 7.00 s" in lines({**moments, "seconds": 7})[0]
     assert lines({"started": "yesterday", "ended": 3})[0].startswith("voir: main.py · finished")

@@ -107,6 +107,12 @@ def test_the_next_run_of_a_job_without_an_id_gets_its_own(tmp_path, problems, el
     ]
 
 
+def test_numbers_go_on_from_the_last_one_so_that_they_tell_the_order(tmp_path, problems, elsewhere):
+    for name in ("train-ranks-2", "train-ranks-7", "train-ranks-x", "train-ranks-8y"):
+        (tmp_path / name / "rank0").mkdir(parents=True)
+    assert rank(tmp_path, problems, 0).path.parent == tmp_path / "train-ranks-8"
+
+
 def test_a_rank_missing_from_the_last_run_does_not_end_up_there(tmp_path, problems, elsewhere):
     old = rank(tmp_path, problems, 0).path
     elsewhere(started_by="1 200")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overseer.errors import UsageError
-from overseer.record.directory import RunDirectory, safe_name, stamp
+from overseer.record.directory import RunDirectory, claim, safe_name, stamp
 
 STARTED = 1_767_605_400_123_456_789  # 2026-01-05 09:30:00 UTC
 
@@ -111,6 +111,12 @@ def test_of_two_runs_sent_to_one_directory_the_later_is_not_recorded(tmp_path, p
     assert second.path is None
     assert [problem.slug for problem in problems] == ["record-unwritable"]
     assert (tmp_path / "same" / "metrics.jsonl").read_text() == "{}\n"
+
+
+def test_of_two_processes_that_claim_a_directory_at_once_one_gets_it(tmp_path):
+    assert claim(tmp_path) == tmp_path
+    with pytest.raises(FileExistsError):
+        claim(tmp_path)
 
 
 @pytest.fixture
