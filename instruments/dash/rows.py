@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -114,7 +115,7 @@ def together(meters: Sequence[Meter]) -> Meter:
     loads = [meter.load for meter in meters if meter.load is not None]
     return Meter(
         label=f"{len(meters)} gpus",
-        load=sum(loads) / len(loads) if loads else None,
+        load=math.fsum(loads) / len(loads) if loads else None,
         used=sum(meter.used or 0.0 for meter in meters),
         total=sum(meter.total or 0.0 for meter in meters),
     )

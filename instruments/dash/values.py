@@ -21,7 +21,7 @@ Kept = str | int | float | bool | complex | None
 PLAIN = frozenset({int, float, bool, str, complex, type(None)})
 
 _ARRAYS = ("torch", "numpy", "jax", "jaxlib", "cupy")
-_NAMED = ("torch", "pathlib", "datetime", "decimal", "fractions", "uuid")
+_NAMED = ("pathlib", "datetime", "decimal", "fractions", "uuid")
 _SHORT = 6
 #: As torch itself abbreviates them when it prints graphs.
 _DTYPES = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
@@ -84,7 +84,7 @@ def describe(value: object) -> Kept:
         return _sequence(value)  # type: ignore[arg-type]
     if kind is dict:
         return f"dict of {len(value)}"  # type: ignore[arg-type]
-    return str(value) if kind.__module__ in _NAMED else kind.__name__
+    return str(value) if kind.__module__ == "torch" or room in _NAMED else kind.__name__
 
 
 def _array(value: Any) -> Kept:

@@ -24,7 +24,7 @@ MANY_KEYS = replace(
 EIGHT_GPUS = replace(
     TRAINING,
     gpus=tuple(
-        Meter(f"gpu {i}", 0.99 - i / 20, (70 - i) * GIB, 80 * GIB, ("612 W", "71 °C", "H100"))
+        Meter(f"gpu {i}", 0.98 - i / 20, (70 - i) * GIB, 80 * GIB, ("612 W", "71 °C", "H100"))
         for i in range(8)
     ),
 )
