@@ -82,4 +82,5 @@ def gibibytes(value: Any, total: Any = None) -> str | None:
 
 
 def _in_gib(count: float) -> str:
-    return f"{count / _GIB:.0f}" if count / _GIB >= 99.95 else f"{count / _GIB:.1f}"
+    size = count / _GIB
+    return f"{size:.2g}" if size < 0.095 else f"{size:.1f}" if size < 99.95 else f"{size:.0f}"

@@ -202,6 +202,17 @@ def test_shares_are_not_rounded_to_none_or_all(fraction, text):
 
 
 @pytest.mark.parametrize(
+    ("used", "total", "text"),
+    [
+        (13 << 20, None, "0.013 GiB"), (2254857830, None, "2.1 GiB"),
+        (9876543210, 128 << 30, "9.2/128 GiB"), (0, None, "0 GiB"), (None, 5, None),
+    ],
+)  # fmt: skip
+def test_memory_is_told_in_gib_whatever_its_size(used, total, text):
+    assert amounts.gibibytes(used, total) == text
+
+
+@pytest.mark.parametrize(
     ("values", "text"),
     [
         ((1412.2, 1387.6), ["1,412", "1,388"]),
