@@ -1,28 +1,27 @@
-"""giving's side of the streams: the one file that imports giving, loaded on first use.
+"""giving's operators on the run's streams; loaded on first use.
 
 ``Given`` offers all of giving's operators on the run's events; ``ProbeStream`` does so on one
-probe; both serve plain callables by the fast lane. ``connected`` makes ``giving.give`` reach the
-run from any thread and any context.
+probe; both serve plain callables by the fast lane. This file and ``connection.py`` are the ones
+that import giving.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 import giving
 import reactivex
-from giving import gvn, gvr
+from giving import gvn
 from reactivex.disposable import Disposable
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
-from .boundary import Guarded, Report, current, here, said
-from .errors import Problem, VoirError
+from .boundary import Guarded, Report, current
+from .connection import connected
+from .errors import VoirError
 from .stream import Event, EventStream, finish
 
 Push = Callable[[Event], object]
-giving_give = giving.give
 
 
 class _Operators(gvn.SourceProxy):  # type: ignore[misc]
@@ -133,7 +132,7 @@ class LogStream(Given):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._give = giving_give.produce  # What is given goes to the run, not out of it.
+        self._give = giving.give.produce  # What is given goes to the run, not out of it.
 
     def __call__(self, data: Event) -> None:
         """Send ``data`` out."""
@@ -345,94 +344,4 @@ def _switch_off(guarded: Guarded, dispose: Callable[[], None]) -> None:
         dispose()
 
 
-# giving's own give
-
-
-class _Everywhere:
-    """Stands in for giving's context variable: the run hears what any thread gives."""
-
-    def __init__(self, push: Push) -> None:
-        self._only = (push,)
-
-    def get(self, *default: Any) -> tuple[Push, ...]:
-        """The handlers of the context, and the run's."""
-        own = own_handlers()
-        return (*own, *self._only) if own else self._only
-
-    def set(self, value: Any) -> Any:
-        """Set the handlers of the context."""
-        return gvr.global_context.set(tuple(push for push in value if push not in self._only))
-
-    def reset(self, token: Any) -> None:
-        """Undo ``set``."""
-        gvr.global_context.reset(token)
-
-
-class _Context:
-    """``Giver.context`` while connected, for givers of before and after alike."""
-
-    def __init__(self, push: Push) -> None:
-        self._everywhere = _Everywhere(push)
-
-    def __get__(self, giver: Any, owner: Any = None) -> Any:
-        own = vars(giver)["context"]
-        return self._everywhere if own is gvr.global_context else own
-
-    def __set__(self, giver: Any, value: Any) -> None:
-        # A copy of a giver takes over what it sees as its context, and may outlive the run.
-        vars(giver)["context"] = gvr.global_context if isinstance(value, _Everywhere) else value
-
-
-@contextmanager
-def connected(stream: EventStream) -> Iterator[None]:
-    """While open, everything given with giving's own ``give`` is pushed, from any thread."""
-    context, resolve = vars(gvr.Giver).get("context"), gvr.resolve
-    gvr.Giver.context, stream.inherited = _Context(_unless_empty(stream.push)), gvr.global_inherited
-    gvr.resolve = _resolver(resolve, stream.report)
-    try:
-        yield
-    finally:
-        gvr.resolve, stream.inherited = resolve, None
-        if context is None:
-            del gvr.Giver.context
-        else:
-            gvr.Giver.context = context
-
-
-def own_handlers() -> tuple[Push, ...]:
-    """Who listens by a ``given()`` of the script's own, in this context."""
-    handlers: tuple[Push, ...] = gvr.global_context.get()
-    return handlers
-
-
-def inherited() -> Event:
-    """The keys of ``give.inherit`` in this context."""
-    keys: Event = gvr.global_inherited.get()
-    return keys
-
-
-def named(give: object, values: tuple[Any, ...], report: Report) -> Event:
-    """``values`` under the names that they have in the source of the caller's caller."""
-    if gvr.resolve.__module__ == __name__:
-        return dict(gvr.resolve(2, give, values))
-    return dict(_resolver(gvr.resolve, report)(2, give, values))
-
-
-def _unless_empty(push: Push) -> Push:
-    return lambda event: push(event) if event else None
-
-
-def _resolver(resolve: Callable[..., Event], report: Report) -> Callable[..., Event]:
-    """A ``resolve`` that does not fail a script which would not have failed without a listener."""
-
-    def safe(frame: int, giver: object, values: tuple[Any, ...]) -> Event:
-        try:
-            return resolve(frame + 1, giver, values)
-        except Exception as error:
-            if own_handlers():
-                raise
-            what = f"what it gives has no name that can be found: {said(error)}"
-            report(Problem("unnamed", "give", what, here(), "Write give(name=value)."))
-            return {}
-
-    return safe
+__all__ = ["Given", "LogStream", "Nowhere", "Placed", "ProbeStream", "connected"]

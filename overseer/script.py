@@ -36,7 +36,7 @@ class Give:
         return args[0] if len(args) == 1 else None
 
     def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        from .given import named
+        from .connection import named
 
         overseer = active()
         return named(self, args, overseer.report if overseer is not None else lambda problem: None)
@@ -44,7 +44,7 @@ class Give:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        from .given import giving_give
+        from .connection import giving_give
 
         return getattr(giving_give, name)
 
@@ -56,13 +56,13 @@ def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
     """Who listens by a ``given()`` of the script's own; giving is there if anybody does."""
     if "giving" not in sys.modules:
         return ()
-    from .given import own_handlers
+    from .connection import own_handlers
 
     return own_handlers()
 
 
 def _hand(values: dict[str, Any], handlers: Iterable[Callable[[dict[str, Any]], object]]) -> None:
-    from .given import inherited
+    from .connection import inherited
 
     event = {**inherited(), **values}
     for handler in handlers:

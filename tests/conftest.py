@@ -1,1 +1,52 @@
 """Fixtures shared by all rooms."""
+
+from __future__ import annotations
+
+import builtins
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def nothing_outlives_a_test() -> Iterator[None]:
+    """Fail a test that leaves a thread, stream, probe, hook, name or signal handler of voir's."""
+    before = footprint()
+    yield
+    assert footprint() == before
+
+
+def footprint() -> dict[str, object]:
+    """What voir may put into a process while it runs a script."""
+    return {
+        "threads": [t.name for t in threading.enumerate() if t.name.startswith("voir")],
+        "finders": [f for f in sys.meta_path if _ours(f)],
+        "builtins": set(vars(builtins)) - {"_"},
+        "alarm": (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)),
+        "run": _attribute("overseer.overseer", "_active"),
+        "probes": set(_attribute("ptera.probe", "global_probes") or ()),
+        **_giving(),
+    }
+
+
+def _giving() -> dict[str, object]:
+    gvr = sys.modules.get("giving.gvr")
+    if gvr is None:
+        return {"connection": False, "resolve": "giving.gvr", "handlers": ()}
+    return {
+        "connection": "context" in vars(gvr.Giver),
+        "resolve": gvr.resolve.__module__,
+        "handlers": gvr.global_context.get(),
+    }
+
+
+def _ours(finder: object) -> bool:
+    kind = finder if isinstance(finder, type) else type(finder)
+    return kind.__module__.partition(".")[0] in ("overseer", "instruments", "voir")
+
+
+def _attribute(module: str, name: str) -> object:
+    return getattr(sys.modules.get(module), name, None)
