@@ -34,7 +34,7 @@ class Deadline:
     def _applies(self) -> bool:
         if self.seconds <= 0 or not hasattr(signal, "setitimer"):
             return False
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != threading.main_thread().ident:
             return False
         return signal.getsignal(signal.SIGALRM) is not None
 

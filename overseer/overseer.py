@@ -122,7 +122,7 @@ class Overseer(Scheduler):
         self.misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self.run: dict[str, Any] = {}
-        self._loaded = False
+        self._loaded = self._heard = False
         self._instruments = list(instruments)
         self.logfile = logfile
         self.argv: list[str] = []
@@ -236,7 +236,7 @@ class Overseer(Scheduler):
 
         On another thread than the script's, the script is stopped at its next instruction.
         """
-        if threading.current_thread() is threading.main_thread():
+        if threading.get_ident() == threading.main_thread().ident:
             raise StopProgram(value)
         _raise_in_main(StopProgram)
 
@@ -380,12 +380,17 @@ class Overseer(Scheduler):
         from .recording import Recording
 
         self.recording = Recording(self, target.name if target else "")
-        self._exit.callback(on_import("giving", self._hear_giving).dispose)
+        # The second, because the first comes too early when it is given.py that imports giving.
+        for module in ("giving", f"{__package__}.given"):
+            self._exit.callback(on_import(module, self._hear_giving).dispose)
 
     def _hear_giving(self, module: object) -> None:
-        from .given import connected
+        """Let ``giving.give`` reach the run, once giving and our side of it are there."""
+        from . import given
 
-        self._exit.enter_context(connected(self._given_stream))
+        if not self._heard and hasattr(given, "connected"):
+            self._heard = True
+            self._exit.enter_context(given.connected(self._given_stream))
 
     def _load(self, target: Target | None) -> None:
         if target is None:

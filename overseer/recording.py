@@ -133,7 +133,7 @@ class Recording:
         ov = self._ov
         rank = self.directory.rank
         return {
-            "argv": redact_arguments(ov.argv),
+            "argv": redact_arguments(["voir", *ov.argv]),
             "script": self._name(),
             "voirfiles": list(ov.voirfiles),
             "started": utc(self.started_wall),

@@ -1,13 +1,25 @@
-"""Calling something every so often, on a thread of its own."""
+"""Calling something every so often, on a thread that the script does not see.
+
+The threads are not in ``threading.enumerate()``, and none exists while the script forks: a fork
+copies no half-done work of theirs, and python has no reason to warn of a fork with threads.
+"""
 
 from __future__ import annotations
 
+import _thread
+import os
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
 
 from .boundary import Guarded, acting
+
+#: How long a fork, or the end of the run, waits for a call that has begun, in seconds.
+FORK_PATIENCE, END_PATIENCE = 0.2, 2.0
+
+_open: list[Timer] = []
+_at_fork: list[Callable[[], None]] = []
 
 
 class Timer:
@@ -38,31 +50,14 @@ class Timer:
         self._first = min(first, seconds)
         self._charge = charge
         self._wish = wish or self._unwished
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"voir {fn.who}", daemon=True)
-
-    def _run(self) -> None:
-        pause = self._first
-        with acting(self._fn.who):
-            while not self._stop.wait(pause) and self._fn.alive:
-                pause = rest(self.seconds, self._call())
-
-    def _call(self) -> float:
-        """Call the function once; the seconds that it took."""
-        started, used = time.perf_counter(), time.thread_time_ns()
-        try:
-            self._fn()
-        except BaseException as error:  # Nobody above this thread could do anything about it.
-            self._wish(error)
-            self._stop.set()
-        self._charge(time.thread_time_ns() - used)
-        return time.perf_counter() - started
-
-    def _unwished(self, error: BaseException) -> None:
-        self._fn.failed("timer", error, "on its own thread it raised")
+        self._over = False
+        self._thread: _Hidden | None = None
 
     def __enter__(self) -> Timer:
-        self._thread.start()
+        self._due = time.perf_counter() + self._first
+        _open.append(self)
+        _watch_forks()
+        self.resume()
         return self
 
     def __exit__(
@@ -71,10 +66,99 @@ class Timer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stop.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            # A call may hang in a driver; the run's end does not wait for it for long.
-            self._thread.join(timeout=2.0)
+        self._over = True
+        if self in _open:
+            _open.remove(self)
+        # A call may hang in a driver; the run's end does not wait for it for long.
+        self.pause(END_PATIENCE)
+
+    def pause(self, patience: float) -> None:
+        """End the thread; the time until the next call runs on."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.end(patience)
+
+    def resume(self) -> None:
+        """Go on with a new thread."""
+        if not self._over and self._fn.alive:
+            self._thread = _Hidden(self._run)
+
+    def forget(self) -> None:
+        """In a fork's child: the thread is not there, and the run is not the child's."""
+        self._over, self._thread = True, None
+
+    def _run(self, ended: threading.Event) -> None:
+        with acting(self._fn.who):
+            while not ended.wait(max(self._due - time.perf_counter(), 0.0)):
+                self._due = rest(self.seconds, self._call()) + time.perf_counter()
+                if self._over or not self._fn.alive:
+                    break
+
+    def _call(self) -> float:
+        """Call the function once; the seconds that it took."""
+        started, used = time.perf_counter(), time.thread_time_ns()
+        try:
+            self._fn()
+        except BaseException as error:  # Nobody above this thread could do anything about it.
+            self._over = True
+            self._wish(error)
+        _unlist()
+        self._charge(time.thread_time_ns() - used)
+        return time.perf_counter() - started
+
+    def _unwished(self, error: BaseException) -> None:
+        self._fn.failed("timer", error, "on its own thread it raised")
+
+
+class _Hidden:
+    """A running thread that ``threading`` does not list; it ends with the process."""
+
+    def __init__(self, run: Callable[[threading.Event], None]) -> None:
+        self._run = run
+        self._asked, self._ended = threading.Event(), threading.Event()
+        self._ident = _thread.start_new_thread(self._main, ())
+
+    def _main(self) -> None:
+        try:
+            self._run(self._asked)
+        finally:
+            self._ended.set()
+
+    def end(self, patience: float) -> None:
+        """Ask it to end, and wait for that as long as ``patience`` seconds."""
+        self._asked.set()
+        if self._ident != _thread.get_ident():
+            self._ended.wait(patience)
+
+
+def _unlist() -> None:
+    """Whoever asked for the current thread here (psutil does) has made threading list one."""
+    listed: dict[int, threading.Thread] = getattr(threading, "_active", {})
+    listed.pop(_thread.get_ident(), None)
+
+
+def _watch_forks() -> None:
+    if not _at_fork and hasattr(os, "register_at_fork"):
+        _at_fork.append(_before_fork)
+        os.register_at_fork(
+            before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+        )
+
+
+def _before_fork() -> None:
+    for timer in list(_open):
+        timer.pause(FORK_PATIENCE)
+
+
+def _after_fork() -> None:
+    for timer in list(_open):
+        timer.resume()
+
+
+def _after_fork_in_child() -> None:
+    for timer in _open:
+        timer.forget()
+    _open.clear()
 
 
 def rest(seconds: float, took: float) -> float:
