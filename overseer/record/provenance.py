@@ -111,11 +111,11 @@ class Provenance:
 
         until = monotonic() + seconds
         self.prepare()
-        git = _Later(lambda: self._git(seconds))
+        if "git" not in self._slow:
+            self._slow["git"] = _Later(lambda: self._git(seconds))
         torch = torch_facts()
         slow = {name: later.result(until - monotonic()) for name, later in self._slow.items()}
-        facts = {**self._early, **slow, "git": git.result(until - monotonic()), "torch": torch}
-        return {**self._early, **machine.known(facts), **self._seed(torch)}
+        return {**self._early, **machine.known({**slow, "torch": torch}), **self._seed(torch)}
 
     def _git(self, seconds: float) -> dict[str, object] | None:
         """The state at the end, said of the commit at the start; nothing if that has moved on."""
