@@ -7,6 +7,7 @@ plain callables (``listen``) or lets one replace the value (``intercept``, which
 
 from __future__ import annotations
 
-from .engine import ABSENT, Engine, PlacedProbe
+from .engine import Engine
+from .placed import ABSENT, Listening, PlacedProbe
 
-__all__ = ["ABSENT", "Engine", "PlacedProbe"]
+__all__ = ["ABSENT", "Engine", "Listening", "PlacedProbe"]

@@ -1,45 +1,255 @@
-"""The one file that imports ptera: its grammar, and its engine for the slow path."""
+"""The one file that imports ptera: its grammar reads every selector.
+
+The grammar needs four of ptera's modules; the package as a whole also imports giving and
+reactivex, which takes ten times as long, and is left to the selectors that need ptera's engine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..errors import VoirError
+from .selectors import ALSO, END, FOCUS, LOOPS, MARKERS, VALUED, Capture, Wish
+
+_lock = threading.Lock()
+_private: list[Any] = []
+_GRAMMAR = ("opparse", "tags", "utils", "selector")
+_HELP = "The language of selectors is explained in docs/selectors.md."
 
 
-def check(selector: Any) -> None:
-    """Raise a :class:`VoirError` that points at the character that cannot be read."""
-    from ptera.selector import parse  # type: ignore[import-untyped]
+def grammar() -> Any:
+    """ptera's module ``selector``: the script's own if ptera is imported, else a private one."""
+    if "ptera.selector" in sys.modules:
+        return sys.modules["ptera.selector"]
+    with _lock:
+        if not _private:
+            _private.append(_load())
+    return _private[0]
 
-    if not isinstance(selector, str):
-        return
+
+def _load() -> ModuleType:
+    """Load the grammar under a stand-in for the package, and leave no trace of either.
+
+    Whoever imports ptera later gets modules of their own.
+    """
+    spec = importlib.util.find_spec("ptera")
+    package: Any = ModuleType("ptera")
+    package.__path__ = list((spec and spec.submodule_search_locations) or ())
+    sys.modules["ptera"] = package
     try:
-        parse(selector)
+        return importlib.import_module("ptera.selector")
+    finally:
+        for name in ("ptera", *(f"ptera.{part}" for part in _GRAMMAR)):
+            sys.modules.pop(name, None)
+
+
+def read(
+    selector: Any,
+    env: Mapping[str, Any] | None = None,
+    *,
+    raw: bool = False,
+    probe_type: str | None = None,
+) -> Wish:
+    """What ``selector`` asks for: a string, or a selector that ptera made.
+
+    Args:
+        selector: The selector.
+        env: Where its symbols are looked up.
+        raw: Whether events are to carry ptera's Capture objects.
+        probe_type: ``immediate``, ``total`` or ``None``, as ptera has it.
+
+    Raises:
+        VoirError: It cannot be read; the message points at the character.
+    """
+    text = selector if isinstance(selector, str) else selector.encode()
+    call = _parsed(selector) if isinstance(selector, str) else selector
+    if type(call).__name__ == "Element":
+        raise _unreadable(text, 0, "a variable needs a function before it, as in 'f > x'")
+    if not call.valid:
+        raise _unreadable(text, text.rfind("!"), "only one variable can have the focus")
+    if 2 in call.all_tags and 1 not in call.all_tags:
+        raise _unreadable(text, text.find("!!"), "an end !! needs its beginning !")
+    slow = _slow(call, raw, probe_type)
+    captures = _captures(call, env or {}, text) if slow is None else ()
+    module, path, function, extra = _code(call.element.name, env or {}, text)
+    return Wish(text, module, path, (*captures, *extra), function, slow or _unknown(captures))
+
+
+def _parsed(text: str) -> Any:
+    shift = len(text) - len(text.lstrip())
+    try:
+        parsed = grammar().parse(text)
     except SyntaxError as error:
-        column = (error.offset or 1) - 1
-        raise VoirError(
-            "selector", f"{error.msg}\n  {selector}\n  {' ' * column}^", "See docs/selectors.md"
-        ) from None
+        raise _unreadable(text, shift + (error.offset or 1) - 1, _said(error)) from None
     except Exception:
-        raise VoirError("selector", f"cannot read {selector!r}", "See docs/selectors.md") from None
+        raise _unreadable(text, len(text.rstrip()), "something is missing here") from None
+    if isinstance(parsed, list):
+        raise _unreadable(text, text.find(","), "a comma belongs inside parentheses")
+    return parsed
 
 
-def attach(selector: Any, options: dict[str, Any], emit: Callable[[Any], object]) -> Any:
-    """Hand the selector to ptera; ``emit`` gets each event and returns a replacement or absent."""
-    from ptera.probe import OverridableProbe, Probe  # type: ignore[import-untyped]
-    from ptera.utils import ABSENT  # type: ignore[import-untyped]
+def _said(error: SyntaxError) -> str:
+    message = str(error.msg)
+    if message.startswith("Invalid token"):
+        return "this character has no meaning in a selector"
+    return "the selector cannot be read here: something is missing or does not belong"
 
-    from .engine import ABSENT as OURS
 
-    options = dict(options)
-    base: Any = OverridableProbe if options.pop("overridable") else Probe
+def _unreadable(text: str, column: int, what: str) -> VoirError:
+    while column < len(text) and column >= 0 and text[column].isspace():
+        column += 1
+    pointer = " " * max(column, 0) + "^"
+    return VoirError("selector", f"{what}\n    {text}\n    {pointer}", _HELP)
 
-    class Attached(base):  # type: ignore[misc]
-        def _push(self, data: Any) -> None:
-            value = emit(data)
-            self._value = ABSENT if value is OURS else value
 
-    probe = Attached(selector, **options)
-    probe.activate()
-    return probe
+def _slow(call: Any, raw: bool, probe_type: str | None) -> str | None:
+    """Why only ptera's own engine can serve this selector, if so."""
+    elements = (call.element, *call.captures)
+    if call.children:
+        return "it spans several functions"
+    if any(e.category is not None for e in elements):
+        return "it selects by tag"
+    if call.element.name is None or any(e.name is None for e in call.captures):
+        return "it is generic"
+    if raw:
+        return "it asks for raw captures"
+    if probe_type == "total" or not call.focus:
+        return "it is a total probe: it has no focus"
+    return None
+
+
+def _unknown(captures: tuple[Capture, ...]) -> str | None:
+    for capture in captures:
+        # Where they come along, their last value would have to be kept for each call.
+        if capture.role == ALSO and capture.name.startswith((*VALUED, "#exit", "#endloop_")):
+            return f"it captures {capture.name} without focus on it"
+    return None
+
+
+def _captures(call: Any, env: Mapping[str, Any], text: str) -> tuple[Capture, ...]:
+    return tuple(_capture(element, env, text) for element in call.captures)
+
+
+def _capture(element: Any, env: Mapping[str, Any], text: str) -> Capture:
+    name = element.name
+    _check_name(name, text)
+    role = FOCUS if 1 in element.tags else END if 2 in element.tags else ALSO
+    test = None
+    if element.hasval:
+        test = _test(_evaluated(element.value, env, text))
+    return Capture(name, element.capture or name, role, test)
+
+
+def _check_name(name: str, text: str) -> None:
+    if name.startswith(LOOPS) and name.partition("_")[2].isidentifier():
+        return
+    if name.startswith("#") and name not in MARKERS:
+        known = ", ".join((*MARKERS, *(f"{loop}X" for loop in LOOPS)))
+        raise _unreadable(text, text.find(name), f"there is no marker {name}; there are {known}")
+    if not name.startswith("#") and not name.isidentifier():
+        what = f"{name} is not the name of a variable"
+        if "." in name:
+            what += "; attributes cannot be probed, only the variable they belong to"
+        raise _unreadable(text, text.find(name), what)
+
+
+def _test(value: Any) -> Callable[[object], bool]:
+    """The condition that ``x=value`` or ``x~function`` puts on a captured value."""
+    if type(value).__name__ == "MatchFunction":
+        return lambda seen: bool(value.fn(seen))
+    return lambda seen: bool(seen == value)
+
+
+def _evaluated(value: Any, env: Mapping[str, Any], text: str) -> Any:
+    if not isinstance(value, (grammar().VNode,)) and not hasattr(value, "eval"):
+        return value
+    try:
+        return value.eval(dict(env))
+    except Exception as error:
+        raise VoirError("selector", f"{error} in {text}", _HELP) from None
+
+
+def _code(
+    name: Any, env: Mapping[str, Any], text: str
+) -> tuple[str, tuple[str, ...], FunctionType | None, tuple[Capture, ...]]:
+    """The module, path and function that the selector's first part names."""
+    symbol = getattr(name, "value", name)
+    if symbol is None:
+        return "", (), None, ()
+    if not isinstance(symbol, str):
+        return _function(symbol, text)
+    if symbol.startswith("/"):
+        _, module, *path = symbol.split("/")
+        parts = tuple(part for part in path if part)
+        if any("." in part for part in parts):
+            at = text.find(".", text.find("/", 1))
+            raise _unreadable(text, at, "only the module's part of a reference can have dots")
+        return module or "__main__", parts, None, ()
+    return _function(_looked_up(symbol, env, text), text)
+
+
+def _looked_up(symbol: str, env: Mapping[str, Any], text: str) -> Any:
+    start, *parts = symbol.split(".")
+    builtins = sys.modules["builtins"].__dict__
+    if start not in env and start not in builtins:
+        raise VoirError(
+            "unresolved-symbol",
+            f"there is no {start} where the probe {text} is set",
+            f"For a function of the script, write //{symbol.replace('.', '/')}",
+        )
+    found = env[start] if start in env else builtins[start]
+    for part in parts:
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise VoirError("unresolved-symbol", f"{error}, in the probe {text}") from None
+    return found
+
+
+def _function(
+    named: Any, text: str
+) -> tuple[str, tuple[str, ...], FunctionType, tuple[Capture, ...]]:
+    """The function inside ``named``; a bound method also says for which instance events count."""
+    extra: tuple[Capture, ...] = ()
+    if isinstance(named, MethodType):
+        function, owner = _dig(named.__func__), named.__self__
+        if isinstance(function, FunctionType) and not isinstance(owner, type):
+            first = function.__code__.co_varnames[0]
+            extra = (Capture(first, first, ALSO, lambda seen: seen is owner),)
+    else:
+        function = _dig(named)
+    if not isinstance(function, FunctionType):
+        raise VoirError("not-probeable", *_why_not(named, text))
+    path = tuple(p for p in function.__qualname__.split(".") if p != "<locals>")
+    return function.__module__ or "", path, function, extra
+
+
+def _why_not(named: Any, text: str) -> tuple[str, str]:
+    if isinstance(named, type):
+        return f"{named.__name__} in {text} is a class", f"Name a method: {named.__name__}.__init__"
+    what = f"{named!r} in {text} has no Python code to put a probe in"
+    return what, "Probe the Python function that calls it."
+
+
+def _dig(named: Any) -> Any:
+    """Through decorators, properties and caches to the function itself."""
+    for _ in range(100):
+        if isinstance(named, property):
+            named = named.fget
+        elif isinstance(named, (staticmethod, classmethod)):
+            named = named.__func__
+        elif hasattr(named, "__wrapped__"):
+            named = named.__wrapped__
+        elif type(named).__module__ == "functools" and hasattr(named, "func"):
+            named = named.func
+        else:
+            break
+    return named
+
+
+__all__ = ["grammar", "read"]

@@ -1,0 +1,398 @@
+"""Inserting: a statement of the script in, the same statement with calls after its bindings out.
+
+Nothing that was there is changed in place; nodes on the way to an insertion are copied. The value
+of an expression is passed through a call only where there is no statement to come after: walrus,
+``return``, ``yield``, and the captures of a guarded ``case``.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from .hidden import Shared
+from .scopes import (
+    Comprehension,
+    Definition,
+    For,
+    Scope,
+    bindings,
+    first_line,
+    loops,
+    pattern_names,
+    targets,
+)
+from .stanzas import Stanzas, Trigger, unplaced
+
+Node = TypeVar("Node", bound=ast.AST)
+Orders = Mapping[Scope, list[Trigger]]
+_TRIES = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
+
+
+def insert(
+    statement: ast.stmt, module: Scope, orders: Orders, names: Shared, ordered: Mapping[Scope, Any]
+) -> list[ast.stmt]:
+    """A top-level ``statement`` with everything that ``orders`` asks for inside it.
+
+    Args:
+        statement: A statement of the module's body.
+        module: The module's scope.
+        orders: What to insert in which scope.
+        names: Hidden names that all probes share.
+        ordered: For functions where an insertion comes before the first mention of a variable:
+            the order in which the compiler must meet the local variables.
+    """
+    return _Inserter(module, orders, names, ordered).statement(statement)
+
+
+def top(tree: ast.Module) -> int:
+    """How many of the module's first statements have to stay first: docstring and futures."""
+    at = int(_documented(tree.body))
+    for index, node in enumerate(tree.body):
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            at = index + 1
+    return at
+
+
+def declared(names: Iterable[str]) -> list[ast.stmt]:
+    """A statement that makes hidden names global.
+
+    They are found faster then, and no class or module namespace is asked for them first.
+    """
+    unique = list(dict.fromkeys(names))
+    return [unplaced(ast.Global(unique))] if unique else []
+
+
+class _Inserter:
+    """Works on the statements of one scope; inner scopes get an inserter of their own."""
+
+    def __init__(
+        self, scope: Scope, orders: Orders, names: Shared, ordered: Mapping[Scope, Any]
+    ) -> None:
+        self._scope = scope
+        self._orders = orders
+        self._names = names
+        self._ordered = ordered
+        triggers = orders.get(scope, [])
+        # What is overridden is overridden before anybody else sees it.
+        self._triggers = sorted(triggers, key=lambda t: not t.overrides)
+        self._inner = {id(s.node): s for o in orders for s in o.chain()}
+        self._starts, self._ends = self._loops("#loop_"), self._loops("#endloop_")
+        self._expressions = self._has_expressions()
+        self.relays: list[str] = []
+
+    def _loops(self, kind: str) -> dict[int, list[Trigger]]:
+        found: dict[int, list[Trigger]] = {}
+        for trigger in self._triggers:
+            if trigger.name.startswith(kind):
+                for loop in loops(self._scope, trigger.name[len(kind) :]):
+                    found.setdefault(id(loop), []).append(trigger)
+        return found
+
+    def _has_expressions(self) -> bool:
+        """Whether any expression of this scope has to pass through a probe."""
+        names = {t.name for t in self._triggers}
+        if names & {"#yield", "#receive"}:
+            return True
+        walrus = (n for n in self._scope.own if isinstance(n, ast.NamedExpr)) if names else ()
+        return any(node.target.id in names for node in walrus)
+
+    def named(self, name: str) -> list[Trigger]:
+        """The triggers for a variable or marker."""
+        return [t for t in self._triggers if t.name == name]
+
+    def stanzas(self, bound: Iterable[str] = (), line: int = -1) -> Stanzas:
+        """The builder for a place where ``bound`` were just bound."""
+        definite = {*self._scope.parameters, *bound} - self._scope.deleted
+        return Stanzas(self._names, line, {*definite, *bound})
+
+    def blind(self) -> Stanzas:
+        """The builder for a place from which the scope's variables cannot be read."""
+        return Stanzas(self._names)
+
+    def after(self, names: Iterable[str], line: int = -1) -> list[ast.stmt]:
+        """What comes after ``names`` were bound."""
+        unique = list(dict.fromkeys(names))
+        made = self.stanzas(unique, line)
+        return [s for name in unique for t in self.named(name) for s in made.variable(t)]
+
+    # Statements
+
+    def body(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+        """Statements one after the other."""
+        return [made for statement in statements for made in self.statement(statement)]
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """One statement and what comes after it."""
+        if isinstance(node, Definition):
+            return [self._definition(node), *self.after(bindings(node))]
+        handle = self._HANDLERS.get(type(node))
+        if handle is not None and self._triggers_or_inner(node):
+            return handle(self, node)
+        return [self._expressions_of(node), *self.after(bindings(node))]
+
+    def _triggers_or_inner(self, node: ast.stmt) -> bool:
+        return bool(self._triggers) or bool(self._inner)
+
+    def _definition(self, node: Any) -> Any:
+        changed = copy.copy(node)
+        for part in ("decorator_list", "bases", "keywords", "args"):
+            if self._expressions and hasattr(node, part):
+                setattr(changed, part, self._rewritten(getattr(node, part)))
+        scope = self._inner.get(id(node))
+        if scope is not None:
+            inner = _Inserter(scope, self._orders, self._names, self._ordered)
+            changed.body = inner.scope_body()
+        return changed
+
+    def scope_body(self) -> list[ast.stmt]:
+        """The whole body of this function or class."""
+        body = self._scope.body
+        head = body[:1] if _documented(body) else []
+        rest = body[len(head) :]
+        if not self._scope.is_function:
+            hidden = [*self._names.all, *(n for t in self._triggers for n in t.hidden)]
+            return [*head, *declared(hidden if self._triggers else ()), *self.body(rest)]
+        if not self._triggers and self._scope not in self._ordered:
+            return self.body(body)
+        return [*head, *self._function(rest)]
+
+    def _function(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        line = _entry_line(body)
+        made = self.stanzas((), line)
+        inner = [*self._entry(line), *self.body(body), *self._implicit_return(body)]
+        inner = inner or [unplaced(ast.Pass())]
+        # A `try` of ours starts where its first statement does.
+        if errors := self.named("#error"):
+            caught = [s for t in errors for s in self.stanzas().error(t)]
+            inner = made.attempt(inner, caught)
+        if exits := self.named("#exit"):
+            last = [s for t in exits for s in self.stanzas().marker(t)]
+            inner = made.attempt(inner, None, last)
+        leaving = {t.leave: t for t in self._triggers if t.leave}
+        if leaving:
+            last = [s for t in leaving.values() for s in self.stanzas().leave(t)]
+            inner = made.attempt(inner, None, last)
+        reach = made.reachable(list(dict.fromkeys(self.relays))) if self.relays else []
+        order = self._ordered.get(self._scope)
+        return [*(made.mention(order, self._scope.bound) if order else ()), *reach, *inner]
+
+    def _entry(self, line: int) -> list[ast.stmt]:
+        """At the start of a call: the marker, what is only read, the parameters."""
+        made = self.stanzas(self._scope.parameters, line)
+        stanzas = [s for t in self.named("#enter") for s in made.marker(t)]
+        for trigger in self._triggers:
+            name = trigger.name
+            if not name.startswith("#") and name not in self._scope.bound:
+                stanzas += made.variable(trigger)
+        return stanzas + self.after(self._scope.parameters, line)
+
+    def _implicit_return(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        values = self.named("#value")
+        if not values or (body and isinstance(body[-1], (ast.Return, ast.Raise))):
+            return []
+        return self._return(ast.Return(None))[: -1 if not self._overridden(values) else None]
+
+    def _overridden(self, triggers: list[Trigger]) -> bool:
+        return any(t.overrides for t in triggers) and not self._async_generator
+
+    @property
+    def _async_generator(self) -> bool:
+        node = self._scope.node
+        return isinstance(node, ast.AsyncFunctionDef) and self._scope.is_generator
+
+    def _return(self, node: Any) -> list[ast.stmt]:
+        values = self.named("#value")
+        changed = self._expressions_of(node)
+        if not values:
+            return [changed]
+        if node.value is None and not self._overridden(values):
+            return [*(s for t in values for s in self.stanzas().nothing(t)), changed]
+        if changed is node:
+            changed = copy.copy(node)
+        value = changed.value or unplaced(ast.Constant(None))
+        changed.value = self._through(values, value)
+        return [unplaced(changed) if not hasattr(changed, "lineno") else changed]
+
+    def _through(self, triggers: Iterable[Trigger], value: ast.expr) -> ast.expr:
+        for trigger in triggers:
+            self.relays.append(trigger.relay)
+            value = self.stanzas().through(trigger, value)
+        return value
+
+    def _loop(self, node: Any) -> list[ast.stmt]:
+        changed = copy.copy(node)
+        bound = targets(node.target) if isinstance(node, For) else []
+        for part in ("iter", "test", "target"):
+            if hasattr(node, part):
+                setattr(changed, part, self._rewritten(getattr(node, part)))
+        made = self.stanzas(bound)
+        body = [s for t in self._starts.get(id(node), ()) for s in made.marker(t)]
+        body += [*self.after(bound), *self.body(node.body)]
+        if ends := self._ends.get(id(node)):
+            body = made.attempt(body, None, [s for t in ends for s in made.marker(t)])
+        changed.body, changed.orelse = body, self.body(node.orelse)
+        return [changed]
+
+    def _if(self, node: Any) -> list[ast.stmt]:
+        changed = copy.copy(node)
+        changed.test = self._rewritten(node.test)
+        changed.body, changed.orelse = self.body(node.body), self.body(node.orelse)
+        return [changed]
+
+    def _with(self, node: Any) -> list[ast.stmt]:
+        changed = copy.copy(node)
+        for index, item in enumerate(node.items):
+            # `with a as x, b as y` is `with a as x: with b as y`; x is bound before b is called.
+            names = bindings(item)
+            if any(self.named(name) for name in names) and index + 1 < len(node.items):
+                inner = copy.copy(node)
+                changed.items, inner.items = node.items[: index + 1], node.items[index + 1 :]
+                changed.items = self._rewritten(changed.items)
+                changed.body = [*self.after(names), *self._with(inner)]
+                return [changed]
+        changed.items = self._rewritten(node.items)
+        changed.body = [*self.after(bindings(node.items[-1])), *self.body(node.body)]
+        return [changed]
+
+    def _try(self, node: Any) -> list[ast.stmt]:
+        changed = copy.copy(node)
+        for part in ("body", "orelse", "finalbody"):
+            setattr(changed, part, self.body(getattr(node, part)))
+        changed.handlers = [self._except(handler) for handler in node.handlers]
+        return [changed]
+
+    def _except(self, node: ast.ExceptHandler) -> ast.ExceptHandler:
+        changed = copy.copy(node)
+        if node.type is not None:
+            changed.type = self._rewritten(node.type)
+        changed.body = [*self.after(bindings(node)), *self.body(node.body)]
+        return changed
+
+    def _match(self, node: Any) -> list[ast.stmt]:
+        changed = copy.copy(node)
+        changed.subject = self._rewritten(node.subject)
+        changed.cases = [self._case(case) for case in node.cases]
+        return [changed]
+
+    def _case(self, node: Any) -> Any:
+        changed = copy.copy(node)
+        names = pattern_names(node.pattern)
+        captured = [t for name in names for t in self.named(name)]
+        if node.guard is None:
+            changed.body = [*self.after(names), *self.body(node.body)]
+            return changed
+        # The names are bound before the guard is asked, and stay bound when it says no.
+        changed.guard, changed.body = self._rewritten(node.guard), self.body(node.body)
+        if captured:
+            seen: list[ast.expr] = [self._seen(trigger) for trigger in captured]
+            first = unplaced(ast.List(seen, ast.Load()))
+            changed.guard = unplaced(ast.BoolOp(ast.And(), [first, changed.guard]))
+        return changed
+
+    def _seen(self, trigger: Trigger) -> ast.expr:
+        value = self._through([trigger], unplaced(ast.Name(trigger.name, ast.Load())))
+        if not trigger.overrides:
+            return value
+        store = unplaced(ast.Name(trigger.name, ast.Store()))
+        return unplaced(ast.NamedExpr(store, value))
+
+    _HANDLERS: Mapping[type, Callable[[_Inserter, Any], list[ast.stmt]]] = {
+        ast.Return: _return,
+        **dict.fromkeys((*For, ast.While), _loop),
+        ast.If: _if,
+        **dict.fromkeys((ast.With, ast.AsyncWith), _with),
+        **dict.fromkeys(_TRIES, _try),
+        ast.Match: _match,
+    }
+
+    # Expressions
+
+    def _expressions_of(self, node: Any) -> Any:
+        return self._rewritten(node) if self._expressions else node
+
+    def _rewritten(self, node: Any) -> Any:
+        """The expression, or list of nodes, with what it binds and yields passed through."""
+        if not self._expressions:
+            return node
+        if isinstance(node, list):
+            return [self._rewritten(one) for one in node]
+        return _Expressions(self).visit(copy.deepcopy(node))
+
+
+class _Expressions(ast.NodeTransformer):
+    """Passes what an expression binds or yields through probes; works on a copy, in place."""
+
+    def __init__(self, inserter: _Inserter) -> None:
+        self._inserter = inserter
+        self._comprehensions = 0
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        """Only the defaults belong to the scope around."""
+        node.args.defaults = [self.visit(default) for default in node.args.defaults]
+        node.args.kw_defaults = [d and self.visit(d) for d in node.args.kw_defaults]
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
+        """``(x := e)``: overridden inside, seen outside."""
+        node.value = self.visit(node.value)
+        value: ast.expr = node
+        for trigger in self._inserter.named(node.target.id):
+            if trigger.overrides:
+                node.value = self._through(trigger, node.value)
+            else:
+                value = self._through(trigger, value)
+        return value
+
+    def visit_Yield(self, node: ast.Yield) -> ast.AST:
+        """``yield e``: what goes out, and what comes back."""
+        value = self.visit(node.value) if node.value is not None else None
+        for trigger in self._inserter.named("#yield"):
+            value = self._through(trigger, value or unplaced(ast.Constant(None)))
+        node.value = value
+        received: ast.expr = node
+        for trigger in self._inserter.named("#receive"):
+            received = self._through(trigger, received)
+        return received
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Mark where other variables of the function cannot be read in place."""
+        inside = isinstance(node, Comprehension)
+        self._comprehensions += inside
+        try:
+            return super().generic_visit(node)
+        finally:
+            self._comprehensions -= inside
+
+    def _through(self, trigger: Trigger, value: ast.expr) -> ast.expr:
+        self._inserter.relays.append(trigger.relay)
+        made = self._inserter.stanzas() if not self._comprehensions else self._inserter.blind()
+        return made.through(trigger, value)
+
+
+def _documented(body: list[ast.stmt]) -> bool:
+    return bool(body) and _is_docstring(body[0])
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _entry_line(body: list[ast.stmt]) -> int:
+    """The line of the first instruction that plain python has in this body; -1: it has none."""
+    for node in body:
+        silent = isinstance(node, (ast.Global, ast.Nonlocal))
+        silent = silent or (isinstance(node, ast.AnnAssign) and node.value is None)
+        silent = silent or (isinstance(node, ast.Assert) and not __debug__)
+        if not silent:
+            return node.subject.lineno if isinstance(node, ast.Match) else first_line(node)
+    return -1
+
+
+__all__ = ["Orders", "declared", "insert", "top"]

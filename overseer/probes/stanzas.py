@@ -1,0 +1,250 @@
+"""The statements and expressions that probes insert, as syntax trees.
+
+Everything inserted calls plain names that no script can spell (``overseer/probes/hidden.py``).
+Around each call stands a ``try`` that costs nothing until something is raised, and then asks
+voir: a listener that fails must not reach the script. Where those names do not exist, in another
+process or after the run, the inserted code does nothing.
+
+Inserted nodes carry no line, so that tracers, debuggers and coverage see none; only what is
+inserted before the first statement of a function takes the line of that statement, because it
+would show as the line of the ``def`` otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from .hidden import Shared
+
+#: The key of an event, and the variable to read for it; ``None``: what fired the event; the empty
+#: string: a marker that was passed before, which is ``True``.
+Entry = tuple[str, "str | None"]
+
+
+@dataclass(frozen=True, eq=False)
+class Trigger:
+    """What to insert where a variable is bound or a marker is passed.
+
+    Attributes:
+        name: The variable or marker.
+        entries: What the event carries.
+        number: The probe's number, by which a failure finds it.
+        lane: Name of the callable that takes the event.
+        relay: Name of the callable that takes the value and returns it.
+        tally: Names of ``next`` and of the iterator that counts events; empty: the lane counts.
+        leave: Name of the callable that forgets the pairs a call has left open, for pairs.
+        overrides: Whether the variable takes the value that ``relay`` returns.
+        guard: Name of what is true while somebody listens; empty: it is not asked.
+    """
+
+    name: str
+    entries: tuple[Entry, ...]
+    number: int
+    lane: str
+    relay: str
+    tally: tuple[str, ...] = ()
+    leave: str = ""
+    overrides: bool = False
+    guard: str = ""
+
+    @property
+    def others(self) -> dict[str, str]:
+        """The variables that come along, by key."""
+        return {key: name for key, name in self.entries if name}
+
+    @property
+    def hidden(self) -> list[str]:
+        """Every name of this probe that its stanzas read."""
+        return [n for n in (self.lane, self.relay, *self.tally, self.guard) if n]
+
+
+class Stanzas:
+    """Builds what is inserted at one line; without a line, inserted code has none.
+
+    Args:
+        names: Hidden names that all probes share.
+        line: The line, or -1.
+        definite: Variables that certainly have a value here.
+    """
+
+    def __init__(self, names: Shared, line: int = -1, definite: Iterable[str] = ()) -> None:
+        self._names = names
+        self._line = line
+        self._definite = frozenset(definite)
+
+    def variable(self, trigger: Trigger) -> list[ast.stmt]:
+        """After a variable was bound."""
+        if trigger.overrides:
+            return self._override(trigger)
+        return self._statement(trigger, _read(trigger.name), trigger.name)
+
+    def marker(self, trigger: Trigger) -> list[ast.stmt]:
+        """Where a marker is passed that has no value of its own."""
+        return self._statement(trigger, ast.Constant(True))
+
+    def error(self, trigger: Trigger) -> list[ast.stmt]:
+        """In the handler of an exception."""
+        caught = ast.Subscript(_call(self._names.exc_info), ast.Constant(1), ast.Load())
+        return self._statement(trigger, caught)
+
+    def nothing(self, trigger: Trigger) -> list[ast.stmt]:
+        """Where a function returns without a value, by a statement."""
+        return self._statement(trigger, ast.Constant(None))
+
+    def through(self, trigger: Trigger, value: ast.expr) -> ast.expr:
+        """An expression with the value of ``value``, that passes through the probe."""
+        return self._relayed(trigger, value)
+
+    def leave(self, trigger: Trigger) -> list[ast.stmt]:
+        """At the end of a call: forget the pairs it has left open."""
+        body: list[ast.stmt] = [ast.Expr(_call(trigger.leave))]
+        return self._placed(_attempt(body, [ast.Pass()]))
+
+    def reachable(self, names: list[str]) -> list[ast.stmt]:
+        """At the start of a call that evaluates ``names``: where they are missing, make them."""
+        code = (
+            f"import builtins\nfor name in {tuple(names)!r}:\n"
+            "    builtins.__dict__.setdefault(name, lambda value, *others: value)"
+        )
+        make = ast.Expr(_call("exec", ast.Constant(code), ast.Dict([], [])))
+        reads: list[ast.stmt] = [ast.Expr(_read(name)) for name in names]
+        return self._placed(_attempt(reads, [make]))
+
+    def mention(self, names: Iterable[str], bound: Iterable[str]) -> list[ast.stmt]:
+        """Code that never runs and names variables: it fixes their order in ``co_varnames``.
+
+        Args:
+            names: The variables.
+            bound: Those that belong to the function; others belong to its comprehensions.
+        """
+        own = set(bound)
+        body: list[ast.stmt] = [
+            ast.Expr(_read(name) if name in own else _comprehension(name)) for name in names
+        ]
+        return self._placed(ast.If(ast.Constant(False), body, []))
+
+    def attempt(
+        self,
+        body: list[ast.stmt],
+        caught: list[ast.stmt] | None = None,
+        finally_: list[ast.stmt] | None = None,
+    ) -> list[ast.stmt]:
+        """``body`` in a ``try``: ``caught`` runs on any exception, which goes on; or a finally."""
+        handlers = []
+        if caught:
+            again = unplaced(ast.Raise(None, None))
+            handlers = [unplaced(ast.ExceptHandler(None, None, [*caught, again]))]
+        whole = ast.Try(body=body, handlers=handlers, orelse=[], finalbody=finally_ or [])
+        self._at(whole)
+        return [whole]
+
+    def _statement(
+        self, trigger: Trigger, value: ast.expr, own: str | None = None
+    ) -> list[ast.stmt]:
+        parts = [value if n is None else self._part(n) for _, n in trigger.entries]
+        event = ast.Dict([ast.Constant(key) for key, _ in trigger.entries], parts)
+        body: list[ast.stmt] = [ast.Expr(_call(trigger.lane, event))]
+        if trigger.tally:
+            count, tally = trigger.tally
+            body.append(ast.Expr(_call(count, _read(tally))))
+        if trigger.guard:
+            body = [ast.If(_read(trigger.guard), body, [])]
+        without = ast.Expr(_call(trigger.relay, value))
+        return self._placed(_attempt(body, self._handler(trigger, without, own)))
+
+    def _override(self, trigger: Trigger) -> list[ast.stmt]:
+        def set_to(value: ast.expr) -> ast.stmt:
+            return ast.Assign([ast.Name(trigger.name, ast.Store())], value)
+
+        value = _read(trigger.name)
+        whole = set_to(_call(trigger.relay, value, *self._others(trigger.others)))
+        without = set_to(_call(trigger.relay, value))
+        return self._placed(_attempt([whole], self._handler(trigger, without, trigger.name)))
+
+    def _handler(
+        self, trigger: Trigger, without: ast.stmt, own: str | None = None
+    ) -> list[ast.stmt]:
+        """Ask voir what to do about an exception from the inserted call.
+
+        A captured variable may have no value yet: then the event goes ``without`` it.
+        """
+        failed = ast.If(
+            _call(self._names.failed, ast.Constant(trigger.number)), [ast.Raise(None, None)], []
+        )
+        unsure = set(trigger.others.values()) - self._definite - {own}
+        told: ast.stmt = failed
+        if unsure:
+            told = ast.If(_call(self._names.unbound), [without], [failed])
+        known = ast.Expr(_read(self._names.failed))
+        return [_try([known], [ast.Pass()], [told])]
+
+    def _relayed(self, trigger: Trigger, value: ast.expr) -> ast.expr:
+        # An expression has no handler of its own, so only what certainly has a value is read;
+        # the relay looks the others up.
+        others = trigger.others
+        certain = self._definite.issuperset(others.values())
+        made = _call(trigger.relay, value, *self._others(others if certain else {}))
+        for node in (made, made.func, *(n for arg in made.args[1:] for n in ast.walk(arg))):
+            self._at(node)
+        return made
+
+    @staticmethod
+    def _part(name: str) -> ast.expr:
+        return _read(name) if name else ast.Constant(True)
+
+    @staticmethod
+    def _others(others: dict[str, str]) -> list[ast.expr]:
+        if not others:
+            return []
+        keys: list[ast.expr | None] = [ast.Constant(key) for key in others]
+        return [ast.Dict(keys, [_read(name) for name in others.values()])]
+
+    def _placed(self, statement: ast.stmt) -> list[ast.stmt]:
+        for node in ast.walk(statement):
+            self._at(node)
+        return [statement]
+
+    def _at(self, node: ast.AST) -> None:
+        unplaced(node)
+        if self._line > 0 and "lineno" in node._attributes:
+            node.lineno = node.end_lineno = self._line  # type: ignore[attr-defined]
+            node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
+
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def unplaced(node: Node) -> Node:
+    """The node, without a line of its own."""
+    if "lineno" in node._attributes:
+        node.lineno = node.end_lineno = -1  # type: ignore[attr-defined]
+        node.col_offset = node.end_col_offset = -1  # type: ignore[attr-defined]
+    return node
+
+
+def _read(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _comprehension(name: str) -> ast.expr:
+    loop = ast.comprehension(ast.Name(name, ast.Store()), ast.Tuple([], ast.Load()), [], 0)
+    return ast.ListComp(ast.Constant(None), [loop])
+
+
+def _call(name: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(_read(name), list(args), [])
+
+
+def _attempt(body: list[ast.stmt], caught: list[ast.stmt]) -> ast.Try:
+    return _try(body, caught, [])
+
+
+def _try(body: list[ast.stmt], caught: list[ast.stmt], orelse: list[ast.stmt]) -> ast.Try:
+    handler = ast.ExceptHandler(None, None, caught)
+    return ast.Try(body=body, handlers=[handler], orelse=orelse, finalbody=[])
+
+
+__all__ = ["Entry", "Stanzas", "Trigger", "unplaced"]

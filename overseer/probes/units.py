@@ -1,0 +1,180 @@
+"""A module's source as the engine works on it: compiled in blocks, once for each set of probes.
+
+A block is one statement of the module's top level. It is compiled alone: what its functions
+compile to depends on nothing else but the module's ``__future__`` imports.
+"""
+
+from __future__ import annotations
+import __future__ as futures
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import CodeType
+
+from .hidden import Shared
+from .insert import Orders, declared, insert, top
+from .scopes import Key, Scope, scopes
+from .sources import compiled
+from .stanzas import Trigger
+
+_LIKE_BEFORE = (
+    "co_varnames",
+    "co_freevars",
+    "co_cellvars",
+    "co_argcount",
+    "co_flags",
+    "co_name",
+    "co_firstlineno",
+)
+
+
+class Unfit(Exception):
+    """A probe that cannot be inserted without changing the function it is in."""
+
+
+@dataclass(eq=False)
+class Unit:
+    """The source of a module, or of a part of it that runs on its own.
+
+    Attributes:
+        module: The module's name; ``__main__`` for the script.
+        filename: As code objects have it.
+        tree: Its syntax tree, which is never changed.
+        names: Hidden names that all probes share.
+        flags: ``__future__`` flags in force besides its own imports.
+        loaded: What was inserted when it was executed; ``None``: not executed by voir.
+    """
+
+    module: str
+    filename: str
+    tree: ast.Module
+    names: Shared
+    flags: int = 0
+    loaded: Orders | None = None
+    _plain: dict[int, dict[Key, CodeType]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.flags |= future_flags(self.tree)
+
+    @cached_property
+    def scopes(self) -> list[Scope]:
+        """The module's scope first, then every class and function."""
+        return scopes(self.tree)
+
+    def at(self, path: tuple[str, ...]) -> list[Scope]:
+        """The scopes with this path: none, one, or several where a name is defined again."""
+        return [scope for scope in self.scopes if scope.path == path]
+
+    def plain(self, block: int) -> dict[Key, CodeType]:
+        """The block's code objects as without probes."""
+        if block not in self._plain:
+            self._plain[block] = self._codes([self.tree.body[block]])
+        return self._plain[block]
+
+    def probed(self, block: int, orders: Orders) -> dict[Key, CodeType]:
+        """The block's code objects with ``orders`` inserted.
+
+        Raises:
+            Unfit: A function would not look the same any more.
+        """
+        return self._codes(self._block(block, orders)) if orders else self.plain(block)
+
+    def instrumented(self, orders: Orders) -> ast.Module:
+        """The whole tree with ``orders`` inserted; the same tree when there are none.
+
+        Raises:
+            Unfit: A function would not look the same any more.
+        """
+        if not orders:
+            return self.tree
+        module = self.scopes[0]
+        blocks = self._touched(orders)
+        body: list[ast.stmt] = []
+        for index, statement in enumerate(self.tree.body):
+            body += self._block(index, orders) if index in blocks else [statement]
+        triggers = orders.get(module, [])
+        if triggers:
+            hidden = (*self.names.all, *(n for t in triggers for n in t.hidden))
+            body[top(self.tree) : top(self.tree)] = declared(hidden)
+        return ast.Module(body=body, type_ignores=self.tree.type_ignores)
+
+    def _touched(self, orders: Orders) -> set[int]:
+        module = self.scopes[0]
+        if orders.get(module):
+            return set(range(top(self.tree), len(self.tree.body)))
+        return {scope.block for scope in orders}
+
+    def _block(self, block: int, orders: Orders) -> list[ast.stmt]:
+        """The statements that stand for one statement; functions keep their shape."""
+        statement, module = self.tree.body[block], self.scopes[0]
+        made = insert(statement, module, orders, self.names, {})
+        changed = self._changed_shape(block, made)
+        if not changed:
+            return made
+        # A variable mentioned earlier than before comes earlier in co_varnames: say them in order.
+        order = {s: _first_names(*changed[s.key]) for s in self.scopes if s.key in changed}
+        made = insert(statement, module, orders, self.names, order)
+        for key in self._changed_shape(block, made):
+            raise Unfit(f"{key[0]} would not have the same variables with this probe in it")
+        return made
+
+    def _changed_shape(
+        self, block: int, made: list[ast.stmt]
+    ) -> dict[Key, tuple[CodeType, CodeType]]:
+        """Code objects that would look different: as they are, and as ``made`` has them."""
+        plain, new = self.plain(block), self._codes(made)
+        return {
+            key: (code, new[key])
+            for key, code in plain.items()
+            if any(getattr(code, name) != getattr(new[key], name) for name in _LIKE_BEFORE)
+        }
+
+    def _codes(self, statements: list[ast.stmt]) -> dict[Key, CodeType]:
+        tree = ast.Module(body=statements, type_ignores=[])
+        return dict(named_codes(compiled(tree, self.filename, self.flags)))
+
+
+def named_codes(code: CodeType) -> Iterable[tuple[Key, CodeType]]:
+    """Every class and function in ``code`` with its key; lambdas and comprehensions have none."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            if not constant.co_name.startswith("<"):
+                yield key_of(constant), constant
+            yield from named_codes(constant)
+
+
+def _first_names(plain: CodeType, new: CodeType) -> tuple[str, ...]:
+    """The local variables up to the last one that changed its place."""
+    places = [
+        i for i, names in enumerate(zip(plain.co_varnames, new.co_varnames)) if len({*names}) > 1
+    ]
+    return plain.co_varnames[: max(places, default=-1) + 1]
+
+
+def key_of(code: CodeType) -> Key:
+    """How to find ``code`` again in the unit it comes from."""
+    return code.co_name, code.co_firstlineno
+
+
+def future_flags(tree: ast.Module) -> int:
+    """The compiler flags that the tree's ``__future__`` imports stand for."""
+    flags = 0
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            for alias in node.names:
+                feature = getattr(futures, alias.name, None)
+                flags |= getattr(feature, "compiler_flag", 0)
+    return flags
+
+
+def merged(orders: Iterable[tuple[Scope, list[Trigger]]]) -> dict[Scope, list[Trigger]]:
+    """The triggers of several probes by scope."""
+    found: dict[Scope, list[Trigger]] = {}
+    for scope, triggers in orders:
+        found.setdefault(scope, []).extend(triggers)
+    return found
+
+
+__all__ = ["Unfit", "Unit", "future_flags", "key_of", "merged", "named_codes"]
