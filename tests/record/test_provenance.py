@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -41,6 +42,8 @@ def spawned(monkeypatch):
 @pytest.fixture
 def repository(tmp_path):
     """A repository with one commit of ``main.py``."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     top = tmp_path / "project"
     top.mkdir()
     run_git(top, "init", "-q", "-b", "work")
@@ -52,6 +55,7 @@ def repository(tmp_path):
 
 def run_git(top, *command):
     identity = ["-c", "user.name=Tester", "-c", "user.email=tester@example.org"]
+    identity += ["-c", "commit.gpgsign=false"]
     done = subprocess.run(
         ["git", *identity, *command], cwd=top, check=True, capture_output=True, text=True
     )
