@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: How often what was given is written, in seconds: at most this much is lost to a SIGKILL.
 INTERVAL = 1.0
+#: Variables by which a launcher tells a process its rank.
+RANKED = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}
 
 
 class Recording:
@@ -37,7 +39,8 @@ class Recording:
         self.started_wall, self.started = ov.clock.wall_ns(), ov.clock.now_ns()
         self._base = os.path.join(_current_directory(), "voir-runs")
         self._directory: RunDirectory | None = None
-        if ov.options.run_dir:
+        # A launcher that gave this process a rank may be gone when there is something to record.
+        if ov.options.run_dir or RANKED & ov.environ.keys():
             self.directory.check()
         self._data_fd = _data_fd(ov)
         self._metrics: MetricsLog | None = None
@@ -191,7 +194,8 @@ class Recording:
         run = {
             **self.beginning(),
             "provenance": self._find_provenance().at_end(),
-            "ended": utc(self._ov.clock.wall_ns()),
+            # Not the time of day now, which may have been set since.
+            "ended": utc(self.started_wall + self._ov.clock.now_ns() - self.started),
             **self.ending(),
         }
         self._write(run, durable=True)

@@ -115,12 +115,13 @@ def _probes(run: Mapping[str, Any]) -> Iterator[Row]:
 def _instruments(run: Mapping[str, Any]) -> Iterator[Row]:
     failed = [i for i in entries(run, "instruments") if i.get("state") == "failed"]
     for instrument in failed[:MOST]:
-        where = instrument.get("where")
+        where = instrument.get("failed_at") or instrument.get("where")
         yield row(
             "failed",
             Piece(clean(instrument.get("name") or "an instrument"), "bad"),
             f"at {_short(clean(where))}" if where else None,
-            clean(instrument.get("error") or ""),
+            # What it raised was said when it happened; only losses become known at the end.
+            clean(instrument.get("error") or "") if where is None else None,
             style="bad",
         )
     yield from _more(failed, "instruments that failed")
