@@ -4,5 +4,12 @@ from .dash import instrument_dash
 from .display import instrument_display
 from .early_stop import instrument_stop
 from .monitors import instrument_monitors
+from .rate import instrument_rates
 
-__instruments__ = [instrument_dash, instrument_display, instrument_monitors, instrument_stop]
+__instruments__ = [
+    instrument_dash,
+    instrument_display,
+    instrument_monitors,
+    instrument_rates,
+    instrument_stop,
+]
