@@ -156,6 +156,14 @@ class _Meter:
                 listener(event)  # Who begins to listen during an event does not hear it.
             self._ov.listen(listener, *keys)
         self._timer.__enter__()
+        self._ov.cost_of(lambda: self._model.notes, self._like_a_note())
+
+    def _like_a_note(self) -> Callable[[], object]:
+        """Do to another model what a note does to this one."""
+        model, tasks = type(self._model)(self._ov.clock), type(self._tasks)()
+        model.sinks.append(tasks)
+        event = {"step": True, "batch_size": 1}
+        return lambda: model.on_step(event)
 
     def _tick(self) -> None:
         self._model.drain()

@@ -132,6 +132,7 @@ class Overseer(Scheduler):
         self.program: Program | None = None
         self.summary: dict[str, Any] = {}
         self.charged_ns = 0
+        self.costs: list[tuple[Callable[[], int], Callable[[], object]]] = []
         self.status = "init"
         self.ended_by: BaseException | None = None
         self.exit_status: int | None = None
@@ -177,6 +178,15 @@ class Overseer(Scheduler):
     def charge(self, nanoseconds: int) -> None:
         """Count processor time that voir used as voir's own cost."""
         self.charged_ns += nanoseconds
+
+    def cost_of(self, count: Callable[[], int], event: Callable[[], object]) -> None:
+        """Count what happened ``count()`` times as voir's own cost, ``event()`` being alike.
+
+        Args:
+            count: Asked once, at the end.
+            event: Does to objects that are thrown away what each one did; timed at the end.
+        """
+        self.costs.append((count, event))
 
     def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> ProbeStream:
         """Set a probe on the script's code: ``ov.probe("//train_epoch > loss")``.
@@ -347,7 +357,7 @@ class Overseer(Scheduler):
         # The child of a fork leaves the script through here as well; the run is not its own.
         if in_child():
             return
-        if isinstance(error, SystemExit) and error.code in (None, 0):
+        if exit_status(error) == 0:
             thrown = None  # The script ended well, and said so.
         else:
             thrown = error.args[0] if isinstance(error, OverseerAbort) else error

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .sampler import Sampler
-from .stream import Event
+from .stream import Event, EventStream
 from .version import version
 
 if TYPE_CHECKING:
@@ -167,8 +167,10 @@ class Recording:
     def ending(self) -> dict[str, Any]:
         """What is known when the streams are complete."""
         ov = self._ov
+        seconds = (ov.clock.now_ns() - self.started) / 1e9
         return {
-            "seconds": (ov.clock.now_ns() - self.started) / 1e9,
+            "seconds": seconds,
+            "overhead": self._overhead(seconds),
             "exit_status": ov.exit_status,
             "stopped_early": ov.stopped_early,
             "probes": ov.probe_verdicts(),
@@ -176,6 +178,25 @@ class Recording:
             "problems": [problem._asdict() for problem in ov.problems],
             **ov.summary,
         }
+
+    def _overhead(self, seconds: float) -> dict[str, float | None] | None:
+        """voir's own cost: what was timed, and events at what one costs on this machine."""
+        ov = self._ov
+        if not ov._given_stream.events:
+            return None
+        from .measure.cost import OwnCost
+
+        cost = OwnCost(ov.clock)
+        cost.charge(ov.charged_ns)
+        stream = EventStream(lambda problem: None)
+        stream.listen(Sampler(ov.clock))
+        event = {"key": True}
+        ov.cost_of(lambda: ov._given_stream.events, lambda: stream.push(event))
+        for number, (count, like) in enumerate(ov.costs):
+            cost.calibrate(f"{number}", like)
+            cost.count(f"{number}", count)
+        overhead = cost.overhead(seconds)
+        return {"seconds": overhead.seconds, "share": overhead.share}
 
     def _instruments(self) -> list[dict[str, Any]]:
         writers = [w for w in (self._data_fd, self._metrics) if w is not None]
