@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from .source import Module, called, dotted, modules
 
 ENDS = {"sys.exit", "os._exit", "exit", "quit", "os.abort"}
-#: Who names sys.stdout, and why: both let out what the script has printed, and write nothing.
-FLUSH = {"overseer.launch.script", "instruments.dash.dashboard"}
+#: Who names sys.stdout without writing to it: two let out what the script has printed, and
+#: --display, by which the user asks giving to print there, looks whether it is a terminal.
+QUIET = {"overseer.launch.script", "instruments.dash.dashboard", "instruments.display"}
 
 
 def outside(*allowed: str) -> list[Module]:
@@ -50,18 +51,18 @@ def test_only_the_scripts_own_ending_raises_system_exit() -> None:
 def test_nobody_writes_to_the_scripts_stdout() -> None:
     touched = [
         module.at(node)
-        for module in outside(*FLUSH)
+        for module in outside(*QUIET)
         for node in ast.walk(module.tree)
         if dotted(node) in ("sys.stdout", "sys.__stdout__")
     ]
     assert touched == []
 
 
-def test_who_names_stdout_only_flushes_it() -> None:
+def test_who_may_name_stdout_does_not_write_to_it() -> None:
     functions = [
         (module, node)
         for module in modules()
-        if module.name in FLUSH
+        if module.name in QUIET
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef) and "stdout" in ast.unparse(node)
     ]

@@ -1,0 +1,169 @@
+"""Every command that the documentation shows is run, and shows what the documentation shows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .blocks import PAGES, ROOT, Command, blocks, commands, same
+from .shown import ShownPlace, files_before
+
+#: The commands of the checkout itself, and the tests that run them.
+ELSEWHERE = {
+    "./dev demo": "test_the_demo_trains_the_example_under_the_dashboard",
+    "./dev test": "test_dev_test_checks_and_then_runs_pytest",
+}
+COMMANDS = [command for command in commands() if command.command not in ELSEWHERE]
+
+
+def test_the_documentation_has_commands() -> None:
+    assert {c.block.page for c in COMMANDS} >= {"README.md", "docs/guide.md"}
+    assert set(ELSEWHERE) <= {c.command for c in commands()}
+    assert all(name in globals() for name in ELSEWHERE.values())
+
+
+def test_every_shell_command_is_marked_as_one() -> None:
+    assert [str(b) for page in PAGES for b in blocks("bash", page) + blocks("sh", page)] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: f"{c.block}: {c.command}")
+def test_the_command_works(command: Command, tmp_path: Path) -> None:
+    place = ShownPlace(tmp_path)
+    for block in files_before(command.block):
+        place.put(block)
+    if "import torch" in (place.path / "main.py").read_text():
+        pytest.importorskip("torch")
+    done = place.run("sh", "-c", command.command, env=place.env)
+    assert done.status == 0, f"{command.block}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    if command.output:
+        assert same(command.output, done.stdout), f"{command.block} shows otherwise:\n{done.stdout}"
+
+
+# The commands of the checkout
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what ``dev`` needs, with an environment that is already set up."""
+    for name in ("dev", "pyproject.toml", "voirfile.py", ".ci/run"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/installed").write_text("examples,gpu,test,yaml\n")
+    return tmp_path
+
+
+def tool(checkout: Path, name: str, script: str) -> None:
+    """Put a command into the environment of ``checkout``."""
+    file = checkout / ".venv/bin" / name
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+
+
+def run(checkout: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd="/",
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def logged(checkout: Path, *arguments: str) -> list[str]:
+    """The commands that ``dev`` runs in its environment, which here only write themselves down."""
+    log = checkout / "log"
+    for name in ("python", "ruff", "mypy", "voir"):
+        tool(checkout, name, f'echo {name} "$@" >> "{log}"')
+    done = run(checkout, str(checkout / "dev"), *arguments)
+    assert done.returncode == 0, done.stderr
+    return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.slow
+def test_the_demo_trains_the_example_under_the_dashboard(checkout: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    tool(checkout, "python", f'exec "{sys.executable}" "$@"')
+    tool(checkout, "voir", f'exec "{sys.executable}" -m voir "$@"')
+    done = run(checkout, str(checkout / "dev"), "demo", "--epochs", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("epoch 0: test accuracy ")
+    assert "loss" in done.stderr
+    (recorded,) = (checkout / "voir-runs").iterdir()
+    assert (recorded / "run.json").exists()
+
+
+def test_the_demo_runs_three_epochs_under_the_dashboard_unless_told(checkout: Path) -> None:
+    assert logged(checkout, "demo") == ["voir --dash examples/digits/main.py --epochs 3"]
+
+
+def test_dev_test_checks_and_then_runs_pytest(checkout: Path) -> None:
+    expected = ["ruff check .", "ruff format --check .", "mypy", "python -m pytest -k one"]
+    assert logged(checkout, "test", "-k", "one") == expected
+
+
+def test_dev_test_stops_where_a_check_fails(checkout: Path) -> None:
+    logged(checkout, "help")
+    tool(checkout, "ruff", "exit 1")
+    assert run(checkout, str(checkout / "dev"), "test").returncode == 1
+    assert not (checkout / "log").exists()
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    assert lines[-1] == "exec ./dev test"
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+    assert os.access(ROOT / "dev", os.X_OK)
+
+
+def test_what_is_asked_for_anew_is_installed_once(checkout: Path) -> None:
+    (checkout / ".venv/installed").write_text("examples\n")
+    installing = [line for line in logged(checkout, "setup") if "pip install" in line]
+    assert [line.split()[-1] for line in installing] == [
+        "torch==2.13.0",
+        ".[examples,gpu,test,yaml]",
+    ]
+    (checkout / "log").unlink()
+    assert logged(checkout, "setup") == []
+    assert logged(checkout, "demo") == ["voir --dash examples/digits/main.py --epochs 3"]
+
+
+def test_a_changed_project_file_is_installed_again(checkout: Path) -> None:
+    os.utime(checkout / ".venv/installed", (0, 0))
+    assert any(".[examples]" in line for line in logged(checkout, "demo"))
+
+
+def test_without_the_right_python_it_says_which_is_needed(checkout: Path) -> None:
+    shutil.rmtree(checkout / ".venv")
+    nowhere = checkout / "bin"
+    nowhere.mkdir()
+    for name in ("sh", "dirname"):
+        (nowhere / name).symlink_to(str(shutil.which(name)))
+    done = run(checkout, str(checkout / "dev"), "demo", PATH=str(nowhere))
+    assert done.returncode == 1
+    assert "Python 3.11 is needed" in done.stderr
+
+
+def test_an_unknown_command_is_refused(checkout: Path) -> None:
+    done = run(checkout, str(checkout / "dev"), "tset")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no command tset" in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "busybox"])
+def test_every_shell_can_read_dev(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    command = [shell, "sh", "-n"] if shell == "busybox" else [shell, "-n"]
+    done = subprocess.run([*command, str(ROOT / "dev")], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,185 @@
+"""The messages that docs/errors.md shows are those that voir prints."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.running import Place
+
+from .blocks import ROOT, blocks, contains
+
+EXAMPLES = {b.heading.strip("`"): b.text for b in blocks("text", ROOT / "docs/errors.md")}
+GIVE = "from voir import give\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """How to get a message: files, and the command line.
+
+    Attributes:
+        mode: The permissions of the directory.
+    """
+
+    arguments: tuple[str, ...] = ("main.py",)
+    files: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    mode: int = 0o755
+
+
+def voirfile(text: str, script: str = "", *arguments: str) -> Case:
+    """A run of ``script`` with a voirfile."""
+    return Case((*arguments, "main.py"), {"voirfile.py": text, "main.py": script})
+
+
+def usage(*arguments: str, **files: str) -> Case:
+    """A command line that is refused; ``__`` in the name of a file stands for a dot."""
+    return Case(arguments, {name.replace("__", "."): text for name, text in files.items()})
+
+
+CASES = {
+    "missing-key": voirfile(
+        "def instrument_losses(ov):\n    yield ov.phases.init\n    ov.given['loss'].print()\n",
+        GIVE + "give(epoch=1)\n",
+    ),
+    "not-an-instrument": voirfile("instrument_scale = 0.5\n"),
+    "not-overridable": voirfile(
+        "def instrument_scale(ov):\n"
+        "    yield ov.phases.load_script\n"
+        "    ov.probe('//main > scale')['scale'].override(1.0)\n",
+        "def main():\n    scale = 0.5\n\nmain()\n",
+    ),
+    "nothing-given": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.init\n"
+        "    ov.given['?loss'].min().print()\n"
+    ),
+    "option-twice": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.init\n"
+        "    ov.argparser.add_argument('--quiet')\n"
+    ),
+    "option-type": voirfile(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n\n"
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.init\n\n"
+        "    @dataclass\n"
+        "    class Options:\n"
+        "        every: Interval = 10\n\n"
+        "    ov.argparser.add_from_model('options', Options)\n"
+    ),
+    "positional-option": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.init\n"
+        "    ov.argparser.add_argument('every')\n"
+    ),
+    "unnamed": Case(files={"main.py": "from giving import give\nexec('give(1 + 1)')\n"}),
+    "voirfile-empty": voirfile("def probes(ov):\n    yield ov.phases.load_script\n"),
+    "config-untrusted": Case(files={"pyproject.toml": "[tool.voir]\nstop = 1\n"}, mode=0o777),
+    "async-instrument": voirfile("\n\nasync def instrument_losses(ov):\n    pass\n"),
+    "instrument": voirfile(
+        "def instrument_timing(ov):\n    yield ov.phases.load_script\n    share = 1 / 0\n"
+    ),
+    "not-a-dataclass": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.init\n\n"
+        "    class Options:\n"
+        "        every: int = 10\n\n"
+        "    ov.argparser.add_from_model('options', Options)\n"
+    ),
+    "not-a-phase": voirfile("def instrument_losses(ov):\n    yield 'load_script'\n"),
+    "not-configurable": voirfile(
+        "from voir import configurable\n\n@configurable\ndef instrument_losses(ov, options):\n"
+        "    pass\n"
+    ),
+    "reduction": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.init\n"
+        "    losses = ov.given['?loss']\n"
+        "    losses.average().map(lambda loss: loss + '').print()\n",
+        GIVE + "give(loss=1.0)\n",
+    ),
+    "stuck": voirfile(
+        "import time\n\ndef instrument_download(ov):\n    yield ov.phases.parse_args\n"
+        "    time.sleep(1000)\n",
+        "",
+        "--instrument-timeout",
+        "0.3",
+    ),
+    "subscriber": voirfile(
+        "def instrument_ratio(ov):\n"
+        "    yield ov.phases.init\n"
+        "    x = ov.given['?x']\n"
+        "    x.map(lambda x: 1 / x).print()\n",
+        GIVE + "give(x=0)\n",
+    ),
+    "voirfile-failed": voirfile("import json\nsettings = json.load(open('settings.json'))\n"),
+    "voirfile-missing": usage("--voirfile", "probes.py", "main.py"),
+    "voirfile-syntax": voirfile("\ndef instrument_probes(ov)\n    yield ov.phases.init\n"),
+    "voirfile-untrusted": Case(files={"voirfile.py": ""}, mode=0o777),
+    "selector": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.load_script\n"
+        "    ov.probe('//train > > loss').give()\n"
+    ),
+    "not-probeable": voirfile(
+        "class Model:\n    pass\n\ndef instrument_losses(ov):\n"
+        "    ov.probe('Model > loss').give()\n"
+    ),
+    "silent-probe": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.load_script\n"
+        "    ov.probe('//train_epoch > loss').give()\n",
+        "def train_epoch(batches):\n"
+        "    for batch in batches:\n"
+        "        loss = 1 / batch\n\ntrain_epoch([])\n",
+    ),
+    "unresolved-symbol": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.load_script\n"
+        "    ov.probe('train_epoch > loss').give()\n"
+    ),
+    "config-malformed": usage("--config", "settings.toml", "main.py", settings__toml="stop = \n"),
+    "config-missing": usage("--config", "settings.toml", "main.py"),
+    "config-option": usage("--config", "settings.toml", "main.py", settings__toml="run-dri = 'x'"),
+    "missing-extra": Case(
+        ("--config", "settings.yaml", "main.py"),
+        {"settings.yaml": "", "hidden/yaml.py": "raise ImportError"},
+        env={"PYTHONPATH": "hidden"},
+    ),
+    "option-value": Case(env={"VOIR_DEBUG": "perhaps"}),
+    "unknown-option": usage("--dahs", "main.py"),
+    "usage": usage("--stop", "0", "main.py"),
+    "no-file": usage("mian.py"),
+    "no-function": usage("-m", "json:dumpz"),
+    "no-main": usage("src", **{"src/data.py": ""}),
+    "no-module": usage("-m", "json.nowhere"),
+    "no-script": usage(),
+    "data-fd": Case(env={"DATA_FD": "99"}),
+    "record-unwritable": Case(files={"main.py": GIVE + "give(x=1)\n", "voir-runs": ""}),
+    "run-dir-not-a-directory": usage("--run-dir", "main.py", "main.py"),
+    "run-dir-taken": usage("--run-dir", "run", "main.py", **{"run/run.json": "{}"}),
+}
+
+
+def said(case: Case, path: Path) -> str:
+    """What voir says in a directory that the documentation calls ``/project``."""
+    place = Place(path)
+    place.write("main.py", "")
+    for name, text in case.files.items():
+        place.write(name, text)
+    path.chmod(case.mode)
+    stderr = place.voir("--quiet", *case.arguments, env=case.env).stderr
+    return stderr.replace(str(path), "/project").replace(
+        sys.executable, "/project/.venv/bin/python"
+    )
+
+
+@pytest.mark.parametrize("slug", CASES)
+def test_the_message_shown_is_the_one_that_is_printed(slug: str, tmp_path: Path) -> None:
+    actual = said(CASES[slug], tmp_path)
+    assert contains(EXAMPLES[slug], actual), f"it says:\n{actual}"

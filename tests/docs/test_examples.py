@@ -1,0 +1,66 @@
+"""Every Python block of the documentation runs, without a word of complaint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .blocks import Block, blocks
+from .shown import ShownPlace, files_before, name_of
+
+PYTHON = blocks("python")
+#: Programs that are no voirfiles, by page and heading: a command to run before, and arguments.
+PROGRAMS = {
+    ("docs/run-directory.md", "`DATA_FD`"): ("true", []),
+    ("docs/run-directory.md", "Reading a run back"): ("voir --run-dir run main.py", ["run"]),
+}
+EXPECTED = {
+    ("docs/run-directory.md", "`DATA_FD`"): "a loss of ",
+    ("docs/run-directory.md", "Reading a run back"): "losses are recorded",
+}
+
+
+def voirfiles() -> list[Block]:
+    return [block for block in PYTHON if name_of(block) == "voirfile.py"]
+
+
+def programs() -> list[Block]:
+    return [block for block in PYTHON if name_of(block) == "program.py"]
+
+
+def test_the_documentation_has_examples() -> None:
+    assert len(voirfiles()) >= 7
+    assert {(b.page, b.heading) for b in programs()} == set(PROGRAMS), "how is it to be run?"
+
+
+@pytest.mark.parametrize("block", voirfiles(), ids=str)
+def test_the_voirfile_runs_and_every_probe_fires(block: Block, tmp_path: Path) -> None:
+    place = ShownPlace(tmp_path)
+    assert place.put(block) == "voirfile.py"
+    done = place.voir("--quiet", "--strict", "main.py")
+    assert (done.status, done.stderr) == (0, ""), f"{block}\n{done.stderr}"
+    assert "trained" in done.stdout
+    record = place.record()
+    assert {probe["state"] for probe in record["probes"]} <= {"fired"}
+    assert record["problems"] == []
+
+
+@pytest.mark.parametrize("block", programs(), ids=str)
+def test_the_program_runs(block: Block, tmp_path: Path) -> None:
+    place = ShownPlace(tmp_path)
+    for before in files_before(block):
+        place.put(before)
+    place.put(block)
+    key = block.page, block.heading
+    command, arguments = PROGRAMS[key]
+    assert place.run("sh", "-c", command, env=place.env).status == 0
+    done = place.run("python", "program.py", *arguments, env=place.env)
+    assert done.status == 0, done.stderr
+    assert EXPECTED[key] in done.stdout
+
+
+def test_the_summary_that_the_readme_shows_is_of_the_kind_that_is_printed() -> None:
+    (shown,) = blocks("text", Path(__file__).parents[2] / "README.md")
+    assert shown.text.startswith("voir: ")
+    assert "record" in shown.text
