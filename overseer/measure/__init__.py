@@ -1,0 +1,1 @@
+"""What a run's events mean: steps, rates, shares, pauses, steady state; pure, time injected."""

@@ -1,0 +1,103 @@
+"""Steps turned into columns, which Python sums twenty times faster than it walks steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .step import Step
+
+Known = Sequence[int | None]
+
+
+class Columns(NamedTuple):
+    """Steps of one task, column by column; see :class:`.step.Step`."""
+
+    task: Sequence[str]
+    number: Sequence[int]
+    items: Known
+    units: Sequence[str]
+    start_ns: Sequence[int]
+    ready_ns: Known
+    end_ns: Sequence[int]
+    loading_ns: Known
+    compute_ns: Known
+    busy_ns: Known
+    pause_ns: Sequence[int]
+    thread: Sequence[int]
+    estimated: Sequence[bool]
+
+    def part(self, begin: int, end: int) -> Columns:
+        """The steps from ``begin`` to before ``end``."""
+        if begin == 0 and end >= len(self.task):
+            return self
+        return Columns._make(column[begin:end] for column in self)
+
+
+def by_task(steps: list[Step]) -> Iterator[Columns]:
+    """The steps of each task, in order."""
+    tasks = dict.fromkeys(step[0] for step in steps)
+    for task in tasks:
+        own = steps if len(tasks) == 1 else [step for step in steps if step[0] == task]
+        yield Columns(*zip(*own, strict=True))
+
+
+class Sums(NamedTuple):
+    """Sums over the same steps; times in nanoseconds.
+
+    Attributes:
+        steps: How many.
+        sized: Those whose items are known.
+        items: Their items.
+        timed: Those whose beginning was seen.
+        busy_ns: The time of those, without pauses.
+        counted: Those whose items are known besides.
+        counted_items: The items of the counted ones.
+        counted_ns: The time of the counted ones.
+        loading_ns: Time waiting for batches, of the split steps.
+        compute_ns: Time on batches, of the split steps.
+        split: Timed steps whose loading and compute were seen.
+        pause_ns: Pauses.
+        pauses: Steps that had one.
+    """
+
+    steps: int = 0
+    sized: int = 0
+    items: int = 0
+    timed: int = 0
+    busy_ns: int = 0
+    counted: int = 0
+    counted_items: int = 0
+    counted_ns: int = 0
+    loading_ns: int = 0
+    compute_ns: int = 0
+    split: int = 0
+    pause_ns: int = 0
+    pauses: int = 0
+
+    def plus(self, other: Sums) -> Sums:
+        """Both together."""
+        return Sums(*map(int.__add__, self, other))
+
+
+def sums(columns: Columns) -> Sums:
+    """Sum the steps of ``columns``."""
+    n = len(columns.task)
+    busy, items = columns.busy_ns, columns.items
+    loading, compute = columns.loading_ns, columns.compute_ns
+    pauses = n - columns.pause_ns.count(0)
+    pause = sum(columns.pause_ns) if pauses else 0
+    if None in busy or None in items or None in loading or None in compute:
+        sized = [i for i in items if i is not None]
+        rows = list(zip(busy, items, loading, compute, strict=True))
+        timed = [b for b, _, _, _ in rows if b is not None]
+        counted = [(b, i) for b, i, _, _ in rows if b is not None and i is not None]
+        split = [(x, c) for b, _, x, c in rows if b is not None and x is not None and c is not None]
+        return Sums(
+            n, len(sized), sum(sized), len(timed), sum(timed),
+            len(counted), sum(i for _, i in counted), sum(b for b, _ in counted),
+            sum(x for x, _ in split), sum(c for _, c in split), len(split), pause, pauses,
+        )  # fmt: skip
+    total, given = sum(busy), sum(items)  # type: ignore[arg-type]
+    waited, worked = sum(loading), sum(compute)  # type: ignore[arg-type]
+    return Sums(n, n, given, n, total, n, given, total, waited, worked, n, pause, pauses)

@@ -1,0 +1,71 @@
+"""How many items an event's step holds, in the units of its task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .items import Size, Sizer, as_count
+
+#: Task names whose units are remembered; a script that makes up more gets plain items.
+TASKS = 256
+
+
+class Counts:
+    """Counts an event's items: ``batch_size``, or the size of its ``batch``, times a multiplier.
+
+    Args:
+        multiplier: Items count this many times: gradient accumulation, device iterations.
+        batch_size: Computes a batch's size; or the number of items in every step.
+        units: ``"items"``, ``"tokens"``, or ``"auto"``: tokens where a task's first batch states
+            how many it has.
+        unknown: Called with the reason whenever a count is not known.
+    """
+
+    def __init__(
+        self,
+        multiplier: int,
+        batch_size: Callable[[Any], Any] | int | None,
+        units: str,
+        unknown: Callable[[str], object],
+    ) -> None:
+        self._multiplier = multiplier
+        self._fixed = batch_size if isinstance(batch_size, int) else None
+        self._sizer = Sizer(batch_size if callable(batch_size) else None)
+        self._wanted = units
+        self._units: dict[str, str] = {}
+        self._unknown = unknown
+
+    def units(self, task: str) -> str:
+        """What the items of ``task`` are."""
+        return self._units.get(task, "tokens" if self._wanted == "tokens" else "items")
+
+    def __call__(self, event: dict[str, Any], task: str) -> int | None:
+        """Items in the event; None, with a reason told, when that is not known."""
+        if self._fixed is not None:
+            return self._fixed * self._multiplier
+        count = event.get("batch_size")
+        if count is None:
+            batch = event.get("batch")
+            if batch is None:
+                return None
+            plain = self._units.get(task) == "items"
+            count = self._sizer(batch) if plain else self._sizer.size(batch)
+            if isinstance(count, Size):
+                count = self._counted(count, task)
+        elif type(count) is not int or count < 0:
+            count = as_count(count)
+        if type(count) is int:
+            return count * self._multiplier
+        self._unknown(str(count))
+        return None
+
+    def _counted(self, size: Size, task: str) -> int | str:
+        units = self._units.get(task)
+        if units is None:
+            stated = "tokens" if size.stated else "items"
+            units = stated if self._wanted == "auto" else self._wanted
+            if len(self._units) < TASKS:
+                self._units[task] = units
+        count = size.tokens if units == "tokens" else size.items
+        return count if count is not None else size.reason or "it does not say its tokens"

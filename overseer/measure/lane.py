@@ -1,0 +1,393 @@
+"""The steps of one task on one thread, derived from whatever boundaries the script shows.
+
+How the time between two steps is judged, strongest evidence first:
+
+1. What is declared: a pause, a loop left and entered again, a loader used up, steps of another
+   task. These have boundaries, so the pause is measured.
+2. Another call of the function that holds the pair (its ``$wrap`` id has changed): a pause
+   without a boundary of its own. The step gets the usual time, the pause the rest.
+3. Size alone: a duration far above the usual (:mod:`.typical`) between normal ones is a pause,
+   treated as in 2. Three in a row are the script getting slower, and no pause.
+
+What is left of a gap before a pair is waiting for the batch, unless the loader was watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from .step import Step
+from .track import Loads, Track
+from .typical import Typical
+
+#: Builds a step without the checks of its constructor, which would cost as much again.
+_step = tuple.__new__
+
+#: So many outliers in a row are no pauses.
+_ROW = 3
+_NO_BOUNDARY = -1
+_NO_PAUSE = -2
+
+
+class Pair:
+    """A step, or the work in it, that has begun and not ended."""
+
+    __slots__ = ("awaited", "begin", "inner_ns", "items", "outer", "paused")
+
+    def __init__(self, begin: int, track: Track, outer: Pair | None) -> None:
+        self.begin = begin
+        self.awaited = track.awaited_ns() if track.loads else 0
+        self.paused = track.paused_ns
+        self.items: int | None = None
+        self.inner_ns: int | None = None
+        self.outer = outer
+
+    def absorb(self, items: int | None, ns: int | None = None) -> None:
+        """Take in what happened within: a step event, or a pair of another name."""
+        if items is not None:
+            self.items = (self.items or 0) + items
+        if ns is not None:
+            self.inner_ns = (self.inner_ns or 0) + ns
+
+
+class Before(NamedTuple):
+    """What came before a step's work: ``rest`` of it belongs to the step, ``pause`` does not."""
+
+    rest: int | None
+    pause: int = 0
+    estimated: bool = False
+    far: int = 0
+
+
+class Lane:
+    """Turns one task's boundaries on one thread into steps, each known once the next one ends.
+
+    Args:
+        task: The task's name.
+        units: What its items are.
+        thread: The thread's identity.
+        track: What else happens on the thread.
+        count: One counter of steps for all lanes of the task, in a list.
+    """
+
+    def __init__(self, task: str, units: str, thread: int, track: Track, count: list[int]) -> None:
+        self.task = task
+        self.units = units
+        self.thread = thread
+        self._track = track
+        self._count = count
+        self._pairs: dict[tuple[Hashable, Hashable], Pair] = {}
+        self._gaps = Typical()
+        self._work = Typical()
+        self._last_end: int | None = None
+        self._paused = 0
+        self._restarted = -1
+        self._ident: Hashable = None
+        self._calls_repeat = self._called = False
+        self._unmatched = self._fed = False
+        self._closed = self._foreign = 0
+        self._changes = -1
+        self._pending: list[Step] = []
+        self._far: dict[int, tuple[int, int]] = {}
+        self._slow = False
+
+    def restart(self, now: int) -> None:
+        """The task's progress is at 0 of n: a loop of its own begins now."""
+        self._restarted = now
+        self._track.changes += 1
+
+    def flush(self) -> list[Step]:
+        """The last steps, which no other will follow."""
+        return self._give(None, None)
+
+    def begin(self, now: int, name: Hashable, ident: Hashable) -> None:
+        """A pair begins; within one of another name it is that one's work."""
+        pairs = self._pairs
+        outer = None
+        if pairs:
+            outer = self._outer(name)
+            pairs.pop((name, ident), None)
+            if len(pairs) >= 16:  # Left by exceptions: they never end.
+                del pairs[next(iter(pairs))]
+        pairs[name, ident] = Pair(now, self._track, outer)
+
+    def _outer(self, name: Hashable) -> Pair | None:
+        """The open pair of another name around one that begins, unless an exception left it."""
+        for (other, _), pair in self._pairs.items():
+            if other != name and pair.begin >= (self._last_end or 0):
+                return pair
+        return None
+
+    def abandon(self, name: Hashable, ident: Hashable) -> None:
+        """A pair ended without a batch: the iterator had no more."""
+        pair = self._pairs.pop((name, ident), None)
+        if pair is not None:
+            self._track.left_ns = pair.begin
+            self._track.changes += 1
+
+    def end(self, now: int, name: Hashable, ident: Hashable, items: int | None) -> list[Step]:
+        """A pair ends: a step, unless it lies within another pair."""
+        pair = self._pairs.pop((name, ident), None)
+        if pair is None:
+            return []  # It began before anyone listened.
+        if pair.outer is not None and pair.outer in self._pairs.values():
+            pair.outer.absorb(items if items is not None else pair.items, now - pair.begin)
+            return []
+        self._unmatched = pair.items is None
+        items = pair.items if items is None else items
+        last = self._last_end
+        if (
+            self._called_again(ident)
+            or last is None
+            or pair.begin < last
+            or pair.inner_ns is not None
+            or self._track.changes != self._changes
+        ):
+            return self._close_pair(now, pair, items)
+        return self._close_next_pair(now, last, pair, items)
+
+    def step(self, now: int, items: int | None) -> list[Step]:
+        """A step ends; beside a pair for the same loop it only adds what the pair lacks."""
+        if self._pairs:
+            next(reversed(self._pairs.values())).absorb(items)
+            return []
+        if self._unmatched and self._extend(now, items):
+            return []
+        if self._last_end is None or self._track.changes != self._changes:
+            return self._close_end(now, items)
+        return self._close_next(now, items)
+
+    def _extend(self, now: int, items: int | None) -> bool:
+        """Let the last pair's step last until now: its step event comes after it."""
+        self._unmatched = False
+        if not self._pending or self._track.left_ns >= self._pending[-1].end_ns:
+            return False
+        step = self._pending[-1]
+        later = now - step.end_ns
+        if later > 4 * (step.compute_ns or 0):
+            return False  # Another loop's, which has no pair.
+        busy = None if step.busy_ns is None else step.busy_ns + later
+        counted = items if step.items is None else step.items
+        self._pending[-1] = step._replace(items=counted, end_ns=now, busy_ns=busy)
+        self._ended(now)
+        return True
+
+    def _close_next(self, now: int, items: int | None) -> list[Step]:
+        """A step right after another: at most a wait for its batch lies between. The hot path."""
+        last: int = self._last_end  # type: ignore[assignment]
+        work = busy = now - last
+        loading = compute = ready = None
+        if self._fed or self._track.loads:
+            taken = self._take()
+            loading = 0
+            if taken is not None:
+                loading, ready = taken.ns, taken.end
+            work = compute = max(0, busy - loading)
+        far = work - (self._work.median or 0) if self._work(work) else 0
+        step = _step(Step, (
+            self.task, self._count[0], items, self.units, last, ready, now,
+            loading, compute, busy, 0, self.thread, False,
+        ))  # fmt: skip
+        return self._close(step, 0, far)
+
+    def _close_next_pair(self, now: int, last: int, pair: Pair, items: int | None) -> list[Step]:
+        """As :meth:`_close_next`, for a pair."""
+        begin = pair.begin
+        loading = gap = begin - last
+        compute = now - begin
+        if self._fed or self._track.loads:
+            taken = self._take()
+            loading = taken.ns if taken is not None else 0
+            gap -= pair.awaited
+            compute -= loading - pair.awaited
+        far = gap - (self._gaps.median or 0) if self._gaps(gap) else 0
+        if far and gap <= 2 * (self._work.median or 0):
+            far = 0
+        work_far = compute - (self._work.median or 0) if self._work(compute) else 0
+        step = _step(Step, (
+            self.task, self._count[0], items, self.units, last, begin, now,
+            loading, compute, now - last, 0, self.thread, False,
+        ))  # fmt: skip
+        return self._close(step, far, work_far)
+
+    def _close_pair(self, now: int, pair: Pair, items: int | None) -> list[Step]:
+        track, last, begin = self._track, self._last_end, pair.begin
+        if last is not None and begin < last:
+            begin = last  # Two pairs that overlap share the time: it is counted once.
+        taken = self._take()
+        inside = taken.ns - pair.awaited if taken is not None else 0
+        paused = track.paused_ns - pair.paused
+        before = self._before(begin, taken if pair.awaited else None, pair)
+        span = max(0, now - begin - paused)
+        compute = span - inside if pair.inner_ns is None else min(pair.inner_ns, span)
+        loading = before.rest
+        if self._fed:
+            loading = pair.awaited + inside
+        elif pair.inner_ns is not None:
+            loading = (before.rest or 0) + span - compute
+        far = compute - (self._work.median or 0) if self._work(compute) else 0
+        busy = None if before.rest is None else before.rest + span
+        step = Step(
+            self.task, self._count[0], items, self.units, begin - (before.rest or 0), begin, now,
+            loading, compute, busy, before.pause + paused, self.thread, before.estimated,
+        )  # fmt: skip
+        return self._close(step, before.far, far)
+
+    def _close_end(self, now: int, items: int | None) -> list[Step]:
+        taken = self._take()
+        before = self._until(now, taken)
+        busy = before.rest
+        loading = compute = None
+        if busy is not None and self._fed:
+            loading = min(taken.ns, busy) if taken is not None else 0
+            compute = busy - loading
+        step = Step(
+            self.task, self._count[0], items, self.units, now - (busy or 0),
+            taken.end if taken is not None else None, now, loading, compute, busy,
+            before.pause, self.thread, before.estimated,
+        )  # fmt: skip
+        return self._close(step, 0, before.far)
+
+    def _take(self) -> Loads | None:
+        taken = self._track.take()
+        if taken is not None:
+            self._fed = True
+        return taken
+
+    def _before(self, begin: int, taken: Loads | None, pair: Pair) -> Before:
+        """Judge the gap between the last step and the beginning of a pair."""
+        last, track = self._last_end, self._track
+        if last is None:
+            whole = pair.inner_ns is not None or (taken is None and self._fed)
+            start = taken.begin if taken is not None else begin if whole else track.entered_ns
+            return Before(begin - start if start >= 0 else None)
+        foreign = track.last_end if track.last_lane is not self else -1
+        resumed = self._resumed(last, begin, taken, foreign)
+        if resumed == _NO_PAUSE and self._called:
+            resumed = taken.begin if taken is not None else _NO_BOUNDARY
+        if resumed >= 0:
+            return Before(begin - resumed, resumed - last)
+        declared = pair.paused - self._paused
+        gap = max(0, begin - last - declared)
+        if resumed == _NO_BOUNDARY:
+            return _shared(gap, self._gaps.median, declared)
+        other = gap - pair.awaited if self._fed else gap
+        far = self._gaps(other) and other > 2 * (self._work.median or 0)
+        return Before(gap, declared, False, other - (self._gaps.median or 0) if far else 0)
+
+    def _until(self, now: int, taken: Loads | None) -> Before:
+        """Judge all the time since the last step, when only ends of steps are seen."""
+        last, track = self._last_end, self._track
+        if last is None:
+            start = taken.begin if taken is not None else track.entered_ns
+            return Before(now - start if start >= 0 else None)
+        declared = track.paused_ns - self._paused
+        resumed = self._resumed(last, now, taken, self._foreign_end(last))
+        if resumed >= 0:
+            return Before(now - resumed, resumed - last)
+        span = max(0, now - last - declared)
+        if resumed == _NO_BOUNDARY:
+            return _shared(span, self._work.median, declared)
+        work = span - taken.ns if taken is not None else span
+        far = work - (self._work.median or 0) if self._work(work) else 0
+        return Before(span, declared, False, far)
+
+    def _resumed(self, last: int, until: int, taken: Loads | None, foreign: int) -> int:
+        """When the step's own time began after a pause that left a trace; see the module."""
+        track = self._track
+        if last <= self._restarted <= until:
+            return self._restarted
+        if not last < foreign <= until:
+            foreign = _NO_PAUSE
+        if last <= track.left_ns <= until:
+            if track.left_ns <= track.entered_ns <= until:
+                return track.entered_ns
+            if taken is not None:
+                return taken.begin
+            return foreign if foreign >= 0 else _NO_BOUNDARY
+        return foreign
+
+    def _foreign_end(self, last: int) -> int:
+        """Where another task's last step ended, unless that is so between most of our steps.
+
+        Then the other task lies within ours (batches of an epoch), or takes turns with it.
+        """
+        track = self._track
+        if track.last_lane is self or track.last_end <= last:
+            return -1
+        self._foreign += 1
+        return track.last_end if self._foreign * 2 <= self._closed else -1
+
+    def _called_again(self, ident: Hashable) -> bool:
+        """Whether the pair is in another call than the one before; only where calls repeat."""
+        self._called = ident != self._ident and self._calls_repeat
+        if ident == self._ident:
+            self._calls_repeat = True
+        self._ident = ident
+        return self._called
+
+    def _close(self, step: Step, gap_far: int, work_far: int) -> list[Step]:
+        self._count[0] += 1
+        self._closed += 1
+        self._ended(step.end_ns)
+        if gap_far or work_far or self._far or self._slow:
+            return self._give(step, (gap_far, work_far) if gap_far or work_far else None)
+        given, self._pending = self._pending, [step]
+        return given
+
+    def _ended(self, now: int) -> None:
+        track = self._track
+        if track.last_lane is not self:
+            track.last_lane = self
+            track.changes += 1
+        track.closed += 1
+        self._last_end = track.last_end = now
+        self._paused = track.paused_ns
+        self._changes = track.changes
+
+    def _give(self, step: Step | None, far: tuple[int, int] | None) -> list[Step]:
+        """Hold outliers back until a normal step shows that they were pauses.
+
+        Three in a row are the script getting slower, and so are those after them.
+        """
+        held, self._pending = self._pending, [] if step is None else [step]
+        if far is None:
+            given = [
+                _without(each, *self._far.pop(each.number, (0, 0)), self._fed) for each in held
+            ]
+            self._far.clear()
+            self._slow = False
+            return given
+        if step is not None and not self._slow:
+            self._far[step.number] = far
+            if len(self._far) < _ROW:
+                normal = [each for each in held if each.number not in self._far]
+                self._pending = [*held[len(normal) :], step]
+                return normal
+        self._far.clear()
+        self._slow = True
+        return held
+
+
+def _shared(ns: int, usual: int | None, declared: int) -> Before:
+    """A pause without a boundary: the step gets what is usual, the pause the rest."""
+    if usual is None:
+        return Before(None)
+    rest = min(ns, usual)
+    return Before(rest, declared + ns - rest, True)
+
+
+def _without(step: Step, gap_ns: int, work_ns: int, fed: bool) -> Step:
+    """The step without what was far too long in its gap or its work: a pause."""
+    if not gap_ns and not work_ns:
+        return step
+    loading, compute, busy = step.loading_ns, step.compute_ns, step.busy_ns
+    return step._replace(
+        loading_ns=loading if loading is None or fed else loading - gap_ns,
+        compute_ns=None if compute is None else compute - work_ns,
+        busy_ns=None if busy is None else busy - gap_ns - work_ns,
+        start_ns=step.start_ns + gap_ns + work_ns,
+        pause_ns=step.pause_ns + gap_ns + work_ns,
+        estimated=True,
+    )

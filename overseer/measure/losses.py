@@ -1,0 +1,171 @@
+"""First, last and lowest loss: detached when seen, read later, never kept alive for long."""
+
+from __future__ import annotations
+
+import math
+from _thread import allocate_lock
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import Problem
+
+#: The task of a loss that names none.
+TASK = "train"
+#: Losses kept unread at most; of more, every other one is dropped, never the first or the last.
+PENDING = 1024
+_TASKS = 256
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What the losses of one task were, as far as they have been read.
+
+    Attributes:
+        first: The first that could be read.
+        last: The last that could be read; it may be NaN.
+        min: The lowest that is a number; None when all were NaN.
+        n: How many were given.
+        exact: Whether all of them were read; if not, ``min`` is that of a part.
+        not_finite: How many of those read were NaN or infinite.
+    """
+
+    first: float
+    last: float
+    min: float | None
+    n: int
+    exact: bool
+    not_finite: int
+
+
+class Losses:
+    """Collects losses; ``read`` turns what has been collected into numbers.
+
+    A loss that hangs on a graph is detached at once: keeping it would keep the graph, and with
+    it every activation, alive. A loss on a device stays there until :meth:`read`, which may wait
+    for the device and is therefore called from a timer, or when the run is over.
+
+    Args:
+        report: Told once about each kind of loss that can't be read, and why.
+    """
+
+    def __init__(self, report: Callable[[Problem], object] | None = None) -> None:
+        self._report = report
+        self._tasks: dict[str, _Task] = {}
+        self._reading = allocate_lock()
+        self._told: set[str] = set()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """An event that has ``loss``."""
+        task = event.get("task", TASK)
+        of = self._tasks.get(task) if type(task) is str else None
+        if of is None:
+            of = self._of(str(task))
+        value = event["loss"]
+        if type(value) is not float:
+            try:
+                detach = getattr(value, "detach", None)
+                value = value if detach is None else detach()
+            except Exception as exc:
+                self._unread(value, f"{type(exc).__name__}: {exc}")
+                return
+        of.n += 1
+        of.pending.append(value)
+        if len(of.pending) > PENDING:
+            self._thin(of)
+
+    def read(self) -> None:
+        """Read the losses collected so far; may wait for the device they lie on."""
+        if self._reading.acquire(False):
+            try:
+                for task in list(self._tasks.values()):
+                    self._read(task)
+            finally:
+                self._reading.release()
+
+    def summary(self) -> dict[str, Loss]:
+        """What is known of each task that has a loss that could be read."""
+        return {
+            name: Loss(task.first, task.last, task.min, task.n, task.exact, task.not_finite)
+            for name, task in list(self._tasks.items())
+            if task.first is not None and task.last is not None
+        }
+
+    def _of(self, task: str) -> _Task:
+        if task not in self._tasks and len(self._tasks) >= _TASKS:
+            task = TASK
+        return self._tasks.setdefault(task, _Task())
+
+    def _thin(self, task: _Task) -> None:
+        """Halve what is pending: nobody has read for long, and a script must not wait for it."""
+        kept = task.pending
+        if any(type(value) is not float and hasattr(value, "device") for value in kept[-2:]):
+            task.pending = [*kept[:-1:2], kept[-1]]
+            task.exact = False
+        else:
+            self.read()  # Plain numbers: nothing to wait for.
+
+    def _read(self, task: _Task) -> None:
+        pending, task.pending = task.pending, []
+        for value in pending:
+            try:
+                number = as_number(value)
+            except Exception as exc:
+                task.exact = False
+                self._unread(value, said(value, exc))
+                continue
+            task.take(number)
+
+    def _unread(self, value: object, why: str) -> None:
+        if self._report is None or why in self._told or len(self._told) >= 8:
+            return
+        self._told.add(why)
+        remedy = "Give a number, or a tensor that holds one."
+        self._report(Problem("loss", "loss", f"it can't be read: {why}", remedy=remedy))
+
+
+class _Task:
+    """One task's losses."""
+
+    def __init__(self) -> None:
+        self.pending: list[Any] = []
+        self.first: float | None = None
+        self.last: float | None = None
+        self.min: float | None = None
+        self.n = 0
+        self.exact = True
+        self.not_finite = 0
+
+    def take(self, number: float) -> None:
+        self.first = number if self.first is None else self.first
+        self.last = number
+        if not math.isfinite(number):
+            self.not_finite += 1
+        elif self.min is None or number < self.min:
+            self.min = number
+
+
+def as_number(value: Any) -> float:
+    """``value`` as a number; waits for the device it lies on.
+
+    Raises:
+        TypeError: It is no number, or more than one.
+        Exception: Whatever a device that is lost raises.
+    """
+    if isinstance(value, str | bytes) or value is None:
+        raise TypeError(f"{type(value).__name__} is not a number")
+    item = getattr(value, "item", None)
+    if item is not None:
+        shape = tuple(getattr(value, "shape", ()))
+        if math.prod(shape) != 1:
+            raise TypeError(f"{type(value).__name__} of shape {shape} is not one number")
+        value = item()
+    if isinstance(value, complex):
+        raise TypeError("a complex loss is not one number")
+    return float(value)
+
+
+def said(value: object, exc: Exception) -> str:
+    """Why ``value`` could not be read, in one short line."""
+    text = str(exc) if isinstance(exc, TypeError) else f"{type(exc).__name__}: {exc}"
+    return text.splitlines()[0][:200] if text else type(value).__name__

@@ -1,0 +1,126 @@
+"""The time of every step of a task in fixed memory: the first thousands one by one, then blocks."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: Steps that are kept one by one: where warm-up happens.
+HEAD = 2048
+#: Blocks of equal length that hold the rest; when they are full, neighbours merge.
+BLOCKS = 1024
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over the same steps; times in nanoseconds.
+
+    Attributes:
+        n: Steps.
+        busy_ns: Their time without pauses.
+        items: Their items, as far as known.
+        counted_ns: The time of those whose items are known.
+        loading_ns: Time waiting for batches, as far as seen.
+        compute_ns: Time on batches, as far as seen.
+    """
+
+    n: int = 0
+    busy_ns: int = 0
+    items: int = 0
+    counted_ns: int = 0
+    loading_ns: int = 0
+    compute_ns: int = 0
+
+
+class Series:
+    """The steps of one task; steps whose beginning was not seen are not in it."""
+
+    def __init__(self) -> None:
+        self.numbers = array("q")
+        self._columns = tuple(array("q") for _ in range(6))
+        self._span = 1
+        self._open = [0] * 6
+        self._open_number = -1
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def steps(self) -> int:
+        """How many steps are in the series."""
+        return sum(self._columns[0]) + self._open[0]
+
+    def extend(
+        self,
+        numbers: Sequence[int],
+        busy: Sequence[int],
+        items: Sequence[int | None],
+        loading: Sequence[int | None],
+        compute: Sequence[int | None],
+    ) -> None:
+        """Take in steps, column by column."""
+        at, n = 0, len(numbers)
+        while at < n:
+            span = self._span - self._open[0]
+            stop = min(n, at + span)
+            if self._open_number < 0:
+                self._open_number = numbers[at]
+            self._add(busy[at:stop], items[at:stop], loading[at:stop], compute[at:stop])
+            at = stop
+            if self._open[0] == self._span:
+                self._shut()
+
+    def totals(self, first: int = 0) -> Totals:
+        """Sums over the steps from number ``first`` on."""
+        start = next((i for i, number in enumerate(self.numbers) if number >= first), None)
+        sums = [sum(column[start:]) for column in self._columns] if start is not None else [0] * 6
+        if self._open_number >= first:
+            sums = [a + b for a, b in zip(sums, self._open, strict=True)]
+        return Totals(*sums)
+
+    def points(self) -> tuple[list[int], list[int], list[float]]:
+        """Number of the first step, steps, and mean time in ns, of each point of the series."""
+        numbers, counts = list(self.numbers), list(self._columns[0])
+        means = [b / n for b, n in zip(self._columns[1], counts, strict=True)]
+        if self._open[0]:
+            numbers.append(self._open_number)
+            counts.append(self._open[0])
+            means.append(self._open[1] / self._open[0])
+        return numbers, counts, means
+
+    def _add(
+        self,
+        busy: Sequence[int],
+        items: Sequence[int | None],
+        loading: Sequence[int | None],
+        compute: Sequence[int | None],
+    ) -> None:
+        total = sum(busy)
+        counted = total
+        if None in items:
+            pairs = [(n, ns) for n, ns in zip(items, busy, strict=True) if n is not None]
+            items, counted = [n for n, _ in pairs], sum(ns for _, ns in pairs)
+        sums = (len(busy), total, _sum(items), counted, _sum(loading), _sum(compute))
+        self._open = [a + b for a, b in zip(self._open, sums, strict=True)]
+
+    def _shut(self) -> None:
+        self.numbers.append(self._open_number)
+        for column, value in zip(self._columns, self._open, strict=True):
+            column.append(value)
+        self._open = [0] * 6
+        self._open_number = -1
+        if len(self.numbers) == HEAD + BLOCKS:
+            self._merge()
+
+    def _merge(self) -> None:
+        """Halve the number of blocks."""
+        del self.numbers[HEAD + 1 :: 2]
+        for column in self._columns:
+            merged = [a + b for a, b in zip(column[HEAD::2], column[HEAD + 1 :: 2], strict=True)]
+            column[HEAD:] = array("q", merged)
+        self._span *= 2
+
+
+def _sum(values: Sequence[int | None]) -> int:
+    return sum(value for value in values if value is not None) if None in values else sum(values)  # type: ignore[arg-type]

@@ -1,0 +1,277 @@
+"""Warm-up found, not guessed: from which step on a task's step time is steady, if it ever is.
+
+The method follows Barrett et al. (OOPSLA 2017) and Traini et al. (EMSE 28, 2023): outliers are
+bounded, the series is cut into segments of equal mean (PELT), and it is steady from the first
+segment of a tail whose segments are all alike. Beyond them, for series as short as a training
+run's beginning: the tail must hold a third of the steps, hiccups in it may cost it a third of
+their worth, a tail that drifts is not steady, and the boundary is moved to the very step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from .changepoints import changepoints, clipped, noise
+from .series import Series
+
+#: Means this close are the same performance; Traini et al. use the same.
+TOLERANCE = 0.05
+#: Fewer steps than this say nothing; nor does a tail of fewer than ``TAIL``.
+FEWEST = 12
+TAIL = 10
+#: A run shorter than this in which no steady state shows is called too short.
+SHORT = 60
+#: What a step outside the tail's level costs, in steps inside it.
+_HICCUP = 3
+_OUTLIER = 2
+_UNITS = 640
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a task became steady.
+
+    Attributes:
+        verdict: ``"steady"``, ``"never steady"`` or ``"too few steps"``.
+        from_step: Number of the first steady step, from 0: so many were warm-up.
+    """
+
+    verdict: str
+    from_step: int | None = None
+
+    def __str__(self) -> str:
+        if self.from_step is None:
+            return self.verdict
+        return f"steady from step {self.from_step}"
+
+
+TOO_FEW = Verdict("too few steps")
+NEVER = Verdict("never steady")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Points ``begin`` to ``end``, of equal mean as far as can be told."""
+
+    begin: int
+    end: int
+    steps: int
+    mean: float
+
+
+def find_steady(series: Series) -> Verdict:
+    """The verdict on a series of step times."""
+    numbers, counts, values = series.points()
+    return steady(values, counts, numbers)
+
+
+def steady(
+    values: Sequence[float],
+    counts: Sequence[int] | None = None,
+    numbers: Sequence[int] | None = None,
+) -> Verdict:
+    """The verdict on step times.
+
+    Args:
+        values: Mean time of each point, in any unit.
+        counts: Steps of each point; one each when not given.
+        numbers: Number of each point's first step; counted from 0 when not given.
+    """
+    search = _Search(values, counts or [1] * len(values))
+    if search.steps < FEWEST:
+        return TOO_FEW
+    at = search.boundary()
+    if at is None:
+        return TOO_FEW if search.steps < SHORT else NEVER
+    return Verdict("steady", numbers[at] if numbers is not None else search.before[at])
+
+
+class _Search:
+    """One series on its way to a boundary; indices are points, lengths are steps."""
+
+    def __init__(self, values: Sequence[float], counts: Sequence[int]) -> None:
+        self.values = values
+        self.counts = counts
+        self.before = [0, *accumulate(counts)]
+        self.steps = self.before[-1]
+        self.n = len(values)
+        if self.steps >= FEWEST:
+            self._bound()
+            self.tail = max(TAIL, self.steps // 3)
+
+    def boundary(self) -> int | None:
+        """The first steady point, None when there is none."""
+        segments = self._segments()
+        level = self._level(segments)
+        last = self._tail_of(segments, level)
+        if last is None:
+            return None
+        at = segments[last].begin
+        before = segments[last - 1] if last else None
+        if before is not None:
+            if self._ramps(self._approach(segments, last, level), at):
+                return None
+            at = self._located(before, at, level)
+        at = self._trimmed(at, before.mean if before is not None else level, level)
+        if self.steps - self.before[at] < self.tail or self._drifts(at, level):
+            return None
+        return at
+
+    def _bound(self) -> None:
+        """Bound outliers, and weigh single steps and blocks of them by their own noise."""
+        head = next((i for i, count in enumerate(self.counts) if count > 1), self.n)
+        settled = self.values[head // 4 : head]
+        floor = 0.002 * sorted(settled)[len(settled) // 2] or 1e-30
+        self.sigma = max(noise(settled), floor)
+        blocks = self.values[head:]
+        sigma = max(noise(blocks), floor)
+        self.bounded = clipped(self.values[:head], self.sigma) + clipped(blocks, sigma)
+        worth = max(1.0, (self.sigma / sigma) ** 2)
+        self.weights = [min(worth, count) for count in self.counts]
+        self.sums = [
+            0.0, *accumulate(v * c for v, c in zip(self.bounded, self.counts, strict=True))
+        ]  # fmt: skip
+
+    def _mean(self, begin: int, end: int) -> float:
+        return (self.sums[end] - self.sums[begin]) / (self.before[end] - self.before[begin])
+
+    def _units(self) -> list[int]:
+        """Where groups of points begin whose length grows with their distance from the start."""
+        for share in (512, 192, 128, 96, 64, 48, 32):
+            begins, due = [], 0
+            for i, before in enumerate(self.before[:-1]):
+                if before >= due:
+                    begins.append(i)
+                    due = before + max(1, before // share)
+            if len(begins) <= _UNITS:
+                break
+        return begins
+
+    def _segments(self) -> list[Segment]:
+        begins = self._units()
+        ends = [*begins[1:], self.n]
+        means = [self._mean(a, b) for a, b in zip(begins, ends, strict=True)]
+        weights = [sum(self.weights[a:b]) for a, b in zip(begins, ends, strict=True)]
+        penalty = 4 * math.log(len(begins)) * self.sigma**2
+        cuts = [begins[unit] for unit in changepoints(means, weights, penalty)]
+        return [
+            Segment(a, b, self.before[b] - self.before[a], self._mean(a, b))
+            for a, b in zip(cuts, [*cuts[1:], self.n], strict=True)
+        ]
+
+    def _level(self, segments: list[Segment]) -> float:
+        """The median over the steps of the tail of their segments' means."""
+        start = self.steps - self.tail
+        parts = sorted(
+            (each.mean, self.before[each.end] - max(start, self.before[each.begin]))
+            for each in segments
+            if self.before[each.end] > start
+        )
+        seen = accumulate(steps for _, steps in parts)
+        return next(m for (m, _), steps in zip(parts, seen, strict=True) if steps * 2 >= self.tail)
+
+    def _tail_of(self, segments: list[Segment], level: float) -> int | None:
+        """The segment from which on the most steps are at ``level`` and the fewest are not."""
+        best, found, score, after = 0, None, 0, 0
+        for i in range(len(segments) - 1, -1, -1):
+            alike = abs(segments[i].mean - level) <= TOLERANCE * level
+            score += segments[i].steps if alike else -_HICCUP * segments[i].steps
+            if score > best:
+                best, found = score, i
+            elif found is None:
+                after += segments[i].steps
+        return None if after > max(5, self.steps // 40) else found
+
+    def _approach(self, segments: list[Segment], last: int, level: float) -> int:
+        """Where the way to the tail begins: as far back as the tail is long, if it is no cliff."""
+        first = last - 1
+        enough = self.before[segments[last].begin] * 2 - self.steps
+        while first > 0 and self.before[segments[first].begin] > enough:
+            if abs(segments[first - 1].mean - level) > 0.25 * level:
+                break
+            first -= 1
+        return segments[first].begin
+
+    def _ramps(self, begin: int, at: int) -> bool:
+        """Whether what looks like a change at ``at`` is a slope: a line fits it better."""
+        ahead = self.before[at] - self.before[begin]
+        if 4 * ahead <= self.steps - self.before[at]:
+            return False
+        v, w = self.bounded[begin:], self.weights[begin:]
+        x = [
+            (a + b) / 2
+            for a, b in zip(self.before[begin:-1], self.before[begin + 1 :], strict=True)
+        ]
+        cut = at - begin
+        steps = _square_of_mean(v[:cut], w[:cut]) + _square_of_mean(v[cut:], w[cut:])
+        return _explained_by_line(x, v, w) > steps
+
+    def _located(self, before: Segment, at: int, level: float) -> int:
+        """The boundary within the segments around it that leaves the least squared error."""
+        gap = 2 * TOLERANCE * level
+        other = (
+            max(before.mean, level + gap) if before.mean > level else min(before.mean, level - gap)
+        )
+        end = min(self.n, 2 * at - before.begin + 8)
+        best, error, found = math.inf, 0.0, at
+        for i in range(before.begin, end - 1):
+            value = self.bounded[i]
+            error += self.weights[i] * ((value - other) ** 2 - (value - level) ** 2)
+            if error < best:
+                best, error_at = error, i + 1
+                found = error_at
+        return found
+
+    def _trimmed(self, at: int, other: float, level: float) -> int:
+        """Move the boundary so that it parts single steps within the tail's band from others."""
+        band = max(TOLERANCE * level, 3 * self.sigma)
+        inside = [abs(value - level) <= band for value in self.values]
+        end = min(self.n, at + max(20, (self.n - at) // 4))
+        score, best, found = 0, -1, at
+        for i in range(end - 1, at - 1, -1):
+            score += 1 if inside[i] else -_OUTLIER
+            if score >= best or i == end - 1:
+                best, found = score, i
+        if 3 * self.sigma > TOLERANCE * level and abs(other - level) < 6 * self.sigma:
+            return found  # Single steps do not tell one level from the other.
+        score, best = 0, 0
+        for i in range(found - 1, max(-1, found - 200), -1):
+            score += 1 if inside[i] else -_OUTLIER
+            if score >= best:
+                best, found = score, i
+            elif score < -12:
+                break
+        return found
+
+    def _drifts(self, at: int, level: float) -> bool:
+        """Whether the tail has a slope: 2.5 % over its length, and four standard errors."""
+        k = min(12, (self.n - at) // 3)
+        if k < 4:
+            return False
+        cuts = [at + i * (self.n - at) // k for i in range(k + 1)]
+        v = [self._mean(a, b) for a, b in pairwise(cuts)]
+        middle, mean = (k - 1) / 2, sum(v) / k
+        spread = sum((i - middle) ** 2 for i in range(k))
+        slope = sum((i - middle) * (y - mean) for i, y in enumerate(v)) / spread
+        rest = sum((y - mean - slope * (i - middle)) ** 2 for i, y in enumerate(v))
+        error = math.sqrt(rest / (k - 2) / spread)
+        return abs(slope) * (k - 1) > 0.025 * level and abs(slope) > 4 * error
+
+
+def _square_of_mean(v: Sequence[float], w: Sequence[float]) -> float:
+    """What the weighted mean explains of the weighted sum of squares."""
+    total = sum(a * b for a, b in zip(v, w, strict=True))
+    return total * total / sum(w)
+
+
+def _explained_by_line(x: Sequence[float], v: Sequence[float], w: Sequence[float]) -> float:
+    """What the weighted least squares line explains of the weighted sum of squares."""
+    weight = sum(w)
+    mx = sum(a * b for a, b in zip(x, w, strict=True)) / weight
+    mv = sum(a * b for a, b in zip(v, w, strict=True)) / weight
+    sxy = sum(c * (a - mx) * (b - mv) for a, b, c in zip(x, v, w, strict=True))
+    sxx = sum(c * (a - mx) ** 2 for a, c in zip(x, w, strict=True))
+    return mv * mv * weight + (sxy * sxy / sxx if sxx else 0.0)

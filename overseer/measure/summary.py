@@ -1,0 +1,212 @@
+"""The ``tasks`` section of ``run.json``: what each task did, in constant memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any
+
+from .columns import Columns, Sums, by_task, sums
+from .losses import Loss
+from .rates import concurrency, share
+from .series import Series
+from .spans import NOTHING, Span
+from .statistics import Sample, quartiles
+from .steady import Verdict, find_steady
+from .step import Step
+
+_TASKS = 256
+_THREADS = 64
+
+
+class TaskRecord:
+    """Everything the summary needs of one task.
+
+    Args:
+        skip: What to leave out of rates and shares, in place of the warm-up that is found.
+    """
+
+    def __init__(self, skip: Span = NOTHING) -> None:
+        self._skip = skip
+        self._sums = Sums()
+        self._skipped = 0
+        self._series = Series()
+        self._sample: Sample[tuple[int | None, int]] = Sample()
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._first: Step | None = None
+        self._units = "items"
+        self._verdict: tuple[int, Verdict] | None = None
+
+    def add(self, columns: Columns, first: Step) -> None:
+        """Take in steps, of which ``first`` is the first."""
+        if self._first is None:
+            self._first, self._units = first, first.units
+        self._sums = self._sums.plus(sums(columns))
+        self._span(columns)
+        at = self._left_out(columns)
+        self._skipped += sum(1 for busy in columns.busy_ns[:at] if busy is not None)
+        if at < len(columns.task):
+            self._keep(columns.part(at, len(columns.task)))
+
+    def verdict(self, growth: float = 1.25) -> Verdict:
+        """Whether and when the task became steady.
+
+        Args:
+            growth: How much longer the series must be for the search to be made anew; it takes
+                some hundredths of a second.
+        """
+        n = self._series.steps
+        if self._verdict is None or n > self._verdict[0] * growth:
+            self._verdict = (n, find_steady(self._series))
+        return self._verdict[1]
+
+    def section(self, clock_name: str) -> dict[str, Any]:
+        """The task's part of ``run.json`` but for its loss; what is not known is absent.
+
+        Loading, compute and all of ``rate`` but ``wall`` are of the same steps: the steady ones;
+        those after the skip, when one was given; all, when the task never became steady.
+        """
+        of = self._sums
+        verdict = self.verdict(growth=1.0)
+        judged = self._judged(verdict, clock_name)
+        return present(
+            {
+                "steps": of.steps,
+                "items": of.items if of.sized else None,
+                "units": self._units if of.sized else "steps",
+                "first_step_seconds": self._first_step_seconds(),
+                "rate": judged["rate"],
+                "steady": {"verdict": verdict.verdict, "from_step": verdict.from_step},
+                "loading": judged["loading"],
+                "compute": judged["compute"],
+                "pause": {"seconds": of.pause_ns / 1e9, "count": of.pauses},
+            }
+        )
+
+    def _judged(self, verdict: Verdict, clock_name: str) -> dict[str, dict[str, Any]]:
+        fixed = self._skip != NOTHING
+        found = verdict.from_step if not fixed else None
+        of = self._series.totals(found or 0)
+        abreast = concurrency(self._spans.values())
+        items, ns = (of.items, of.counted_ns) if self._sums.sized else (of.n, of.busy_ns)
+        settled = (fixed or found is not None) and ns > 0
+        loading, compute = of.loading_ns / 1e9, of.compute_ns / 1e9
+        part = share(loading, compute)
+        rate = {
+            "wall": self._wall(),
+            "steady": items * 1e9 / ns * abreast if settled else None,
+            **self._quartiles(found or 0, abreast),
+            "n": of.n,
+            "skipped": self._series.steps - of.n + self._skipped,
+            "clock": clock_name,
+        }
+        return {
+            "rate": rate,
+            "loading": {"seconds": loading, "share": part} if part is not None else {},
+            "compute": {"seconds": compute, "share": 1 - part} if part is not None else {},
+        }
+
+    def _quartiles(self, first: int, abreast: float) -> dict[str, float]:
+        by_step = not self._sums.sized
+        rates = sorted(
+            (1 if by_step else items or 0) * 1e9 / ns * abreast
+            for items, ns in self._sample.since(first)
+            if ns > 0 and (by_step or items is not None)
+        )
+        if not rates:
+            return {}
+        q1, median, q3 = quartiles(rates)
+        return {"median": median, "q1": q1, "q3": q3}
+
+    def _wall(self) -> float | None:
+        """Items over all the time from the first step's beginning to the last one's end."""
+        first, of = self._first, self._sums
+        items = of.items if of.sized else of.steps
+        if first is not None and first.busy_ns is None and first.compute_ns is None:
+            items -= (first.items or 0) if of.sized else 1  # Its beginning was not seen.
+        ends = [end for _, end in self._spans.values()]
+        ns = max(ends) - min(begin for begin, _ in self._spans.values()) if ends else 0
+        return items * 1e9 / ns if ns > 0 else None
+
+    def _first_step_seconds(self) -> float | None:
+        first = self._first
+        ns = None if first is None else first.busy_ns or first.compute_ns
+        return None if ns is None else ns / 1e9
+
+    def _left_out(self, columns: Columns) -> int:
+        """How many of the steps the fixed skip leaves out."""
+        if self._skip.steps is not None:
+            return bisect_left(columns.number, self._skip.steps)
+        began = self._first.start_ns if self._first is not None else 0
+        return bisect_left(columns.start_ns, began + round((self._skip.seconds or 0) * 1e9))
+
+    def _keep(self, columns: Columns) -> None:
+        number, busy, items = columns.number, columns.busy_ns, columns.items
+        loading, compute = columns.loading_ns, columns.compute_ns
+        if None in busy:
+            kept = [i for i, ns in enumerate(busy) if ns is not None]
+            number, items = [number[i] for i in kept], [items[i] for i in kept]
+            loading, compute = [loading[i] for i in kept], [compute[i] for i in kept]
+        timed = [ns for ns in busy if ns is not None]
+        self._series.extend(number, timed, items, loading, compute)
+        self._sample.extend(number, list(zip(items, timed, strict=True)))
+
+    def _span(self, columns: Columns) -> None:
+        if len(set(columns.thread)) == 1:
+            self._widen(columns.thread[0], columns.start_ns[0], columns.end_ns[-1])
+            return
+        for thread, start, end in zip(
+            columns.thread, columns.start_ns, columns.end_ns, strict=True
+        ):
+            self._widen(thread, start, end)
+
+    def _widen(self, thread: int, start: int, end: int) -> None:
+        begin, _ = self._spans.get(thread, (start, end))
+        if thread not in self._spans and len(self._spans) >= _THREADS:
+            thread, begin = next(iter(self._spans)), self._spans[next(iter(self._spans))][0]
+        self._spans[thread] = (begin, end)
+
+
+class Tasks:
+    """The record of every task; a sink of the step model.
+
+    Args:
+        skip: What to leave out at the beginning of each task, in place of finding its warm-up.
+    """
+
+    def __init__(self, skip: Span = NOTHING) -> None:
+        self._skip = skip
+        self.records: dict[str, TaskRecord] = {}
+
+    def __call__(self, steps: list[Step]) -> None:
+        """Take in steps."""
+        for columns in by_task(steps):
+            task = columns.task[0]
+            record = self.records.get(task)
+            if record is None:
+                if len(self.records) >= _TASKS:
+                    continue
+                record = self.records[task] = TaskRecord(self._skip)
+            record.add(columns, Step._make(column[0] for column in columns))
+
+    def section(
+        self, clock_name: str = "perf_counter", losses: dict[str, Loss] | None = None
+    ) -> dict[str, Any]:
+        """The ``tasks`` of ``run.json``.
+
+        Args:
+            clock_name: The clock that timed the steps.
+            losses: What is known of each task's loss.
+        """
+        tasks = {name: record.section(clock_name) for name, record in self.records.items()}
+        for name, loss in (losses or {}).items():
+            said = present({"first": loss.first, "last": loss.last, "min": loss.min})
+            tasks.setdefault(name, {})["loss"] = said
+        return tasks
+
+
+def present(values: dict[str, Any]) -> dict[str, Any]:
+    """``values`` without what is not known, at any depth; empty sections are absent too."""
+    kept = {
+        key: present(value) if isinstance(value, dict) else value for key, value in values.items()
+    }
+    return {key: value for key, value in kept.items() if value is not None and value != {}}

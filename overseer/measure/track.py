@@ -1,0 +1,150 @@
+"""What happens on one thread apart from its steps: batches awaited, loops left, pauses declared.
+
+Every step model lane of the thread reads from here what lay between two of its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+
+class Loads:
+    """Waits for batches since the last step: nanoseconds, first begin, last end."""
+
+    __slots__ = ("begin", "end", "ns")
+
+    def __init__(self, begin: int, end: int) -> None:
+        self.begin = begin
+        self.end = end
+        self.ns = end - begin
+
+
+class Track:
+    """One thread's boundaries between steps.
+
+    Attributes:
+        paused_ns: Declared pauses so far, and loops that held no step.
+        left_ns: When a loop that held steps was last left; -1 for never.
+        entered_ns: When a loop was last entered; -1 for never.
+        changes: Counts all that is not just another step or another batch.
+        closed: Steps closed so far, by all lanes.
+        last_lane: The lane that closed the last step, at ``last_end``.
+    """
+
+    __slots__ = (
+        "_awaited",
+        "_loops",
+        "_own",
+        "_pauses",
+        "changes",
+        "closed",
+        "entered_ns",
+        "last_end",
+        "last_lane",
+        "left_ns",
+        "loads",
+        "paused_ns",
+    )
+
+    def __init__(self) -> None:
+        self.paused_ns = 0
+        self.left_ns = self.entered_ns = -1
+        self.changes = 0
+        self.closed = 0
+        self.last_lane: object = None
+        self.last_end = -1
+        self.loads: dict[Hashable, Loads] = {}
+        self._own: frozenset[Hashable] | set[Hashable] = frozenset()
+        self._awaited: dict[Hashable, int] = {}
+        self._loops: list[tuple[int, int]] = []
+        self._pauses: list[int] = []
+
+    def loading(self, now: int, source: Hashable) -> None:
+        """The script asks ``source`` for a batch."""
+        self._awaited[source] = now
+
+    def loaded(self, now: int, source: Hashable) -> None:
+        """The batch has arrived."""
+        begin = self._awaited.pop(source, now)
+        seen = self.loads.get(source)
+        if seen is None:
+            self.loads[source] = Loads(begin, now)
+        else:
+            seen.ns += now - begin
+            seen.end = now
+
+    def exhausted(self, now: int, source: Hashable) -> None:
+        """``source`` has no more batches.
+
+        Batches it gave that no step followed were an evaluation's: a pause. Otherwise its loop
+        ends here, and what follows is between epochs.
+        """
+        self.changes += 1
+        begin = self._awaited.pop(source, now)
+        unused = self.loads.pop(source, None)
+        if unused is not None:
+            self.paused_ns += now - unused.begin
+        else:
+            self.left_ns = begin
+
+    def enter(self, now: int) -> None:
+        """A loop begins."""
+        self.changes += 1
+        self._loops.append((now, self.closed))
+        self.entered_ns = now
+        del self._loops[:-32]  # A loop left by an exception may never say so.
+
+    def leave(self, now: int) -> None:
+        """A loop ends; if no step closed in it, it was a pause of those around it."""
+        if not self._loops:
+            return
+        self.changes += 1
+        entered, closed = self._loops.pop()
+        if closed == self.closed:
+            self.paused_ns += now - entered
+        else:
+            self.left_ns = now
+        self.entered_ns = -1
+
+    def pause(self, now: int) -> None:
+        """A declared pause begins."""
+        self._pauses.append(now)
+        del self._pauses[:-32]
+
+    def resume(self, now: int) -> None:
+        """A declared pause ends; of nested ones the outermost counts."""
+        if self._pauses:
+            self.changes += 1
+            begin = self._pauses.pop()
+            if not self._pauses:
+                self.paused_ns += now - begin
+
+    def awaited_ns(self) -> int:
+        """Time waited for batches since the last step."""
+        return sum(loads.ns for loads in self.loads.values()) if self.loads else 0
+
+    def take(self) -> Loads | None:
+        """The waits since the last step, which the step that now ends has used up."""
+        loads = self.loads
+        if not loads:
+            return None
+        if len(loads) == 1:
+            ((source, taken),) = loads.items()
+            if source not in self._own:
+                self._own = {source}
+        else:
+            taken = self._take_own()
+        self.loads = {}
+        return taken
+
+    def _take_own(self) -> Loads:
+        """Of several loaders, those that fed the step before too; the others were a pause."""
+        own = self._own & self.loads.keys() or self.loads.keys()
+        for source in self.loads.keys() - own:
+            self.changes += 1
+            self.paused_ns += self.loads[source].end - self.loads[source].begin
+        self._own = set(own)
+        used = [self.loads[source] for source in own]
+        taken = Loads(min(each.begin for each in used), max(each.end for each in used))
+        taken.ns = sum(each.ns for each in used)
+        return taken

@@ -1,0 +1,44 @@
+"""What is usual for a duration, so that what is far from usual can be told: a pause.
+
+A duration is far from usual when it is more than five times the median of the last 64 and more
+than three times nine tenths of them. Whatever happens to one step in ten or more is therefore
+usual: a loader that stalls every eighth batch is slow, it does not pause.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+#: Shorter outliers are the operating system's and the garbage collector's, not the script's.
+FLOOR_NS = 10_000_000
+_WINDOW = 64
+_ENOUGH = 8
+
+
+class Typical:
+    """The recent durations of one thing, with the limit above which one is a pause."""
+
+    __slots__ = ("_due", "_recent", "limit", "median")
+
+    def __init__(self) -> None:
+        self._recent: deque[int] = deque(maxlen=_WINDOW)
+        self._due = 1
+        self.limit = float("inf")
+        self.median: int | None = None
+
+    def __call__(self, ns: int) -> bool:
+        """Take one duration in; whether it is far above what was usual before it."""
+        self._recent.append(ns)
+        far = ns > self.limit
+        self._due -= 1
+        if self._due <= 0:
+            self._update()
+        return far
+
+    def _update(self) -> None:
+        ordered = sorted(self._recent)
+        n = len(ordered)
+        self.median = ordered[n // 2]
+        if n >= _ENOUGH:
+            self.limit = max(5 * self.median, 3 * ordered[n * 9 // 10], FLOOR_NS)
+        self._due = 1 if n < _ENOUGH else n // 4  # Twice a window is often enough later.

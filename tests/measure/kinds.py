@@ -1,0 +1,230 @@
+"""Series of step times whose warm-up is known, in the kinds that real runs show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from random import Random
+
+from overseer.measure.steady import TOLERANCE
+
+#: A kind draws step times and says from which step on they are steady, or None for never.
+Kind = Callable[[Random], tuple[list[float], int | None]]
+
+
+def _even(random: Random, n: int, sigma: float) -> list[float]:
+    return [1 + random.gauss(0, sigma) for _ in range(n)]
+
+
+def _scaled(values: list[float], until: int, factor: float) -> list[float]:
+    return [value * factor if i < until else value for i, value in enumerate(values)]
+
+
+def flat(random: Random) -> tuple[list[float], int | None]:
+    return _even(random, random.randint(60, 300), 0.01), 0
+
+
+def noisy(random: Random) -> tuple[list[float], int | None]:
+    return _even(random, random.randint(100, 300), 0.08), 0
+
+
+def slow_first_step(random: Random) -> tuple[list[float], int | None]:
+    values = _even(random, random.randint(40, 300), 0.02)
+    return _scaled(values, 1, random.uniform(3, 300)), 1
+
+
+def compiled_twice(random: Random) -> tuple[list[float], int | None]:
+    """One to three steps that compile, then some on unoptimised code."""
+    compiling = random.randint(1, 3)
+    until = compiling + random.randint(4, 30)
+    values = _scaled(_even(random, random.randint(110, 300), 0.02), until, random.uniform(1.3, 4))
+    return _scaled(values, compiling, random.uniform(20, 300)), until
+
+
+def stepped(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(100, 300)
+    until = random.randint(8, n // 2)
+    return _scaled(_even(random, n, 0.03), until, random.uniform(1.2, 3)), until
+
+
+def stepped_and_noisy(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(150, 300)
+    until = random.randint(15, n // 2)
+    return _scaled(_even(random, n, 0.08), until, random.uniform(1.3, 2)), until
+
+
+def staircase(random: Random) -> tuple[list[float], int | None]:
+    values = _even(random, random.randint(200, 300), 0.02)
+    factor, until = random.uniform(2, 4), 0
+    while factor > 1.15:
+        landing = until + random.randint(5, 20)
+        values[until:landing] = [value * factor for value in values[until:landing]]
+        until, factor = landing, 1 + (factor - 1) * random.uniform(0.3, 0.6)
+    return values, until
+
+
+def decaying(random: Random) -> tuple[list[float], int | None]:
+    """Steady once the excess is within the tolerance: that is what steady means."""
+    tau, excess = random.uniform(1, 6), random.uniform(0.5, 5)
+    values = _even(random, random.randint(100, 300), 0.01)
+    values = [value + excess * math.exp(-i / tau) for i, value in enumerate(values)]
+    return values, math.ceil(tau * math.log(excess / TOLERANCE))
+
+
+def ramp(random: Random) -> tuple[list[float], int | None]:
+    length, excess = random.randint(20, 50), random.uniform(0.8, 2)
+    values = _even(random, random.randint(150, 300), 0.01)
+    values = [value + excess * max(0, 1 - i / length) for i, value in enumerate(values)]
+    return values, math.ceil(length * (1 - TOLERANCE / excess))
+
+
+def bimodal(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(150, 300)
+    until = random.randint(5, n // 3)
+    other, often = random.uniform(1.2, 1.6), random.uniform(0.2, 0.5)
+    values = [value * (other if random.random() < often else 1) for value in _even(random, n, 0.02)]
+    return _scaled(values, until, random.uniform(2.5, 3)), until
+
+
+def alternating(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(100, 300)
+    until = random.randint(2, n // 3)
+    values = [v * 1.5 if i % 2 else v for i, v in enumerate(_even(random, n, 0.02))]
+    return _scaled(values, until, 2.5), until
+
+
+def checkpoints(random: Random) -> tuple[list[float], int | None]:
+    """A spike every so often, which no pause took out."""
+    n, every = random.randint(150, 300), random.randint(10, 60)
+    until = random.randint(3, n // 3)
+    values = _scaled(_even(random, n, 0.02), until, 1.8)
+    for i in range(every - 1, n, every):
+        values[i] += random.uniform(2, 20)
+    return values, until
+
+
+def outliers(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(150, 300)
+    until = random.randint(3, n // 3)
+    values = _scaled(_even(random, n, 0.02), until, 1.6)
+    return [
+        v * (1 + random.paretovariate(1.2)) if random.random() < 0.04 else v for v in values
+    ], until
+
+
+def correlated(random: Random) -> tuple[list[float], int | None]:
+    n, error = random.randint(200, 300), 0.0
+    until = random.randint(5, n // 3)
+    values = []
+    for _ in range(n):
+        error = 0.7 * error + random.gauss(0, 0.01)
+        values.append(1 + error)
+    return _scaled(values, until, 1.7), until
+
+
+def slower(random: Random) -> tuple[list[float], int | None]:
+    """Fast until a cache is full or a device's queue is."""
+    n = random.randint(150, 300)
+    until = random.randint(5, n // 3)
+    return _scaled(_even(random, n, 0.02), until, 0.6), until
+
+
+def small_last_batches(random: Random) -> tuple[list[float], int | None]:
+    n, epoch, until = random.randint(150, 300), random.randint(15, 60), random.randint(2, 10)
+    values = _scaled(_even(random, n, 0.015), until, 3)
+    return [v * 0.4 if i % epoch == epoch - 1 else v for i, v in enumerate(values)], until
+
+
+def hiccup(random: Random) -> tuple[list[float], int | None]:
+    """Something else took the machine for a few steps."""
+    n, until = random.randint(200, 300), random.randint(2, 20)
+    values = _scaled(_even(random, n, 0.02), until, 2)
+    start = random.randint(n // 2, 3 * n // 4)
+    return [
+        v * 2 if start <= i < start + 8 else v for i, v in enumerate(values)
+    ], until
+
+
+def varied_lengths(random: Random) -> tuple[list[float], int | None]:
+    """Sequences of any length, and a first step that compiles."""
+    n, until = random.randint(150, 300), random.randint(1, 6)
+    return _scaled([math.exp(random.gauss(0, 0.3)) for _ in range(n)], until, 8), until
+
+
+def _sloping(random: Random, by: float, sigma: float = 0.02) -> list[float]:
+    n = random.randint(150, 400)
+    return [v + by * i / n for i, v in enumerate(_even(random, n, sigma))]
+
+
+def drifting_up(random: Random) -> tuple[list[float], int | None]:
+    return _sloping(random, random.uniform(0.15, 1)), None
+
+
+def drifting_down(random: Random) -> tuple[list[float], int | None]:
+    return _sloping(random, random.uniform(-0.6, -0.15)), None
+
+
+def drifting_slowly(random: Random) -> tuple[list[float], int | None]:
+    return _sloping(random, random.uniform(0.1, 0.15), sigma=0.015), None
+
+
+def drifting_after_warm_up(random: Random) -> tuple[list[float], int | None]:
+    return _scaled(_sloping(random, random.uniform(0.15, 1)), random.randint(1, 20), 2), None
+
+
+def drifting_noisily(random: Random) -> tuple[list[float], int | None]:
+    return _sloping(random, random.uniform(0.4, 1), sigma=0.08), None
+
+
+def drifting_with_spikes(random: Random) -> tuple[list[float], int | None]:
+    every = random.randint(10, 40)
+    values = _sloping(random, random.uniform(0.2, 1))
+    return [v * 5 if not i % every else v for i, v in enumerate(values)], None
+
+
+def leaking(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(200, 400)
+    return [v + 0.5 * (i / n) ** 2 for i, v in enumerate(_even(random, n, 0.03))], None
+
+
+def decaying_for_ever(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(150, 400)
+    return [v + 2 * math.exp(-2 * i / n) for i, v in enumerate(_even(random, n, 0.02))], None
+
+
+def wandering(random: Random) -> tuple[list[float], int | None]:
+    value, values = 1.0, []
+    for _ in range(random.randint(250, 400)):
+        value *= math.exp(random.gauss(0, 0.04))
+        values.append(value * (1 + random.gauss(0, 0.01)))
+    return values, None
+
+
+def saw_tooth(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(200, 400)
+    tooth = random.uniform(n / 6, n / 2.5)
+    values = _even(random, n, 0.02)
+    return [v + 0.3 * (i % tooth) / tooth for i, v in enumerate(values)], None
+
+
+def throttled_late(random: Random) -> tuple[list[float], int | None]:
+    n = random.randint(150, 400)
+    start = int(n * random.uniform(0.8, 0.95))
+    return [v * 1.4 if i >= start else v for i, v in enumerate(_even(random, n, 0.02))], None
+
+
+def two_speeds(random: Random) -> tuple[list[float], int | None]:
+    n, turn = random.randint(250, 400), random.randint(30, 60)
+    return [v * 1.3 if (i // turn) % 2 else v for i, v in enumerate(_even(random, n, 0.02))], None
+
+
+STEADY: tuple[Kind, ...] = (
+    flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
+    ramp, bimodal, alternating, checkpoints, outliers, correlated, slower, small_last_batches,
+    hiccup, varied_lengths,
+)  # fmt: skip
+DRIFTING: tuple[Kind, ...] = (
+    drifting_up, drifting_down, drifting_slowly, drifting_after_warm_up, drifting_noisily,
+    drifting_with_spikes, leaking, decaying_for_ever, wandering, saw_tooth, throttled_late,
+    two_speeds,
+)  # fmt: skip

@@ -1,0 +1,91 @@
+"""Warm-up is found where it ends, and a run that never settles is never called steady."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overseer.measure.series import Series
+from overseer.measure.steady import find_steady, steady
+
+from .kinds import DRIFTING, STEADY, Kind
+
+SEEDS = 100
+
+
+@pytest.mark.parametrize("kind", STEADY, ids=lambda kind: kind.__name__)
+def test_the_boundary_is_within_two_steps_in_95_of_100_series(kind: Kind) -> None:
+    missed = []
+    for seed in range(SEEDS):
+        values, truth = kind(Random(seed))
+        found = steady(values).from_step
+        assert truth is not None
+        if found is None or abs(found - truth) > 2:
+            missed.append((seed, found, truth))
+    assert len(missed) <= 5, missed
+
+
+@pytest.mark.parametrize("kind", DRIFTING, ids=lambda kind: kind.__name__)
+def test_a_series_that_drifts_is_never_called_steady(kind: Kind) -> None:
+    found = {seed: steady(kind(Random(seed))[0]).from_step for seed in range(SEEDS)}
+    assert {seed: step for seed, step in found.items() if step is not None} == {}
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 11])
+def test_a_handful_of_steps_are_too_few(n: int) -> None:
+    assert str(steady([1.0] * n)) == "too few steps"
+
+
+def test_a_short_run_that_has_not_settled_is_too_short_to_tell() -> None:
+    assert str(steady([100 / (i + 1) for i in range(30)])) == "too few steps"
+
+
+def test_a_long_run_that_has_not_settled_never_was_steady() -> None:
+    assert str(steady([100 / (i + 1) for i in range(300)])) == "never steady"
+
+
+def test_constant_times_are_steady_from_the_first_step() -> None:
+    assert str(steady([5.0] * 12)) == "steady from step 0"
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_the_unit_of_time_does_not_matter(unit: float) -> None:
+    values, truth = STEADY[4](Random(1))
+    assert steady([value * unit for value in values]).from_step == truth
+
+
+def test_times_of_nothing_are_no_error() -> None:
+    assert str(steady([0.0] * 100)) == "steady from step 0"
+
+
+def test_the_verdict_names_the_number_of_the_step_where_steps_are_missing() -> None:
+    values = [3.0] * 10 + [1.0] * 40
+    assert steady(values, numbers=list(range(7, 57))).from_step == 17
+
+
+def test_early_warm_up_is_found_to_the_step_in_a_run_of_200000() -> None:
+    random, series = Random(3), Series()
+    for start in range(0, 200_000, 64):
+        steps = range(start, start + 64)
+        ns = [int((3e6 if i < 137 else 1e6) * (1 + random.gauss(0, 0.03))) for i in steps]
+        series.extend(steps, ns, [32] * 64, ns, ns)
+    assert abs((find_steady(series).from_step or 0) - 137) <= 2
+
+
+def test_late_warm_up_is_found_to_the_block_in_a_run_of_200000() -> None:
+    random, series = Random(3), Series()
+    for start in range(0, 200_000, 64):
+        steps = range(start, start + 64)
+        ns = [int((3e6 if i < 60_000 else 1e6) * (1 + random.gauss(0, 0.03))) for i in steps]
+        series.extend(steps, ns, [32] * 64, ns, ns)
+    assert abs((find_steady(series).from_step or 0) - 60_000) <= 256
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0, 1e12), max_size=60))
+def test_any_times_get_a_verdict(values: list[float]) -> None:
+    found = steady(values)
+    assert found.from_step is None or 0 <= found.from_step < len(values)
