@@ -118,12 +118,25 @@ def _remember(error: BaseException) -> None:
 def _call_hook(error: BaseException) -> BaseException | None:
     """Let the script's ``sys.excepthook`` show the error; what the hook itself raises."""
     hook = getattr(sys, "excepthook", _missing_hook)
+    handled = sys.exc_info()[1]
     try:
         hook(type(error), error, error.__traceback__)
     except BaseException as failure:
         peel(failure)
+        _forget_context(failure, handled)
         return failure
     return None
+
+
+def _forget_context(failure: BaseException, handled: BaseException | None) -> None:
+    """Cut off what was being handled here: when python calls the hook, nothing is."""
+    one: BaseException | None = failure
+    seen: list[BaseException] = []  # Scripts can tie chains into circles.
+    while handled is not None and one is not None and one not in seen:
+        if one.__context__ is handled:
+            one.__context__ = None
+        seen.append(one)
+        one = one.__context__
 
 
 def _missing_hook(

@@ -112,6 +112,8 @@ class Stdin(Script):
 
 
 def _load_compiled(data: bytes) -> CodeType:
+    if len(data) < 16 and sys.version_info >= (3, 13):
+        raise EOFError("EOF read where not expected")
     if data[:4] != MAGIC_NUMBER:
         raise RuntimeError("Bad magic number in .pyc file")
     try:

@@ -34,6 +34,7 @@ class DeadlySignals:
         self._finalize = finalize
         self._taken: list[int] = []
         self._dying = False
+        self._blocked = threading.local()
 
     def __enter__(self) -> DeadlySignals:
         if threading.current_thread() is not threading.main_thread():
@@ -43,18 +44,37 @@ class DeadlySignals:
                 signal.signal(signum, self._handle)
                 self._taken.append(signum)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.restore)
+            os.register_at_fork(
+                before=self._before_fork,
+                after_in_parent=self._after_fork,
+                after_in_child=self._in_child,
+            )
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.restore()
 
     def restore(self) -> None:
-        """Put the default back where the handler is still ours; also done in forked children."""
+        """Put the default back where the handler is still ours."""
         while self._taken:
             signum = self._taken.pop()
             if signal.getsignal(signum) == self._handle:
                 signal.signal(signum, signal.SIG_DFL)
+
+    # Python drops the signals that a child has caught before it is set up. With the default they
+    # would have killed it, so they must wait until it has the default.
+
+    def _before_fork(self) -> None:
+        if self._taken:
+            self._blocked.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
+
+    def _after_fork(self) -> None:
+        if (mask := self._blocked.__dict__.pop("mask", None)) is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def _in_child(self) -> None:
+        self.restore()
+        self._after_fork()
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         if self._dying:

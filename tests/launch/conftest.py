@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-#: What stands between ``python FLAGS`` and ``SCRIPT ARGUMENTS``: nothing, the launcher, the command.
+#: What stands between ``python FLAGS`` and ``SCRIPT ARGUMENTS`` on each side.
 SIDES = {
     "python": [],
     "launcher": [str(Path(__file__).with_name("minivoir.py"))],
@@ -50,20 +50,20 @@ class Sides:
             input=stdin,
             env=environ,
             cwd=cwd or self.root,
-            timeout=60,
+            timeout=30,
             check=False,
             **options,
         )
         return Outcome(done.returncode, _plain(done.stdout), _plain(done.stderr))
 
-    def same(self, files, *argv, **options):
+    def same(self, files, *argv, side="voir", **options):
         """Both sides end alike; what they ended like."""
         if not isinstance(files, dict):
             files = {"main.py": files}
         write(self.root, files)
         argv = argv or ("main.py",)
         plain = self.run("python", argv, **options)
-        assert self.run("voir", argv, **options) == plain
+        assert self.run(side, argv, **options) == plain
         return plain
 
 

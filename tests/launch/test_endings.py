@@ -34,6 +34,11 @@ EXITS = [
     "os.abort()",
 ]
 
+#: Pythons that leave an error of their own behind when an exit code cannot be used (gh-125842).
+FORGETFUL = (3, 12) <= sys.version_info < (3, 12, 8) or sys.version_info[:3] == (3, 13, 0)
+if FORGETFUL:
+    EXITS = [exit for exit in EXITS if "2**63)" not in exit and "2**100" not in exit]
+
 
 @pytest.mark.parametrize("exit", EXITS)
 def test_every_way_to_exit(same, exit):
@@ -56,12 +61,14 @@ CUSTOM_EXITS = {
     "unprintable": "code = type('T', (), {'__str__': lambda self: 1 / 0})()",
 }
 
+if FORGETFUL:
+    del CUSTOM_EXITS["unprintable"]
+
 
 @pytest.mark.parametrize("body", CUSTOM_EXITS.values(), ids=CUSTOM_EXITS)
 def test_an_exit_whose_code_is_computed(same, body):
-    same(
-        f"class Leave(SystemExit):\n    {body}\n    def __str__(self): return 'shown'\nraise Leave(2)"
-    )
+    shown = "def __str__(self): return 'shown'"
+    same(f"class Leave(SystemExit):\n    {body}\n    {shown}\nraise Leave(2)")
 
 
 @pytest.mark.parametrize("stderr", ["None", "io.StringIO()", "1", "Broken()"])
@@ -142,7 +149,7 @@ HOOKS = {
     "exits with a message": "sys.exit('message')",
     "is interrupted": "raise KeyboardInterrupt",
     "delegates": "sys.__excepthook__(kind, value, tb)",
-    "looks back": "print(sys.exc_info(), value is sys.last_value, tb is sys.last_traceback)",
+    "looks back": "print(value is sys.last_value, tb is sys.last_traceback)",
 }
 
 
@@ -151,7 +158,7 @@ HOOKS = {
 def test_the_scripts_own_excepthook_is_asked(same, body, ending):
     same(
         f"""
-import sys, traceback
+import sys, tokenize, traceback  # A hook that has python evaluate text hides the interrupt.
 def helper():
     1 + None
 def hook(kind, value, tb):
@@ -164,9 +171,14 @@ f()
     )
 
 
+def test_a_hook_is_called_while_nothing_is_handled(same):
+    code = "import sys; sys.excepthook = lambda *args: print(sys.exc_info())\n1 / 0"
+    assert same(code, side="launcher").stdout == "(None, None, None)\n"
+
+
 @pytest.mark.parametrize("damage", ["del sys.excepthook", "sys.excepthook = None"])
 def test_a_missing_excepthook_is_reported(same, damage):
-    same(f"import sys\n{damage}\n1 / 0")
+    same(f"import sys\n{damage}\n1 / 0", side="launcher")  # With None no thread can be started.
 
 
 @pytest.mark.parametrize("where", ["the script", "an exit"])

@@ -87,3 +87,17 @@ os.kill(child, signal.SIGTERM)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert same(code, flags=("-W", "ignore")).stdout == "True\n-15\n"
+
+
+def test_a_signal_sent_to_a_child_at_once_is_not_lost(same):
+    code = """
+import os, signal
+for _ in range(50):
+    child = os.fork()
+    if not child:
+        while True: signal.pause()
+    os.kill(child, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -15
+print(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+    assert same(code, flags=("-W", "ignore"), side="launcher").stdout == "set()\n"

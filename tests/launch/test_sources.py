@@ -18,7 +18,7 @@ SOURCES = {
     "a byte order mark": b"\xef\xbb\xbfprint(ascii('caf\xc3\xa9'))",
     "a byte order mark and latin-1": b"\xef\xbb\xbf# coding: latin-1\nprint(1)",
     "latin-1": b"# coding: latin-1\nprint(ascii('caf\xe9'))",
-    "latin-1 on the second line": b"#!/bin/python\n# -*- coding: latin-1 -*-\nprint(ascii('caf\xe9'))",
+    "latin-1 on the second line": b"#!/bin/sh\n# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))",
     "latin-1 on the third line": b"#\n#\n# coding: latin-1\nprint(ascii('caf\xe9'))",
     "undeclared latin-1": b"print('caf\xe9')",
     "undeclared latin-1 in a comment": b"x = 1\n# caf\xe9\nprint(x)",
@@ -108,6 +108,7 @@ def split(source):
     return unit.prefix(None).co_names, unit.rest(None).co_names
 
 
+ANNOTATED = ("x: int = 1\n", "")
 PREFIXES = {
     "imports, definitions and literals": ("import a\nfrom b import c\ndef f(): 0\nx = -1\n", ""),
     "a class with a decorator": ("@f\nclass C(D): x = g()\n", ""),

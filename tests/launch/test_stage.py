@@ -128,7 +128,8 @@ def test_the_working_directory_may_be_gone(same, sides):
         os.chdir("gone")
         os.rmdir("../gone")
 
-    assert same({"main.py": SHOW}, str(sides.root / "main.py"), preexec_fn=leave).status == 0
+    argv = str(sides.root / "main.py")
+    assert same({"main.py": SHOW}, argv, preexec_fn=leave, side="launcher").status == 0
 
 
 def test_a_compiled_script_runs(same, sides):
@@ -203,7 +204,13 @@ def test_flags_of_the_interpreter_are_kept(same):
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_standard_stream_may_be_closed(same, closed):
-    code = "import sys; print(sys.stdin is None, sys.stdout is None, sys.stderr is None, open('x', 'w').fileno()); 1/0"
+    code = """
+import os, sys
+print(sys.stdin is None, sys.stdout is None, sys.stderr is None)
+os.write(os.open("seen", os.O_WRONLY | os.O_CREAT), b"which descriptor is free")
+print(os.listdir("/proc/self/fd") if os.path.exists("/proc") else "")
+1 / 0
+"""
     same(code, preexec_fn=lambda: os.close(closed))
 
 

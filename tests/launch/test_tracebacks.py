@@ -15,19 +15,30 @@ ERRORS = {
     "an error in a package": "from pkg import inner",
     "a syntax error in a module": "import broken",
     "a recursion": "def f(): f()\nf()",
-    "a recursion caught": "def f(n):\n try: return f(n + 1)\n except RecursionError: return n\nprint(f(0))",
+    "a recursion caught": """
+def f(n):
+    try: return f(n + 1)
+    except RecursionError: return n
+print(f(0))
+""",
     "a recursion of lambdas": "f = lambda n: f(n + 1)\nf(1)",
-    "a recursion through C": "class A:\n  def __repr__(self): return repr(self)\nrepr(A())",
     "a syntax error of compile": "compile('x = = 1', 'name', 'exec')",
     "a syntax error by hand": "raise SyntaxError('by hand', ('file', 3, 4, 'text'))",
     "an error in exec": "exec('\\n\\n1 / 0')",
     "a note": "e = ValueError('x')\ngetattr(e, 'add_note', print)('noted')\nraise e",
     "an error in __del__": "class A:\n  def __del__(self): 1 / 0\na = A()\ndel a\nprint('on')",
-    "an error in a thread": "import threading\nthreading.Thread(target=lambda: 1 / 0, name='T').start()",
+    "an error in a thread": """
+import threading
+threading.Thread(target=lambda: 1 / 0, name="T").start()
+""",
     "an error in atexit": "import atexit\natexit.register(lambda: 1 / 0)",
     "an error without text": "class E(Exception):\n  def __str__(self): 1 / 0\nraise E",
     "an error in async code": "import asyncio\nasync def f(): 1 / 0\nasyncio.run(f())",
-    "one printed by the script": "import traceback\ntry: 1 / 0\nexcept Exception: traceback.print_exc()",
+    "one printed by the script": """
+import traceback
+try: 1 / 0
+except Exception: traceback.print_exc()
+""",
     "one raised twice": "try: 1 / 0\nexcept Exception as e: keep = e\nraise keep",
     "an error with a frame of exec": "exec(compile('def g(): 1 / 0', 'made up', 'exec'))\ng()",
 }
@@ -39,9 +50,12 @@ def collect(*fs):
         try: f()
         except Exception as e: yield e
 import near2
-raise ExceptionGroup('g', [*collect(near2.f, lambda: 1 / 0), ExceptionGroup('h', [*collect(near2.f)])])
+inner = ExceptionGroup("h", [*collect(near2.f)])
+raise ExceptionGroup("g", [*collect(near2.f, lambda: 1 / 0), inner])
 """,
 }
+if sys.version_info[:2] != (3, 12):  # There, recursion through C has a limit that stands fast.
+    ERRORS["a recursion through C"] = "class A:\n  def __repr__(self): return repr(self)\nrepr(A())"
 if sys.version_info >= (3, 11):
     ERRORS.update(GROUPS)
 
@@ -63,8 +77,7 @@ def test_a_traceback_is_pythons(same, code, argv):
 @pytest.mark.parametrize("argv", [("main.py",), ("-m", "main")], ids=str)
 def test_a_traceback_from_the_prefix_is_pythons(same, argv):
     code = "'''Doc.'''\nimport sys\nclass A:\n    x = 1\n    1 / 0\nprint('never')"
-    assert "line 5, in A" in same(code, *argv).stderr if argv[0] != "-m" else True
-    same({"main.py": code}, *argv)
+    assert "line 5, in A" in same(code, *argv).stderr
 
 
 def test_the_recursion_limit_is_put_back(sides):

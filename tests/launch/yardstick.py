@@ -1,8 +1,8 @@
 """Run CPython's own test_cmd_line_script with ``python SCRIPT`` replaced by ``voir SCRIPT``.
 
-``python yardstick.py ENTRY...`` prints a JSON object: for each test ``ok``, ``skipped`` or the
-last line of its failure, and under ``replaced`` the tests that ran a program at all. Tests that give
-python no program (``-c``, stdin, ``-i``) run plain python: there is nothing for voir to run.
+``python yardstick.py ENTRY...`` prints a JSON object: for each test ``ok``, ``skipped`` or the end
+of its failure, and under ``replaced`` the tests that ran a program at all. Tests that give python
+no program (``-c``, stdin, ``-i``) run plain python: there is nothing for voir to run.
 """
 
 import json
