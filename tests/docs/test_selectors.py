@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from .blocks import ROOT, blocks
-from .shown import FIXTURES, ShownPlace, name_of
+from .shown import FIXTURES, ShownPlace
 
 ROW = re.compile(r"^\| `(//?[^`]*)` \|", re.MULTILINE)
 #: A module that the guide's table names.
