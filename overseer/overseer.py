@@ -118,6 +118,7 @@ class Overseer(Scheduler):
         self.log = Log(self._log_stream)
         self._given: Given | None = None
         self._engine: Engine | None = None
+        self._parts: list[tuple[Any, str, str]] = []
         self._probes: list[ProbeStream] = []
         self.misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
@@ -237,6 +238,8 @@ class Overseer(Scheduler):
             from .probes import Engine
 
             self._engine = Engine(self.report, self.debug)
+            for part in self._parts:
+                self._engine.instrument(*part)
             if self._loaded:
                 self._engine.main_loaded()
         return self._engine
@@ -414,7 +417,10 @@ class Overseer(Scheduler):
             self._engine.main_loaded()
 
     def _instrument(self, tree: Any, module: str, filename: str) -> Any:
-        return self._engine.instrument(tree, module, filename) if self._engine else tree
+        if self._engine is None:
+            self._parts.append((tree, module, filename))  # A probe that is set later needs it.
+            return tree
+        return self._engine.instrument(tree, module, filename)
 
     def _run(self) -> object:
         assert self.program is not None
