@@ -221,15 +221,14 @@ class Scheduler:
         )
 
     def _step(self, waiting: _Waiting, ended: Phase) -> PhaseWithPriority | None:
-        generator, thrown = waiting.generator, ended.exception
+        generator = waiting.generator
         try:
-            wanted = generator.send(ended.value) if thrown is None else _throw(generator, thrown)
+            if ended.exception is None:
+                wanted = generator.send(ended.value)
+            else:
+                wanted = _throw(generator, ended.exception)
         except StopIteration:
             return None
-        except BaseException as error:
-            if thrown is not None and _is_the_same(error, thrown):
-                return None  # It did not want to know; the script's ending is not its failure.
-            raise
         if isinstance(wanted, Phase):
             wanted = wanted(0)
         if isinstance(wanted, PhaseWithPriority) and wanted.phase in self._heaps:
@@ -337,19 +336,30 @@ def _over(waiting: _Waiting, wanted: PhaseWithPriority, ended: Phase) -> bool:
     return wanted.phase.done or again
 
 
-def _throw(generator: Generator[Any, Any, Any], error: BaseException) -> object:
-    """Throw ``error`` in, and leave it as it was: its traceback is the script's."""
-    kept = error.__traceback__, error.__cause__, error.__context__, error.__suppress_context__
+def _throw(generator: Generator[Any, Any, Any], thrown: BaseException) -> object:
+    """What the generator yields when ``thrown`` is raised in it.
+
+    That it lets it through is not its failure: it did not want to know how the script ended.
+
+    Raises:
+        StopIteration: It has ended.
+    """
+    kept = [getattr(thrown, name) for name in _LINKS]
     try:
-        return generator.throw(error)
-    finally:
-        error.__traceback__, error.__cause__, error.__context__, error.__suppress_context__ = kept
+        return generator.throw(thrown)
+    except BaseException as error:
+        # A StopIteration cannot leave a generator but as the cause of a RuntimeError.
+        wrapped = isinstance(thrown, StopIteration) and error.__cause__ is thrown
+        if error is not thrown and not wrapped:
+            raise
+    finally:  # Its traceback is the script's, for the user to see.
+        for name, value in zip(_LINKS, kept, strict=True):
+            setattr(thrown, name, value)
+    raise StopIteration
 
 
-def _is_the_same(error: BaseException, thrown: BaseException) -> bool:
-    # A StopIteration cannot leave a generator but as the cause of a RuntimeError.
-    wrapped = isinstance(thrown, StopIteration) and error.__cause__ is thrown
-    return error is thrown or wrapped
+#: What raising an exception changes of it; the last one because setting the cause sets it.
+_LINKS = ("__traceback__", "__cause__", "__context__", "__suppress_context__")
 
 
 def _line(generator: Any) -> str | None:
