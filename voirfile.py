@@ -27,8 +27,10 @@ def instrument_progress(ov):
     yield ov.phases.load_script
 
     # How far the run is: epochs done, of the epochs asked for.
-    epochs = ov.probe("//main(args) > epoch")
-    epochs.subscribe(lambda e: ov.give(task="train", progress=(e["epoch"], e["args"].epochs)))
+    def progress(event):
+        ov.give(task="train", progress=(event["epoch"] + 1, event["args"].epochs))
+
+    ov.probe("//main(args, epoch) > #endloop_epoch").subscribe(progress)
 
 
 def instrument_accuracy(ov):
