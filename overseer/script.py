@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeVar
 
+from .errors import Problem
 from .overseer import active
 
 T = TypeVar("T")
@@ -27,19 +28,15 @@ class Give:
         overseer, handlers = active(), _own_handlers()
         if overseer is not None or handlers:
             if args or not values:
-                # giving finds the names of positional values in the source of the calling frame.
-                values = {**self._named(args), **values}
+                from .connection import named
+
+                # Called from here, for it looks at the source of the caller of this function.
+                values = {**named(self, args, _report), **values}
             if handlers:
                 _hand(values, handlers)
             if overseer is not None and values:
                 overseer.give(**values)
         return args[0] if len(args) == 1 else None
-
-    def _named(self, args: tuple[Any, ...]) -> dict[str, Any]:
-        from .connection import named
-
-        overseer = active()
-        return named(self, args, overseer.report if overseer is not None else lambda problem: None)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -50,6 +47,11 @@ class Give:
 
 
 give = Give()
+
+
+def _report(problem: Problem) -> None:
+    if (overseer := active()) is not None:
+        overseer.report(problem)
 
 
 def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
