@@ -32,7 +32,7 @@ def selectors(page: str) -> list[str]:
 def voirfile(selectors: list[str]) -> str:
     """A voirfile that sets a probe for each selector."""
     probes = "".join(f"    ov.probe({one!r}).subscribe(lambda event: None)\n" for one in selectors)
-    return f"def instrument_all(ov):\n    yield ov.phases.init\n{probes}"
+    return f"def instrument_all(ov):\n    yield ov.phases.load_script\n    ov.log({{'x': 1}})\n{probes}"
 
 
 def states(place: ShownPlace, selectors: list[str]) -> dict[str, str]:
@@ -47,7 +47,7 @@ def test_the_selectors_of_the_page_fire_on_its_script(tmp_path: Path) -> None:
     place = ShownPlace(tmp_path)
     script = next(b for b in blocks("python", ROOT / "docs/selectors.md"))
     assert place.put(script) == "main.py"
-    place.write("main.py", f"from voir import give\n{script.text}{USES_JSON}give(x=1)\n")
+    place.write("main.py", script.text + USES_JSON)
     wanted = selectors("docs/selectors.md")
     assert len(wanted) > 15
     assert states(place, wanted) == dict.fromkeys(wanted, "fired")
