@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import PathFinder
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .function import Function
 from .program import Program
@@ -12,6 +13,9 @@ from .runpys import MainOf, Module
 from .script import Script, Stdin
 from .stage import absolute, current_directory
 from .target import CannotRun, Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def locate(target: Target) -> Program:
@@ -29,9 +33,9 @@ def locate(target: Target) -> Program:
         return Stdin(target)
     filename = absolute(target.name)
     if _has_importer(filename):
-        inside = Path(filename, "__main__.py")
-        return MainOf(target, inside if inside.exists() else Path(filename), filename)
-    return Script(target, Path(filename), filename, _read(filename))
+        inside = os.path.join(filename, "__main__.py")
+        return MainOf(target, inside if os.path.exists(inside) else filename, filename)
+    return Script(target, filename, filename, _read(filename))
 
 
 def _has_importer(path: str) -> bool:
@@ -65,6 +69,7 @@ def _remedy(filename: str, error: OSError) -> str:
 
 def _nearest_file(filename: str) -> Path | None:
     from difflib import get_close_matches
+    from pathlib import Path
 
     directory, name = Path(filename).parent, Path(filename).name
     try:
@@ -74,7 +79,7 @@ def _nearest_file(filename: str) -> Path | None:
     return directory / matches[0] if matches else None
 
 
-def module_file(name: str, main: bool = True) -> Path | None:
+def module_file(name: str, main: bool = True) -> str | None:
     """The file of a module, found without importing its packages; ``None`` if that is unknown.
 
     Args:
@@ -94,4 +99,4 @@ def module_file(name: str, main: bool = True) -> Path | None:
             spec = PathFinder.find_spec(f"{name}.__main__", path)
     except Exception:
         return None  # Somebody's finder fails; python will say so when it loads the module.
-    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+    return spec.origin if spec is not None and spec.has_location else None

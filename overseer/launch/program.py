@@ -6,12 +6,15 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
+from typing import TYPE_CHECKING
 
 from .source import Instrument, Unit
 from .target import Target
 from .tracebacks import chain, entries_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Program(ABC):
@@ -21,12 +24,18 @@ class Program(ABC):
 
     Attributes:
         target: What the user asked for.
-        origin: The script's file, when it has one.
     """
 
-    def __init__(self, target: Target, origin: Path | None) -> None:
+    def __init__(self, target: Target, file: str | None) -> None:
         self.target = target
-        self.origin = origin
+        self._file = file
+
+    @property
+    def origin(self) -> Path | None:
+        """The script's file, when it has one."""
+        from pathlib import Path  # It takes 3 ms to import.
+
+        return None if self._file is None else Path(self._file)
 
     @abstractmethod
     def load(self, instrument: Instrument | None = None) -> None:
@@ -57,8 +66,8 @@ class MainProgram(Program):
     _unit: Unit | None = None
     _instrument: Instrument | None = None
 
-    def __init__(self, target: Target, origin: Path | None) -> None:
-        super().__init__(target, origin)
+    def __init__(self, target: Target, file: str | None) -> None:
+        super().__init__(target, file)
         self.under: list[TracebackType] = []
 
     def run_prefix(self, instrument: Instrument | None) -> None:

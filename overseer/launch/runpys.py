@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
@@ -92,8 +91,8 @@ class Module(MainProgram):
 class MainOf(Module):
     """``voir directory`` or ``voir archive.zip``."""
 
-    def __init__(self, target: Target, origin: Path | None, filename: str) -> None:
-        super().__init__(target, origin)
+    def __init__(self, target: Target, file: str | None, filename: str) -> None:
+        super().__init__(target, file)
         self._filename = filename
 
     def load(self, instrument: Instrument | None = None) -> None:

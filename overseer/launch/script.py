@@ -6,7 +6,6 @@ import marshal
 import sys
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from importlib.util import MAGIC_NUMBER
-from pathlib import Path
 from types import CodeType
 
 from .native import run_file
@@ -19,8 +18,8 @@ from .target import Target
 class Script(MainProgram):
     """``voir script.py``: source, or a ``.pyc``, whatever its name."""
 
-    def __init__(self, target: Target, origin: Path | None, filename: str, data: bytes) -> None:
-        super().__init__(target, origin)
+    def __init__(self, target: Target, file: str | None, filename: str, data: bytes) -> None:
+        super().__init__(target, file)
         self.filename = filename
         self._data = data
 

@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import CodeType
 
 Instrument = Callable[[ast.Module, str, str], ast.Module]
@@ -22,7 +21,7 @@ _FUTURES = 0
 for _name in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _name).compiler_flag
 
-_COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")  # PEP 263
+_COOKIE = rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+"  # PEP 263
 
 _DEFINITIONS: tuple[type[ast.stmt], ...] = (
     ast.Import,
@@ -39,24 +38,22 @@ if sys.version_info >= (3, 12):
 _LAZY_ANNOTATIONS = sys.version_info >= (3, 14)
 
 
-@dataclass
 class Unit:
     """The source of ``__main__``, parsed and found good.
 
-    Attributes:
+    Args:
         filename: What code objects and tracebacks name.
         tree: All of the source.
         code: All of it compiled, as python would have run it.
         warns: Whether compiling it warns, which must not happen again.
     """
 
-    filename: str
-    tree: ast.Module
-    code: CodeType
-    warns: bool
-
-    def __post_init__(self) -> None:
-        body = self.tree.body
+    def __init__(self, filename: str, tree: ast.Module, code: CodeType, warns: bool) -> None:
+        self.filename = filename
+        self.tree = tree
+        self.code = code
+        self._warns = warns
+        body = tree.body
         self._end = next((i for i, one in enumerate(body) if not _defines(one)), len(body))
 
     def prefix(self, instrument: Instrument | None) -> CodeType:
@@ -71,7 +68,7 @@ class Unit:
         tree = ast.Module(body=body, type_ignores=[])
         if instrument is not None:
             tree = instrument(tree, "__main__", self.filename)
-        if not self.warns:
+        if not self._warns:
             return _compile(tree, self.filename, flags)
         with _on_warning("ignore"):
             return _compile(tree, self.filename, flags)
@@ -109,7 +106,7 @@ def _decodable(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
-        return any(map(_COOKIE.match, data.split(b"\n", 2)[:2]))
+        return any(re.match(_COOKIE, line) for line in data.split(b"\n", 2)[:2])
     return True
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..errors import UsageError
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """What the user asked to run.
 
     Attributes:

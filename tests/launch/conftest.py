@@ -24,18 +24,17 @@ class Outcome:
     stderr: str
 
 
-def write(root, files):
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
 class Sides:
     """Runs programs in a directory of their own, on either side."""
 
     def __init__(self, root):
         self.root = root
+
+    def write(self, files):
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     def command(self, side, argv, flags=()):
         return [sys.executable, *flags, *SIDES[side], *argv]
@@ -60,7 +59,7 @@ class Sides:
         """Both sides end alike; what they ended like."""
         if not isinstance(files, dict):
             files = {"main.py": files}
-        write(self.root, files)
+        self.write(files)
         argv = argv or ("main.py",)
         plain = self.run("python", argv, **options)
         assert self.run(side, argv, **options) == plain

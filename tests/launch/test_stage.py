@@ -249,3 +249,20 @@ print(sys.modules["__main__"].__annotations__)
 def test_the_name_in_parentheses_is_the_module_itself(same):
     files = {"main.py": "import main\nprint(__name__, main.__name__)"}
     assert same(files).stdout.split() == ["main", "main", "__main__", "main"]
+
+
+SHADOWS = ["argparse", "ast", "bisect", "difflib", "inspect", "instruments", "signal", "textwrap"]
+
+
+@pytest.mark.parametrize("side", ["launcher", "voir"])
+@pytest.mark.parametrize("how", ["{}.py", "{}/__init__.py", "{}/data.txt"])
+def test_modules_beside_the_script_are_found_before_what_voir_has_imported(sides, how, side):
+    """Only where they are modules, and not where python has imported its own already."""
+    code = "import importlib, os\n"
+    code += f"for name in {SHADOWS!r} + ['os']:\n"
+    code += "    try: print(name, hasattr(importlib.import_module(name), 'mine'))\n"
+    code += "    except ImportError: print(name, 'none')\n"
+    files = {f"work/{how.format(name)}": "mine = 1" for name in [*SHADOWS, "os"]}
+    sides.write({**files, "work/main.py": code, "elsewhere/file": ""})
+    argv, elsewhere = (str(sides.root / "work/main.py"),), sides.root / "elsewhere"
+    assert sides.run(side, argv, cwd=elsewhere) == sides.run("python", argv, cwd=elsewhere)
