@@ -70,6 +70,13 @@ class HostDevice:
         """Nothing to wait for."""
 
 
+class FakeMark:
+    """A point in a fake device's queue, passed at ``at_ns``."""
+
+    def __init__(self, at_ns: int) -> None:
+        self.at_ns = at_ns
+
+
 class FakeDevice:
     """A device for tests: it works off a queue, so its marks complete late.
 
@@ -95,23 +102,23 @@ class FakeDevice:
         """Seconds until the queue is empty: a test advances its clock by them."""
         return max(0, self._free_at - self._clock.now_ns()) / 1e9
 
-    def mark(self) -> int:
+    def mark(self) -> FakeMark:
         """A mark that completes when all that was launched before it has."""
         self._check()
         self.recorded += 1
-        return max(self._free_at, self._clock.now_ns())
+        return FakeMark(max(self._free_at, self._clock.now_ns()))
 
-    def done(self, mark: int) -> bool:
+    def done(self, mark: FakeMark) -> bool:
         """Whether the queue has got to the mark."""
         self._check()
-        return mark <= self._clock.now_ns()
+        return mark.at_ns <= self._clock.now_ns()
 
-    def elapsed_ns(self, first: int, last: int) -> int:
+    def elapsed_ns(self, first: FakeMark, last: FakeMark) -> int:
         """Time the device took from one mark to the other."""
         self._check()
-        return last - first
+        return last.at_ns - first.at_ns
 
-    def release(self, mark: int) -> None:
+    def release(self, mark: FakeMark) -> None:
         """Count it."""
         self.released += 1
 

@@ -143,6 +143,7 @@ class Lane:
             or pair.begin < last
             or pair.inner_ns is not None
             or self._track.changes != self._changes
+            or len(self._track.loads) > 1
         ):
             return self._close_pair(now, pair, items)
         return self._close_next_pair(now, last, pair, items)
@@ -154,7 +155,8 @@ class Lane:
             return []
         if self._unmatched and self._extend(now, items):
             return []
-        if self._last_end is None or self._track.changes != self._changes:
+        track = self._track
+        if self._last_end is None or track.changes != self._changes or len(track.loads) > 1:
             return self._close_end(now, items)
         return self._close_next(now, items)
 
@@ -200,7 +202,7 @@ class Lane:
             taken = self._take()
             loading = taken.ns if taken is not None else 0
             gap -= pair.awaited
-            compute -= loading - pair.awaited
+            compute = max(0, compute - loading + pair.awaited)
         far = gap - (self._gaps.median or 0) if self._gaps(gap) else 0
         if far and gap <= 2 * (self._work.median or 0):
             far = 0
@@ -216,21 +218,24 @@ class Lane:
         if last is not None and begin < last:
             begin = last  # Two pairs that overlap share the time: it is counted once.
         taken = self._take()
-        inside = taken.ns - pair.awaited if taken is not None else 0
-        paused = track.paused_ns - pair.paused
+        paused = track.paused_ns - max(pair.paused, self._paused)
         before = self._before(begin, taken if pair.awaited else None, pair)
         span = max(0, now - begin - paused)
-        compute = span - inside if pair.inner_ns is None else min(pair.inner_ns, span)
+        inside = min(span, max(0, taken.ns - pair.awaited)) if taken is not None else 0
+        compute = span - inside if pair.inner_ns is None else min(pair.inner_ns, span - inside)
         loading = before.rest
         if self._fed:
-            loading = pair.awaited + inside
+            loading = inside + min(pair.awaited, before.rest or 0)
         elif pair.inner_ns is not None:
             loading = (before.rest or 0) + span - compute
         far = compute - (self._work.median or 0) if self._work(compute) else 0
         busy = None if before.rest is None else before.rest + span
+        # A loader used up in here may have been asked before: its pause reaches back into the gap.
+        since = begin if last is None else last
+        pause = max(0, min(before.pause + paused, now - since - (busy or 0)))
         step = Step(
             self.task, self._count[0], items, self.units, begin - (before.rest or 0), begin, now,
-            loading, compute, busy, before.pause + paused, self.thread, before.estimated,
+            loading, compute, busy, pause, self.thread, before.estimated,
         )  # fmt: skip
         return self._close(step, before.far, far)
 
@@ -261,14 +266,14 @@ class Lane:
         if last is None:
             whole = pair.inner_ns is not None or (taken is None and self._fed)
             start = taken.begin if taken is not None else begin if whole else track.entered_ns
-            return Before(begin - start if start >= 0 else None)
+            return Before(begin - start if 0 <= start <= begin else None)
         foreign = track.last_end if track.last_lane is not self else -1
         resumed = self._resumed(last, begin, taken, foreign)
         if resumed == _NO_PAUSE and self._called:
             resumed = taken.begin if taken is not None else _NO_BOUNDARY
         if resumed >= 0:
             return Before(begin - resumed, resumed - last)
-        declared = pair.paused - self._paused
+        declared = max(0, pair.paused - self._paused)
         gap = max(0, begin - last - declared)
         if resumed == _NO_BOUNDARY:
             return _shared(gap, self._gaps.median, declared)

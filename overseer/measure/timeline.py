@@ -93,6 +93,8 @@ class Marks:
             return None
         recent = self._recent.get(thread)
         if recent is not None and 0 <= now - recent[0] < SAME_NS and (recent[2] or not closes):
+            if not closes and recent[2]:
+                self._recent[thread] = (recent[0], recent[1], False)
             return recent[1]
         mark = self._try(device.mark)
         if mark is not None:

@@ -9,14 +9,18 @@ from collections.abc import Hashable
 
 
 class Loads:
-    """Waits for batches since the last step: nanoseconds, first begin, last end."""
+    """Waits for batches since the last step: nanoseconds, first begin, last end.
 
-    __slots__ = ("begin", "end", "ns")
+    ``paused`` is what the track's pauses came to at the first begin.
+    """
 
-    def __init__(self, begin: int, end: int) -> None:
+    __slots__ = ("begin", "end", "ns", "paused")
+
+    def __init__(self, begin: int, end: int, paused: int) -> None:
         self.begin = begin
         self.end = end
         self.ns = end - begin
+        self.paused = paused
 
 
 class Track:
@@ -56,8 +60,8 @@ class Track:
         self.loads: dict[Hashable, Loads] = {}
         self._own: frozenset[Hashable] | set[Hashable] = frozenset()
         self._awaited: dict[Hashable, int] = {}
-        self._loops: list[tuple[int, int]] = []
-        self._pauses: list[int] = []
+        self._loops: list[tuple[int, int, int]] = []
+        self._pauses: list[tuple[int, int]] = []
 
     def loading(self, now: int, source: Hashable) -> None:
         """The script asks ``source`` for a batch."""
@@ -65,13 +69,22 @@ class Track:
 
     def loaded(self, now: int, source: Hashable) -> None:
         """The batch has arrived."""
-        begin = self._awaited.pop(source, now)
+        begin = max(self._awaited.pop(source, now), self.last_end)
+        if self._awaited and self._within(begin):
+            return
         seen = self.loads.get(source)
         if seen is None:
-            self.loads[source] = Loads(begin, now)
+            self.loads[source] = Loads(begin, now, self.paused_ns)
         else:
             seen.ns += now - begin
             seen.end = now
+
+    def _within(self, begin: int) -> bool:
+        """Whether another loader is awaited that uses this one: its wait counts, not this."""
+        for source, since in list(self._awaited.items()):
+            if since < self.last_end:
+                del self._awaited[source]  # An exception ended it.
+        return any(since <= begin for since in self._awaited.values())
 
     def exhausted(self, now: int, source: Hashable) -> None:
         """``source`` has no more batches.
@@ -79,18 +92,20 @@ class Track:
         Batches it gave that no step followed were an evaluation's: a pause. Otherwise its loop
         ends here, and what follows is between epochs.
         """
-        self.changes += 1
         begin = self._awaited.pop(source, now)
+        if self._awaited and self._within(begin):
+            return
+        self.changes += 1
         unused = self.loads.pop(source, None)
         if unused is not None:
-            self.paused_ns += now - unused.begin
+            self._paused(unused.begin, now, unused.paused)
         else:
             self.left_ns = begin
 
     def enter(self, now: int) -> None:
         """A loop begins."""
         self.changes += 1
-        self._loops.append((now, self.closed))
+        self._loops.append((now, self.closed, self.paused_ns))
         self.entered_ns = now
         del self._loops[:-32]  # A loop left by an exception may never say so.
 
@@ -99,25 +114,28 @@ class Track:
         if not self._loops:
             return
         self.changes += 1
-        entered, closed = self._loops.pop()
+        entered, closed, paused = self._loops.pop()
         if closed == self.closed:
-            self.paused_ns += now - entered
+            self._paused(entered, now, paused)
         else:
             self.left_ns = now
         self.entered_ns = -1
 
     def pause(self, now: int) -> None:
         """A declared pause begins."""
-        self._pauses.append(now)
+        self._pauses.append((now, self.paused_ns))
         del self._pauses[:-32]
 
     def resume(self, now: int) -> None:
-        """A declared pause ends; of nested ones the outermost counts."""
+        """The innermost declared pause ends."""
         if self._pauses:
             self.changes += 1
-            begin = self._pauses.pop()
-            if not self._pauses:
-                self.paused_ns += now - begin
+            begin, paused = self._pauses.pop()
+            self._paused(begin, now, paused)
+
+    def _paused(self, begin: int, end: int, before: int) -> None:
+        """Add a pause, of which a part may have been added since it began."""
+        self.paused_ns = max(self.paused_ns, before + end - begin)
 
     def awaited_ns(self) -> int:
         """Time waited for batches since the last step."""
@@ -142,9 +160,10 @@ class Track:
         own = self._own & self.loads.keys() or self.loads.keys()
         for source in self.loads.keys() - own:
             self.changes += 1
-            self.paused_ns += self.loads[source].end - self.loads[source].begin
+            other = self.loads[source]
+            self._paused(other.begin, other.end, other.paused)
         self._own = set(own)
         used = [self.loads[source] for source in own]
-        taken = Loads(min(each.begin for each in used), max(each.end for each in used))
+        taken = Loads(min(each.begin for each in used), max(each.end for each in used), 0)
         taken.ns = sum(each.ns for each in used)
         return taken

@@ -1,8 +1,8 @@
 """What is usual for a duration, so that what is far from usual can be told: a pause.
 
 A duration is far from usual when it is more than five times the median of the last 64 and more
-than three times nine tenths of them. Whatever happens to one step in ten or more is therefore
-usual: a loader that stalls every eighth batch is slow, it does not pause.
+than three times what nine tenths of them stay below. Whatever happens to one step in ten or more
+is therefore usual: a loader that stalls every eighth batch is slow, it does not pause.
 """
 
 from __future__ import annotations
@@ -40,5 +40,6 @@ class Typical:
         n = len(ordered)
         self.median = ordered[n // 2]
         if n >= _ENOUGH:
-            self.limit = max(5 * self.median, 3 * ordered[n * 9 // 10], FLOOR_NS)
+            often = n - 1 if n < 16 else n - 2 if n < 32 else n * 9 // 10
+            self.limit = max(5 * self.median, 3 * ordered[often], FLOOR_NS)
         self._due = 1 if n < _ENOUGH else n // 4  # Twice a window is often enough later.

@@ -1,0 +1,46 @@
+"""A real loop on a real GPU, measured by the step model and by torch's own profiler."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from overseer.clock import Clock
+from overseer.measure.device import find_device
+from overseer.measure.steps import StepModel
+from overseer.measure.summary import Tasks
+
+STEPS = 40
+LOAD_SECONDS = 0.005
+
+
+def loading_and_compute(torch: Any) -> tuple[float, float, float]:
+    """Loading and compute by the step model, and the profiler's time in kernels; seconds."""
+    tasks, model = Tasks(), StepModel(Clock(), find_device=find_device)
+    model.sinks.append(tasks)
+    weight = torch.randn(4096, 4096, device="cuda")
+    run(torch, weight, 5, None)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        run(torch, weight, STEPS, model)
+        torch.cuda.synchronize()
+    model.finish()
+    assert model.clock_name == "cuda events"
+    section = tasks.section(model.clock_name)["train"]
+    kernels = sum(event.self_device_time_total for event in profile.key_averages())
+    return section["loading"]["seconds"], section["compute"]["seconds"], kernels / 1e6
+
+
+def run(torch: Any, weight: Any, steps: int, model: StepModel | None) -> None:
+    for _ in range(steps):
+        if model is not None:
+            model.loading_begins()
+        time.sleep(LOAD_SECONDS)
+        if model is not None:
+            model.loading_ends()
+        out = weight
+        for _ in range(20):
+            out = torch.mm(out, weight).mul_(1e-3)
+        torch.cuda.synchronize()  # The script's own wait: so that the device idles while loading.
+        if model is not None:
+            model({"step": True, "batch_size": 32})

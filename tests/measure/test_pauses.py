@@ -1,0 +1,244 @@
+"""What is neither loading nor compute is a pause, measured where it shows, never invented."""
+
+from __future__ import annotations
+
+import pytest
+
+from overseer.measure.typical import FLOOR_NS, Typical
+
+from .program import FORMS, Program, Tensor
+
+
+def pauses(program: Program) -> tuple[float, int]:
+    section = program.section()["pause"]
+    return section["seconds"], section["count"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_loader_that_stalls_every_eighth_batch_is_slow_and_does_not_pause(form: str) -> None:
+    program = Program(form)
+    for call in range(200):
+        for batch in program.batches(1, 0.3 if call % 8 == 7 else 0.001):
+            with program.body(0, batch):
+                program.work(0.01)
+    program.finish()
+    if "loader" not in form:  # Each watched batch above is an epoch of its own.
+        assert pauses(program)[0] == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_script_that_gets_slower_for_good_does_not_pause(form: str) -> None:
+    program = Program(form)
+    program.epoch(200, compute=lambda step: 0.01 if step < 80 else 0.2)
+    program.finish()
+    assert pauses(program) == (0, 0)
+
+
+def test_a_slow_beginning_is_warm_up_and_no_pause() -> None:
+    program = Program("step")
+    program.epoch(100, compute=lambda step: 5.0 if step < 4 else 0.01)
+    program.finish()
+    assert pauses(program) == (0, 0)
+    assert program.section()["steady"]["from_step"] == 4
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "loader" in form])
+def test_a_stall_of_a_watched_loader_is_loading_however_long(form: str) -> None:
+    program = Program(form)
+    for batch in (batch for stall in ([0.001] * 50, [9.0], [0.001] * 50) for batch in stall):
+        program.model.loading_begins("train")
+        program.clock.advance(batch)
+        program.model.loading_ends("train")
+        with program.body(0, Tensor(32)):
+            program.work(0.01)
+    program.finish()
+    assert pauses(program) == (0, 0)
+    assert sum(step.loading_ns or 0 for step in program.steps) == pytest.approx(9.1e9, rel=1e-6)
+
+
+@pytest.mark.parametrize("form", ["pair", "pair, step"])
+def test_another_call_of_the_function_is_a_pause_however_short(form: str) -> None:
+    """Fifty epochs of ten steps, five milliseconds apart: no size tells that."""
+    program = Program(form)
+    for _ in range(50):
+        program.epoch(10, load=0.001, compute=0.001)
+        program.pause(0.005)
+    program.finish()
+    assert pauses(program) == (pytest.approx(49 * 0.005, rel=0.01), 49)
+    assert program.section()["loading"]["share"] == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_evaluation_that_gives_its_own_steps_is_measured_and_not_mixed(form: str) -> None:
+    program = Program(form)
+    for _ in range(4):
+        program.task = None
+        program.epoch(20)
+        program.task = "eval"
+        program.epoch(5, load=0.001, compute=0.002)
+    program.finish()
+    train, evaluation = program.section("train"), program.section("eval")
+    assert (train["steps"], evaluation["steps"]) == (80, 20)
+    assert evaluation["rate"]["median"] == pytest.approx(32 / 0.003, rel=0.01)
+    assert train["rate"]["median"] == pytest.approx(32 / 0.014, rel=0.01)
+    assert train["pause"]["seconds"] == pytest.approx(3 * 5 * 0.003, rel=0.01)
+    assert train["pause"]["count"] == 3
+
+
+def test_tasks_that_take_turns_are_no_pause_to_each_other_when_only_ends_are_seen() -> None:
+    program = Program()
+    for _ in range(30):
+        for task in ("generator", "discriminator"):
+            program.clock.advance(0.01)
+            program.give(task=task, step=True, batch=Tensor(8))
+    program.finish()
+    for task in ("generator", "discriminator"):
+        assert program.section(task)["pause"] == {"seconds": 0, "count": 0}
+
+
+def test_steps_of_an_epoch_hold_the_steps_of_its_batches() -> None:
+    program = Program("step")
+    for _ in range(6):
+        program.epoch(10)
+        program.give(task="epoch", step=True, batch_size=320)
+    program.finish()
+    section = program.section("epoch")
+    assert section["rate"]["median"] == pytest.approx(320 / 0.14)
+    assert section["pause"]["seconds"] == 0
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_an_evaluation_with_a_watched_loader_and_no_steps_is_a_pause(within: bool) -> None:
+    """Within the body of the training loop, or between its steps."""
+    program = Program("loader, pair")
+    for turn in range(60):
+        program.model.loading_begins("train")
+        program.clock.advance(0.004)
+        program.model.loading_ends("train")
+        with program.body(0, Tensor(32)):
+            program.work(0.01)
+            if within and turn % 7 == 3:
+                evaluate(program)
+        if not within and turn % 7 == 3:
+            evaluate(program)
+    program.finish()
+    section = program.section()
+    n = 9 if within else 8  # The last is after the last step, so within none.
+    assert section["pause"] == {"seconds": pytest.approx(n * 0.03), "count": n}
+    assert section["loading"]["share"] == pytest.approx(4 / 14)
+    assert section["rate"]["q1"] == pytest.approx(32 / 0.014)
+
+
+def evaluate(program: Program) -> None:
+    for _ in range(3):
+        program.model.loading_begins("validation")
+        program.clock.advance(0.004)
+        program.model.loading_ends("validation")
+        program.clock.advance(0.006)
+    program.model.loading_begins("validation")
+    program.model.loading_ends("validation", exhausted=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_declared_pause_is_measured_wherever_it_is(form: str) -> None:
+    program = Program(form)
+
+    def save(step: int) -> float:
+        if step % 2:
+            program.wrap("pause", "begin", 0)
+            program.clock.advance(0.002)
+            program.wrap("pause", "end", 0)
+        return 0.0
+
+    program.epoch(60, checkpoint=save)
+    program.finish()
+    assert pauses(program) == (pytest.approx(30 * 0.002), 30)
+    assert program.section()["rate"]["q1"] == pytest.approx(32 / 0.014)
+
+
+def test_pauses_within_pauses_count_once() -> None:
+    program = Program("step")
+    program.epoch(5)
+    model = program.model
+    model.loop_begins()
+    model.pause_begins()
+    program.clock.advance(1.0)
+    evaluate(program)
+    model.pause_begins()
+    program.clock.advance(1.0)
+    model.pause_ends()
+    model.pause_ends()
+    model.loop_ends()
+    program.epoch(5)
+    program.finish()
+    assert pauses(program)[0] == pytest.approx(2.03)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_loops_that_say_when_they_begin_and_end_need_no_guess(form: str) -> None:
+    program = Program(form)
+    for _ in range(5):
+        program.clock.advance(0.003)
+        program.model.loop_begins()
+        program.epoch(6)
+        program.model.loop_ends()
+    program.finish()
+    assert pauses(program) == (pytest.approx(4 * 0.003), 4)
+    assert not any(step.estimated for step in program.steps)
+    assert program.section()["first_step_seconds"] == pytest.approx(0.014)
+
+
+@pytest.mark.parametrize("form", ["step", "pair", "wrap"])
+def test_progress_at_zero_begins_a_loop(form: str) -> None:
+    """What voir.iterate gives before its first batch."""
+    program = Program(form)
+    for _ in range(5):
+        program.clock.advance(0.5)
+        program.give(task="train", progress=(0, 6))
+        program.task = "train"
+        program.epoch(6)
+    program.finish()
+    assert pauses(program) == (pytest.approx(4 * 0.5), 4)
+    assert not any(step.estimated for step in program.steps)
+
+
+def test_a_pause_in_the_last_step_is_told_too() -> None:
+    program = Program("step")
+    program.epoch(50, checkpoint=lambda step: 2.0 if step == 49 else 0.0)
+    program.finish()
+    assert pauses(program) == (pytest.approx(2.0), 1)
+
+
+def test_a_checkpoint_and_an_evaluation_right_after_it_are_both_pauses() -> None:
+    program = Program("step")
+    program.epoch(50, checkpoint=lambda step: 2.0 if step == 49 else 0.0)
+    program.pause(3.0)
+    program.epoch(50)
+    program.finish()
+    assert pauses(program) == (pytest.approx(5.0), 2)
+
+
+def test_short_outliers_are_the_machines_and_no_pauses() -> None:
+    program = Program("step")
+    program.epoch(100, load=0, compute=lambda step: 0.009 if step == 50 else 0.0001)
+    program.finish()
+    assert pauses(program) == (0, 0)
+
+
+def test_nothing_is_far_from_usual_before_anything_is_usual() -> None:
+    usual = Typical()
+    assert [usual(ns) for ns in (1, 10**12, 1, 10**12)] == [False] * 4
+
+
+def test_what_happens_to_one_step_in_ten_is_usual() -> None:
+    usual = Typical()
+    for i in range(100):
+        usual(10**9 if i % 10 == 0 else 10**6)
+    assert not usual(10**9)
+
+
+def test_the_limit_is_never_below_the_floor() -> None:
+    usual = Typical()
+    for _ in range(100):
+        usual(1000)
+    assert [usual(FLOOR_NS), usual(FLOOR_NS + 1)] == [False, True]
