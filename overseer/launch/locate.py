@@ -73,7 +73,7 @@ def _nearest_file(filename: str) -> Path | None:
 
     directory, name = Path(filename).parent, Path(filename).name
     try:
-        matches = get_close_matches(name, [file.name for file in directory.glob("*.py")], 1)
+        matches = get_close_matches(name, [file.name for file in directory.glob("*.py")], 1, 0.7)
     except OSError:
         return None
     return directory / matches[0] if matches else None
