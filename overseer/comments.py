@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import re
 import tokenize
+
+#: Where the part of a comment begins that is not for people.
+FOR_TOOLS = re.compile(r"#\s*(?:noqa|(?:type|pragma|fmt|mypy|pyright|pylint|ruff|isort):)")
 
 
 def field_comments(kind: type) -> dict[str, str]:
@@ -41,12 +45,12 @@ def _comments(source: str) -> dict[str, str]:
 
 def _by_line(source: str) -> dict[int, tuple[int, str]]:
     """For each line with a comment, its column and its text."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {
-        token.start[0]: (token.start[1], token.string.lstrip("#").strip())
-        for token in tokens
-        if token.type == tokenize.COMMENT
-    }
+    found = {}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        text = FOR_TOOLS.split(token.string)[0].strip("# ")
+        if token.type == tokenize.COMMENT and text:
+            found[token.start[0]] = (token.start[1], text)
+    return found
 
 
 def _above(statement: ast.stmt, comments: dict[int, tuple[int, str]]) -> list[str]:

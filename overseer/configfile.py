@@ -30,7 +30,7 @@ def configurations(
     """
     if (table := read_pyproject(directory, report)) is not None:
         yield table
-    for path in _named(own) or words(environ.get("VOIR_CONFIG", "")):
+    for path in _named(own) or _in(environ):
         yield path, read_config(path)
 
 
@@ -43,6 +43,15 @@ def _named(own: list[str]) -> list[str]:
             paths.append(token.partition("=")[2])
         before = token
     return paths
+
+
+def _in(environ: Mapping[str, str]) -> list[str]:
+    text = environ.get("VOIR_CONFIG", "")
+    try:
+        return words(text)
+    except ValueError:
+        remedy = "It must be paths; a quotation in it has no end."
+        raise UsageError("option-value", f"VOIR_CONFIG is {text!r}", remedy) from None
 
 
 def words(text: str) -> list[str]:

@@ -136,12 +136,12 @@ def _keywords(who: str, kind: Any, default: Any) -> dict[str, Any]:
     origin = typing.get_origin(kind) or kind
     if origin not in CONTAINERS:
         return {**_conversion(who, kind), **keywords}
-    if not missing and default is not None:
-        keywords["default"] = Fallback(default)
     inner = [one for one in typing.get_args(kind) if one is not Ellipsis] or [str]
-    fixed = origin is tuple and Ellipsis not in typing.get_args(kind) and kind is not tuple
     if len(set(inner)) > 1:
         raise _unsupported(who, kind)
+    fixed = typing.get_origin(kind) is tuple and Ellipsis not in typing.get_args(kind)
+    if not missing and default is not None:
+        keywords["default"] = Fallback(default)
     shape: dict[str, Any] = {"nargs": len(inner)} if fixed else {"action": "append"}
     return {**shape, **_conversion(who, inner[0]), **keywords}
 
@@ -252,6 +252,6 @@ def _shown(default: Any) -> str:
     if default is True:
         return "on"
     if isinstance(default, enum.Enum):
-        return default.name
+        return str(default.value)
     several = isinstance(default, (list, tuple, set, frozenset))
     return ", ".join(map(str, default)) if several else str(default)

@@ -49,10 +49,10 @@ class _Group(argparse._ArgumentGroup):
 
 
 def _twice(option: str, first: str, second: str) -> VoirError:
-    both = f"both {first} and {second} add" if first != second else f"{first} adds twice"
-    return VoirError(
-        "option-twice", f"{both} the option {option}", "Give one of the two another name."
-    )
+    what = f"both {first} and {second} add the option {option}"
+    if first == second:
+        what = f"{first} adds the option {option} twice"
+    return VoirError("option-twice", what, "Give one of the two another name.")
 
 
 class OptionParser(argparse.ArgumentParser):
