@@ -33,6 +33,10 @@ class Fallback(list[Any]):
 class _Group(argparse._ArgumentGroup):
     """A group of options, each of which has one owner."""
 
+    def __init__(self, parser: OptionParser, *args: Any, **kwargs: Any) -> None:
+        super().__init__(parser, *args, **kwargs)
+        self._parser = parser
+
     def _add_action(self, action: Any) -> Any:
         owner = current() or "voir"
         if not action.option_strings:
@@ -40,6 +44,12 @@ class _Group(argparse._ArgumentGroup):
                 "positional-option",
                 f"it adds the positional argument {action.dest!r}, but voir has only options",
                 f"Name it --{action.dest}.",
+            )
+        if self._parser.resolved:
+            raise VoirError(
+                "option-late",
+                f"it adds the option {action.option_strings[0]} when options have been parsed",
+                "Add it at the phase init, before 'yield ov.phases.parse_args'.",
             )
         for option in action.option_strings:
             if (other := self._option_string_actions.get(option)) is not None:
@@ -61,9 +71,13 @@ class OptionParser(argparse.ArgumentParser):
     Args:
         prog: What the usage line calls the program.
         environ: The environment to read ``VOIR_*`` from.
+
+    Attributes:
+        resolved: Whether options have been parsed; others cannot be added any more.
     """
 
     def __init__(self, prog: str = "voir", environ: Mapping[str, str] | None = None) -> None:
+        self.resolved = False
         super().__init__(prog=prog, add_help=False, allow_abbrev=False, argument_default=None)
         self.environ = os.environ if environ is None else environ
         self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
@@ -166,6 +180,7 @@ class OptionParser(argparse.ArgumentParser):
                 setattr(options, dest, list(value))
         for model in self._models:
             model.build(options)
+        self.resolved = True
         return options
 
     def _settable(self) -> list[argparse.Action]:
