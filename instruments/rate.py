@@ -185,11 +185,11 @@ def _add_options(parser: Any) -> None:
                        ("compute", "how fast the work alone is")):  # fmt: skip
         add(f"--{flag}-rate", action="store_true", help=f"log {what}, window by window")
     add("--interval", "--metric-interval", type=_span("--interval", 1), default="1s",
-        metavar="N|Ns", help="the length of a window, in steps or seconds (default: 1s)")  # fmt: skip
+        metavar="N|Ns", help="length of a window, in steps or seconds (1s)")  # fmt: skip
     add("--skip", "--metric-skip", type=_span("--skip", 0), default="0", metavar="N|Ns",
         help="leave out so many steps or seconds, instead of finding the warm-up")  # fmt: skip
     add("--items-per-step", type=int, default=1, metavar="K",
-        help="count the items of a batch K times: gradient accumulation, device iterations")  # fmt: skip
+        help="count the items of a batch K times: gradient accumulation and the like")  # fmt: skip
 
 
 def _span(option: str, least: int) -> Callable[[str], str]:

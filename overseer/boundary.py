@@ -48,6 +48,19 @@ class Stuck(BaseException):
         self.explained = explained
 
 
+_stopping: list[Callable[[StopProgram], object]] = []
+
+
+@contextmanager
+def on_stop(insist: Callable[[StopProgram], object]) -> Iterator[None]:
+    """Within, ``insist(stop)`` is called when a subscriber raises a stop in the script."""
+    _stopping.append(insist)
+    try:
+        yield
+    finally:
+        _stopping.remove(insist)
+
+
 class _Running(threading.local):
     who: str | None = None
 
@@ -199,6 +212,8 @@ class Guarded:
             return self._fn(*args)
         except BaseException as error:
             if asked_for(error):
+                if isinstance(error, StopProgram) and _stopping:
+                    _stopping[-1](error)
                 raise
             self.failed("subscriber", error, "a subscriber failed")
             return None

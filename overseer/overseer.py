@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from .boundary import Guarded, OverseerAbort, StopProgram, current, name_of
 from .clock import Clock
+from .commandline import LONGEST_STEP, HelpAsked, add_options, config_files, target_of
 from .deadline import Deadline
 from .errors import Problem, UsageError, VoirError
-from .launch import Program, Target, exit_status, in_child, locate
+from .insist import due_to, insisting
+from .launch import Program, Target, current_directory, exit_status, in_child, locate
+from .log import Log
 from .options import OptionParser, read_config, read_pyproject
-from .phases import Instrument, Scheduler
+from .phases import Instrument, Phase, Scheduler
 from .stream import Event, EventStream, Subscription
 from .timers import Timer
 from .version import version
 
 if TYPE_CHECKING:
-    from .given import Given, LogStream, Placed, ProbeStream
+    from .given import Given, Placed, ProbeStream
     from .probes import Engine
     from .recording import Recording
 
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
-LONGEST_STEP = 30.0
 
 current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
 _active: Overseer | None = None
@@ -37,51 +39,6 @@ _active: Overseer | None = None
 def active() -> Overseer | None:
     """The overseer of the run in progress, on any thread; ``None`` outside of one."""
     return _active
-
-
-class HelpAsked(Exception):
-    """The command line asks for help or the version instead of a run.
-
-    Attributes:
-        text: What to print.
-    """
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-
-class Log:
-    """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
-
-    def __init__(self, stream: EventStream) -> None:
-        self._stream = stream
-        self._proxy: LogStream | None = None
-
-    def __call__(self, event: Event) -> None:
-        """Send ``event`` out of the process: to the record, to ``DATA_FD``, to the dashboard."""
-        self._stream.push(event)
-
-    def _operators(self) -> LogStream:
-        if self._proxy is None:
-            from .given import LogStream
-
-            self._proxy = LogStream(self._stream)
-        return self._proxy
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "on_next":
-            raise AttributeError(name)
-        return getattr(self._operators(), name)
-
-    def __rshift__(self, subscriber: Any) -> Any:
-        return self._operators() >> subscriber
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._operators()[key]
-
-    def __or__(self, other: Any) -> Any:
-        return self._operators() | other
 
 
 class Overseer(Scheduler):
@@ -135,7 +92,6 @@ class Overseer(Scheduler):
         self.charged_ns = 0
         self.costs: list[tuple[Callable[[], int], Callable[[], object]]] = []
         self.status = "init"
-        self.ended_by: BaseException | None = None
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
         self.announce: Callable[[BaseException | None], int] = exit_status
@@ -307,27 +263,40 @@ class Overseer(Scheduler):
             _active = before
 
     def _guarded_walk(self, argv: list[str]) -> object:
+        value, error = None, None
         try:
-            value = self._walk(argv)
-        except StopProgram as stop:
-            self.stopped_early = self.stopped_early or _reason(stop)
-            value = None
+            value = self._insistent_walk(argv)
         except VoirError:
             raise  # voir's own refusal: the script has not run.
-        except OverseerAbort as abort:
-            self._ended(abort.args[0])
-            raise abort.args[0] from None
-        except BaseException as error:
-            self._ended(error)
-            raise
-        self._ended(None)
-        return value
+        except BaseException as caught:
+            error = caught
+        # Out here, because a script's excepthook must not find us handling its exception.
+        self._ended(error)
+        if error is None or isinstance(error, StopProgram):
+            return value
+        raise _meant(error)
+
+    def _insistent_walk(self, argv: list[str]) -> object:
+        """Walk; an early stop arrives here whatever the script does with it."""
+        with insisting() as insistence:
+            try:
+                value = self._walk(argv)
+            except BaseException as error:
+                if insistence.stop is not None and due_to(error, insistence.stop):
+                    raise insistence.stop from None
+                raise
+            if insistence.stop is not None:
+                raise insistence.stop
+            return value
 
     def _ended(self, error: BaseException | None) -> None:
-        """Announce how the script ended while the streams are still open."""
-        self.ended_by = error
-        if self.status == "running":
-            self.exit_status = self.announce(error)
+        """Announce how the script ended, once, while the streams are still open."""
+        if self.status != "running" or self.exit_status is not None:
+            return
+        if isinstance(error, StopProgram):
+            self.stopped_early = self.stopped_early or _reason(error)
+            error = None
+        self.exit_status = self.announce(_meant(error) if error is not None else None)
 
     def _walk(self, argv: list[str]) -> object:
         self.require(*self._instruments)
@@ -345,35 +314,38 @@ class Overseer(Scheduler):
         states = [super(Overseer, self).require(instrument) for instrument in instruments]
         return states[0] if len(states) == 1 else states
 
-    def _phase(self, phase: Any, body: Callable[[], object]) -> object:
+    def _phase(self, phase: Phase, body: Callable[[], object]) -> object:
         self.log({"$event": "phase", "$data": {"name": phase.name}})
+        value, error = None, None
         try:
             value = body()
-        except BaseException as error:
+        except BaseException as caught:
+            error = caught
+        if error is not None or phase is self.phases.run_script:
+            self._ended(error)  # This waits for the script's threads: their events are part of it.
+        if error is not None:
             self._end_all(phase, error)
-            raise
+            raise error
         self.end(phase, value)
         return value
 
-    def _end_all(self, phase: Any, error: BaseException) -> None:
+    def _end_all(self, phase: Phase, error: BaseException) -> None:
         """End ``phase`` by ``error``, and run_script too, so that nobody waits in vain."""
         # The child of a fork leaves the script through here as well; the run is not its own.
         if in_child():
             return
-        if exit_status(error) == 0:
-            thrown = None  # The script ended well, and said so.
-        else:
-            thrown = error.args[0] if isinstance(error, OverseerAbort) else error
+        # A script that ended well by saying so, sys.exit(0), ended well.
+        thrown = None if exit_status(error) == 0 else _meant(error)
         for one in (phase, self.phases.run_script):
             if one.pending:
                 self.end(one, exception=thrown)
 
     def _parse(self, argv: list[str]) -> Target | None:
         parser = self.argparser
-        if (found := read_pyproject(os.getcwd())) is not None:
+        if (found := read_pyproject(current_directory())) is not None:
             parser.add_config(*found)
         own, rest = parser.split(argv)
-        for path in _configs(own):
+        for path in config_files(own):
             parser.add_config(path, read_config(path))
         if {"-h", "--help"} & set(own):
             raise HelpAsked(parser.format_help())
@@ -381,7 +353,7 @@ class Overseer(Scheduler):
             raise HelpAsked(f"voir {version}")
         self.options = parser.resolve(own)
         self._deadline.seconds = self.options.instrument_timeout
-        target = _target(rest)
+        target = target_of(rest)
         self.options.SCRIPT = target.name if target and target.kind == "script" else None
         self.options.MODULE = target.name if target and target.kind != "script" else None
         self.options.ARGV = list(target.argv) if target else []
@@ -479,6 +451,11 @@ class Overseer(Scheduler):
             self.report(problem("finalize", "the end of the run", error))
 
 
+def _meant(error: BaseException) -> BaseException:
+    """What the script is to end by: the error that an instrument aborted with, else its own."""
+    return error.args[0] if isinstance(error, OverseerAbort) else error
+
+
 def _reason(stop: StopProgram) -> str:
     value = stop.args[0] if stop.args else None
     return "ov.stop()" if value is None else f"ov.stop({value!r:.60})"
@@ -492,52 +469,4 @@ def _raise_in_main(kind: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
 
 
-def _configs(own: list[str]) -> list[str]:
-    paths = []
-    for index, token in enumerate(own):
-        if token == "--config":
-            paths.append(own[index + 1])
-        elif token.startswith("--config="):
-            paths.append(token.partition("=")[2])
-    return paths
-
-
-def _target(rest: list[str]) -> Target | None:
-    if not rest:
-        return None
-    if rest[0] != "-m":
-        return Target("script", rest[0], tuple(rest[1:]))
-    if len(rest) < 2:
-        raise UsageError("no-script", "-m needs a module", "For example: voir -m package.module")
-    kind = "function" if ":" in rest[1] else "module"
-    return Target(kind, rest[1], tuple(rest[2:]))  # type: ignore[arg-type]
-
-
-def add_options(parser: OptionParser) -> None:
-    """Add the options that voir has without any instrument."""
-    add = parser.add_argument
-    add("-h", "--help", action="store_true", help="show this and exit")
-    add("--version", action="store_true", help="show voir's version and exit")
-    add("--voirfile", action="append", default=[], metavar="FILE",
-        help="load this voirfile instead of looking for one; repeatable")  # fmt: skip
-    add("--no-voirfile", action="store_true", help="load no voirfile")
-    add("--config", action="append", default=[], metavar="FILE",
-        help="set options from a YAML or TOML file; repeatable")  # fmt: skip
-    add("--run-dir", metavar="DIR", help="where to record the run (default: voir-runs/...)")
-    add("--no-record", action="store_true", help="record nothing")
-    add("--quiet", action="store_true", help="no summary at the end")
-    add("--strict", action="store_true",
-        help="exit with status 4 when an instrument failed or a probe captured nothing")  # fmt: skip
-    add("--debug", action="store_true", help="say what is loaded and why")
-    add("--instrument-timeout", type=_seconds, default=LONGEST_STEP, metavar="SECONDS",
-        help="how long an instrument may keep the script waiting; 0: any (default: 30)")  # fmt: skip
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise ValueError(text)
-    return value
-
-
-__all__ = ["HelpAsked", "Overseer", "active", "add_options", "current_overseer"]
+__all__ = ["Overseer", "active", "current_overseer"]

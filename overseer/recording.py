@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from .launch import current_directory
 from .sampler import Sampler
 from .stream import Event, EventStream
 from .version import version
@@ -37,7 +38,7 @@ class Recording:
         self._ov = ov
         self._script = script
         self.started_wall, self.started = ov.clock.wall_ns(), ov.clock.now_ns()
-        self._base = os.path.join(_current_directory(), "voir-runs")
+        self._base = os.path.join(current_directory() or os.sep, "voir-runs")
         self._directory: RunDirectory | None = None
         # A launcher that gave this process a rank may be gone when there is something to record.
         if ov.options.run_dir or RANKED & ov.environ.keys():
@@ -233,10 +234,3 @@ def _data_fd(ov: Overseer) -> DataFd | None:
     from .record.datafd import DataFd
 
     return DataFd(environ, ov.report)
-
-
-def _current_directory() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # It has been deleted.
-        return os.sep

@@ -7,9 +7,9 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import UsageError
+from ..commandline import add_options
+from ..launch import current_directory
 from ..options import OptionParser, read_config, read_pyproject
-from ..overseer import add_options
 
 NEEDED = {"voirfile", "no_voirfile", "debug", "quiet"}
 
@@ -61,7 +61,7 @@ def _module_file(name: str) -> str | None:
 
 
 def _configs(own: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    found = [table] if (table := read_pyproject(os.getcwd())) else []
+    found = [table] if (table := read_pyproject(current_directory())) else []
     for index, token in enumerate(own):
         if token == "--config" and index + 1 < len(own):
             found.append((own[index + 1], read_config(own[index + 1])))
@@ -69,6 +69,3 @@ def _configs(own: list[str]) -> list[tuple[str, dict[str, Any]]]:
             path = token.partition("=")[2]
             found.append((path, read_config(path)))
     return found
-
-
-__all__ = ["UsageError", "look_ahead"]

@@ -6,9 +6,10 @@ import os
 import sys
 from argparse import Namespace
 
+from ..commandline import HelpAsked
 from ..errors import Problem, VoirError
-from ..launch import DeadlySignals, Ending, in_child
-from ..overseer import HelpAsked, Overseer
+from ..launch import DeadlySignals, Ending, current_directory, in_child
+from ..overseer import Overseer
 from ..phases import Instrument
 from ..voirfile import Found, find, load
 from .early import look_ahead
@@ -39,7 +40,7 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     report = overseer.report
     found: list[Found] = []
     if not options.no_voirfile:
-        found = find(options.voirfile, os.environ, os.getcwd(), script, report)
+        found = find(options.voirfile, os.environ, current_directory(), script, report)
     if options.debug:
         explain(found, options, notices)
     overseer.voirfiles = [one.path for one in found]
@@ -85,7 +86,8 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
             sys.exit(getattr(refused, "status", USAGE))
         except BaseException as other:
             error = other
-            ending.announce(other, overseer.program)  # Unless that has been done already.
+    if error is not None:
+        ending.announce(error, overseer.program)  # Unless that has been done already.
     if in_child():  # A fork of the script leaves through here too; the run is its parent's.
         ending.leave(error)
         return

@@ -5,6 +5,7 @@ from .locate import locate
 from .program import Program
 from .signals import DeadlySignals, in_child
 from .source import Instrument
+from .stage import current_directory
 from .target import CannotRun, Target
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Instrument",
     "Program",
     "Target",
+    "current_directory",
     "exit_status",
     "in_child",
     "locate",

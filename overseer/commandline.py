@@ -1,0 +1,79 @@
+"""voir's own part of the command line: the options it always has, and what they name."""
+
+from __future__ import annotations
+
+from .errors import UsageError
+from .launch import Target
+from .options import OptionParser
+
+#: How long an instrument may keep the script waiting, in seconds.
+LONGEST_STEP = 30.0
+
+
+class HelpAsked(Exception):
+    """The command line asks for help or the version instead of a run.
+
+    Attributes:
+        text: What to print.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def config_files(own: list[str]) -> list[str]:
+    """The files that ``--config`` names in voir's own options."""
+    paths = []
+    for index, token in enumerate(own):
+        if token == "--config":
+            paths.append(own[index + 1])
+        elif token.startswith("--config="):
+            paths.append(token.partition("=")[2])
+    return paths
+
+
+def target_of(rest: list[str]) -> Target | None:
+    """What the command line asks to run; ``None`` when it names nothing.
+
+    Args:
+        rest: What comes after voir's own options.
+
+    Raises:
+        UsageError: ``-m`` without a module.
+    """
+    if not rest:
+        return None
+    if rest[0] != "-m":
+        return Target("script", rest[0], tuple(rest[1:]))
+    if len(rest) < 2:
+        raise UsageError("no-script", "-m needs a module", "For example: voir -m package.module")
+    kind = "function" if ":" in rest[1] else "module"
+    return Target(kind, rest[1], tuple(rest[2:]))  # type: ignore[arg-type]
+
+
+def add_options(parser: OptionParser) -> None:
+    """Add the options that voir has without any instrument."""
+    add = parser.add_argument
+    add("-h", "--help", action="store_true", help="show this and exit")
+    add("--version", action="store_true", help="show voir's version and exit")
+    add("--voirfile", action="append", default=[], metavar="FILE",
+        help="load this voirfile instead of looking for one; repeatable")  # fmt: skip
+    add("--no-voirfile", action="store_true", help="load no voirfile")
+    add("--config", action="append", default=[], metavar="FILE",
+        help="set options from a YAML or TOML file; repeatable")  # fmt: skip
+    add("--run-dir", metavar="DIR", help="where to record the run (default: voir-runs/...)")
+    add("--no-record", action="store_true", help="record nothing")
+    add("--quiet", action="store_true", help="no summary at the end")
+    add("--strict", action="store_true",
+        help="end with status 4 when an instrument failed or a probe captured nothing")  # fmt: skip
+    add("--debug", action="store_true", help="say what is loaded and why")
+    add("--instrument-timeout", type=_seconds, default=LONGEST_STEP, metavar="SECONDS",
+        help="how long an instrument may hold the script up; 0: any (default: 30)")  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError(text)
+    return value

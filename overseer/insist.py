@@ -1,0 +1,97 @@
+"""Ending a script that swallows its ending: an early stop gets through a bare ``except:``.
+
+The stop is an exception, so that ``finally`` and ``with`` do their work. A script that catches
+everything catches it too. Its handler may finish, and then, at the next line that runs outside of
+any handler of the stop, the stop is raised again, until it has left the script.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from .boundary import StopProgram, on_stop
+
+
+class Insistence:
+    """Raises a stop again on the main thread wherever it has been swallowed.
+
+    Tracing is switched on when the stop is raised, not before: until then this costs nothing.
+    """
+
+    def __init__(self) -> None:
+        self.stop: StopProgram | None = None
+        self._before: tuple[Any, Any] = (None, None)
+        self._unwinding: FrameType | None = None
+
+    def begin(self, stop: StopProgram) -> None:
+        """The stop has just been raised, in code that the script called."""
+        if self.stop is not None or threading.get_ident() != threading.main_thread().ident:
+            return
+        self.stop = stop
+        self._before = sys.gettrace(), sys.getprofile()
+        self._arm(sys._getframe(1))
+        sys.setprofile(self._rearm)
+
+    def end(self) -> None:
+        """The script has been left."""
+        if self.stop is not None:
+            trace, profile = self._before
+            sys.settrace(trace)
+            sys.setprofile(profile)
+            self.stop = None
+
+    def _arm(self, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_globals.get("__package__") != __package__:
+                frame.f_trace = self._trace
+            frame = frame.f_back
+        sys.settrace(self._trace)
+
+    def _rearm(self, frame: FrameType, event: str, argument: object) -> None:
+        # Python drops a trace function that has raised; this one is to raise as often as needed.
+        if self.stop is not None and sys.gettrace() is None:
+            self._arm(frame)
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_globals.get("__package__") == __package__:
+            return None
+        if event == "exception":
+            self._unwinding = frame
+        elif event == "line" and not self._enters_handler(frame) and self._swallowed():
+            raise self.stop.with_traceback(None)  # type: ignore[union-attr]
+        return self._trace
+
+    def _swallowed(self) -> bool:
+        """Whether code runs that no ``except``, ``finally`` or ``with`` runs because of the stop."""
+        return self.stop is not None and not due_to(sys.exc_info()[1], self.stop)
+
+    def _enters_handler(self, frame: FrameType) -> bool:
+        # The first line after an exception is the handler's; python says so before it handles it.
+        unwinding, self._unwinding = self._unwinding, None
+        return frame is unwinding
+
+
+def due_to(error: BaseException | None, stop: StopProgram) -> bool:
+    """Whether ``error`` is the stop, or was raised while it was handled."""
+    seen = 0
+    while error is not None and seen < 100:
+        if error is stop:
+            return True
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return False
+
+
+@contextmanager
+def insisting() -> Iterator[Insistence]:
+    """Within, a stop that a subscriber raises is insisted on."""
+    insistence = Insistence()
+    with on_stop(insistence.begin):
+        try:
+            yield insistence
+        finally:
+            insistence.end()

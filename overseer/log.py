@@ -1,0 +1,43 @@
+"""``ov.log``: what leaves the process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .stream import Event, EventStream
+
+if TYPE_CHECKING:
+    from .given import LogStream
+
+
+class Log:
+    """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+        self._proxy: LogStream | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Send ``event`` out of the process: to the record, to ``DATA_FD``, to the dashboard."""
+        self._stream.push(event)
+
+    def _operators(self) -> LogStream:
+        if self._proxy is None:
+            from .given import LogStream
+
+            self._proxy = LogStream(self._stream)
+        return self._proxy
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "on_next":
+            raise AttributeError(name)
+        return getattr(self._operators(), name)
+
+    def __rshift__(self, subscriber: Any) -> Any:
+        return self._operators() >> subscriber
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._operators()[key]
+
+    def __or__(self, other: Any) -> Any:
+        return self._operators() | other

@@ -1,0 +1,127 @@
+"""An early stop is not swallowed by the script, and stops at exactly the step it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.running import Place
+
+LOOPS = {
+    "a bare except": """
+        for i in range(100):
+            try:
+                step(i)
+            except:
+                print("swallowed", i)
+    """,
+    "a loop that never gives up": """
+        i = 0
+        while True:
+            try:
+                step(i)
+                i += 1
+            except BaseException:
+                pass
+    """,
+    "handlers within handlers": """
+        def guarded(i):
+            try:
+                try:
+                    step(i)
+                except:
+                    pass
+                print("after the inner one")
+            except:
+                print("the outer one")
+            print("after the outer one")
+
+        for i in range(100):
+            guarded(i)
+    """,
+    "suppress": """
+        import contextlib
+        for i in range(100):
+            with contextlib.suppress(BaseException):
+                step(i)
+    """,
+    "an exception made of it": """
+        for i in range(100):
+            try:
+                step(i)
+            except BaseException as error:
+                raise RuntimeError("lost") from error
+    """,
+    "sys.exit in the handler": """
+        import sys
+        for i in range(100):
+            try:
+                step(i)
+            except:
+                sys.exit(3)
+    """,
+    "a generator": """
+        def produce():
+            for i in range(100):
+                try:
+                    step(i)
+                    yield i
+                except BaseException:
+                    print("generator goes on")
+
+        for _ in produce():
+            pass
+    """,
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS.keys())
+def test_a_stop_gets_through(tmp_path: Path, loop: str) -> None:
+    place = Place(tmp_path)
+    place.write("steps.py", "from voir import give\ndef step(i):\n    give(step=i)\n")
+    place.write("body.py", loop)
+    body = (tmp_path / "body.py").read_text()
+    prefix = "import atexit, steps\ndone = []\n"
+    prefix += "def step(i):\n    done.append(i)\n    steps.step(i)\n"
+    prefix += "atexit.register(lambda: print('steps', len(done)))\n"
+    place.write("main.py", prefix + body + "\nprint('the end of the script')\n")
+    done = place.voir("--stop", "4", "main.py")
+    assert done.status == 0, done.stderr
+    assert done.stdout.endswith("steps 4\n")
+    assert "the end of the script" not in done.stdout
+    assert "Traceback" not in done.stderr
+    assert "stopped early" in done.stderr
+
+
+def test_finally_and_with_do_their_work_once(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        from voir import give
+
+        class Closing:
+            def __enter__(self):
+                return self
+            def __exit__(self, *info):
+                print("closed", info[0].__name__)
+                return False
+
+        def train():
+            try:
+                with Closing():
+                    for i in range(100):
+                        give(step=i)
+            finally:
+                for name in ("checkpoint", "log"):
+                    print("saved", name)
+
+        try:
+            train()
+        except Exception:
+            print("not an Exception")
+        """,
+    )
+    done = place.voir("--stop", "2", "main.py")
+    assert done.seen == (0, "closed StopProgram\nsaved checkpoint\nsaved log\n")
