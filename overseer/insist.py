@@ -67,7 +67,7 @@ class Insistence:
         return self._trace
 
     def _swallowed(self) -> bool:
-        """Whether code runs that no ``except``, ``finally`` or ``with`` runs because of the stop."""
+        """Whether code runs that is neither handling the stop nor cleaning up after it."""
         return self.stop is not None and not due_to(sys.exc_info()[1], self.stop)
 
     def _enters_handler(self, frame: FrameType) -> bool:
