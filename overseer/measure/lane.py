@@ -273,8 +273,8 @@ class Lane:
             resumed = taken.begin if taken is not None else _NO_BOUNDARY
         if resumed >= 0:
             return Before(begin - resumed, resumed - last)
-        declared = max(0, pair.paused - self._paused)
-        gap = max(0, begin - last - declared)
+        declared = min(max(0, pair.paused - self._paused), begin - last)
+        gap = begin - last - declared
         if resumed == _NO_BOUNDARY:
             return _shared(gap, self._gaps.median, declared)
         other = gap - pair.awaited if self._fed else gap
@@ -287,11 +287,11 @@ class Lane:
         if last is None:
             start = taken.begin if taken is not None else track.entered_ns
             return Before(now - start if start >= 0 else None)
-        declared = track.paused_ns - self._paused
         resumed = self._resumed(last, now, taken, self._foreign_end(last))
         if resumed >= 0:
             return Before(now - resumed, resumed - last)
-        span = max(0, now - last - declared)
+        declared = min(track.paused_ns - self._paused, now - last)  # It may hold our last step.
+        span = now - last - declared
         if resumed == _NO_BOUNDARY:
             return _shared(span, self._work.median, declared)
         work = span - taken.ns if taken is not None else span

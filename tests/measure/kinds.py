@@ -140,9 +140,7 @@ def hiccup(random: Random) -> tuple[list[float], int | None]:
     n, until = random.randint(200, 300), random.randint(2, 20)
     values = _scaled(_even(random, n, 0.02), until, 2)
     start = random.randint(n // 2, 3 * n // 4)
-    return [
-        v * 2 if start <= i < start + 8 else v for i, v in enumerate(values)
-    ], until
+    return [v * 2 if start <= i < start + 8 else v for i, v in enumerate(values)], until
 
 
 def varied_lengths(random: Random) -> tuple[list[float], int | None]:

@@ -134,7 +134,7 @@ class Program:
         self.synchronize()
         self.model.finish()
 
-    def section(self, task: str = "train") -> dict[str, Any]:
+    def section(self, task: str = "train") -> Any:
         return self.tasks.section(self.model.clock_name)[task]
 
 

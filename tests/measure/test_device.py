@@ -42,7 +42,9 @@ def test_shares_are_the_devices_within_one_percent(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_pauses_are_the_devices_within_one_percent(form: str) -> None:
-    pause = on_device(form, checkpoint=lambda step: 0.5 if step % 50 == 24 else 0).section()["pause"]
+    pause = on_device(form, checkpoint=lambda step: 0.5 if step % 50 == 24 else 0).section()[
+        "pause"
+    ]
     assert pause == {"seconds": pytest.approx(7.0, rel=0.01), "count": 8}
 
 

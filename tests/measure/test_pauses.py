@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from overseer.measure.typical import FLOOR_NS, Typical
@@ -9,7 +11,7 @@ from overseer.measure.typical import FLOOR_NS, Typical
 from .program import FORMS, Program, Tensor
 
 
-def pauses(program: Program) -> tuple[float, int]:
+def pauses(program: Program) -> Any:
     section = program.section()["pause"]
     return section["seconds"], section["count"]
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overseer.clock import FakeClock
+from overseer.measure.step import Step
 from overseer.measure.steps import BATCH, StepModel
 
 from .program import FORMS, Program, Tensor
@@ -124,7 +125,8 @@ def test_finishing_twice_changes_nothing() -> None:
 
 
 def test_sizes_are_read_when_the_event_comes_and_batches_are_let_go() -> None:
-    model, got = StepModel(FakeClock()), []
+    model = StepModel(FakeClock())
+    got: list[Step] = []
     model.sinks.append(got.extend)
     sizes = [32, 32, 7]
     for size in sizes:
@@ -150,7 +152,8 @@ def test_all_step_events_of_the_contract_are_understood(event: dict[str, Any]) -
 
 
 def steps_of(events: list[dict[str, Any]], **options: Any) -> list[Any]:
-    clock, got = FakeClock(), []
+    clock = FakeClock()
+    got: list[Step] = []
     model = StepModel(clock, **options)
     model.sinks.append(got.extend)
     for event in events:
@@ -364,7 +367,8 @@ def test_tasks_keep_apart() -> None:
 
 
 def test_a_clock_that_jumps_back_makes_no_step_of_negative_length() -> None:
-    clock, got = FakeClock(now_ns=10**12), []
+    clock = FakeClock(now_ns=10**12)
+    got: list[Step] = []
     model = StepModel(clock)
     model.sinks.append(got.extend)
     for jump in [0.01] * 20 + [-500.0] + [0.01] * 20:
