@@ -26,8 +26,13 @@ def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     options = ov.options
     logged = {key: figure for key, figure in FLAGS.items() if getattr(options, key)}
+    # No defaults of argparse's: it would check them at every start, and import what that needs.
     measuring = Measuring(
-        ov, options.interval, options.skip, multiplier=options.items_per_step, logged=logged
+        ov,
+        options.interval or "1s",
+        options.skip or "0",
+        multiplier=options.items_per_step,
+        logged=logged,
     )
     yield from measuring.run()
 
@@ -184,9 +189,9 @@ def _add_options(parser: Any) -> None:
     for flag, what in (("train", "items a second"), ("loading", "how fast the loader alone is"),
                        ("compute", "how fast the work alone is")):  # fmt: skip
         add(f"--{flag}-rate", action="store_true", help=f"log {what}, window by window")
-    add("--interval", "--metric-interval", type=_span("--interval", 1), default="1s",
+    add("--interval", "--metric-interval", type=_span("--interval", 1),
         metavar="N|Ns", help="length of a window, in steps or seconds (1s)")  # fmt: skip
-    add("--skip", "--metric-skip", type=_span("--skip", 0), default="0", metavar="N|Ns",
+    add("--skip", "--metric-skip", type=_span("--skip", 0), metavar="N|Ns",
         help="leave out so many steps or seconds, instead of finding the warm-up")  # fmt: skip
     add("--items-per-step", type=int, default=1, metavar="K",
         help="count the items of a batch K times: gradient accumulation and the like")  # fmt: skip
