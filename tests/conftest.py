@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ def footprint() -> dict[str, object]:
     """What voir may put into a process while it runs a script."""
     return {
         "threads": [t.name for t in threading.enumerate() if t.name.startswith("voir")],
+        "timers": list(_attribute("overseer.timers", "_open") or ()),
         "finders": [f for f in sys.meta_path if _ours(f)],
         "builtins": set(vars(builtins)) - {"_"},
         "alarm": (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)),
@@ -48,5 +50,5 @@ def _ours(finder: object) -> bool:
     return kind.__module__.partition(".")[0] in ("overseer", "instruments", "voir")
 
 
-def _attribute(module: str, name: str) -> object:
+def _attribute(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, None)

@@ -319,6 +319,7 @@ class TestForks:
         stream.push({"x": 2})
         assert seen == [{"x": 2}]
 
+    @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
     def test_the_child_can_give_though_another_thread_held_the_lock(self, stream: Stream) -> None:
         held, enough = threading.Event(), threading.Event()
 
