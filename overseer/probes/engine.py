@@ -327,7 +327,7 @@ class Engine:
         if code == unit.plain(block).get(key):
             self._ledger.keep(code)
             return True
-        if unit.loaded and code == unit.probed(block, _in_block(unit, block)).get(key):
+        if unit.loaded and code == unit.at_load(block).get(key):
             self._ledger.own(code)
             return True
         return False
@@ -395,7 +395,7 @@ class Engine:
             for watch in (w for watches in self._watches.values() for w in watches):
                 watch.dispose()
             self._restore()
-            self._hidden.clear()
+            self._hidden.clear({n for placed in self._probes for n in placed.lasting})
             _engines.discard(self)
 
     def _restore(self) -> None:
@@ -420,10 +420,6 @@ class Engine:
                     if scope.key == key:
                         return unit.plain(scope.block).get(key)
         return None
-
-
-def _in_block(unit: Unit, block: int) -> dict[Scope, list[Trigger]]:
-    return {scope: made for scope, made in (unit.loaded or {}).items() if scope.block == block}
 
 
 def _names_of(module: str) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class Hidden:
         """The name for ``label``, whether or not anything stands behind it."""
         return f"{self._prefix}{label}>"
 
-    def set(self, label: str, value: Any) -> str:
+    def put(self, label: str, value: Any) -> str:
         """Put ``value`` behind the name for ``label``."""
         name = self.name(label)
         _namespace[name] = value
@@ -59,28 +59,28 @@ class Hidden:
     def share(self, failed: Callable[[int], bool], unbound: Callable[[], bool]) -> Shared:
         """Set the names that all probes share."""
         return Shared(
-            self.set("failed", failed),
-            self.set("unbound", unbound),
-            self.set("exc_info", sys.exc_info),
-            self.set("next", next),
+            self.put("failed", failed),
+            self.put("unbound", unbound),
+            self.put("exc_info", sys.exc_info),
+            self.put("next", next),
         )
 
-    def replace(self, change: Callable[[Any], Any]) -> None:
-        """Put something else behind every name: ``change`` of what is there."""
-        for name in self._names:
-            _namespace[name] = change(_namespace[name])
+    def clear(self, lasting: set[str]) -> None:
+        """Remove the names; those that are ``lasting`` stay, and pass on what they are given.
 
-    def clear(self, keep: Callable[[Any], Any] = lambda value: None) -> None:
-        """Remove the names, but for those that ``keep`` maps to something to stay."""
-        for name in list(self._names):
-            stays = keep(_namespace.get(name))
-            if stays is None:
-                _namespace.pop(name, None)
-                self._names.discard(name)
-            else:
-                _namespace[name] = stays
+        A generator that is suspended, or a thread that goes on, may still call them.
+        """
+        for name in self._names - lasting:
+            _namespace.pop(name, None)
+        for name in self._names & lasting:
+            _namespace[name] = _pass_on
+        self._names &= lasting
         if not any(name.startswith(_OURS) for name in _namespace):
             _namespace.pop("__dir__", None)
+
+
+def _pass_on(*values: Any) -> Any:
+    return values[0] if values else None
 
 
 def _visible() -> list[str]:

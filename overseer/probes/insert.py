@@ -18,6 +18,7 @@ from .scopes import (
     Definition,
     For,
     Scope,
+    binding_line,
     bindings,
     first_line,
     loops,
@@ -81,6 +82,7 @@ class _Inserter:
         self._inner = {id(s.node): s for o in orders for s in o.chain()}
         self._starts, self._ends = self._loops("#loop_"), self._loops("#endloop_")
         self._expressions = self._has_expressions()
+        self._cold = _entry_line(scope.body) if scope.is_function else -1
         self.relays: list[str] = []
 
     def _loops(self, kind: str) -> dict[int, list[Trigger]]:
@@ -106,11 +108,11 @@ class _Inserter:
     def stanzas(self, bound: Iterable[str] = (), line: int = -1) -> Stanzas:
         """The builder for a place where ``bound`` were just bound."""
         definite = {*self._scope.parameters, *bound} - self._scope.deleted
-        return Stanzas(self._names, line, {*definite, *bound})
+        return Stanzas(self._names, line, {*definite, *bound}, self._cold)
 
     def blind(self) -> Stanzas:
         """The builder for a place from which the scope's variables cannot be read."""
-        return Stanzas(self._names)
+        return Stanzas(self._names, cold=self._cold)
 
     def after(self, names: Iterable[str], line: int = -1) -> list[ast.stmt]:
         """What comes after ``names`` were bound."""
@@ -131,7 +133,7 @@ class _Inserter:
         handle = self._HANDLERS.get(type(node))
         if handle is not None and self._triggers_or_inner(node):
             return handle(self, node)
-        return [self._expressions_of(node), *self.after(bindings(node))]
+        return [self._expressions_of(node), *self.after(bindings(node), binding_line(node))]
 
     def _triggers_or_inner(self, node: ast.stmt) -> bool:
         return bool(self._triggers) or bool(self._inner)
@@ -163,21 +165,27 @@ class _Inserter:
         line = _entry_line(body)
         made = self.stanzas((), line)
         inner = [*self._entry(line), *self.body(body), *self._implicit_return(body)]
-        inner = inner or [unplaced(ast.Pass())]
         # A `try` of ours starts where its first statement does.
-        if errors := self.named("#error"):
-            caught = [s for t in errors for s in self.stanzas().error(t)]
+        caught = [s for t in self.named("#error") for s in self.stanzas().error(t)]
+        last = self._last()
+        if caught or last:
+            inner += _end(body)
+        if caught:
             inner = made.attempt(inner, caught)
-        if exits := self.named("#exit"):
-            last = [s for t in exits for s in self.stanzas().marker(t)]
-            inner = made.attempt(inner, None, last)
-        leaving = {t.leave: t for t in self._triggers if t.leave}
-        if leaving:
-            last = [s for t in leaving.values() for s in self.stanzas().leave(t)]
+        if last:
             inner = made.attempt(inner, None, last)
         reach = made.reachable(list(dict.fromkeys(self.relays))) if self.relays else []
         order = self._ordered.get(self._scope)
-        return [*(made.mention(order, self._scope.bound) if order else ()), *reach, *inner]
+        before = made.mention(order, self._scope.bound) if order else []
+        return [*before, *reach, *inner]
+
+    def _last(self) -> list[ast.stmt]:
+        """What a call does at its very end, without branches as in :meth:`_implicit_return`."""
+        exits = [self._through([t], unplaced(ast.Constant(True))) for t in self.named("#exit")]
+        leaves = dict.fromkeys(t.leave for t in self._triggers if t.leave)
+        self.relays += leaves
+        calls = [*exits, *(self.stanzas().leave(name) for name in leaves)]
+        return [unplaced(ast.Expr(call)) for call in calls]
 
     def _entry(self, line: int) -> list[ast.stmt]:
         """At the start of a call: the marker, what is only read, the parameters."""
@@ -193,7 +201,12 @@ class _Inserter:
         values = self.named("#value")
         if not values or (body and isinstance(body[-1], (ast.Return, ast.Raise))):
             return []
-        return self._return(ast.Return(None))[: -1 if not self._overridden(values) else None]
+        # Without branches: the compiler copies the end of a function to every place that leads
+        # there, each copy with the line of that place, but only if it is straight.
+        value = self._through(values, unplaced(ast.Constant(None)))
+        if self._overridden(values):
+            return [unplaced(ast.Return(value))]
+        return [unplaced(ast.Expr(value))]
 
     def _overridden(self, triggers: list[Trigger]) -> bool:
         return any(t.overrides for t in triggers) and not self._async_generator
@@ -214,7 +227,7 @@ class _Inserter:
             changed = copy.copy(node)
         value = changed.value or unplaced(ast.Constant(None))
         changed.value = self._through(values, value)
-        return [unplaced(changed) if not hasattr(changed, "lineno") else changed]
+        return [changed]
 
     def _through(self, triggers: Iterable[Trigger], value: ast.expr) -> ast.expr:
         for trigger in triggers:
@@ -228,11 +241,12 @@ class _Inserter:
         for part in ("iter", "test", "target"):
             if hasattr(node, part):
                 setattr(changed, part, self._rewritten(getattr(node, part)))
-        made = self.stanzas(bound)
-        body = [s for t in self._starts.get(id(node), ()) for s in made.marker(t)]
-        body += [*self.after(bound), *self.body(node.body)]
+        line, made = binding_line(node), self.stanzas(bound)
+        starts = self.stanzas(bound, line)
+        body = [s for t in self._starts.get(id(node), ()) for s in starts.marker(t)]
+        body += [*self.after(bound, line), *self.body(node.body)]
         if ends := self._ends.get(id(node)):
-            body = made.attempt(body, None, [s for t in ends for s in made.marker(t)])
+            body = starts.attempt(body, None, [s for t in ends for s in made.marker(t)])
         changed.body, changed.orelse = body, self.body(node.orelse)
         return [changed]
 
@@ -251,10 +265,11 @@ class _Inserter:
                 inner = copy.copy(node)
                 changed.items, inner.items = node.items[: index + 1], node.items[index + 1 :]
                 changed.items = self._rewritten(changed.items)
-                changed.body = [*self.after(names), *self._with(inner)]
+                changed.body = [*self.after(names, binding_line(item)), *self._with(inner)]
                 return [changed]
         changed.items = self._rewritten(node.items)
-        changed.body = [*self.after(bindings(node.items[-1])), *self.body(node.body)]
+        last = node.items[-1]
+        changed.body = [*self.after(bindings(last), binding_line(last)), *self.body(node.body)]
         return [changed]
 
     def _try(self, node: Any) -> list[ast.stmt]:
@@ -268,7 +283,7 @@ class _Inserter:
         changed = copy.copy(node)
         if node.type is not None:
             changed.type = self._rewritten(node.type)
-        changed.body = [*self.after(bindings(node)), *self.body(node.body)]
+        changed.body = [*self.after(bindings(node), binding_line(node)), *self.body(node.body)]
         return changed
 
     def _match(self, node: Any) -> list[ast.stmt]:
@@ -319,7 +334,9 @@ class _Inserter:
             return node
         if isinstance(node, list):
             return [self._rewritten(one) for one in node]
-        return _Expressions(self).visit(copy.deepcopy(node))
+        made = _Expressions(self).visit(copy.deepcopy(node))
+        # The line of a decorator is the line of the definition.
+        return ast.copy_location(made, node) if isinstance(node, ast.expr) else made
 
 
 class _Expressions(ast.NodeTransformer):
@@ -370,6 +387,13 @@ class _Expressions(ast.NodeTransformer):
         self._inserter.relays.append(trigger.relay)
         made = self._inserter.stanzas() if not self._comprehensions else self._inserter.blind()
         return made.through(trigger, value)
+
+
+def _end(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The return that stands at the end of every function, unless it is there already."""
+    if body and isinstance(body[-1], (ast.Return, ast.Raise)):
+        return []
+    return [unplaced(ast.Return(None))]
 
 
 def _documented(body: list[ast.stmt]) -> bool:

@@ -59,6 +59,7 @@ class PlacedProbe:
         number: Its number, by which inserted code finds it.
         overridable: Whether :meth:`intercept` may replace the value.
         lost: Events that could not be delivered because the script was at its recursion limit.
+        lasting: Hidden names that the script's code may go on calling after the run.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class PlacedProbe:
         self.number = number
         self.overridable = overridable
         self.lost = 0
+        self.lasting: set[str] = set()
         self.active = False
         self.opaque = False
         self._enabled = True
@@ -139,10 +141,10 @@ class PlacedProbe:
 
     def refresh(self) -> None:
         """Put the right callables behind the hidden names."""
-        self._hidden.set(f"{self.number} tally", self._tally)
-        self._hidden.set(f"{self.number} on", self.active)
+        self._hidden.put(f"{self.number} tally", self._tally)
+        self._hidden.put(f"{self.number} on", self.active)
         if self.wish.paired:
-            self._hidden.set(f"{self.number} leave", self._leave)
+            self._hidden.put(f"{self.number} leave", self._leave)
         for lane in self.lanes:
             lane.refresh()
 
@@ -157,7 +159,9 @@ class PlacedProbe:
         Args:
             guarded: Whether the code will stay when nobody listens any more.
         """
-        return [lane.trigger(guarded) for lane in self.lanes]
+        made = [lane.trigger(guarded) for lane in self.lanes]
+        self.lasting.update(name for t in made for name in (t.relay, t.leave) if name)
+        return made
 
     def _deliver(self, event: Event) -> None:
         """Hand the event to every listener; what one of them asked for is raised at the end."""
@@ -264,7 +268,7 @@ class Lane:
 
     def refresh(self) -> None:
         """Put the right callables behind this lane's names."""
-        put, label = self._placed._hidden.set, self._label
+        put, label = self._placed._hidden.put, self._label
         put(f"{label} lane", self._uncounted() if self._placed.active else callable)
         put(f"{label} counting lane", self._counting() if self._placed.active else callable)
         put(f"{label} relay", self._relay())

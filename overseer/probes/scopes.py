@@ -205,6 +205,29 @@ def targets(target: ast.AST) -> list[str]:
     return []
 
 
+def binding_line(node: ast.AST) -> int:
+    """The line of the instruction that binds the last name of this node; -1: hard to say.
+
+    What is inserted there takes that line: to tracers it is part of the binding.
+    """
+    if isinstance(node, ast.withitem):
+        return _last_line([node.optional_vars] if node.optional_vars else [])
+    if isinstance(node, ast.Assign):
+        return _last_line(node.targets[-1:])
+    if isinstance(node, (ast.AugAssign, *For)):
+        return _last_line([node.target])
+    if isinstance(node, (ast.Import, ast.ImportFrom, ast.ExceptHandler)):
+        return node.lineno
+    return -1
+
+
+def _last_line(nodes: list[ast.expr]) -> int:
+    names = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)]
+    stored = [n for n in names if isinstance(n.ctx, ast.Store)]
+    last = max(stored, key=lambda n: (n.lineno, n.col_offset), default=None)
+    return last.lineno if last is not None else -1
+
+
 def pattern_names(pattern: ast.AST) -> list[str]:
     """The names that a ``case`` pattern captures, in order; alternatives bind the same names."""
     return list(dict.fromkeys(n for node in own_nodes([pattern]) for n in bindings(node)))
@@ -240,6 +263,7 @@ __all__ = [
     "Function",
     "Key",
     "Scope",
+    "binding_line",
     "bindings",
     "first_line",
     "loops",

@@ -68,11 +68,15 @@ class Stanzas:
         names: Hidden names that all probes share.
         line: The line, or -1.
         definite: Variables that certainly have a value here.
+        cold: The line of what runs only when a listener has failed; jumps there need one.
     """
 
-    def __init__(self, names: Shared, line: int = -1, definite: Iterable[str] = ()) -> None:
+    def __init__(
+        self, names: Shared, line: int = -1, definite: Iterable[str] = (), cold: int = -1
+    ) -> None:
         self._names = names
         self._line = line
+        self._cold = cold
         self._definite = frozenset(definite)
 
     def variable(self, trigger: Trigger) -> list[ast.stmt]:
@@ -98,20 +102,22 @@ class Stanzas:
         """An expression with the value of ``value``, that passes through the probe."""
         return self._relayed(trigger, value)
 
-    def leave(self, trigger: Trigger) -> list[ast.stmt]:
+    def leave(self, name: str) -> ast.expr:
         """At the end of a call: forget the pairs it has left open."""
-        body: list[ast.stmt] = [ast.Expr(_call(trigger.leave))]
-        return self._placed(_attempt(body, [ast.Pass()]))
+        made = _call(name)
+        for node in (made, made.func):
+            _place(node, self._line)
+        return made
 
     def reachable(self, names: list[str]) -> list[ast.stmt]:
         """At the start of a call that evaluates ``names``: where they are missing, make them."""
         code = (
             f"import builtins\nfor name in {tuple(names)!r}:\n"
-            "    builtins.__dict__.setdefault(name, lambda value, *others: value)"
+            "    builtins.__dict__.setdefault(name, lambda *values: values[0] if values else None)"
         )
         make = ast.Expr(_call("exec", ast.Constant(code), ast.Dict([], [])))
         reads: list[ast.stmt] = [ast.Expr(_read(name)) for name in names]
-        return self._placed(_attempt(reads, [make]))
+        return self._guarded(reads, [make])
 
     def mention(self, names: Iterable[str], bound: Iterable[str]) -> list[ast.stmt]:
         """Code that never runs and names variables: it fixes their order in ``co_varnames``.
@@ -124,7 +130,10 @@ class Stanzas:
         body: list[ast.stmt] = [
             ast.Expr(_read(name) if name in own else _comprehension(name)) for name in names
         ]
-        return self._placed(ast.If(ast.Constant(False), body, []))
+        never = ast.If(ast.Constant(False), body, [])
+        for node in ast.walk(never):
+            _place(node, self._line)
+        return [never]
 
     def attempt(
         self,
@@ -138,8 +147,7 @@ class Stanzas:
             again = unplaced(ast.Raise(None, None))
             handlers = [unplaced(ast.ExceptHandler(None, None, [*caught, again]))]
         whole = ast.Try(body=body, handlers=handlers, orelse=[], finalbody=finally_ or [])
-        self._at(whole)
-        return [whole]
+        return [_place(whole, self._line)]
 
     def _statement(
         self, trigger: Trigger, value: ast.expr, own: str | None = None
@@ -153,7 +161,7 @@ class Stanzas:
         if trigger.guard:
             body = [ast.If(_read(trigger.guard), body, [])]
         without = ast.Expr(_call(trigger.relay, value))
-        return self._placed(_attempt(body, self._handler(trigger, without, own)))
+        return self._guarded(body, self._handler(trigger, without, own))
 
     def _override(self, trigger: Trigger) -> list[ast.stmt]:
         def set_to(value: ast.expr) -> ast.stmt:
@@ -162,7 +170,7 @@ class Stanzas:
         value = _read(trigger.name)
         whole = set_to(_call(trigger.relay, value, *self._others(trigger.others)))
         without = set_to(_call(trigger.relay, value))
-        return self._placed(_attempt([whole], self._handler(trigger, without, trigger.name)))
+        return self._guarded([whole], self._handler(trigger, without, trigger.name))
 
     def _handler(
         self, trigger: Trigger, without: ast.stmt, own: str | None = None
@@ -188,7 +196,7 @@ class Stanzas:
         certain = self._definite.issuperset(others.values())
         made = _call(trigger.relay, value, *self._others(others if certain else {}))
         for node in (made, made.func, *(n for arg in made.args[1:] for n in ast.walk(arg))):
-            self._at(node)
+            _place(node, self._line)
         return made
 
     @staticmethod
@@ -202,16 +210,15 @@ class Stanzas:
         keys: list[ast.expr | None] = [ast.Constant(key) for key in others]
         return [ast.Dict(keys, [_read(name) for name in others.values()])]
 
-    def _placed(self, statement: ast.stmt) -> list[ast.stmt]:
-        for node in ast.walk(statement):
-            self._at(node)
-        return [statement]
-
-    def _at(self, node: ast.AST) -> None:
-        unplaced(node)
-        if self._line > 0 and "lineno" in node._attributes:
-            node.lineno = node.end_lineno = self._line  # type: ignore[attr-defined]
-            node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
+    def _guarded(self, body: list[ast.stmt], caught: list[ast.stmt]) -> list[ast.stmt]:
+        """``body``, and ``caught`` for whatever it raises."""
+        handler = ast.ExceptHandler(None, None, caught)
+        whole = ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[])
+        for node in ast.walk(whole):
+            _place(node, self._line)
+        for node in ast.walk(handler):
+            _place(node, self._cold)
+        return [whole]
 
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -219,9 +226,14 @@ Node = TypeVar("Node", bound=ast.AST)
 
 def unplaced(node: Node) -> Node:
     """The node, without a line of its own."""
+    return _place(node, -1)
+
+
+def _place(node: Node, line: int) -> Node:
     if "lineno" in node._attributes:
-        node.lineno = node.end_lineno = -1  # type: ignore[attr-defined]
-        node.col_offset = node.end_col_offset = -1  # type: ignore[attr-defined]
+        column = 0 if line > 0 else -1
+        node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
+        node.col_offset = node.end_col_offset = column  # type: ignore[attr-defined]
     return node
 
 
@@ -236,10 +248,6 @@ def _comprehension(name: str) -> ast.expr:
 
 def _call(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(_read(name), list(args), [])
-
-
-def _attempt(body: list[ast.stmt], caught: list[ast.stmt]) -> ast.Try:
-    return _try(body, caught, [])
 
 
 def _try(body: list[ast.stmt], caught: list[ast.stmt], orelse: list[ast.stmt]) -> ast.Try:

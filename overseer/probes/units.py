@@ -1,7 +1,7 @@
 """A module's source as the engine works on it: compiled in blocks, once for each set of probes.
 
-A block is one statement of the module's top level. It is compiled alone: what its functions
-compile to depends on nothing else but the module's ``__future__`` imports.
+A block is one statement of the module's top level. It is compiled alone but for the module's
+imports: what its functions compile to depends on nothing else.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Unit:
     flags: int = 0
     loaded: Orders | None = None
     _plain: dict[int, dict[Key, CodeType]] = field(default_factory=dict)
+    _executed: dict[int, dict[Key, CodeType]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.flags |= future_flags(self.tree)
@@ -80,6 +81,13 @@ class Unit:
             Unfit: A function would not look the same any more.
         """
         return self._codes(self._block(block, orders)) if orders else self.plain(block)
+
+    def at_load(self, block: int) -> dict[Key, CodeType]:
+        """The block's code objects as they were executed."""
+        if block not in self._executed:
+            here = {s: made for s, made in (self.loaded or {}).items() if s.block == block}
+            self._executed[block] = self.probed(block, here)
+        return self._executed[block]
 
     def instrumented(self, orders: Orders) -> ast.Module:
         """The whole tree with ``orders`` inserted; the same tree when there are none.
@@ -126,13 +134,27 @@ class Unit:
         """Code objects that would look different: as they are, and as ``made`` has them."""
         plain, new = self.plain(block), self._codes(made)
         return {
-            key: (code, new[key])
+            key: (code, new.get(key, code))
             for key, code in plain.items()
-            if any(getattr(code, name) != getattr(new[key], name) for name in _LIKE_BEFORE)
+            if any(getattr(code, n) != getattr(new.get(key), n, None) for n in _LIKE_BEFORE)
         }
 
+    @cached_property
+    def _imports(self) -> list[ast.stmt]:
+        """The import statements of the module's own level, wherever they stand there."""
+        found: list[ast.stmt] = []
+        level: list[ast.AST] = list(self.tree.body)
+        while level:
+            node = level.pop(0)
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                found.append(node)
+            elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                level += [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.expr)]
+        return [n for n in found if getattr(n, "module", None) != "__future__"]
+
     def _codes(self, statements: list[ast.stmt]) -> dict[Key, CodeType]:
-        tree = ast.Module(body=statements, type_ignores=[])
+        # A call of an attribute of what the module imports compiles to other instructions.
+        tree = ast.Module(body=[*statements, *self._imports], type_ignores=[])
         return dict(named_codes(compiled(tree, self.filename, self.flags)))
 
 
@@ -147,10 +169,9 @@ def named_codes(code: CodeType) -> Iterable[tuple[Key, CodeType]]:
 
 def _first_names(plain: CodeType, new: CodeType) -> tuple[str, ...]:
     """The local variables up to the last one that changed its place."""
-    places = [
-        i for i, names in enumerate(zip(plain.co_varnames, new.co_varnames)) if len({*names}) > 1
-    ]
-    return plain.co_varnames[: max(places, default=-1) + 1]
+    before, after = plain.co_varnames, new.co_varnames
+    places = [i for i, name in enumerate(before) if after[i : i + 1] != (name,)]
+    return before[: max(places, default=-1) + 1]
 
 
 def key_of(code: CodeType) -> Key:
