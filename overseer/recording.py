@@ -149,8 +149,8 @@ class Recording:
         }
 
     def _name(self) -> str:
-        origin = self._ov.program.origin if self._ov.program is not None else None
-        return str(origin) if origin is not None else self._script
+        program = self._ov.program
+        return (program.file if program is not None else None) or self._script
 
     def _find_provenance(self) -> Provenance:
         if self._provenance is None:

@@ -24,18 +24,19 @@ class Program(ABC):
 
     Attributes:
         target: What the user asked for.
+        file: The script's file, when it has one.
     """
 
     def __init__(self, target: Target, file: str | None) -> None:
         self.target = target
-        self._file = file
+        self.file = file
 
     @property
     def origin(self) -> Path | None:
-        """The script's file, when it has one."""
+        """The same as a path."""
         from pathlib import Path  # It takes 3 ms to import.
 
-        return None if self._file is None else Path(self._file)
+        return None if self.file is None else Path(self.file)
 
     @abstractmethod
     def load(self, instrument: Instrument | None = None) -> None:
