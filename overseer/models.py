@@ -85,7 +85,7 @@ def add_model(parser: OptionParser, dest: str, model: Any, prefix: str) -> list[
         hint, key = _without_none(hints[field.name]), f"{dest}.{field.name}"
         default = _default(field) if isinstance(model, type) else getattr(model, field.name)
         built.fields[field.name] = _container(hint)
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        if _is_class(hint) and dataclasses.is_dataclass(hint):
             within = hint if default in (dataclasses.MISSING, None) else default
             inner += add_model(parser, key, within, f"{prefix}{field.name}.".replace("_", "-"))
         else:
@@ -150,7 +150,7 @@ def _conversion(who: str, kind: Any) -> dict[str, Any]:
     """The keywords ``type`` and ``metavar`` of one value."""
     if typing.get_origin(kind) is typing.Literal:
         return _named({str(choice): choice for choice in typing.get_args(kind)})
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+    if _is_class(kind) and issubclass(kind, enum.Enum):
         by_value = {str(member.value): member for member in kind}
         return _named({**by_value, **kind.__members__}, shown=list(by_value))
     if kind is bool:
@@ -158,7 +158,7 @@ def _conversion(who: str, kind: Any) -> dict[str, Any]:
         return _named(words, shown=["true", "false"])
     if kind is Any:
         return {"type": str}
-    if not isinstance(kind, type) or issubclass(kind, dict):
+    if not _is_class(kind) or issubclass(kind, dict):
         return {"type": _first_of(who, _alternatives(who, kind))}
     return {"type": kind, "metavar": kind.__name__.upper()}
 
@@ -222,6 +222,11 @@ class _Switch(argparse.BooleanOptionalAction):
 def _negated(option: str) -> str:
     group, _, field = option.rpartition(".")
     return f"{group}.no-{field}"
+
+
+def _is_class(kind: Any) -> bool:
+    # In Python 3.10 list[int] is an instance of type too.
+    return isinstance(kind, type) and typing.get_origin(kind) is None
 
 
 def _is_union(kind: Any) -> bool:
