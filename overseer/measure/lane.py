@@ -1,63 +1,22 @@
 """The steps of one task on one thread, derived from whatever boundaries the script shows.
 
-How the time between two steps is judged, strongest evidence first:
-
-1. What is declared: a pause, a loop left and entered again, a loader used up, steps of another
-   task. These have boundaries, so the pause is measured.
-2. Another call of the function that holds the pair (its ``$wrap`` id has changed): a pause
-   without a boundary of its own. The step gets the usual time, the pause the rest.
-3. Size alone: a duration far above the usual (:mod:`.typical`) between normal ones is a pause,
-   treated as in 2. Three in a row are the script getting slower, and no pause.
-
-What is left of a gap before a pair is waiting for the batch, unless the loader was watched.
+A step is held back until the next has ended, for only then is it plain whether it was long
+because of a pause (:mod:`.evidence`) or because the script has become slower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
 
+from .evidence import Evidence, Pair
 from .step import Step
 from .track import Loads, Track
-from .typical import Typical
 
 #: Builds a step without the checks of its constructor, which would cost as much again.
 _step = tuple.__new__
 
 #: So many outliers in a row are no pauses.
 _ROW = 3
-_NO_BOUNDARY = -1
-_NO_PAUSE = -2
-
-
-class Pair:
-    """A step, or the work in it, that has begun and not ended."""
-
-    __slots__ = ("awaited", "begin", "inner_ns", "items", "outer", "paused")
-
-    def __init__(self, begin: int, track: Track, outer: Pair | None) -> None:
-        self.begin = begin
-        self.awaited = track.awaited_ns() if track.loads else 0
-        self.paused = track.paused_ns
-        self.items: int | None = None
-        self.inner_ns: int | None = None
-        self.outer = outer
-
-    def absorb(self, items: int | None, ns: int | None = None) -> None:
-        """Take in what happened within: a step event, or a pair of another name."""
-        if items is not None:
-            self.items = (self.items or 0) + items
-        if ns is not None:
-            self.inner_ns = (self.inner_ns or 0) + ns
-
-
-class Before(NamedTuple):
-    """What came before a step's work: ``rest`` of it belongs to the step, ``pause`` does not."""
-
-    rest: int | None
-    pause: int = 0
-    estimated: bool = False
-    far: int = 0
 
 
 class Lane:
@@ -78,23 +37,18 @@ class Lane:
         self._track = track
         self._count = count
         self._pairs: dict[tuple[Hashable, Hashable], Pair] = {}
-        self._gaps = Typical()
-        self._work = Typical()
+        self._evidence = Evidence(self, track)
+        self._gaps, self._work = self._evidence.gaps, self._evidence.work
         self._last_end: int | None = None
-        self._paused = 0
-        self._restarted = -1
-        self._ident: Hashable = None
-        self._calls_repeat = self._called = False
-        self._unmatched = self._fed = False
-        self._closed = self._foreign = 0
         self._changes = -1
+        self._unmatched = self._fed = False
         self._pending: list[Step] = []
         self._far: dict[int, tuple[int, int]] = {}
         self._slow = False
 
     def restart(self, now: int) -> None:
         """The task's progress is at 0 of n: a loop of its own begins now."""
-        self._restarted = now
+        self._evidence.restarted = now
         self._track.changes += 1
 
     def flush(self) -> list[Step]:
@@ -138,7 +92,7 @@ class Lane:
         items = pair.items if items is None else items
         last = self._last_end
         if (
-            self._called_again(ident)
+            self._evidence.called_again(ident)
             or last is None
             or pair.begin < last
             or pair.inner_ns is not None
@@ -218,8 +172,8 @@ class Lane:
         if last is not None and begin < last:
             begin = last  # Two pairs that overlap share the time: it is counted once.
         taken = self._take()
-        paused = track.paused_ns - max(pair.paused, self._paused)
-        before = self._before(begin, taken if pair.awaited else None, pair)
+        paused = track.paused_ns - max(pair.paused, self._evidence.paused)
+        before = self._evidence.before(last, begin, taken, pair, self._fed)
         span = max(0, now - begin - paused)
         inside = min(span, max(0, taken.ns - pair.awaited)) if taken is not None else 0
         compute = span - inside if pair.inner_ns is None else min(pair.inner_ns, span - inside)
@@ -241,7 +195,7 @@ class Lane:
 
     def _close_end(self, now: int, items: int | None) -> list[Step]:
         taken = self._take()
-        before = self._until(now, taken)
+        before = self._evidence.until(self._last_end, now, taken)
         busy = before.rest
         loading = compute = None
         if busy is not None and self._fed:
@@ -260,81 +214,9 @@ class Lane:
             self._fed = True
         return taken
 
-    def _before(self, begin: int, taken: Loads | None, pair: Pair) -> Before:
-        """Judge the gap between the last step and the beginning of a pair."""
-        last, track = self._last_end, self._track
-        if last is None:
-            whole = pair.inner_ns is not None or (taken is None and self._fed)
-            start = taken.begin if taken is not None else begin if whole else track.entered_ns
-            return Before(begin - start if 0 <= start <= begin else None)
-        foreign = track.last_end if track.last_lane is not self else -1
-        resumed = self._resumed(last, begin, taken, foreign)
-        if resumed == _NO_PAUSE and self._called:
-            resumed = taken.begin if taken is not None else _NO_BOUNDARY
-        if resumed >= 0:
-            return Before(begin - resumed, resumed - last)
-        declared = min(max(0, pair.paused - self._paused), begin - last)
-        gap = begin - last - declared
-        if resumed == _NO_BOUNDARY:
-            return _shared(gap, self._gaps.median, declared)
-        other = gap - pair.awaited if self._fed else gap
-        far = self._gaps(other) and other > 2 * (self._work.median or 0)
-        return Before(gap, declared, False, other - (self._gaps.median or 0) if far else 0)
-
-    def _until(self, now: int, taken: Loads | None) -> Before:
-        """Judge all the time since the last step, when only ends of steps are seen."""
-        last, track = self._last_end, self._track
-        if last is None:
-            start = taken.begin if taken is not None else track.entered_ns
-            return Before(now - start if start >= 0 else None)
-        resumed = self._resumed(last, now, taken, self._foreign_end(last))
-        if resumed >= 0:
-            return Before(now - resumed, resumed - last)
-        declared = min(track.paused_ns - self._paused, now - last)  # It may hold our last step.
-        span = now - last - declared
-        if resumed == _NO_BOUNDARY:
-            return _shared(span, self._work.median, declared)
-        work = span - taken.ns if taken is not None else span
-        far = work - (self._work.median or 0) if self._work(work) else 0
-        return Before(span, declared, False, far)
-
-    def _resumed(self, last: int, until: int, taken: Loads | None, foreign: int) -> int:
-        """When the step's own time began after a pause that left a trace; see the module."""
-        track = self._track
-        if last <= self._restarted <= until:
-            return self._restarted
-        if not last < foreign <= until:
-            foreign = _NO_PAUSE
-        if last <= track.left_ns <= until:
-            if track.left_ns <= track.entered_ns <= until:
-                return track.entered_ns
-            if taken is not None:
-                return taken.begin
-            return foreign if foreign >= 0 else _NO_BOUNDARY
-        return foreign
-
-    def _foreign_end(self, last: int) -> int:
-        """Where another task's last step ended, unless that is so between most of our steps.
-
-        Then the other task lies within ours (batches of an epoch), or takes turns with it.
-        """
-        track = self._track
-        if track.last_lane is self or track.last_end <= last:
-            return -1
-        self._foreign += 1
-        return track.last_end if self._foreign * 2 <= self._closed else -1
-
-    def _called_again(self, ident: Hashable) -> bool:
-        """Whether the pair is in another call than the one before; only where calls repeat."""
-        self._called = ident != self._ident and self._calls_repeat
-        if ident == self._ident:
-            self._calls_repeat = True
-        self._ident = ident
-        return self._called
-
     def _close(self, step: Step, gap_far: int, work_far: int) -> list[Step]:
         self._count[0] += 1
-        self._closed += 1
+        self._evidence.closed += 1
         self._ended(step.end_ns)
         if gap_far or work_far or self._far or self._slow:
             return self._give(step, (gap_far, work_far) if gap_far or work_far else None)
@@ -348,7 +230,7 @@ class Lane:
             track.changes += 1
         track.closed += 1
         self._last_end = track.last_end = now
-        self._paused = track.paused_ns
+        self._evidence.paused = track.paused_ns
         self._changes = track.changes
 
     def _give(self, step: Step | None, far: tuple[int, int] | None) -> list[Step]:
@@ -373,14 +255,6 @@ class Lane:
         self._far.clear()
         self._slow = True
         return held
-
-
-def _shared(ns: int, usual: int | None, declared: int) -> Before:
-    """A pause without a boundary: the step gets what is usual, the pause the rest."""
-    if usual is None:
-        return Before(None)
-    rest = min(ns, usual)
-    return Before(rest, declared + ns - rest, True)
 
 
 def _without(step: Step, gap_ns: int, work_ns: int, fed: bool) -> Step:

@@ -1,0 +1,180 @@
+"""What tells a pause from the rest of the time between two steps.
+
+The evidence, strongest first:
+
+1. What is declared: a pause, a loop left and entered again, a loader used up, steps of another
+   task. These have boundaries, so the pause is measured.
+2. Another call of the function that holds the pair (its ``$wrap`` id has changed): a pause
+   without a boundary of its own. The step gets the usual time, the pause the rest.
+3. Size alone: a duration far above the usual (:mod:`.typical`) between normal ones is a pause,
+   treated as in 2. Three in a row are the script getting slower, and no pause.
+
+What is left of a gap before a pair is waiting for the batch, unless the loader was watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from .track import Loads, Track
+from .typical import Typical
+
+_NO_BOUNDARY = -1
+_NO_PAUSE = -2
+
+
+class Pair:
+    """A step, or the work in it, that has begun and not ended."""
+
+    __slots__ = ("awaited", "begin", "inner_ns", "items", "outer", "paused")
+
+    def __init__(self, begin: int, track: Track, outer: Pair | None) -> None:
+        self.begin = begin
+        self.awaited = track.awaited_ns() if track.loads else 0
+        self.paused = track.paused_ns
+        self.items: int | None = None
+        self.inner_ns: int | None = None
+        self.outer = outer
+
+    def absorb(self, items: int | None, ns: int | None = None) -> None:
+        """Take in what happened within: a step event, or a pair of another name."""
+        if items is not None:
+            self.items = (self.items or 0) + items
+        if ns is not None:
+            self.inner_ns = (self.inner_ns or 0) + ns
+
+
+class Before(NamedTuple):
+    """What came before a step's work.
+
+    Attributes:
+        rest: The part that belongs to the step; None when its beginning was not seen.
+        pause: The part that does not.
+        estimated: The pause had no boundary.
+        far: How much the rest exceeds the usual, when it is far above it.
+    """
+
+    rest: int | None
+    pause: int = 0
+    estimated: bool = False
+    far: int = 0
+
+
+class Evidence:
+    """Judges what lies before each step of one lane.
+
+    Args:
+        lane: The lane itself, to tell its steps from those of others on the thread.
+        track: What else happens on the thread.
+
+    Attributes:
+        gaps: What is usual between two pairs.
+        work: What is usual for a step's work; without pairs, for all of it but loading.
+        paused: The track's pauses when the last step ended.
+        restarted: When the task's progress was last at 0.
+        closed: Steps so far.
+    """
+
+    def __init__(self, lane: object, track: Track) -> None:
+        self._lane = lane
+        self._track = track
+        self.gaps = Typical()
+        self.work = Typical()
+        self.paused = 0
+        self.restarted = -1
+        self.closed = 0
+        self._foreign = 0
+        self._ident: Hashable = None
+        self._calls_repeat = self._called = False
+
+    def before(
+        self, last: int | None, begin: int, taken: Loads | None, pair: Pair, fed: bool
+    ) -> Before:
+        """Judge the gap between the end of the last step and the beginning of a pair.
+
+        Args:
+            last: When the last step ended; None before the first.
+            begin: When the pair began.
+            taken: The waits for batches since the last step.
+            pair: The pair.
+            fed: Whether the lane's loader is watched.
+        """
+        track = self._track
+        taken = taken if pair.awaited else None
+        if last is None:
+            whole = pair.inner_ns is not None or (taken is None and fed)
+            start = taken.begin if taken is not None else begin if whole else track.entered_ns
+            return Before(begin - start if 0 <= start <= begin else None)
+        foreign = track.last_end if track.last_lane is not self._lane else -1
+        resumed = self._resumed(last, begin, taken, foreign)
+        if resumed == _NO_PAUSE and self._called:
+            resumed = taken.begin if taken is not None else _NO_BOUNDARY
+        if resumed >= 0:
+            return Before(begin - resumed, resumed - last)
+        declared = min(max(0, pair.paused - self.paused), begin - last)
+        gap = begin - last - declared
+        if resumed == _NO_BOUNDARY:
+            return _shared(gap, self.gaps.median, declared)
+        other = gap - pair.awaited if fed else gap
+        far = self.gaps(other) and other > 2 * (self.work.median or 0)
+        return Before(gap, declared, False, other - (self.gaps.median or 0) if far else 0)
+
+    def until(self, last: int | None, now: int, taken: Loads | None) -> Before:
+        """Judge all the time since the last step, when only ends of steps are seen."""
+        track = self._track
+        if last is None:
+            start = taken.begin if taken is not None else track.entered_ns
+            return Before(now - start if start >= 0 else None)
+        resumed = self._resumed(last, now, taken, self._foreign_end(last))
+        if resumed >= 0:
+            return Before(now - resumed, resumed - last)
+        declared = min(track.paused_ns - self.paused, now - last)  # It may hold our last step.
+        span = now - last - declared
+        if resumed == _NO_BOUNDARY:
+            return _shared(span, self.work.median, declared)
+        work = span - taken.ns if taken is not None else span
+        far = work - (self.work.median or 0) if self.work(work) else 0
+        return Before(span, declared, False, far)
+
+    def _resumed(self, last: int, until: int, taken: Loads | None, foreign: int) -> int:
+        """When the step's own time began after a pause that left a trace; see the module."""
+        track = self._track
+        if last <= self.restarted <= until:
+            return self.restarted
+        if not last < foreign <= until:
+            foreign = _NO_PAUSE
+        if last <= track.left_ns <= until:
+            if track.left_ns <= track.entered_ns <= until:
+                return track.entered_ns
+            if taken is not None:
+                return taken.begin
+            return foreign if foreign >= 0 else _NO_BOUNDARY
+        return foreign
+
+    def _foreign_end(self, last: int) -> int:
+        """Where another task's last step ended, unless that is so between most of our steps.
+
+        Then the other task lies within ours (batches of an epoch), or takes turns with it.
+        """
+        track = self._track
+        if track.last_lane is self._lane or track.last_end <= last:
+            return -1
+        self._foreign += 1
+        return track.last_end if self._foreign * 2 <= self.closed else -1
+
+    def called_again(self, ident: Hashable) -> bool:
+        """Whether the pair is in another call than the one before; only where calls repeat."""
+        self._called = ident != self._ident and self._calls_repeat
+        if ident == self._ident:
+            self._calls_repeat = True
+        self._ident = ident
+        return self._called
+
+
+def _shared(ns: int, usual: int | None, declared: int) -> Before:
+    """A pause without a boundary: the step gets what is usual, the pause the rest."""
+    if usual is None:
+        return Before(None)
+    rest = min(ns, usual)
+    return Before(rest, declared + ns - rest, True)
