@@ -87,6 +87,14 @@ class TestGuarded:
         guarded()
         assert len(problems) == 1
 
+    def test_it_fails_once_whoever_says_so(self) -> None:
+        problems: list[Problem] = []
+        guarded = Guarded(print, "x", problems.append)
+        for _ in range(2):
+            guarded.failed("reduction", ValueError(), "a reduction failed")
+        assert [p.what for p in problems] == ["a reduction failed: ValueError"]
+        assert not guarded.alive
+
     def test_system_exit_is_a_failure_like_others(self) -> None:
         problems: list[Problem] = []
         Guarded(raising(SystemExit(3)), "x", problems.append)()
@@ -193,6 +201,19 @@ class TestWhere:
             assert error.__traceback__ is not None
             error.__traceback__ = error.__traceback__.tb_next  # Without this test's own frame.
             assert where(error) == f"{path}:2"
+
+    def test_what_a_library_calls_back_is_the_culprit(self) -> None:
+        def culprit() -> None:
+            raise ValueError
+
+        names: dict[str, Any] = {}
+        path = "/somewhere/site-packages/gauge/__init__.py"
+        exec(compile("def call(fn): fn()", path, "exec"), names)
+        error = caught(lambda: names["call"](culprit))
+        assert error.__traceback__ is not None
+        assert error.__traceback__.tb_next is not None
+        error.__traceback__ = error.__traceback__.tb_next.tb_next  # From the library inwards.
+        assert where(error) == f"{THIS}:{line_of(culprit)}"
 
     def test_voir_s_own_frames_do_not_count(self) -> None:
         error = caught(lambda: Guarded(raising(StopProgram()), "x", [].append)())

@@ -165,6 +165,18 @@ class TestTheAlarm:
         assert 900 < left <= 1000
         assert period == pytest.approx(77, abs=0.1)
 
+    def test_the_time_that_passed_meanwhile_counts_for_the_script_s_alarm(
+        self, alarm: list[int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = [0.0]
+        monkeypatch.setattr("overseer.deadline.time.monotonic", lambda: now[0])
+        signal.setitimer(signal.ITIMER_REAL, 1000)
+        with Deadline(500)():
+            now[0] += 300
+            with Deadline(500)():
+                now[0] += 300
+        assert 300 < signal.getitimer(signal.ITIMER_REAL)[0] <= 400
+
     def test_an_alarm_that_was_due_meanwhile_goes_off_afterwards(self, alarm: list[int]) -> None:
         signal.setitimer(signal.ITIMER_REAL, SHORT)
         with pytest.raises(Stuck), Deadline(2 * SHORT)():
@@ -187,6 +199,24 @@ class TestTheAlarm:
                 assert signal.getitimer(signal.ITIMER_REAL)[0] <= 100
             assert 400 < signal.getitimer(signal.ITIMER_REAL)[0] <= before
         assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+    def test_the_time_of_an_inner_limit_does_not_count_for_the_outer_one(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = [0.0]
+        monkeypatch.setattr("overseer.deadline.time.monotonic", lambda: now[0])
+        deadline = Deadline(500)
+        with deadline():
+            with deadline():
+                now[0] += 300
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 400
+
+    def test_the_outer_limit_still_holds_after_an_inner_one(self) -> None:
+        deadline = Deadline(SHORT)
+        with pytest.raises(Stuck), deadline():
+            with deadline():
+                pass
+            asleep()
 
     def test_outside_of_a_bound_the_handler_raises_nothing(self) -> None:
         Deadline(1).expired(signal.SIGALRM, None)

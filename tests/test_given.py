@@ -14,6 +14,7 @@ from overseer.boundary import acting
 from overseer.errors import Problem, VoirError
 from overseer.given import Given, LogStream, Nowhere, ProbeStream
 from overseer.stream import EventStream
+from tests.test_stream import in_a_thread, unlocked
 
 Event = dict[str, Any]
 
@@ -426,6 +427,12 @@ class TestProbe:
         probed.placed.fire(x=1)
         assert values == []
         assert (probed.placed.listeners, probed.probe._ends) == ([], [])
+
+    def test_while_operators_run_no_other_thread_can_deliver(self, probed: Probed) -> None:
+        free: list[bool] = []
+        probed.probe["x"].subscribe(lambda x: in_a_thread(lambda: free.append(unlocked())))
+        probed.placed.fire(x=1)
+        assert free == [False]
 
     def test_operators_see_one_event_at_a_time_over_all_threads(self, probed: Probed) -> None:
         total = probed.probe["x"].sum().accum()

@@ -164,6 +164,7 @@ class TestPrecedence:
         environ = {"VOIR_VOIRFILE": "c d"}
         assert resolved(voirfile=["a", "b"]).voirfile == ["a", "b"]
         assert resolved(environ=environ, voirfile=["a"]).voirfile == ["c", "d"]
+        assert type(resolved(environ=environ).voirfile) is list
         options = resolved("--voirfile=e", "--voirfile=f", environ=environ, voirfile=["a"])
         assert options.voirfile == ["e", "f"]
         assert type(options.voirfile) is list
@@ -214,8 +215,9 @@ class TestTheEnvironment:
         assert made.resolve([]).record is False
 
     def test_of_two_switches_for_one_thing_each_is_heard(self) -> None:
-        for name, value in (("VOIR_X", True), ("VOIR_NO_X", False)):
-            made = parser({name: "1"})
+        cases = [("VOIR_X", "1", True), ("VOIR_X", "0", False), ("VOIR_NO_X", "1", False)]
+        for name, text, value in cases:
+            made = parser({name: text})
             made.add_argument("--x", action="store_true", dest="x", default=None)
             made.add_argument("--no-x", action="store_false", dest="x", default=None)
             assert made.resolve([]).x is value
@@ -224,6 +226,11 @@ class TestTheEnvironment:
         made = parser({"VOIR_FAST": "1"})
         made.add_argument("--fast", action="store_const", const=9, default=1, dest="speed")
         assert made.resolve([]).speed == 9
+
+    def test_a_constant_that_is_not_chosen_leaves_the_default(self) -> None:
+        made = parser({"VOIR_FAST": "0"})
+        made.add_argument("--fast", action="store_const", const=9, default=1, dest="speed")
+        assert made.resolve([]).speed == 1
 
     def test_a_count_is_a_number(self) -> None:
         made = parser({"VOIR_VERBOSE": "2"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,6 +40,14 @@ def raising(error: BaseException) -> Callable[[Event], object]:
         raise error
 
     return fail
+
+
+def unlocked() -> bool:
+    """Whether another thread could deliver now."""
+    free: bool = EventStream.lock.acquire(blocking=False)
+    if free:
+        EventStream.lock.release()
+    return free
 
 
 def in_a_thread(fn: Callable[[], object]) -> None:
@@ -81,6 +90,12 @@ class TestDelivery:
             thread.join()
         assert most == [1] * 800
         assert stream.events == 800
+
+    def test_while_a_listener_runs_no_other_thread_can_deliver(self, stream: Stream) -> None:
+        stream.listen(lambda event: in_a_thread(lambda: free.append(unlocked())))
+        free: list[bool] = []
+        stream.push({})
+        assert free == [False]
 
     def test_listeners_are_called_in_the_order_in_which_they_came(self, stream: Stream) -> None:
         order: list[str] = []
@@ -235,12 +250,7 @@ class TestFailures:
         with pytest.raises(StopProgram):
             stream.push({})
         free: list[bool] = []
-
-        def attempt() -> None:
-            free.append(EventStream.lock.acquire(blocking=False))
-            EventStream.lock.release()
-
-        in_a_thread(attempt)
+        in_a_thread(lambda: free.append(unlocked()))
         assert free == [True]
 
 
@@ -281,6 +291,12 @@ class TestTheEnd:
             stream.complete()
         assert seen == [{"end": 1}]
         assert stream.closed
+
+    def test_of_two_wishes_at_the_end_the_first_counts(self, stream: Stream) -> None:
+        for word in ("first", "second"):
+            stream.listen(print, completed=partial(raising(StopProgram(word)), {}))
+        with pytest.raises(StopProgram, match="first"):
+            stream.complete()
 
     def test_one_that_failed_before_is_not_asked_to_end(
         self, stream: Stream, seen: list[Event]

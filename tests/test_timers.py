@@ -182,8 +182,8 @@ class TestForks:
             assert calls.wait(1)
             pid = os.fork()
             if pid == 0:
-                timer.__exit__(None, None, None)
                 gone = timers._open == [] and timer._thread is None
+                timer.__exit__(None, None, None)
                 os._exit(0 if gone else 1)
             status = os.waitpid(pid, 0)[1]
             assert calls.wait(calls.count + 1)
