@@ -22,17 +22,6 @@ class HelpAsked(Exception):
         self.text = text
 
 
-def config_files(own: list[str]) -> list[str]:
-    """The files that ``--config`` names in voir's own options."""
-    paths = []
-    for index, token in enumerate(own):
-        if token == "--config":
-            paths.append(own[index + 1])
-        elif token.startswith("--config="):
-            paths.append(token.partition("=")[2])
-    return paths
-
-
 def target_of(rest: list[str]) -> Target | None:
     """What the command line asks to run; ``None`` when it names nothing.
 

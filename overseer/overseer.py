@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from .boundary import Guarded, OverseerAbort, StopProgram, current, name_of
 from .clock import Clock
-from .commandline import LONGEST_STEP, HelpAsked, add_options, config_files, target_of
+from .commandline import LONGEST_STEP, HelpAsked, add_options, target_of
 from .deadline import Deadline
 from .errors import Problem, UsageError, VoirError
 from .insist import due_to, insisting
 from .launch import Program, Target, current_directory, exit_status, in_child, locate
 from .log import Log
-from .options import OptionParser, read_config, read_pyproject
+from .options import OptionParser, configurations
 from .phases import Instrument, Phase, Scheduler
 from .stream import Event, EventStream, Subscription
 from .timers import Timer
@@ -342,11 +342,9 @@ class Overseer(Scheduler):
 
     def _parse(self, argv: list[str]) -> Target | None:
         parser = self.argparser
-        if (found := read_pyproject(current_directory())) is not None:
-            parser.add_config(*found)
         own, rest = parser.split(argv)
-        for path in config_files(own):
-            parser.add_config(path, read_config(path))
+        for found in configurations(own, self.environ, current_directory(), self.report):
+            parser.add_config(*found)
         if {"-h", "--help"} & set(own):
             raise HelpAsked(parser.format_help())
         if "--version" in own:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Mapping
-from typing import Any
 
 from ..commandline import add_options
 from ..launch import current_directory
-from ..options import OptionParser, read_config, read_pyproject
+from ..options import OptionParser, configurations
 
 NEEDED = {"voirfile", "no_voirfile", "debug", "quiet"}
 
@@ -23,7 +22,7 @@ def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, 
     parser = OptionParser(environ=environ)
     add_options(parser)
     own, script = _scan(parser, argv)
-    for source, values in _configs(own):
+    for source, values in configurations(own, environ, current_directory()):
         wanted = {k: v for k, v in values.items() if str(k).replace("-", "_") in NEEDED}
         parser.add_config(source, wanted)
     return parser.resolve(own), script
@@ -58,14 +57,3 @@ def _module_file(name: str) -> str | None:
         if os.path.exists(candidate):
             return candidate
     return None
-
-
-def _configs(own: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    found = [table] if (table := read_pyproject(current_directory())) else []
-    for index, token in enumerate(own):
-        if token == "--config" and index + 1 < len(own):
-            found.append((own[index + 1], read_config(own[index + 1])))
-        elif token.startswith("--config="):
-            path = token.partition("=")[2]
-            found.append((path, read_config(path)))
-    return found

@@ -57,6 +57,11 @@ CASES = {
         "    yield ov.phases.init\n"
         "    ov.given['?loss'].min().print()\n"
     ),
+    "option-late": voirfile(
+        "def instrument_losses(ov):\n"
+        "    yield ov.phases.parse_args\n"
+        "    ov.argparser.add_argument('--every')\n"
+    ),
     "option-twice": voirfile(
         "def instrument_losses(ov):\n"
         "    yield ov.phases.init\n"
