@@ -117,8 +117,7 @@ class Evidence:
         if resumed == _NO_BOUNDARY:
             return _shared(gap, self.gaps.median, declared)
         other = gap - pair.awaited if fed else gap
-        far = self.gaps(other) and other > 2 * (self.work.median or 0)
-        return Before(gap, declared, False, other - (self.gaps.median or 0) if far else 0)
+        return Before(gap, declared, False, self.far_gap(other))
 
     def until(self, last: int | None, now: int, taken: Loads | None) -> Before:
         """Judge all the time since the last step, when only ends of steps are seen."""
@@ -134,8 +133,17 @@ class Evidence:
         if resumed == _NO_BOUNDARY:
             return _shared(span, self.work.median, declared)
         work = span - taken.ns if taken is not None else span
-        far = work - (self.work.median or 0) if self.work(work) else 0
-        return Before(span, declared, False, far)
+        return Before(span, declared, False, self.far_work(work))
+
+    def far_gap(self, ns: int) -> int:
+        """How much a gap exceeds the usual, when it is far above it and worth two steps; else 0."""
+        if self.gaps(ns) and ns > 2 * (self.work.median or 0):
+            return ns - (self.gaps.median or 0)
+        return 0
+
+    def far_work(self, ns: int) -> int:
+        """How much a step's work exceeds the usual, when it is far above it; else 0."""
+        return ns - (self.work.median or 0) if self.work(ns) else 0
 
     def _resumed(self, last: int, until: int, taken: Loads | None, foreign: int) -> int:
         """When the step's own time began after a pause that left a trace; see the module."""

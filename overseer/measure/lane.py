@@ -38,7 +38,6 @@ class Lane:
         self._count = count
         self._pairs: dict[tuple[Hashable, Hashable], Pair] = {}
         self._evidence = Evidence(self, track)
-        self._gaps, self._work = self._evidence.gaps, self._evidence.work
         self._last_end: int | None = None
         self._changes = -1
         self._unmatched = self._fed = False
@@ -140,12 +139,11 @@ class Lane:
             if taken is not None:
                 loading, ready = taken.ns, taken.end
             work = compute = max(0, busy - loading)
-        far = work - (self._work.median or 0) if self._work(work) else 0
         step = _step(Step, (
             self.task, self._count[0], items, self.units, last, ready, now,
             loading, compute, busy, 0, self.thread, False,
         ))  # fmt: skip
-        return self._close(step, 0, far)
+        return self._close(step, 0, self._evidence.far_work(work))
 
     def _close_next_pair(self, now: int, last: int, pair: Pair, items: int | None) -> list[Step]:
         """As :meth:`_close_next`, for a pair."""
@@ -157,15 +155,11 @@ class Lane:
             loading = taken.ns if taken is not None else 0
             gap -= pair.awaited
             compute = max(0, compute - loading + pair.awaited)
-        far = gap - (self._gaps.median or 0) if self._gaps(gap) else 0
-        if far and gap <= 2 * (self._work.median or 0):
-            far = 0
-        work_far = compute - (self._work.median or 0) if self._work(compute) else 0
         step = _step(Step, (
             self.task, self._count[0], items, self.units, last, begin, now,
             loading, compute, now - last, 0, self.thread, False,
         ))  # fmt: skip
-        return self._close(step, far, work_far)
+        return self._close(step, self._evidence.far_gap(gap), self._evidence.far_work(compute))
 
     def _close_pair(self, now: int, pair: Pair, items: int | None) -> list[Step]:
         track, last, begin = self._track, self._last_end, pair.begin
@@ -182,7 +176,6 @@ class Lane:
             loading = inside + min(pair.awaited, before.rest or 0)
         elif pair.inner_ns is not None:
             loading = (before.rest or 0) + span - compute
-        far = compute - (self._work.median or 0) if self._work(compute) else 0
         busy = None if before.rest is None else before.rest + span
         # A loader used up in here may have been asked before: its pause reaches back into the gap.
         since = begin if last is None else last
@@ -191,7 +184,7 @@ class Lane:
             self.task, self._count[0], items, self.units, begin - (before.rest or 0), begin, now,
             loading, compute, busy, pause, self.thread, before.estimated,
         )  # fmt: skip
-        return self._close(step, before.far, far)
+        return self._close(step, before.far, self._evidence.far_work(compute))
 
     def _close_end(self, now: int, items: int | None) -> list[Step]:
         taken = self._take()

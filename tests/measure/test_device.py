@@ -183,6 +183,16 @@ def test_a_timeline_sums_device_times_and_never_runs_back() -> None:
     assert line.unmarked(100) == 2_000_001_100
 
 
+def test_what_passes_between_two_marks_is_the_devices_time_alone() -> None:
+    clock = FakeClock()
+    device, line = FakeDevice(clock), Timeline(0)
+    line.marked(0, device.mark(), device)
+    clock.advance(0.5)
+    assert line.unmarked(500_000_000) == 500_000_000
+    device.launch(1.5)
+    assert line.marked(500_000_000, device.mark(), device) == 2_000_000_000
+
+
 class Event:
     """A torch event on a stream that is ``now`` seconds along."""
 

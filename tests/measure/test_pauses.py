@@ -244,3 +244,88 @@ def test_the_limit_is_never_below_the_floor() -> None:
     for _ in range(100):
         usual(1000)
     assert [usual(FLOOR_NS), usual(FLOOR_NS + 1)] == [False, True]
+
+
+def test_a_loop_without_steps_within_the_body_is_a_pause_however_short() -> None:
+    program = Program("pair")
+
+    def look(step: int) -> float:
+        if step % 2:
+            program.model.loop_begins()
+            program.clock.advance(0.002)
+            program.model.loop_ends()
+        return 0.0
+
+    program.epoch(60, checkpoint=look)
+    program.finish()
+    assert pauses(program) == (pytest.approx(30 * 0.002), 30)
+
+
+def test_a_hitch_of_the_loader_shorter_than_two_steps_is_loading() -> None:
+    program = Program("pair")
+    for turn in range(100):
+        for batch in program.batches(1, 0.015 if turn == 50 else 0.0001):
+            with program.body(0, batch):
+                program.work(0.01)
+    program.finish()
+    assert pauses(program) == (0, 0)
+
+
+def test_an_evaluation_that_breaks_off_is_a_pause_up_to_its_last_batch() -> None:
+    """Its loader says nothing more, but it never fed a step."""
+    program = Program("loader, step")
+    for turn in range(60):
+        load(program, "train")
+        program.work(0.01)
+        if turn % 7 == 3:
+            for _ in range(3):
+                load(program, "validation")
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    assert pauses(program) == (pytest.approx(9 * 0.012), 9)
+    assert program.section()["loading"]["share"] == pytest.approx(4 / 14)
+
+
+def load(program: Program, source: str) -> None:
+    program.wrap("loading", "begin", 0, source=source)
+    program.clock.advance(0.004)
+    program.wrap("loading", "end", 0, source=source)
+
+
+def test_two_loaders_that_feed_every_step_are_both_loading() -> None:
+    program = Program("loader, step")
+    for _ in range(60):
+        load(program, "labelled")
+        load(program, "unlabelled")
+        program.work(0.01)
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    assert pauses(program) == (0, 0)
+    assert program.section()["loading"]["share"] == pytest.approx(8 / 18)
+
+
+def test_a_loader_within_a_loader_is_waited_for_once() -> None:
+    program = Program("loader, step")
+    for _ in range(60):
+        program.model.loading_begins("chain")
+        load(program, "inner")
+        program.model.loading_ends("chain")
+        program.work(0.01)
+        program.give(step=True, batch=Tensor(32))
+        program.model.loading_begins("inner")  # An exception ends this one.
+    program.finish()
+    assert program.section()["loading"]["share"] == pytest.approx(4 / 14)
+
+
+def test_a_loader_that_says_so_by_an_event_is_used_up() -> None:
+    program = Program("loader, step")
+    for _ in range(3):
+        for _ in range(5):
+            load(program, "train")
+            program.work(0.01)
+            program.give(step=True, batch=Tensor(32))
+        program.wrap("loading", "begin", 0, source="train")
+        program.wrap("loading", "end", 0, source="train", exhausted=True)
+        program.clock.advance(0.005)
+    program.finish()
+    assert pauses(program) == (pytest.approx(2 * 0.005), 2)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from overseer.clock import FakeClock
 from overseer.measure.step import Step
 from overseer.measure.steps import BATCH, StepModel
+from overseer.measure.threads import THREADS
 
 from .program import FORMS, Program, Tensor
 
@@ -278,6 +279,31 @@ def test_a_step_event_after_its_pair_extends_the_step() -> None:
     assert last.busy_ns == 12_000_000
 
 
+def test_a_step_event_long_after_a_pair_is_a_step_of_another_loop() -> None:
+    program = Program("pair")
+    program.epoch(10)
+    program.form = "step"
+    program.pause(1.0)
+    program.epoch(10)
+    program.finish()
+    assert program.section()["steps"] == 20
+
+
+def test_a_pair_left_open_does_not_swallow_the_steps_after_it() -> None:
+    program = Program()
+    program.wrap("compute_start", "begin", 1)  # An exception: it never ends.
+    program.wrap("compute_start", "begin", 2)
+    program.clock.advance(0.01)
+    program.wrap("compute_start", "end", 2, batch=Tensor(8))
+    for ident in range(10):
+        program.clock.advance(0.01)
+        program.wrap("step", "begin", ident)
+        program.clock.advance(0.01)
+        program.wrap("step", "end", ident, batch=Tensor(8))
+    program.finish()
+    assert program.section()["steps"] == 11
+
+
 def test_pairs_that_an_exception_left_open_are_no_steps_and_hide_none() -> None:
     program = Program()
     for ident in range(100):
@@ -341,6 +367,7 @@ def test_a_thousand_threads_lose_no_step() -> None:
         program.thread = thread
         program.clock.advance(0.005)
         program.give(step=True, batch_size=8)
+    assert len(program.model._threads._threads) <= THREADS
     program.finish()
     assert program.section()["items"] == 8000
 
