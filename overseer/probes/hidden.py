@@ -45,7 +45,8 @@ class Hidden:
 
     def name(self, label: str) -> str:
         """The name for ``label``, whether or not anything stands behind it."""
-        return f"{self._prefix}{label}>"
+        # Interned, as the names in code objects are: found by identity.
+        return sys.intern(f"{self._prefix}{label}>")
 
     def put(self, label: str, value: Any) -> str:
         """Put ``value`` behind the name for ``label``."""

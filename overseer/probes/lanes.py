@@ -1,0 +1,216 @@
+"""The callables that stand behind hidden names: from inserted code to those who listen.
+
+Each trigger of a probe has a *lane*, which takes the event that inserted code has made, and a
+*relay*, which takes a value and passes it on, for places that have no room for a statement. They
+are made anew whenever listeners change, with everything they need in their closures: a lane is on
+the hot path of the script.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from .selectors import END, FOCUS, Capture, Wish
+from .stanzas import Entry, Trigger
+
+if TYPE_CHECKING:
+    from .placed import PlacedProbe
+
+Event = dict[str, Any]
+Listener = Callable[[Event], object]
+Tests = dict[str, Callable[[object], bool]]
+
+#: Unlike giving's own ids, which count from 0 in the same streams.
+_pair_ids = count(1 << 40)
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+
+
+class Lane:
+    """The way from one trigger of a probe to those who listen to it.
+
+    Attributes:
+        entries: What its events carry.
+    """
+
+    def __init__(self, placed: PlacedProbe, capture: Capture, index: int) -> None:
+        self._placed = placed
+        self._capture = capture
+        self._label = f"{placed.number}.{index}" if index else f"{placed.number}"
+        self._wish = placed.wish
+        self.entries = _entries(placed.wish, capture)
+
+    @property
+    def overrides(self) -> bool:
+        """Whether this trigger's value may be replaced."""
+        return self._placed.overridable and self._capture.role == FOCUS
+
+    def trigger(self, guarded: bool) -> Trigger:
+        """What to insert for this lane as things stand."""
+        placed, name = self._placed, self._placed.hidden.name
+        # Code at the top level stays as it is, and torch.compile never sees it.
+        counts = placed.simple and (guarded or not placed.opaque)
+        return Trigger(
+            self._capture.name,
+            self.entries,
+            placed.number,
+            name(f"{self._label} lane" if counts else f"{self._label} counting lane"),
+            name(f"{self._label} relay"),
+            _tally(placed) if counts else (),
+            name(f"{placed.number} leave") if self._wish.paired else "",
+            self.overrides,
+            name(f"{placed.number} on") if guarded else "",
+        )
+
+    def refresh(self) -> None:
+        """Put the right callables behind this lane's names."""
+        put, label, active = self._placed.hidden.put, self._label, self._placed.active
+        put(f"{label} lane", self._placed.sink if active else callable)
+        put(f"{label} counting lane", self._counting() if active else callable)
+        put(f"{label} relay", self._relay())
+
+    def _counting(self) -> Listener:
+        placed, sink, tests = self._placed, self._placed.sink, self._wish.tests
+        if self._wish.paired:
+            sink = _ends(self._wish, self._capture, placed.open, sink)
+        return _counted(placed.tally, sink, tests)
+
+    def _relay(self) -> Callable[..., object]:
+        placed, wish, entries = self._placed, self._wish, self.entries
+        deliver = _counted(placed.tally, placed.hand, wish.tests)
+        replace = placed.replaced if self.overrides else None
+        step = _step(self._capture) if wish.paired else None
+        focus = _focus(wish)
+
+        def relay(value: object, others: Event | None = None) -> object:
+            if not placed.active:
+                return value
+            frame = sys._getframe(1)
+            event = _composed(entries, value, others, frame)
+            if step and not _marked(event, focus, step, placed.open, _function_frame(frame)):
+                return value
+            if placed.heard_plainly:
+                deliver(event)
+            return replace(event, value) if replace is not None else value
+
+        return relay
+
+
+def leaving(open_pairs: dict[int, int]) -> Callable[[], None]:
+    """The callable that forgets what the call that ends has left open."""
+
+    def leave() -> None:
+        open_pairs.pop(id(sys._getframe(1)), None)
+
+    return leave
+
+
+def _tally(placed: PlacedProbe) -> tuple[str, ...]:
+    name = placed.hidden.name
+    if sys.version_info < (3, 11):  # Without specialised calls, the fewest arguments win.
+        return (name(f"{placed.number} step"),)
+    return (name("next"), name(f"{placed.number} tally"))
+
+
+def _counted(tally: Any, sink: Listener, tests: Tests) -> Listener:
+    """``sink``, counting its events; only those that pass the tests."""
+
+    def counting(event: Event) -> None:
+        next(tally)
+        sink(event)
+
+    def testing(event: Event) -> None:
+        if all(test(event.get(key)) for key, test in tests.items()):
+            next(tally)
+            sink(event)
+
+    return testing if tests else counting
+
+
+def _ends(wish: Wish, capture: Capture, open_pairs: dict[int, int], sink: Listener) -> Listener:
+    """``sink``, for events marked as one end of a pair."""
+    focus, step = _focus(wish), _step(capture)
+    getframe = sys._getframe
+
+    def ends(event: Event) -> None:
+        # The frame of the inserted code: between it and this one stands the counting.
+        if _marked(event, focus, step, open_pairs, getframe(2)):
+            sink(event)
+
+    return ends
+
+
+def _marked(
+    event: Event, focus: str, step: str, open_pairs: dict[int, int], frame: FrameType
+) -> bool:
+    """Mark the event as an end of the pair that is open in ``frame``; ``False``: none is."""
+    if step == "begin":
+        number = open_pairs[id(frame)] = next(_pair_ids)
+    else:
+        found = open_pairs.pop(id(frame), None)
+        if found is None:
+            return False
+        number = found
+    event["$wrap"] = {"name": focus, "step": step, "id": number}
+    return True
+
+
+def _step(capture: Capture) -> str:
+    return "end" if capture.role == END else "begin"
+
+
+def _focus(wish: Wish) -> str:
+    return next((c.key for c in wish.captures if c.role == FOCUS), "")
+
+
+def _entries(wish: Wish, trigger: Capture) -> tuple[Entry, ...]:
+    """What the event of ``trigger`` carries; an end does not come with a beginning."""
+    entries: list[Entry] = []
+    for capture in wish.captures:
+        if capture is trigger:
+            entries.append((capture.key, None))
+        elif capture.role != END:
+            entries.append((capture.key, "" if capture.is_marker else capture.name))
+    return tuple(entries)
+
+
+def _composed(
+    entries: tuple[Entry, ...], value: object, others: Event | None, frame: FrameType
+) -> Event:
+    """The event for ``value``; variables that were not handed over are looked up."""
+    event: Event = {}
+    for key, name in entries:
+        if name is None:
+            event[key] = value
+        elif not name:
+            event[key] = True
+        elif others is not None:
+            event[key] = others[key]
+        else:
+            _look_up(event, key, name, _function_frame(frame))
+    return event
+
+
+def _look_up(event: Event, key: str, name: str, frame: FrameType) -> None:
+    """Add a variable of the function that runs in ``frame``, if it has a value."""
+    values = frame.f_locals
+    if name.startswith("__") and not name.endswith("__"):
+        # Inside a class, the compiler put the name of the class before it.
+        name = next((n for n in values if n.startswith("_") and n.endswith(name)), name)
+    for space in (values, frame.f_globals):
+        if name in space:
+            event[key] = space[name]
+            return
+
+
+def _function_frame(frame: FrameType) -> FrameType:
+    """The frame of the function that a comprehension's frame stands in."""
+    while frame.f_code.co_name in _COMPREHENSIONS and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+__all__ = ["Event", "Lane", "Listener", "leaving"]
