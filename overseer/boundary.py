@@ -95,6 +95,13 @@ def asked_for(error: BaseException) -> bool:
     return getattr(error, "__voir_asked__", False) is True or _from_a_signal(error)
 
 
+def wished(error: BaseException) -> bool:
+    """The same, for an error on its way from a subscriber into the script."""
+    if isinstance(error, StopProgram) and _stopping:
+        _stopping[-1](error)
+    return asked_for(error)
+
+
 def _from_a_signal(error: BaseException) -> bool:
     """Whether a signal handler raised it, which only happened to interrupt a subscriber.
 
@@ -211,9 +218,7 @@ class Guarded:
         try:
             return self._fn(*args)
         except BaseException as error:
-            if asked_for(error):
-                if isinstance(error, StopProgram) and _stopping:
-                    _stopping[-1](error)
+            if wished(error):
                 raise
             self.failed("subscriber", error, "a subscriber failed")
             return None

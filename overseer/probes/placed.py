@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any
 
-from ..boundary import asked_for, current, name_of, problem
+from ..boundary import current, name_of, problem, wished
 from .hidden import Hidden
 from .lanes import Event, Lane, Listener, leaving
 from .selectors import Wish
@@ -182,7 +182,7 @@ class PlacedProbe:
             try:
                 listening.fn(event)
             except BaseException as error:
-                if asked_for(error):
+                if wished(error):
                     asked = error
                 else:
                     self._fail(listening, error)
@@ -199,7 +199,7 @@ class PlacedProbe:
             try:
                 wanted = listening.fn(event)
             except BaseException as error:
-                if asked_for(error):
+                if wished(error):
                     raise
                 self._fail(listening, error)
                 continue
@@ -208,7 +208,7 @@ class PlacedProbe:
 
     def failed(self, error: BaseException) -> bool:
         """What to do about ``error`` from an inserted call: ``True``, let the script have it."""
-        if asked_for(error):
+        if wished(error):
             return True
         if isinstance(error, RecursionError) and _own_frame(error):
             self.lost += 1
