@@ -1,0 +1,75 @@
+"""The parts that depend on the interpreter pass on every other one that is on this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SUPPORTED = [(3, minor) for minor in range(10, 15)]
+#: What needs no PyTorch and differs between interpreters: code, tracebacks, options, threads.
+SUITES = ["tests/probes", "tests/launch", "tests/cli", "tests/test_*.py"]
+NEEDED = ["pytest", "hypothesis", "pyte", "pyyaml", "cloudpickle"]
+SECONDS = 500
+
+
+def _version(python: Path) -> tuple[int, int] | None:
+    """The version of an interpreter that works: pyenv's shims often do not."""
+    asked = [str(python), "-c", "import sys; print(*sys.version_info[:2])"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
+        major, minor = answer.stdout.split()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return int(major), int(minor)
+
+
+def _interpreters() -> dict[tuple[int, int], Path]:
+    names = [f"python{major}.{minor}" for major, minor in SUPPORTED]
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
+    folders += sorted(Path.home().glob(".pyenv/versions/*/bin"))
+    found: dict[tuple[int, int], Path] = {}
+    for python in (folder / name for folder in folders for name in names):
+        if python.exists() and (version := _version(python)) is not None:
+            found.setdefault(version, python)
+    return found
+
+
+OTHERS = {v: p for v, p in _interpreters().items() if v != sys.version_info[:2]}
+
+
+def _environment(version: tuple[int, int], python: Path) -> Path:
+    """An environment in the tree, made once and kept for as long as pyproject.toml stays."""
+    home = ROOT / f".venv-{version[0]}.{version[1]}"
+    stamp = home / "installed"
+    if not stamp.exists() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
+        subprocess.run([python, "-m", "venv", "--clear", home], check=True, timeout=120)
+        pip = [home / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        done = subprocess.run([*pip, "-e", ROOT, *NEEDED], capture_output=True, timeout=300)
+        if done.returncode:
+            pytest.skip(f"its packages cannot be installed: {done.stderr[-300:]!r}")
+        stamp.touch()
+    return home / "bin/python"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not OTHERS, reason="there is no other supported interpreter here")
+@pytest.mark.parametrize("version", OTHERS, ids=lambda v: f"{v[0]}.{v[1]}")
+def test_it_passes_on(version: tuple[int, int]) -> None:
+    python = _environment(version, OTHERS[version])
+    paths = [str(p) for suite in SUITES for p in sorted(ROOT.glob(suite))]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("VOIR", "PYTEST"))}
+    done = subprocess.run(
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
