@@ -156,6 +156,7 @@ CASES = {
         {"settings.yaml": "", "hidden/yaml.py": "raise ImportError"},
         env={"PYTHONPATH": "hidden"},
     ),
+    "no-rate": usage("--train-rate", "main.py"),
     "option-value": Case(env={"VOIR_DEBUG": "perhaps"}),
     "unknown-option": usage("--dahs", "main.py"),
     "usage": usage("--stop", "0", "main.py"),
