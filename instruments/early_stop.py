@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from overseer import Overseer, StopProgram, instrument_definition
+from overseer.errors import Problem, VoirError
 
 
 @instrument_definition
@@ -26,7 +27,11 @@ def early_stop(
         signal: What to raise; or the name of an event to log instead.
     """
     yield ov.phases.init
-    ov.listen(_Counter(ov, key, n, task, signal), key)
+    counter = _Counter(ov, key, n, task, signal)
+    ov.listen(counter, key)
+    yield ov.phases.finalize
+    if counter.seen == 0 and ov.exit_status == 0:
+        ov.report(_nothing_to_count(key, n, task))
 
 
 class _Counter:
@@ -62,6 +67,13 @@ class _Counter:
         raise self.signal(value)
 
 
+def _nothing_to_count(key: str, n: int, task: str | None) -> Problem:
+    which = f"event with {key!r}" + (f" for task {task!r}" if task is not None else "")
+    what = f"no {which} was ever given, so the script was not stopped after {n}"
+    remedy = f"For example: ov.probe('//train_epoch > #endloop_inp as {key}').give()"
+    return Problem("nothing-given", "early_stop", what, remedy=remedy)
+
+
 def instrument_stop(ov: Overseer) -> Generator[Any, Any, None]:
     """Offer ``--stop N``: end the run after N steps."""
     yield ov.phases.init
@@ -74,7 +86,7 @@ def instrument_stop(ov: Overseer) -> Generator[Any, Any, None]:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        what = f"--stop is {text!r}, which is no number of steps"
+        raise VoirError("option-value", what, "Give a whole number from 1, for example --stop 100.")
+    return int(text)

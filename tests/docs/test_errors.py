@@ -159,7 +159,7 @@ CASES = {
     "no-rate": usage("--train-rate", "main.py"),
     "option-value": Case(env={"VOIR_DEBUG": "perhaps"}),
     "unknown-option": usage("--dahs", "main.py"),
-    "usage": usage("--stop", "0", "main.py"),
+    "usage": usage("--quiet=no", "main.py"),
     "no-file": usage("mian.py"),
     "no-function": usage("-m", "json:dumpz"),
     "no-main": usage("src", **{"src/data.py": ""}),

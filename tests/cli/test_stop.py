@@ -1,0 +1,73 @@
+"""``--stop N``: what it refuses, and what it says when there was nothing to count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.running import Place
+
+SCRIPT = """
+def train_epoch(loader):
+    for inp in loader:
+        loss = inp
+
+train_epoch(range(5))
+print("to the end")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write("main.py", SCRIPT)
+    return place
+
+
+def probing(place: Place, selector: str) -> None:
+    place.write(
+        "voirfile.py",
+        f"""
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("{selector}").give()
+        """,
+    )
+
+
+@pytest.mark.parametrize("count", ["x", "0", "-3", "2.5", "main.py"])
+def test_a_count_that_is_none_is_refused_in_the_users_own_terms(place: Place, count: str) -> None:
+    ran = place.voir("--stop", count, "main.py")
+    assert ran.seen == (2, "")
+    assert f"--stop is '{count}', which is no number of steps [option-value]" in ran.stderr
+    assert "_count" not in ran.stderr
+
+
+def test_the_script_is_stopped_after_so_many_steps(place: Place) -> None:
+    probing(place, "//train_epoch > #endloop_inp as step")
+    ran = place.voir("--no-record", "--stop", "2", "main.py")
+    assert ran.seen == (0, "")
+    assert "nothing-given" not in ran.stderr
+
+
+def test_that_there_were_no_steps_to_count_is_said(place: Place) -> None:
+    probing(place, "//train_epoch > loss")
+    ran = place.voir("--no-record", "--stop", "2", "main.py")
+    assert ran.seen == (0, "to the end\n")
+    expected = "no event with 'step' was ever given, so the script was not stopped after 2"
+    assert f"voir: early_stop: {expected} [nothing-given]" in ran.stderr
+
+
+def test_a_script_that_ends_before_so_many_steps_is_nobodys_failure(place: Place) -> None:
+    probing(place, "//train_epoch > #endloop_inp as step")
+    ran = place.voir("--no-record", "--strict", "--stop", "100", "main.py")
+    assert ran.seen == (0, "to the end\n")
+    assert "nothing-given" not in ran.stderr
+
+
+def test_a_script_that_fails_before_its_first_step_is_not_told_about_steps(place: Place) -> None:
+    place.write("main.py", "raise SystemExit(7)")
+    ran = place.voir("--no-record", "--no-voirfile", "--stop", "2", "main.py")
+    assert ran.status == 7
+    assert "nothing-given" not in ran.stderr
