@@ -87,17 +87,31 @@ def sums(columns: Columns) -> Sums:
     loading, compute = columns.loading_ns, columns.compute_ns
     pauses = n - columns.pause_ns.count(0)
     pause = sum(columns.pause_ns) if pauses else 0
-    if None in busy or None in items or None in loading or None in compute:
-        sized = [i for i in items if i is not None]
-        rows = list(zip(busy, items, loading, compute, strict=True))
-        timed = [b for b, _, _, _ in rows if b is not None]
-        counted = [(b, i) for b, i, _, _ in rows if b is not None and i is not None]
-        split = [(x, c) for b, _, x, c in rows if b is not None and x is not None and c is not None]
-        return Sums(
-            n, len(sized), sum(sized), len(timed), sum(timed),
-            len(counted), sum(i for _, i in counted), sum(b for b, _ in counted),
-            sum(x for x, _ in split), sum(c for _, c in split), len(split), pause, pauses,
-        )  # fmt: skip
+    if unknown(busy) or unknown(items) or unknown(loading) % n or unknown(compute) % n:
+        return _some(columns, pause, pauses)
     total, given = sum(busy), sum(items)  # type: ignore[arg-type]
+    if loading[0] is None or compute[0] is None:
+        return Sums(n, n, given, n, total, n, given, total, 0, 0, 0, pause, pauses)
     waited, worked = sum(loading), sum(compute)  # type: ignore[arg-type]
     return Sums(n, n, given, n, total, n, given, total, waited, worked, n, pause, pauses)
+
+
+def unknown(column: Known) -> int:
+    """How many values of a column are not known."""
+    return column.count(None)
+
+
+def _some(columns: Columns, pause: int, pauses: int) -> Sums:
+    """Sums where some values are not known."""
+    rows = list(
+        zip(columns.busy_ns, columns.items, columns.loading_ns, columns.compute_ns, strict=True)
+    )
+    sized = [i for _, i, _, _ in rows if i is not None]
+    timed = [b for b, _, _, _ in rows if b is not None]
+    counted = [(b, i) for b, i, _, _ in rows if b is not None and i is not None]
+    split = [(x, c) for b, _, x, c in rows if b is not None and x is not None and c is not None]
+    return Sums(
+        len(rows), len(sized), sum(sized), len(timed), sum(timed),
+        len(counted), sum(i for _, i in counted), sum(b for b, _ in counted),
+        sum(x for x, _ in split), sum(c for _, c in split), len(split), pause, pauses,
+    )  # fmt: skip

@@ -34,6 +34,8 @@ class Counts:
         self._sizer = Sizer(batch_size if callable(batch_size) else None)
         self._wanted = units
         self._units: dict[str, str] = {}
+        self._custom = callable(batch_size)
+        self._plain: set[str] = set()
         self._unknown = unknown
 
     def units(self, task: str) -> str:
@@ -42,6 +44,19 @@ class Counts:
 
     def __call__(self, event: dict[str, Any], task: str) -> int | None:
         """Items in the event; None, with a reason told, when that is not known."""
+        if task in self._plain and "batch_size" not in event:
+            sizer = self._sizer
+            try:  # What Sizer does for a batch it knows, without the call.
+                batch = event["batch"]
+                lead = sizer.leads[type(batch)]
+                tensor = batch if lead is None else lead(batch)
+                if type(tensor) in sizer.tensors and (items := tensor.shape[0]):
+                    return items * self._multiplier  # type: ignore[no-any-return]
+            except Exception:
+                pass  # The long way says what it is.
+        return self._count(event, task)
+
+    def _count(self, event: dict[str, Any], task: str) -> int | None:
         if self._fixed is not None:
             return self._fixed * self._multiplier
         count = event.get("batch_size")
@@ -49,10 +64,7 @@ class Counts:
             batch = event.get("batch")
             if batch is None:
                 return None
-            plain = self._units.get(task) == "items"
-            count = self._sizer(batch) if plain else self._sizer.size(batch)
-            if isinstance(count, Size):
-                count = self._counted(count, task)
+            count = self._counted(self._sizer.size(batch), task)
         elif type(count) is not int or count < 0:
             count = as_count(count)
         if type(count) is int:
@@ -67,5 +79,7 @@ class Counts:
             units = stated if self._wanted == "auto" else self._wanted
             if len(self._units) < TASKS:
                 self._units[task] = units
+                if units == "items" and not self._custom:
+                    self._plain.add(task)
         count = size.tokens if units == "tokens" else size.items
         return count if count is not None else size.reason or "it does not say its tokens"

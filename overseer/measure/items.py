@@ -35,29 +35,20 @@ class Size(NamedTuple):
 
 
 class Sizer:
-    """Sizes batches; after the first of its kind, one with a tensor in it costs a lookup.
+    """Sizes batches, and remembers the way to the tensor that gives a kind its size.
 
     Args:
         function: Computes the size instead; what it raises becomes a reason.
+
+    Attributes:
+        leads: For each kind of batch how to get at that tensor; None when it is one itself.
+        tensors: Kinds of tensor that have a first dimension.
     """
 
     def __init__(self, function: Callable[[Any], Any] | None = None) -> None:
         self._function = function
-        self._tensors: set[type] = set()
-        self._leads: dict[type, Callable[[Any], Any] | None] = {}
-
-    def __call__(self, batch: Any) -> int | Size:
-        """Items in ``batch`` as a plain number, a :class:`Size` when there is more to say."""
-        kind = type(batch)
-        try:
-            if kind in self._leads:
-                lead = self._leads[kind]
-                tensor = batch if lead is None else lead(batch)
-                if type(tensor) in self._tensors and (count := tensor.shape[0]):
-                    return count  # type: ignore[no-any-return]
-        except Exception:
-            pass  # Other keys, no dimensions, or empty this time: the long way says which.
-        return self.size(batch)
+        self.tensors: set[type] = set()
+        self.leads: dict[type, Callable[[Any], Any] | None] = {}
 
     def size(self, batch: Any) -> Size:
         """All that ``batch`` says about its size; never an exception."""
@@ -68,7 +59,7 @@ class Sizer:
             tokens, stated = _tokens(batch)
             if not isinstance(found, int):
                 return Size(None, tokens, stated, found)
-            if not stated and len(self._leads) < _KINDS:
+            if not stated and len(self.leads) < _KINDS:
                 self._remember(batch)
             return Size(found, tokens, stated)
         except Exception as exc:  # Any library's objects may raise anything when looked at.
@@ -78,8 +69,8 @@ class Sizer:
         """Keep the way to the tensor that gives this kind of batch its size."""
         tensor, lead = _lead(batch)
         if _shape(tensor) is not None and _stated(tensor) is None and _stated(batch) is None:
-            self._leads[type(batch)] = lead
-            self._tensors.add(type(tensor))
+            self.leads[type(batch)] = lead
+            self.tensors.add(type(tensor))
 
 
 EMPTY = "the batch is empty"

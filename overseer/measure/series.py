@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: Steps that are kept one by one: where warm-up happens.
-HEAD = 2048
+HEAD = 4096
 #: Blocks of equal length that hold the rest; when they are full, neighbours merge.
 BLOCKS = 1024
+#: Steps in a block at first.
+SPAN = 32
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Series:
     def __init__(self) -> None:
         self.numbers = array("q")
         self._columns = tuple(array("q") for _ in range(6))
-        self._span = 1
+        self._span = SPAN
         self._open = [0] * 6
         self._open_number = -1
 
@@ -60,7 +62,10 @@ class Series:
         compute: Sequence[int | None],
     ) -> None:
         """Take in steps, column by column."""
-        at, n = 0, len(numbers)
+        at, n = min(HEAD - len(self.numbers), len(numbers)), len(numbers)
+        if at > 0:
+            self._single(numbers[:at], busy[:at], items[:at], loading[:at], compute[:at])
+        at = max(0, at)
         while at < n:
             span = self._span - self._open[0]
             stop = min(n, at + span)
@@ -88,6 +93,23 @@ class Series:
             counts.append(self._open[0])
             means.append(self._open[1] / self._open[0])
         return numbers, counts, means
+
+    def _single(
+        self,
+        numbers: Sequence[int],
+        busy: Sequence[int],
+        items: Sequence[int | None],
+        loading: Sequence[int | None],
+        compute: Sequence[int | None],
+    ) -> None:
+        """Keep steps one by one."""
+        counted = busy
+        if None in items:
+            counted = [ns if n is not None else 0 for n, ns in zip(items, busy, strict=True)]
+        columns = ([1] * len(busy), busy, items, counted, loading, compute)
+        self.numbers.extend(numbers)
+        for own, new in zip(self._columns, columns, strict=True):
+            own.extend(_known(new))
 
     def _add(
         self,
@@ -122,5 +144,13 @@ class Series:
         self._span *= 2
 
 
+def _known(values: Sequence[int | None]) -> Sequence[int]:
+    """``values`` with 0 for what is not known."""
+    unknown = values.count(None)
+    if unknown == len(values):
+        return [0] * unknown
+    return [value or 0 for value in values] if unknown else values  # type: ignore[return-value]
+
+
 def _sum(values: Sequence[int | None]) -> int:
-    return sum(value for value in values if value is not None) if None in values else sum(values)  # type: ignore[arg-type]
+    return sum(_known(values))

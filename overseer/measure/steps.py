@@ -70,7 +70,6 @@ class StepModel:
 
     Attributes:
         sinks: Called with each list of new steps.
-        notes: How many boundaries have been noted, for the account of voir's own cost.
     """
 
     def __init__(
@@ -92,13 +91,19 @@ class StepModel:
         self._queue: deque[Note] = deque()
         self._working = allocate_lock()
         self._threads = Threads(self._counts.units)
+        self._worked_off = 0
+        self._append: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
-        self.notes = 0
 
     @property
     def clock_name(self) -> str:
         """The clock that times the steps, as the run's record names it."""
         return self._marks.clock_name
+
+    @property
+    def notes(self) -> int:
+        """How many boundaries have been noted, for the account of voir's own cost."""
+        return self._worked_off + len(self._queue)
 
     def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
         """What to listen to: callables, each with the keys its events have; none acts twice."""
@@ -126,11 +131,18 @@ class StepModel:
 
     def on_step(self, event: Event) -> None:
         """A step has ended: ``step``, with ``batch`` or ``batch_size``."""
-        if "$wrap" not in event:
-            now = self._now()
-            task = event.get("task", TASK)
-            task = task if type(task) is str else str(task)
-            self._note(STEP, now, task, self._counts(event, task))
+        if "$wrap" in event:
+            return
+        now = self._now()
+        task = event.get("task", TASK)
+        if type(task) is not str:
+            task = str(task)
+        # _note, written out: this is the hottest of paths, and calls are what it costs.
+        thread, marks = self._thread(), self._marks
+        mark = None if marks.device is None else marks.mark(now, thread, True)
+        self._append((STEP, now, thread, task, self._counts(event, task), None, None, mark))
+        if not len(self._queue) % BATCH:
+            self.drain()
 
     def on_batch(self, event: Event) -> None:
         """``task`` with ``batch`` is the end of a step too, as it was in voir 0.2."""
@@ -150,7 +162,8 @@ class StepModel:
         begins = wrap.get("step") == "begin"
         if name in STEP_PAIRS:
             task = event.get("task", TASK)
-            task = task if type(task) is str else str(task)
+            if type(task) is not str:
+                task = str(task)
             if begins:
                 self._note(BEGIN, now, task, None, name, wrap.get("id"))
             elif name == "step" and _without_batch(event):
@@ -221,16 +234,20 @@ class StepModel:
         name: Hashable = None,
         ident: Hashable = None,
     ) -> None:
-        thread = self._thread()
-        queue = self._queue
-        marks = self._marks
-        if not self.notes:
-            marks.look()
-        self.notes += 1
+        thread, marks = self._thread(), self._marks
         mark = None if marks.device is None else marks.mark(now, thread, kind in _CLOSING)
-        queue.append((kind, now, thread, task, items, name, ident, mark))
-        if not len(queue) % BATCH:
+        self._append((kind, now, thread, task, items, name, ident, mark))
+        if not len(self._queue) % BATCH:
             self.drain()
+
+    def _begin(self, note: Note) -> None:
+        """Note the first boundary, marked by the device if one is in use by now."""
+        self._append = self._queue.append
+        self._marks.look()
+        if self._marks.device is not None:
+            kind, now, thread = note[:3]
+            note = (*note[:7], self._marks.mark(now, thread, kind in _CLOSING))
+        self._append(note)
 
     def _work_off(self, late: int = LATE) -> list[Step]:
         queue, marks, threads = self._queue, self._marks, self._threads
@@ -243,6 +260,7 @@ class StepModel:
                     break
                 mark = None
             kind, now, thread, task, items, name, ident, _ = queue.popleft()
+            self._worked_off += 1
             if thread != known or at is None:
                 at, known = threads.of(thread, now), thread
             line = at.timeline

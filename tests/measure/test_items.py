@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overseer.measure.counts import Counts
 from overseer.measure.items import Sizer, as_count, batch_size
 
 from .program import Tensor
@@ -75,11 +76,15 @@ class Sized:
     ],
 )
 def test_a_batch_is_as_long_as_its_first_tensor_or_as_itself(batch: Any, items: int) -> None:
-    sizer = Sizer()
     assert batch_size(batch) == items
-    for _ in range(3):  # By the long way, and by the short one that is remembered.
-        found = sizer(batch)
-        assert (found if isinstance(found, int) else found.items) == items
+    # By the long way, and by the short one that is remembered.
+    assert counted(batch, batch, batch) == [items] * 3
+
+
+def counted(*batches: Any) -> list[int | None]:
+    """Their sizes as the step model counts them, one after the other."""
+    counts = Counts(1, None, "auto", lambda reason: None)
+    return [counts({"batch": batch}, "train") for batch in batches]
 
 
 class Angry:
@@ -131,22 +136,23 @@ def test_a_generator_is_not_read() -> None:
 
 
 def test_what_is_remembered_of_a_kind_does_not_hold_for_another_of_it() -> None:
-    sizer = Sizer()
-    assert sizer({"x": X}) == 32 or sizer({"x": X}) == 32
-    other = sizer({"tokens": Tensor(4, 9)})
-    assert (other if isinstance(other, int) else other.items) == 4
-    assert sizer.size([X, Y]).items == 32
-    odd = sizer([1, 2, 3])
-    assert (odd if isinstance(odd, int) else odd.items) == 3
+    assert counted({"x": X}, {"x": X}, {"ids": Tensor(4, 9)}, {"x": X}) == [32, 32, 4, 32]
+    assert counted([X, Y], [X, Y], [1, 2, 3], [X, Y], ["a"]) == [32, 32, 3, 32, 1]
 
 
 def test_remembered_kinds_are_told_empty_and_without_dimensions_too() -> None:
-    sizer = Sizer()
-    sizer(X)
-    for batch in (Tensor(), Tensor(0)):
-        found = sizer(batch)
-        assert not isinstance(found, int)
-        assert found.items is None
+    assert counted(X, X, Tensor(), Tensor(0), X) == [32, 32, None, None, 32]
+
+
+def test_a_batch_that_has_its_size_beside_it_is_not_looked_at() -> None:
+    counts = Counts(2, None, "auto", lambda reason: None)
+    assert counts({"batch": X}, "train") == 64
+    assert counts({"batch": X, "batch_size": 5}, "train") == 10
+
+
+def test_a_kind_that_the_script_sizes_itself_is_never_remembered() -> None:
+    counts = Counts(1, lambda batch: 7, "auto", lambda reason: None)
+    assert [counts({"batch": X}, "train") for _ in range(3)] == [7, 7, 7]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overseer.measure.series import BLOCKS, HEAD, Series, Totals
+from overseer.measure.series import BLOCKS, HEAD, SPAN, Series, Totals
 
 
 def filled(n: int, chunk: int = 64) -> Series:
@@ -15,7 +15,7 @@ def filled(n: int, chunk: int = 64) -> Series:
 
 
 def test_totals_are_exact_however_long_the_run() -> None:
-    for n in (0, 1, 2047, 2048, 2049, 3071, 3072, 50_001):
+    for n in (0, 1, HEAD - 1, HEAD, HEAD + 1, HEAD + SPAN * BLOCKS, 100_001):
         series = filled(n)
         busy = sum(10 + number % 3 for number in range(n))
         assert series.totals() == Totals(n, busy, 2 * n, busy, 3 * n, 7 * n)
@@ -23,7 +23,7 @@ def test_totals_are_exact_however_long_the_run() -> None:
 
 
 def test_the_number_of_points_is_bounded() -> None:
-    assert len(filled(200_000)) < HEAD + BLOCKS
+    assert len(filled(2 * SPAN * BLOCKS + HEAD)) < HEAD + BLOCKS
 
 
 def test_totals_from_a_step_on_leave_out_the_steps_before() -> None:
