@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from .source import Module, imports, modules
 
@@ -33,6 +34,7 @@ class Taker:
     sure: bool = True
 
 
+@cache
 def slugs() -> dict[str, str]:
     """Each slug, and one place that gives it to an error.
 
