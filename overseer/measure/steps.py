@@ -48,6 +48,8 @@ OTHER_PAIRS = {"loading": (LOADING, LOADED), "loop": (ENTER, LEAVE), "pause": (P
 _CLOSING = (STEP, END)
 #: Boundaries noted before the thread that notes one more works them off itself.
 BATCH = 64
+#: One note in so many is timed, for voir's own cost.
+TIMED = 16
 #: Boundaries that may wait for the device; beyond that the host's clock has to do.
 LATE = 8192
 
@@ -83,6 +85,7 @@ class StepModel:
         thread: Callable[[], int] = get_ident,
     ) -> None:
         self._now = clock.now_ns
+        self._cpu = clock.cpu_ns
         self._thread = thread
         self._report = report
         self._told: set[str] = set()
@@ -91,7 +94,7 @@ class StepModel:
         self._queue: deque[Note] = deque()
         self._working = allocate_lock()
         self._threads = Threads(self._counts.units)
-        self._worked_off = 0
+        self._worked_off = self._timed = self._timed_ns = self._drained_ns = 0
         self._append: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
 
@@ -104,6 +107,15 @@ class StepModel:
     def notes(self) -> int:
         """How many boundaries have been noted, for the account of voir's own cost."""
         return self._worked_off + len(self._queue)
+
+    @property
+    def cost_ns(self) -> float:
+        """What the model has cost the run: notes as far as timed, and all work on them.
+
+        The work is in processor time, for it may be done on a timer's thread.
+        """
+        each = self._timed_ns / self._timed if self._timed else 0.0
+        return each * self.notes + self._drained_ns
 
     def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
         """What to listen to: callables, each with the keys its events have; none acts twice."""
@@ -141,8 +153,8 @@ class StepModel:
         thread, marks = self._thread(), self._marks
         mark = None if marks.device is None else marks.mark(now, thread, True)
         self._append((STEP, now, thread, task, self._counts(event, task), None, None, mark))
-        if not len(self._queue) % BATCH:
-            self.drain()
+        if not len(self._queue) % TIMED:
+            self._noted(now)
 
     def on_batch(self, event: Event) -> None:
         """``task`` with ``batch`` is the end of a step too, as it was in voir 0.2."""
@@ -208,10 +220,12 @@ class StepModel:
     def drain(self) -> None:
         """Work off what has been noted and the device has passed; cheap when there is nothing."""
         if self._working.acquire(False):
+            began = self._cpu()
             try:
                 self._marks.look()
                 self._deliver(self._work_off() + self._threads.flush(everything=False))
             finally:
+                self._drained_ns += self._cpu() - began
                 self._working.release()
 
     def finish(self) -> None:
@@ -237,6 +251,13 @@ class StepModel:
         thread, marks = self._thread(), self._marks
         mark = None if marks.device is None else marks.mark(now, thread, kind in _CLOSING)
         self._append((kind, now, thread, task, items, name, ident, mark))
+        if not len(self._queue) % TIMED:
+            self._noted(now)
+
+    def _noted(self, began: int) -> None:
+        """Time the note just taken, and work off a batch of them."""
+        self._timed_ns += self._now() - began
+        self._timed += 1
         if not len(self._queue) % BATCH:
             self.drain()
 

@@ -19,12 +19,18 @@ def test_events_cost_what_was_measured_beforehand() -> None:
     assert overhead.share == pytest.approx(0.02)
 
 
-def test_the_least_of_several_rounds_counts() -> None:
+def test_a_hitch_while_measuring_does_not_count() -> None:
     clock = FakeClock()
-    calls = iter(range(10_000))
+    calls = iter(range(1000))
     cost = OwnCost(clock)
-    each = cost.calibrate("step", lambda: clock.advance(1e-3 if next(calls) < 200 else 1e-6), n=100)
+    each = cost.calibrate("step", lambda: clock.advance(1e-3 if next(calls) < 9 else 1e-6), n=20)
     assert each == pytest.approx(1000)
+
+
+def test_what_others_measure_themselves_is_counted() -> None:
+    cost = OwnCost(FakeClock())
+    cost.measured(lambda: 3e9)
+    assert cost.overhead(10).seconds == 3.0
 
 
 def test_kinds_that_were_not_measured_cost_nothing_that_is_known() -> None:

@@ -457,6 +457,24 @@ def test_events_from_two_threads_that_drain_at_once_are_worked_off_once() -> Non
     assert [step.number for step in program.steps] == list(range(3 * BATCH))
 
 
+def test_the_model_tells_what_it_costs() -> None:
+    """Every sixteenth note is timed and stands for the others; all work on them is."""
+    clock = FakeClock()
+    model = StepModel(clock)
+    model.sinks.append(lambda steps: clock.advance(0.001))
+
+    class Slow:
+        @property
+        def shape(self) -> tuple[int]:
+            clock.advance(0.000_01)
+            return (8,)
+
+    for _ in range(2 * BATCH):
+        model({"step": True, "batch": Slow()})
+    looks = 2 * BATCH * 0.000_01
+    assert model.cost_ns == pytest.approx((2 * 0.001 + looks) * 1e9, rel=0.05)
+
+
 BOUNDARIES = [
     "step", "begin", "end", "load", "loaded", "exhausted", "enter", "leave", "restart", "pause",
     "resume",
