@@ -49,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def metadata(wheel: Path) -> Message:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
-        return email.message_from_bytes(archive.read(name))
+        return email.message_from_string(archive.read(name).decode("utf-8"))
 
 
 @pytest.fixture(scope="module")
