@@ -14,7 +14,7 @@ from typing import Any
 from .boundary import said
 from .comments import field_comments
 from .errors import UsageError, VoirError
-from .options import FALSE, TRUE, Fallback
+from .layers import FALSE, TRUE, Fallback
 
 if typing.TYPE_CHECKING:
     from .options import OptionParser

@@ -13,21 +13,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .boundary import current, said
-from .configfile import configurations, read_config, read_pyproject, words
+from .configfile import configurations
 from .errors import UsageError, VoirError
+from .layers import Fallback, Layers, nearest, variable
 
 if TYPE_CHECKING:
     from .models import Model
-
-TRUE = {"1", "true", "yes", "on", "y"}
-FALSE = {"0", "false", "no", "off", "n", ""}
-
-
-class Fallback(list[Any]):
-    """A list that the command line replaces, where argparse would append to it."""
-
-    def __copy__(self) -> list[Any]:
-        return []
 
 
 class _Group(argparse._ArgumentGroup):
@@ -167,14 +158,13 @@ class OptionParser(argparse.ArgumentParser):
         Raises:
             UsageError: A value is wrong, whatever it came from.
         """
-        chosen: dict[str, Any] = {}
+        layers = Layers(self._actions, {model.dest for model in self._models}, self._convert)
         for source, values in self._configs:
-            self._take(chosen, source, values)
-        for action in self._settable():
-            self._take_environment(chosen, action)
-        for action in self._settable():
-            action.required = action.required and action.dest not in chosen
-        options = self.parse_args(argv, argparse.Namespace(**chosen))
+            layers.take_config(source, values)
+        layers.take_environment(self.environ)
+        for action in self._actions:
+            action.required = action.required and action.dest not in layers.chosen
+        options = self.parse_args(argv, argparse.Namespace(**layers.chosen))
         for dest, value in vars(options).items():
             if isinstance(value, Fallback):
                 setattr(options, dest, list(value))
@@ -183,64 +173,11 @@ class OptionParser(argparse.ArgumentParser):
         self.resolved = True
         return options
 
-    def _settable(self) -> list[argparse.Action]:
-        return [a for a in self._actions if a.dest not in ("help", "version", argparse.SUPPRESS)]
-
-    def _take(
-        self, chosen: dict[str, Any], source: str, values: dict[str, Any], group: str = ""
-    ) -> None:
-        groups = {model.dest for model in self._models}
-        for key, value in values.items():
-            name = group + str(key).replace("-", "_")
-            if isinstance(value, dict) and name in groups:
-                self._take(chosen, f"{source}, {key}", value, f"{name}.")
-            else:
-                action = self._named(str(key), source, group)
-                chosen[action.dest] = self._checked(action, value, f"{source}: {key}")
-
-    def _named(self, key: str, source: str, group: str) -> argparse.Action:
-        wanted, names = key.replace("_", "-"), self._names(group)
-        if wanted in names:
-            return names[wanted]
-        near = nearest(wanted, names)
-        remedy = f"Did you mean {' or '.join(near)}?" if near else "voir --help lists the options."
-        raise UsageError("config-option", f"{source} sets {key!r}, which is no option", remedy)
-
-    def _names(self, group: str) -> dict[str, argparse.Action]:
-        """What a configuration file calls the options; within a group, by their fields."""
-        if group:
-            found = [(a.dest, a) for a in self._settable() if a.dest.startswith(group)]
-            return {dest.removeprefix(group).replace("_", "-"): a for dest, a in found}
-        return {_long(a).lstrip("-").replace("_", "-"): a for a in self._settable()}
-
-    def _take_environment(self, chosen: dict[str, Any], action: argparse.Action) -> None:
-        name = variable(action)
-        text = self.environ.get(name)
-        if text is None or (text == "" and not _is_switch(action)):
-            return
-        chosen[action.dest] = self._checked(action, _from_text(action, text, name), name)
-
-    def _checked(self, action: argparse.Action, value: Any, source: str) -> Any:
-        if _is_switch(action):
-            if not isinstance(value, bool):
-                raise _wrong(source, value, "true or false")
-            return _switched(action, value)
-        if not _is_list(action):
-            return self._one(action, value, source)
-        values = value if isinstance(value, list) else [value]
-        if isinstance(action.nargs, int) and len(values) != action.nargs:
-            raise _wrong(source, value, f"a list of {action.nargs} values")
-        return Fallback(self._one(action, one, source) for one in values)
-
-    def _one(self, action: argparse.Action, value: Any, source: str) -> Any:
-        if isinstance(value, (list, dict)) or value is None:
-            raise _wrong(source, value, "a single value")
-        try:
-            result = self._get_value(action, str(value))
-            self._check_value(action, result)
-        except argparse.ArgumentError as error:
-            raise UsageError("option-value", f"{source}: {error.message}") from None
-        return result
+    def _convert(self, action: argparse.Action, text: str) -> Any:
+        """``text`` as a value of the option, as argparse converts and checks it."""
+        value = self._get_value(action, text)
+        self._check_value(action, value)
+        return value
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
@@ -268,34 +205,6 @@ class OptionParser(argparse.ArgumentParser):
         self._models.extend(add_model(self, dest, model, "" if flatten else f"{dest}."))
 
 
-def variable(action: argparse.Action) -> str:
-    """The environment variable that sets an option: ``--run-dir`` is ``VOIR_RUN_DIR``."""
-    return "VOIR_" + _long(action).lstrip("-").replace("-", "_").replace(".", "_").upper()
-
-
-def _long(action: argparse.Action) -> str:
-    longs = [o for o in action.option_strings if o.startswith("--")]
-    return longs[0] if longs else action.option_strings[0]
-
-
-def _is_switch(action: argparse.Action) -> bool:
-    return isinstance(action, (argparse._StoreConstAction, argparse.BooleanOptionalAction))
-
-
-def _switched(action: argparse.Action, value: bool) -> Any:
-    """What the option's destination holds when the option is on or off."""
-    if isinstance(action, argparse.BooleanOptionalAction):
-        return value
-    if value:
-        return action.const
-    return not action.const if isinstance(action.const, bool) else action.default
-
-
-def _is_list(action: argparse.Action) -> bool:
-    many = action.nargs in ("*", "+") or (isinstance(action.nargs, int) and action.nargs > 0)
-    return isinstance(action, argparse._AppendAction) or many
-
-
 def _values(action: argparse.Action) -> int:
     """How many of the next arguments belong to an option; optional ones must be glued by ``=``."""
     if isinstance(action.nargs, int):
@@ -308,28 +217,4 @@ def _example(action: argparse.Action) -> str:
     return metavar if isinstance(metavar, str) else action.dest.upper()
 
 
-def _from_text(action: argparse.Action, text: str, name: str) -> Any:
-    if _is_switch(action):
-        if text.lower() in TRUE | FALSE:
-            return text.lower() in TRUE
-        raise _wrong(name, text, "1 or 0")
-    if not _is_list(action):
-        return text
-    try:
-        return words(text)
-    except ValueError:
-        raise _wrong(name, text, "words; a quotation in it has no end") from None
-
-
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The two known names most like ``name``."""
-    from difflib import get_close_matches
-
-    return get_close_matches(name, list(known), n=2, cutoff=0.6)
-
-
-def _wrong(source: str, value: object, wanted: str) -> UsageError:
-    return UsageError("option-value", f"{source} is {value!r}", f"It must be {wanted}.")
-
-
-__all__ = ["OptionParser", "configurations", "nearest", "read_config", "read_pyproject", "variable"]
+__all__ = ["OptionParser", "configurations", "nearest", "variable"]

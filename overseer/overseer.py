@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from .boundary import Guarded, OverseerAbort, StopProgram, current, name_of
+from .boundary import asked_for, problem, Guarded, OverseerAbort, StopProgram, current, name_of
 from .clock import Clock
 from .commandline import LONGEST_STEP, HelpAsked, add_options, target_of
 from .deadline import Deadline
@@ -20,14 +20,16 @@ from .insist import due_to, insisting
 from .launch import Program, Target, current_directory, exit_status, in_child, locate
 from .log import Log
 from .options import OptionParser, configurations
-from .phases import Instrument, Phase, Scheduler
+from .phases import Phase
+from .scheduler import Instrument, Scheduler
 from .stream import Event, EventStream, Subscription
 from .timers import Timer
 from .version import version
 
 if TYPE_CHECKING:
-    from .given import Given, Placed, ProbeStream
+    from .given import Given
     from .probes import Engine
+    from .probestream import Placed, ProbeStream
     from .recording import Recording
 
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
@@ -94,6 +96,7 @@ class Overseer(Scheduler):
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
+        self.late: BaseException | None = None
         self.announce: Callable[[BaseException | None], int] = exit_status
         self.recording: Recording | None = None
         self._exit = ExitStack()
@@ -156,13 +159,15 @@ class Overseer(Scheduler):
             overridable: Whether ``override`` may replace the variable's value.
             kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
         """
-        from .given import Nowhere, ProbeStream
         from .probes import ABSENT
+        from .probestream import Nowhere, ProbeStream
 
         frame = sys._getframe(1)
         kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         placed: Placed
+        if not isinstance(selector, str) and not hasattr(selector, "encode"):
+            selector = _no_selector(selector)
         try:
             placed = self.probes.probe(selector, overridable=overridable, where=where, **kwargs)
         except VoirError as error:
@@ -222,6 +227,7 @@ class Overseer(Scheduler):
         entry = self.states.get(problem.who)
         if entry is not None:
             entry.update(state="failed", error=problem.what)
+            entry.setdefault("failed_at", problem.where)
         self._tell(problem)
 
     def debug(self, line: str) -> None:
@@ -256,11 +262,14 @@ class Overseer(Scheduler):
         before, _active = _active, self
         token = current_overseer.set(self)
         try:
-            return self._guarded_walk(list(argv))
+            value = self._guarded_walk(list(argv))
         finally:
             self.finalize()
             current_overseer.reset(token)
             _active = before
+        if self.late is not None:
+            raise self.late
+        return value
 
     def _guarded_walk(self, argv: list[str]) -> object:
         value, error = None, None
@@ -418,14 +427,19 @@ class Overseer(Scheduler):
 
     def _close_probes(self) -> None:
         if self._engine is not None:
-            self._verdicts = self._engine.verdicts()
+            self._verdicts = self._find_verdicts()
             self._engine.close()
 
     def probe_verdicts(self) -> list[dict[str, Any]]:
         """What became of each probe, as ``run.json`` has it."""
-        if self.status != "finalized" and self._engine is not None:
-            self._verdicts = self._engine.verdicts()
+        if self.status != "finalized":
+            self._verdicts = self._find_verdicts()
         return [*self._verdicts, *self.misread]
+
+    def _find_verdicts(self) -> list[dict[str, Any]]:
+        """Of the probes somebody set; those without a place are instruments' own affair."""
+        found = self._engine.verdicts() if self._engine is not None else []
+        return [verdict for verdict in found if "where" in verdict]
 
     def _finish_recording(self) -> None:
         if self.recording is not None:
@@ -441,12 +455,25 @@ class Overseer(Scheduler):
         """Do ``act``; whatever it raises, what comes after it is done too."""
         try:
             act()
-        except (StopProgram, OverseerAbort):
-            pass  # The script has ended already.
-        except Exception as error:
-            from .boundary import problem
-
+        except BaseException as error:
+            if isinstance(error, StopProgram) or self._fails(error):
+                return  # The script has ended already.
             self.report(problem("finalize", "the end of the run", error))
+
+    def _fails(self, error: BaseException) -> bool:
+        """Whether what a reduction raised at the end is to fail the run: ``.fail()``, ``abort``."""
+        if not asked_for(error):
+            return False
+        if not self.exit_status:
+            self.late = _meant(error)
+            self.exit_status = exit_status(self.late)
+        return True
+
+
+def _no_selector(given: object) -> str:
+    """A selector for a function that was given in place of one, which reads as one should."""
+    name = getattr(given, "__qualname__", None) or repr(given)
+    return f"{name}"
 
 
 def _meant(error: BaseException) -> BaseException:

@@ -98,7 +98,7 @@ class TestHow:
 
     def test_inherited_keys_reach_what_voir_itself_gives(self) -> None:
         heard: list[Event] = []
-        stream = EventStream([].append)
+        stream = EventStream(print)
         stream.listen(heard.append)
         with connected(stream), give.inherit(task="train"):
             stream.push({"x": 1})
@@ -182,7 +182,7 @@ class TestNames:
 class TestAfterwards:
     def test_nobody_hears_any_more(self) -> None:
         heard: list[Event] = []
-        stream = EventStream([].append)
+        stream = EventStream(print)
         stream.listen(heard.append)
         with connected(stream):
             copy = give.copy()
@@ -192,7 +192,7 @@ class TestAfterwards:
         assert stream.inherited is None
 
     def test_a_copy_made_during_one_run_reaches_the_next(self, heard: Heard) -> None:
-        stream = EventStream([].append)
+        stream = EventStream(print)
         with connected(stream):
             copy = give.copy()
         copy(x=1)
@@ -201,7 +201,7 @@ class TestAfterwards:
 
     def test_a_run_within_a_run_hears_alone(self, heard: Heard) -> None:
         inner: list[Event] = []
-        stream = EventStream([].append)
+        stream = EventStream(print)
         stream.listen(inner.append)
         with connected(stream):
             give(x=1)

@@ -196,9 +196,11 @@ class TestPrecedence:
 
 class TestTheEnvironment:
     def test_every_option_has_a_variable(self) -> None:
-        names = {variable(action) for action in parser()._settable()}
+        names = {variable(action) for action in parser()._actions}
         assert {"VOIR_RUN_DIR", "VOIR_STOP", "VOIR_N", "VOIR_COLOUR"} <= names
-        assert "VOIR_HELP" not in names
+
+    def test_help_has_none(self) -> None:
+        assert resolved(environ={"VOIR_HELP": "1"}).help is False
 
     @pytest.mark.parametrize(
         ("text", "value"),

@@ -14,7 +14,8 @@ import pytest
 from overseer.boundary import OverseerAbort, StopProgram, current
 from overseer.deadline import Deadline
 from overseer.errors import InternalError, Problem
-from overseer.phases import Phase, PhaseSequence, Scheduler
+from overseer.phases import Phase, PhaseSequence
+from overseer.scheduler import Scheduler
 
 NAMES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 Steps = Generator[Any, Any, None]

@@ -10,7 +10,7 @@ from ..commandline import HelpAsked
 from ..errors import Problem, VoirError
 from ..launch import DeadlySignals, Ending, current_directory, in_child
 from ..overseer import Overseer
-from ..phases import Instrument
+from ..scheduler import Instrument
 from ..voirfile import Found, find, load
 from .early import look_ahead
 from .notices import Notices

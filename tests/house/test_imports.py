@@ -73,8 +73,8 @@ def test_the_instruments_do_not_import_the_facade() -> None:
 
 #: giving has two: its operators cost a run that only hears its ``give`` nothing.
 HOMES = {
-    "giving": ("overseer.given", "overseer.connection"),
-    "reactivex": ("overseer.given",),
+    "giving": ("overseer.given", "overseer.probestream", "overseer.connection"),
+    "reactivex": ("overseer.given", "overseer.probestream"),
     "ptera": ("overseer.probes.ptera_bridge",),
     "codefind": ("overseer.probes.ptera_bridge",),
 }

@@ -10,7 +10,7 @@ import pytest
 
 from overseer.clock import FakeClock
 from overseer.errors import Problem
-from overseer.phases import Scheduler
+from overseer.scheduler import Scheduler
 
 GIB = 1 << 30
 
