@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer, instrument_definition
 
-if TYPE_CHECKING:
-    from overseer.measure.rates import Rates, Reading
-    from overseer.measure.steps import StepModel
+from .meter import Windows, measuring_of
 
-#: How often windows are looked at and losses are read, in seconds, off the script's thread.
-TICK_SECONDS = 0.5
-#: Flags, which are also the keys of what they log, and the figure of a window that it is.
-FLAGS = {"train_rate": "rate", "loading_rate": "loading_rate", "compute_rate": "compute_rate"}
-#: An event with any of these has to do with steps.
-KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size"})
+if TYPE_CHECKING:
+    from overseer.measure.spans import Span
+
+#: Flags, by the key under which they log a figure of each window.
+FLAGS = {
+    "train_rate": "log items a second, window by window",
+    "loading_rate": "log how fast the loader alone is, and its share of the time",
+    "compute_rate": "log how fast the work alone is, and its share of the time",
+}
+#: What voir 0.2 called ways to see a step, and what they are called here.
+METHODS = {"delta": "step", "step": "step", "wrap": "wrap"}
 
 
 def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
@@ -24,16 +27,14 @@ def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.init
     _add_options(ov.argparser)
     yield ov.phases.parse_args
-    options = ov.options
-    logged = {key: figure for key, figure in FLAGS.items() if getattr(options, key)}
+    options, measuring = ov.options, measuring_of(ov)
     # No defaults of argparse's: it would check them at every start, and import what that needs.
-    measuring = Measuring(
-        ov,
-        options.interval or "1s",
-        options.skip or "0",
-        multiplier=options.items_per_step,
-        logged=logged,
-    )
+    measuring.interval = options.interval or measuring.interval
+    measuring.skip = options.skip or measuring.skip
+    measuring.multiplier = options.items_per_step
+    measuring.method = options.metric or measuring.method
+    logged = (key for key in FLAGS if getattr(options, key))
+    measuring.logged = tuple(logged) or (("train_rate",) if options.metric else ())
     yield from measuring.run()
 
 
@@ -42,159 +43,78 @@ def rate(
     ov: Overseer,
     interval: str | float = "1s",
     skip: str | float = 0,
-    batch_size: Callable[[Any], Any] | int | None = None,
+    method: str | None = None,
+    batch_size_calc: Callable[[Any], Any] | int | None = None,
+    sync: Callable[[], object] | None = None,
 ) -> Generator[Any, Any, None]:
-    """Log the rate of each window, ``{"task", "rate", "units"}``.
+    """Give the rate of each window: ``{"task", "rate", "units"}``, and shares where known.
 
     Args:
         ov: The overseer.
         interval: The length of a window: steps, or seconds as ``"5s"``.
-        skip: What to leave out at the beginning.
-        batch_size: Computes the number of items in a batch; or that number.
+        skip: How many windows to leave out at the beginning of each task; or seconds: ``"5s"``.
+        method: What a step is: ``"delta"``, the time between two events with ``step``; ``"wrap"``,
+            a pair and what lies between it and the next; by default whatever there is.
+        batch_size_calc: Computes the number of items in a batch; or that number.
+        sync: Has no effect: a device's steps are timed by its own clock, and nothing waits for it.
+
+    Raises:
+        UsageError: An argument is none of these.
     """
+    ov.require(instrument_rates)
     yield ov.phases.parse_args
-    measuring = Measuring(ov, interval, skip, batch_size=batch_size, logged={"rate": "rate"})
-    yield from measuring.run()
+    from overseer.measure.spans import parse_span
+
+    length = parse_span(interval, "rate(interval)", least=1)
+    measuring = measuring_of(ov)
+    measuring.windows.append(Windows(length, _skipped(skip, length)))
+    measuring.method = _method(method) or measuring.method
+    if batch_size_calc is not None:
+        measuring.batch_size = batch_size_calc
 
 
-class Measuring:
-    """Feeds one run's events to the step model, and its figures back to the run.
+def _skipped(skip: str | float, interval: Span) -> Span:
+    """What to skip, which is said in windows or in seconds."""
+    from overseer.measure.spans import Span, parse_span
 
-    The model is made when the first step or loss comes: a run without pays nothing for it.
-
-    Args:
-        ov: The run.
-        interval: The length of a window.
-        skip: What to leave out at the beginning of a task.
-        multiplier: Items of a step are counted this many times.
-        batch_size: Computes the number of items in a batch; or that number.
-        logged: Which figure of each window to log, by the key it has in the event.
-    """
-
-    def __init__(
-        self,
-        ov: Overseer,
-        interval: str | float,
-        skip: str | float,
-        multiplier: int = 1,
-        batch_size: Callable[[Any], Any] | int | None = None,
-        logged: dict[str, str] | None = None,
-    ) -> None:
-        self._ov = ov
-        self._interval, self._skip = interval, skip
-        self._multiplier, self._batch_size = multiplier, batch_size
-        self._logged = logged or {}
-        self._meter: _Meter | None = None
-
-    def run(self) -> Generator[Any, Any, None]:
-        """Listen until the script has ended; then sum up."""
-        waiting = self._ov.listen(self._consider)
-        try:
-            yield self._ov.phases.run_script(priority=50)  # Before others reduce what it gives.
-        finally:
-            waiting.dispose()
-            if self._meter is not None:
-                self._meter.close()
-
-    def _consider(self, event: dict[str, Any]) -> None:
-        """Wait for an event that has to do with steps."""
-        if self._meter is None and not KEYS.isdisjoint(event):
-            self._meter = _Meter(self._ov, self._model(), self._skip)
-            self._meter.rates = self._rates()
-            self._meter.open(event)
-
-    def _model(self) -> StepModel:
-        from overseer.measure.device import find_device
-        from overseer.measure.steps import StepModel
-
-        return StepModel(
-            self._ov.clock,
-            multiplier=self._multiplier,
-            batch_size=self._batch_size,
-            find_device=find_device,
-            report=self._ov.report,
-        )
-
-    def _rates(self) -> Rates:
-        from overseer.measure.rates import Rates
-        from overseer.measure.spans import parse_span
-
-        interval = parse_span(self._interval, "--interval", least=1)
-        return Rates(self._window, interval, parse_span(self._skip, "--skip"))
-
-    def _window(self, reading: Reading) -> None:
-        ov, units = self._ov, f"{reading.units}/s"
-        if reading.rate is not None:
-            event: dict[str, Any] = {"task": reading.task, "rate": reading.rate, "units": units}
-            if reading.loading_share is not None:
-                event["loading_share"] = reading.loading_share
-                event["compute_share"] = reading.compute_share
-            ov.give(**event)
-        for key, figure in self._logged.items():
-            value = getattr(reading, figure)
-            if value is not None:
-                ov.log({"task": reading.task, key: value, "units": units})
+    span = parse_span(skip, "rate(skip)")
+    if span.steps is None:
+        return span
+    if interval.seconds is not None:
+        return Span(seconds=span.steps * interval.seconds)
+    return Span(steps=span.steps * (interval.steps or 1))
 
 
-class _Meter:
-    """The step model of a run at work, with those who draw conclusions from its steps."""
+def _method(method: str | None) -> str | None:
+    from overseer.errors import UsageError
 
-    rates: Rates
-
-    def __init__(self, ov: Overseer, model: StepModel, skip: str | float) -> None:
-        from overseer.measure.losses import Losses
-        from overseer.measure.spans import parse_span
-        from overseer.measure.summary import Tasks
-
-        self._ov, self._model = ov, model
-        self._losses = Losses(ov.report)
-        self._tasks = Tasks(parse_span(skip, "--skip"))
-        self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
-
-    def open(self, event: dict[str, Any]) -> None:
-        """Listen from here on; ``event`` is the first to be heard."""
-        self._model.sinks += [self.rates, self._tasks]
-        heard: list[tuple[Callable[[dict[str, Any]], object], tuple[str, ...]]]
-        heard = [*self._model.listeners(), (self._losses, ("loss",))]
-        for listener, keys in heard:
-            if all(key in event for key in keys):
-                listener(event)  # Who begins to listen during an event does not hear it.
-            self._ov.listen(listener, *keys)
-        self._timer.__enter__()
-        self._ov.cost_of(lambda: self._model.notes, self._like_a_note())
-
-    def _like_a_note(self) -> Callable[[], object]:
-        """Do to another model what a note does to this one."""
-        model, tasks = type(self._model)(self._ov.clock), type(self._tasks)()
-        model.sinks.append(tasks)
-        event = {"step": True, "batch_size": 1}
-        return lambda: model.on_step(event)
-
-    def _tick(self) -> None:
-        self._model.drain()
-        self._losses.read()
-
-    def close(self) -> None:
-        """The script has ended: work off what is left, and say what it came to."""
-        self._timer.__exit__(None, None, None)
-        self._model.finish()
-        self.rates.finish()
-        self._losses.read()
-        losses = self._losses.summary()
-        self._ov.summary["tasks"] = self._tasks.section(self._model.clock_name, losses)
+    if method is None:
+        return None
+    if method not in METHODS:
+        what = f"rate(method) {method!r} is no way to see a step"
+        raise UsageError("bad-method", what, "Write 'delta' or 'wrap', or leave it out.")
+    return METHODS[method]
 
 
 def _add_options(parser: Any) -> None:
     add = parser.add_argument
-    for flag, what in (("train", "items a second"), ("loading", "how fast the loader alone is"),
-                       ("compute", "how fast the work alone is")):  # fmt: skip
-        add(f"--{flag}-rate", action="store_true", help=f"log {what}, window by window")
+    for key, what in FLAGS.items():
+        add(f"--{key.replace('_', '-')}", action="store_true", help=what)
+    add("--metric", choices=("step", "wrap"), metavar="step|wrap",
+        help="take only steps, or only pairs, for steps; logs --train-rate")  # fmt: skip
     add("--interval", "--metric-interval", type=_span("--interval", 1),
         metavar="N|Ns", help="length of a window, in steps or seconds (1s)")  # fmt: skip
     add("--skip", "--metric-skip", type=_span("--skip", 0), metavar="N|Ns",
         help="leave out so many steps or seconds, instead of finding the warm-up")  # fmt: skip
-    add("--items-per-step", type=int, default=1, metavar="K",
+    add("--items-per-step", type=_positive, default=1, metavar="K",
         help="count the items of a batch K times: gradient accumulation and the like")  # fmt: skip
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
 
 
 def _span(option: str, least: int) -> Callable[[str], str]:

@@ -1,0 +1,134 @@
+"""Watches loaders from within: probes in their own code say when the script waits for a batch.
+
+The loader, its iterator and its batches stay the very objects the script made: nothing is wrapped,
+so ``isinstance``, pickling, the order of random numbers and tracebacks are as without voir, and
+the probes are gone when the run is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from types import FunctionType, GeneratorType
+from typing import Any
+
+from overseer import Overseer
+from overseer.errors import Problem
+from overseer.imports import Watch, on_import
+
+#: Where PyTorch's DataLoader lives, in every version; its package is imported when it is.
+TORCH = "torch.utils.data.dataloader"
+#: The class whose ``__next__`` gives a DataLoader's batches; the second before PyTorch 1.2.
+ITERATORS = ("_BaseDataLoaderIter", "_DataLoaderIter")
+#: How many kinds of loaders are watched; a script that makes up more has them unwatched.
+KINDS = 64
+_GENERATOR = 0x20  # inspect.CO_GENERATOR, without importing inspect.
+
+
+class Loaders:
+    """Watches loaders, and tells when one is asked for a batch and when it has answered.
+
+    Args:
+        ov: The run.
+        begins: Called with a name for the loader when the script begins to wait for it.
+        ends: Called with that name, and whether the loader has no more, when the wait is over.
+    """
+
+    def __init__(
+        self,
+        ov: Overseer,
+        begins: Callable[[Hashable], object],
+        ends: Callable[[Hashable, bool], object],
+    ) -> None:
+        self._ov, self._begins, self._ends = ov, begins, ends
+        self._seen: set[object] = set()
+        self._waiting: Watch | None = None
+
+    def watch_torch(self) -> None:
+        """Watch every DataLoader, from when the script imports them; imports nothing itself."""
+        if self._waiting is None:
+            self._waiting = on_import(TORCH.rpartition(".")[0], self._torch_imported)
+
+    def watch(self, loader: object) -> None:
+        """Watch ``loader`` and those like it."""
+        kind = type(loader)
+        if kind in self._seen or len(self._seen) >= KINDS:
+            return
+        self._seen.add(kind)
+        if any(base.__module__ == TORCH for base in kind.__mro__):
+            self.watch_torch()
+        elif isinstance(own := getattr(kind, "__next__", None), FunctionType):
+            self._answers(own)
+        elif isinstance(own := getattr(kind, "__iter__", None), FunctionType):
+            self._iterates(own)
+
+    def close(self) -> None:
+        """Watch no longer; probes that found no code to be in are told."""
+        if self._waiting is not None:
+            self._waiting.dispose()
+        for verdict in self._ov.probes.verdicts():
+            if verdict["state"] == "unresolved" and "where" not in verdict:
+                self._unwatched(verdict["hint"])
+
+    def _torch_imported(self, package: Any) -> None:
+        for name in ITERATORS:
+            own = getattr(getattr(package.dataloader, name, None), "__next__", None)
+            if isinstance(own, FunctionType):
+                self._answers(own)
+                return
+        self._unwatched(f"{TORCH} has none of {', '.join(ITERATORS)}")
+
+    def _unwatched(self, why: str) -> None:
+        remedy = "Probe the loop instead: !#loop_X as compute_start, !!#endloop_X as compute_end."
+        self._ov.report(Problem("unwatched-loader", "loader", why, remedy=remedy))
+
+    def _answers(self, function: FunctionType) -> None:
+        """Watch a ``__next__``: it returns a batch, or raises StopIteration."""
+        begins, ends = self._begins, self._ends
+
+        def enter(event: dict[str, Any]) -> None:
+            begins(_name(event["self"]))
+
+        def value(event: dict[str, Any]) -> None:
+            ends(_name(event["self"]), False)
+
+        def error(event: dict[str, Any]) -> None:
+            ends(_name(event["self"]), isinstance(event["error"], StopIteration))
+
+        self._place(function, {"#enter": enter, "#value": value, "#error as error": error})
+
+    def _iterates(self, function: FunctionType) -> None:
+        """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
+        if function.__code__.co_flags & _GENERATOR:
+            begins, ends = self._begins, self._ends
+
+            def asked(event: dict[str, Any]) -> None:
+                begins(id(event["self"]))
+
+            def gave(event: dict[str, Any]) -> None:
+                ends(id(event["self"]), False)
+
+            def over(event: dict[str, Any]) -> None:
+                ends(id(event["self"]), True)
+
+            markers = {"#enter": asked, "#receive": asked, "#yield": gave, "#exit": over}
+            self._place(function, markers)
+        elif function not in self._seen:
+            self._seen.add(function)
+            self._place(function, {"#value as iterator": self._iterator})
+
+    def _iterator(self, event: dict[str, Any]) -> None:
+        if not isinstance(event["iterator"], GeneratorType):
+            self.watch(event["iterator"])
+
+    def _place(
+        self, function: FunctionType, markers: Mapping[str, Callable[[dict[str, Any]], None]]
+    ) -> None:
+        own = function.__code__.co_varnames[0]
+        for marker, listener in markers.items():
+            selector = f"code({own} as self) > {marker}"
+            self._ov.probes.probe(selector, env={"code": function}).listen(listener, "loader")
+
+
+def _name(iterator: Any) -> Hashable:
+    """A name for what ``iterator`` reads from, the same in each epoch where that can be told."""
+    return id(getattr(iterator, "_index_sampler", iterator))

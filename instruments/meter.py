@@ -1,0 +1,259 @@
+"""A run's one step model at work: what it hears, and what becomes of its steps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from overseer import Overseer
+from overseer.errors import Problem
+
+from .loader import Loaders
+
+if TYPE_CHECKING:
+    from overseer.measure.device import Device
+    from overseer.measure.rates import Rates, Reading
+    from overseer.measure.spans import Span
+    from overseer.measure.steps import StepModel
+    from overseer.stream import Subscription
+
+Event = dict[str, Any]
+Listener = Callable[[Event], object]
+#: How often windows are looked at and losses are read, in seconds, off the script's thread.
+TICK_SECONDS = 0.5
+#: An event with any of these has to do with steps.
+KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
+#: What to do to have a figure known, by the key that it is logged under.
+NEEDED = {
+    "train_rate": "Give step with batch at the end of each step.",
+    "loading_rate": "Give the loader, or the pair compute_start and compute_end.",
+    "compute_rate": "Give the pair compute_start and compute_end around the work on a batch.",
+}
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A way to look at the steps: windows of ``interval``, from behind ``skip``.
+
+    Attributes:
+        logged: The keys under which each window is logged: ``train_rate``, ``loading_rate``, ...
+        given: Whether each window is given, as ``rate`` with ``units``.
+    """
+
+    interval: Span
+    skip: Span
+    logged: tuple[str, ...] = ()
+    given: bool = True
+
+
+@dataclass(eq=False)
+class Measuring:
+    """What is to be measured of a run, and how; measures from the first step, loss or loader on.
+
+    A run that shows none pays nothing, not even the import of the step model.
+
+    Attributes:
+        ov: The run.
+        interval: The length of the windows that are given when nobody asked for others.
+        skip: What to leave out at the beginning of a task, in place of finding its warm-up.
+        logged: The keys under which those windows are logged.
+        multiplier: Items of a step are counted this many times.
+        method: ``step``: pairs do not count as steps; ``wrap``: only pairs do; None: both.
+        batch_size: Computes the number of items in a batch; or that number.
+        windows: What voirfiles asked for.
+    """
+
+    ov: Overseer
+    interval: str | float = "1s"
+    skip: str | float = "0"
+    logged: tuple[str, ...] = ()
+    multiplier: int = 1
+    method: str | None = None
+    batch_size: Callable[[Any], Any] | int | None = None
+    windows: list[Windows] = field(default_factory=list)
+    _waiting: Subscription = field(init=False)
+    _meter: Meter | None = field(default=None, init=False)
+
+    def run(self) -> Generator[Any, Any, None]:
+        """Listen until the script has ended; then sum up."""
+        self._waiting = self.ov.listen(self._consider)
+        try:
+            if "loading_rate" in self.logged:
+                self._start().loaders.watch_torch()
+            yield self.ov.phases.run_script(priority=50)  # Before others reduce what it gives.
+        finally:
+            self._waiting.dispose()
+            if self._meter is not None:
+                self._meter.close()
+            self._complain()
+
+    def _consider(self, event: Event) -> None:
+        """Wait for an event that has to do with steps."""
+        if not KEYS.isdisjoint(event):
+            meter = self._start()
+            for listener, keys in meter.listeners():
+                if event.keys() >= set(keys):
+                    listener(event)  # Who begins to listen during an event does not hear it.
+
+    def _start(self) -> Meter:
+        """Measure from here on."""
+        self._waiting.dispose()
+        begun = self.ov.clock.cpu_ns()
+        self._meter = Meter(self)
+        self.ov.charge(self.ov.clock.cpu_ns() - begun)
+        return self._meter
+
+    def _complain(self) -> None:
+        """Name the figures that were asked for and never came."""
+        told = self._meter.told if self._meter is not None else ()
+        for key in self.logged:
+            if key not in told:
+                flag = f"--{key.replace('_', '-')}"
+                what = "the run showed nothing that it could be told from"
+                self.ov.report(Problem("no-rate", flag, what, remedy=NEEDED[key]))
+
+
+class Meter:
+    """The step model of a run at work, with those who draw conclusions from its steps.
+
+    Args:
+        asked: What is to be measured.
+
+    Attributes:
+        loaders: The loaders that it watches.
+        told: The keys of all figures that have been logged.
+    """
+
+    def __init__(self, asked: Measuring) -> None:
+        from overseer.measure.losses import Losses
+        from overseer.measure.spans import parse_span
+        from overseer.measure.summary import Tasks
+
+        self._ov = ov = asked.ov
+        self._method = asked.method
+        self._model = model = _model(asked)
+        self._losses = Losses(ov.report)
+        self._tasks = Tasks(parse_span(asked.skip, "--skip"))
+        self._rates = [self._reader(each) for each in _windows(asked)]
+        self.told: set[str] = set()
+        model.sinks += [*self._rates, self._tasks]
+        self.loaders = Loaders(ov, model.loading_begins, model.loading_ends)
+        for listener, keys in self.listeners():
+            ov.listen(listener, *keys)
+        ov.cost_of(lambda: model.notes, self._like_a_note())
+        self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
+        self._timer.__enter__()
+
+    def listeners(self) -> list[tuple[Listener, tuple[str, ...]]]:
+        """What it listens to: callables, each with the keys its events have."""
+        heard = self._model.listeners()
+        if self._method == "wrap":
+            heard = [(fn, keys) for fn, keys in heard if "$wrap" in keys or "progress" in keys]
+        elif self._method == "step":
+            heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
+        return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
+
+    def close(self) -> None:
+        """The script has ended: work off what is left, and say what it came to."""
+        begun = self._ov.clock.cpu_ns()
+        self._timer.__exit__(None, None, None)
+        self.loaders.close()
+        self._model.finish()
+        for rates in self._rates:
+            rates.finish()
+        self._losses.read()
+        losses = self._losses.summary()
+        self._ov.summary["tasks"] = self._tasks.section(self._model.clock_name, losses)
+        self._ov.charge(self._ov.clock.cpu_ns() - begun)
+
+    def _between(self, event: Event) -> None:
+        """Hear pairs, but for those that are steps."""
+        from overseer.measure.steps import STEP_PAIRS
+
+        if event["$wrap"].get("name") not in STEP_PAIRS:
+            self._model.on_wrap(event)
+
+    def _watch(self, event: Event) -> None:
+        self.loaders.watch(event["loader"])
+
+    def _reader(self, windows: Windows) -> Rates:
+        from overseer.measure.rates import Rates
+
+        return Rates(partial(self._emit, windows), windows.interval, windows.skip)
+
+    def _emit(self, windows: Windows, reading: Reading) -> None:
+        """Say what one window came to."""
+        task, units = reading.task, f"{reading.units}/s"
+        if windows.given and reading.rate is not None:
+            event: dict[str, Any] = {"task": task, "rate": reading.rate, "units": units}
+            if reading.loading_share is not None:
+                event["loading_share"] = reading.loading_share
+                event["compute_share"] = reading.compute_share
+            self._ov.give(**event)
+        for key in windows.logged:
+            value = reading.rate if key == "train_rate" else getattr(reading, key)
+            if value is not None:
+                self.told.add(key)
+                self._ov.log({"task": task, key: value, "units": units, **_share(reading, key)})
+
+    def _tick(self) -> None:
+        self._model.drain()
+        self._losses.read()
+
+    def _like_a_note(self) -> Callable[[], object]:
+        """Do to another model what a note does to this one."""
+        model, tasks = type(self._model)(self._ov.clock), type(self._tasks)()
+        model.sinks.append(tasks)
+        event = {"step": True, "batch_size": 1}
+        return lambda: model.on_step(event)
+
+
+def _model(asked: Measuring) -> StepModel:
+    from overseer.measure.steps import StepModel
+
+    return StepModel(
+        asked.ov.clock,
+        multiplier=asked.multiplier,
+        batch_size=asked.batch_size,
+        find_device=_device,
+        report=asked.ov.report,
+    )
+
+
+def _device() -> Device | None:
+    """The accelerator in use; torch is not asked while another thread is importing it."""
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    if spec is None or getattr(spec, "_initializing", False):
+        return None
+    from overseer.measure.device import find_device
+
+    return find_device()
+
+
+def _windows(asked: Measuring) -> Iterator[Windows]:
+    """What voirfiles asked for; without any, windows to give; and in any case those to log."""
+    from overseer.measure.spans import parse_span
+
+    yield from asked.windows
+    if asked.logged or not asked.windows:
+        interval = parse_span(asked.interval, "--interval", least=1)
+        skip = parse_span(asked.skip, "--skip")
+        yield Windows(interval, skip, asked.logged, given=not asked.windows)
+
+
+def _share(reading: Reading, key: str) -> dict[str, float]:
+    """The share that belongs to a rate: of loading or compute, in both together."""
+    share = getattr(reading, key.replace("_rate", "_share"), None)
+    return {} if share is None else {"share": share}
+
+
+_measuring: WeakKeyDictionary[Overseer, Measuring] = WeakKeyDictionary()
+
+
+def measuring_of(ov: Overseer) -> Measuring:
+    """What is measured of the run; one for all instruments, for its steps are worked out once."""
+    return _measuring.setdefault(ov, Measuring(ov))

@@ -1,0 +1,337 @@
+"""``--loading-rate`` and ``loader``: waiting for batches, seen without touching the loader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from scripts import LOADER, PAIR, STEP, TRAINING, fake_torch, logged, truth, voirfile
+
+from tests.running import Place, Ran
+
+ROOT = Path(__file__).parents[3]
+SLOW = """
+    from training import *
+
+    class Items:
+        def __len__(self):
+            return 40
+
+        def __getitem__(self, i):
+            if i % 4 == 0:
+                wait()
+            return i
+    """
+WITH_TORCH = (
+    SLOW
+    + """
+    from torch.utils.data import DataLoader
+
+    def train(loader):
+        for inp in loader:
+            work()
+
+    for _ in range(2):
+        loader = DataLoader(Items(), batch_size=4)
+        spend("train", train, loader)
+    truth()
+    """
+)
+#: One window of all steps, so that what is logged is of all of them too.
+WHOLE = ("--compute-rate", "--interval", "1000")
+
+
+def agrees(place: Place, ran: Ran) -> None:
+    """The run's record says what the script measured itself."""
+    told, task = truth(ran), place.record()["tasks"]["train"]
+    (window,) = logged(place, "compute_rate")
+    compute = task["items"] / window["compute_rate"]
+    assert task["steps"] == told["steps"]
+    assert compute == pytest.approx(told["compute"], rel=0.15)
+    loading = compute / window["share"] - compute
+    assert loading == pytest.approx(told["loading"], rel=0.15)
+
+
+@pytest.fixture
+def training(place: Place) -> Place:
+    place.write("training.py", TRAINING)
+    return place
+
+
+@pytest.mark.parametrize("iterator", ["_BaseDataLoaderIter", "_DataLoaderIter"])
+def test_the_flag_sees_a_dataloader_of_any_version(training: Place, iterator: str) -> None:
+    fake_torch(training, iterator)
+    training.write("main.py", WITH_TORCH)
+    voirfile(training, STEP)
+    ran = training.voir("--loading-rate", *WHOLE, "main.py")
+    agrees(training, ran)
+    assert "no-rate" not in ran.stderr
+
+
+def test_a_given_loader_is_seen_without_the_flag(training: Place) -> None:
+    fake_torch(training)
+    training.write("main.py", WITH_TORCH)
+    voirfile(training, STEP, LOADER)
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+OWN = {
+    "a generator": """
+        class Loader:
+            def __iter__(self):
+                for i in range(6):
+                    wait()
+                    yield [i, i]
+        """,
+    "an iterator": """
+        class Loader:
+            def __init__(self):
+                self.left = 6
+
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                if not self.left:
+                    raise StopIteration
+                self.left -= 1
+                wait()
+                return [self.left] * 2
+        """,
+    "what has iterators of its own": """
+        class Batches:
+            def __init__(me):
+                me.left = 6
+
+            def __next__(me):
+                if not me.left:
+                    raise StopIteration
+                me.left -= 1
+                wait()
+                return [me.left] * 2
+
+        class Loader:
+            def __iter__(this):
+                return Batches()
+        """,
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_a_loader_of_the_scripts_own_is_seen(training: Place, kind: str) -> None:
+    training.write("loading.py", "from training import wait\n" + dedent(OWN[kind]))
+    training.write(
+        "main.py",
+        """
+        from loading import Loader
+        from training import *
+
+        def train(loader):
+            for inp in loader:
+                work()
+
+        for _ in range(3):
+            loader = Loader()
+            spend("train", train, loader)
+        truth()
+        """,
+    )
+    voirfile(training, STEP, LOADER)
+    agrees(training, training.voir("--loading-rate", *WHOLE, "main.py"))
+
+
+def test_for_a_generator_the_pair_tells_loading_by_the_gap(training: Place) -> None:
+    training.write(
+        "main.py",
+        """
+        from training import *
+
+        def batches():
+            for i in range(20):
+                wait()
+                yield [i] * 8
+
+        def train(loader):
+            for inp in loader:
+                work()
+
+        loader = batches()
+        spend("train", train, loader)
+        truth()
+        """,
+    )
+    voirfile(training, PAIR, LOADER)
+    ran = training.voir("--loading-rate", *WHOLE, "main.py")
+    task, told = training.record()["tasks"]["train"], truth(ran)
+    (window,) = logged(training, "loading_rate")
+    first = told["loading"] / 20  # It lies before anything that the probes show.
+    assert window["share"] == pytest.approx(
+        (told["loading"] - first) / (told["loading"] - first + told["compute"]), rel=0.15
+    )
+    assert task["steps"] == 20
+
+
+def test_a_loader_with_a_loader_inside_is_waited_for_once(training: Place) -> None:
+    fake_torch(training)
+    training.write(
+        "main.py",
+        SLOW
+        + """
+    from torch.utils.data import DataLoader
+
+    class Prefetching:
+        def __init__(self, loader):
+            self.loader = loader
+
+        def __iter__(self):
+            for batch in self.loader:
+                wait(0.001)
+                yield batch
+
+    def train(loader):
+        for inp in loader:
+            work()
+
+    loader = Prefetching(DataLoader(Items(), batch_size=4))
+    spend("train", train, loader)
+    truth()
+    """,
+    )
+    voirfile(training, STEP, LOADER)
+    agrees(training, training.voir("--loading-rate", *WHOLE, "main.py"))
+
+
+UNCHANGED = """
+    import pickle, traceback
+    from torch.utils.data import DataLoader
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    class Broken(list):
+        def __getitem__(self, i):
+            if i > 5:
+                raise ValueError("no such item")
+            return i
+
+    def train(loader):
+        for inp in loader:
+            print(inp)
+
+    loader = DataLoader(range(6), 2)
+    iterator = iter(loader)
+    print(len(loader), type(iterator), isinstance(iterator, _BaseDataLoaderIter), vars(loader))
+    print(next(iterator), sorted(vars(iterator)), sorted(vars(type(iterator))))
+    print(_BaseDataLoaderIter.__next__.__qualname__, _BaseDataLoaderIter.__next__.__code__.co_name)
+    print(list(pickle.loads(pickle.dumps(loader))))
+    train(loader)
+    try:
+        train(DataLoader(Broken(range(8)), 4))
+    except ValueError:
+        traceback.print_exc()
+    train(DataLoader(Broken(range(8)), 8))
+    """
+
+
+def test_the_script_finds_its_loader_unchanged(place: Place) -> None:
+    fake_torch(place)
+    place.write("main.py", UNCHANGED)
+    voirfile(place, STEP, LOADER)
+    under, plain = place.voir("--quiet", "--loading-rate", "main.py"), place.python("main.py")
+    assert under.seen == plain.seen
+    assert under.stderr == plain.stderr
+    assert "no such item" in plain.stderr
+
+
+DRIVER = """
+    import json, sys
+    from instruments.rate import instrument_rates
+    from overseer import Overseer
+
+    said = {}
+
+    def instrument_loader(ov):
+        yield ov.phases.load_script
+        answer = sys.modules["watched_loader"].Loader.__next__
+        plain = answer.__code__
+        ov.give(loader=sys.modules["watched_loader"].Loader())
+        said["watched"] = answer.__code__ is not plain
+        yield ov.phases.finalize
+        said["plain"] = lambda: answer.__code__ is plain
+
+    overseer = Overseer([instrument_rates, instrument_loader])
+    overseer(["--no-record", "main.py"])
+    said["plain"] = said["plain"]()
+    said["probes"] = overseer.run["probes"]
+    print(json.dumps(said))
+    """
+
+
+def test_nothing_of_a_watched_loader_is_left_when_the_run_is_over(place: Place) -> None:
+    place.write("watched_loader.py", dedent(OWN["an iterator"]).replace("wait()", "pass"))
+    place.write("main.py", "import watched_loader\nfor inp in watched_loader.Loader():\n    pass\n")
+    place.write("driver.py", DRIVER)
+    ran = place.python("driver.py", env={"PYTHONPATH": str(ROOT)})
+    assert truth(ran) == {"watched": True, "plain": True, "probes": []}
+
+
+def test_a_loader_without_code_to_watch_is_named(training: Place) -> None:
+    training.write(
+        "main.py",
+        """
+        from training import *
+
+        names = {}
+        exec("class Loader:\\n    def __iter__(self):\\n        yield [1, 2]", names)
+
+        def train(loader):
+            for inp in loader:
+                work()
+
+        loader = names["Loader"]()
+        spend("train", train, loader)
+        """,
+    )
+    voirfile(training, STEP, LOADER)
+    ran = training.voir("main.py")
+    assert ran.status == 0
+    assert "[unwatched-loader]" in ran.stderr
+    assert [p["slug"] for p in training.record()["problems"]] == ["unwatched-loader"]
+
+
+def test_a_list_is_a_loader_that_keeps_nobody_waiting(training: Place) -> None:
+    training.write(
+        "main.py",
+        """
+        from training import *
+
+        def train(loader):
+            for inp in loader:
+                work()
+
+        train([[1, 2]] * 5)
+        """,
+    )
+    voirfile(training, STEP, LOADER)
+    ran = training.voir("--train-rate", "main.py")
+    assert "train-rate" not in ran.stderr
+    assert training.record()["problems"] == []
+
+
+def test_a_script_without_torch_does_not_get_it(training: Place) -> None:
+    training.write(
+        "main.py",
+        """
+        import sys
+
+        def train(loader):
+            for inp in loader:
+                pass
+
+        train([[1]] * 3)
+        print("torch" in sys.modules)
+        """,
+    )
+    voirfile(training, STEP)
+    ran = training.voir("--loading-rate", "main.py")
+    assert (ran.status, ran.stdout) == (0, "False\n")
+    assert "--loading-rate: the run showed nothing" in ran.stderr

@@ -1,0 +1,62 @@
+"""Rates of a script that trains with PyTorch itself."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import LOADER, PAIR, STEP, logged, voirfile
+
+from tests.running import Place
+
+pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+
+SCRIPT = """
+    import gc, pickle, sys, weakref
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    class Saved:
+        def __init__(self, tensor):
+            self.tensor = tensor.detach()
+            graphs.append(weakref.ref(self))
+
+    def train(loader):
+        for inp, target in loader:
+            with torch.autograd.graph.saved_tensors_hooks(Saved, lambda saved: saved.tensor):
+                loss = nn.functional.cross_entropy(model(inp), target)
+            assert any(graph() is not None for graph in graphs)
+            print(loss.item().hex())
+            if len(inp) == 8:
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            del loss
+            gc.collect()
+            alive.append(any(graph() is not None for graph in graphs))
+
+    graphs, alive = [], []
+    torch.manual_seed(1)
+    model = nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = TensorDataset(torch.randn(50, 8), torch.randint(3, (50,)))
+    loader = DataLoader(data, batch_size=8, shuffle=True, num_workers=int(sys.argv[1]))
+    for epoch in range(2):
+        train(loader)
+    print(len(loader), sorted(vars(loader)), len(pickle.dumps(loader)), torch.rand(1).item())
+    print("kept alive:", sum(alive), "of", len(alive))
+    """
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_losses_and_loader_are_the_same_to_the_last_bit(place: Place, workers: str) -> None:
+    place.write("main.py", SCRIPT)
+    voirfile(place, "//train > loss", STEP, PAIR, LOADER)
+    under = place.voir("--loading-rate", "--compute-rate", "main.py", workers)
+    plain = place.python("main.py", workers)
+    assert under.seen == plain.seen
+    assert plain.stdout.splitlines()[-1] == "kept alive: 0 of 14"
+    task = place.record()["tasks"]["train"]
+    assert (task["steps"], task["items"], task["units"]) == (14, 100, "items")
+    (window,) = logged(place, "loading_rate")
+    assert 0 < window["share"] < 1
+    assert place.record()["problems"] == []
