@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import FunctionType
+from typing import Any
 
-from .scopes import Scope, loops
-from .selectors import ALSO, LOOPS, Capture, Wish, reference
+from .scopes import Scope, bindings, loops
+from .selectors import ALSO, LOOPS, MAIN, Capture, Wish, reference
 from .units import Unit
 
 
@@ -24,7 +24,7 @@ class Place:
 
     unit: Unit
     scope: Scope
-    only: FunctionType | None = None
+    only: Any = None  # A FunctionType; mypy takes that for a method of this class.
 
     @property
     def swappable(self) -> bool:
@@ -63,8 +63,6 @@ def lines(wish: Wish, scope: Scope) -> list[int]:
 
 
 def _binding_lines(scope: Scope, name: str) -> set[int]:
-    from .scopes import bindings
-
     return {getattr(n, "lineno", 0) for n in scope.own if name in bindings(n)} - {0}
 
 
@@ -83,7 +81,7 @@ def why_not(wish: Wish, units: Iterable[Unit], overridable: bool) -> str:
     near = _near(
         "/".join(wish.path), ["/".join(path) for path in _with_path(map(_path, all_scopes))]
     )
-    module = "the script" if wish.module == "__main__" else wish.module
+    module = "the script" if wish.module == MAIN else wish.module
     if not near:
         return f"{module} defines no function or class"
     return f"there is no {here}; {module} has {', '.join(near)}"

@@ -29,13 +29,16 @@ from .stanzas import Stanzas, Trigger, unplaced
 
 Node = TypeVar("Node", bound=ast.AST)
 Orders = Mapping[Scope, list[Trigger]]
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _TRIES = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
 
 
 def insert(
     statement: ast.stmt, module: Scope, orders: Orders, names: Shared, ordered: Mapping[Scope, Any]
-) -> list[ast.stmt]:
+) -> tuple[list[ast.stmt], set[str]]:
     """A top-level ``statement`` with everything that ``orders`` asks for inside it.
+
+    Also the hidden names that stand in its expressions, and so cannot be done without later.
 
     Args:
         statement: A statement of the module's body.
@@ -45,7 +48,8 @@ def insert(
         ordered: For functions where an insertion comes before the first mention of a variable:
             the order in which the compiler must meet the local variables.
     """
-    return _Inserter(module, orders, names, ordered).statement(statement)
+    inserter = _Inserter(module, orders, names, ordered, set())
+    return inserter.statement(statement), inserter.lasting
 
 
 def top(tree: ast.Module) -> int:
@@ -70,7 +74,12 @@ class _Inserter:
     """Works on the statements of one scope; inner scopes get an inserter of their own."""
 
     def __init__(
-        self, scope: Scope, orders: Orders, names: Shared, ordered: Mapping[Scope, Any]
+        self,
+        scope: Scope,
+        orders: Orders,
+        names: Shared,
+        ordered: Mapping[Scope, Any],
+        lasting: set[str],
     ) -> None:
         self._scope = scope
         self._orders = orders
@@ -83,7 +92,10 @@ class _Inserter:
         self._starts, self._ends = self._loops("#loop_"), self._loops("#endloop_")
         self._expressions = self._has_expressions()
         self._cold = _entry_line(scope.body) if scope.is_function else -1
+        #: Variables that certainly have a value at the place that is worked on.
+        self._sure = set(scope.parameters)
         self.relays: list[str] = []
+        self.lasting = lasting
 
     def _loops(self, kind: str) -> dict[int, list[Trigger]]:
         found: dict[int, list[Trigger]] = {}
@@ -101,14 +113,19 @@ class _Inserter:
         walrus = (n for n in self._scope.own if isinstance(n, ast.NamedExpr)) if names else ()
         return any(node.target.id in names for node in walrus)
 
+    def use(self, name: str) -> None:
+        """Note that an expression of this scope calls ``name``."""
+        self.relays.append(name)
+        self.lasting.add(name)
+
     def named(self, name: str) -> list[Trigger]:
         """The triggers for a variable or marker."""
         return [t for t in self._triggers if t.name == name]
 
     def stanzas(self, bound: Iterable[str] = (), line: int = -1) -> Stanzas:
         """The builder for a place where ``bound`` were just bound."""
-        definite = {*self._scope.parameters, *bound} - self._scope.deleted
-        return Stanzas(self._names, line, {*definite, *bound}, self._cold)
+        definite = (self._sure - self._scope.deleted).union(bound)
+        return Stanzas(self._names, line, definite, self._cold)
 
     def blind(self) -> Stanzas:
         """The builder for a place from which the scope's variables cannot be read."""
@@ -128,15 +145,34 @@ class _Inserter:
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         """One statement and what comes after it."""
-        if isinstance(node, Definition):
-            return [self._definition(node), *self.after(bindings(node))]
         handle = self._HANDLERS.get(type(node))
-        if handle is not None and self._triggers_or_inner(node):
+        if handle is not None:
             return handle(self, node)
-        return [self._expressions_of(node), *self.after(bindings(node), binding_line(node))]
+        names = bindings(node)
+        made = (
+            self._definition(node) if isinstance(node, Definition) else self._expressions_of(node)
+        )
+        self._sure.update(names)
+        return [made, *self.after(names, binding_line(node))]
 
-    def _triggers_or_inner(self, node: ast.stmt) -> bool:
-        return bool(self._triggers) or bool(self._inner)
+    def _alternatives(self, *bodies: list[ast.stmt]) -> list[list[ast.stmt]]:
+        """Bodies of which one is executed; sure is then what all that go on have bound."""
+        before, ends, made = self._sure, [], []
+        for body in bodies:
+            self._sure = set(before)
+            made.append(self.body(body))
+            if not (body and isinstance(body[-1], _LEAVES)):
+                ends.append(self._sure)
+        self._sure = set.intersection(*ends) if ends else set(before)
+        return made
+
+    def _tentative(self, bound: Iterable[str], body: list[ast.stmt]) -> list[ast.stmt]:
+        """A body that may be left at any point, or never entered; ``bound`` are bound before it."""
+        before = self._sure
+        self._sure = before.union(bound)
+        made = self.body(body)
+        self._sure = before
+        return made
 
     def _definition(self, node: Any) -> Any:
         changed = copy.copy(node)
@@ -145,7 +181,7 @@ class _Inserter:
                 setattr(changed, part, self._rewritten(getattr(node, part)))
         scope = self._inner.get(id(node))
         if scope is not None:
-            inner = _Inserter(scope, self._orders, self._names, self._ordered)
+            inner = _Inserter(scope, self._orders, self._names, self._ordered, self.lasting)
             changed.body = inner.scope_body()
         return changed
 
@@ -164,10 +200,10 @@ class _Inserter:
     def _function(self, body: list[ast.stmt]) -> list[ast.stmt]:
         line = _entry_line(body)
         made = self.stanzas((), line)
-        inner = [*self._entry(line), *self.body(body), *self._implicit_return(body)]
-        # A `try` of ours starts where its first statement does.
         caught = [s for t in self.named("#error") for s in self.stanzas().error(t)]
         last = self._last()
+        inner = [*self._entry(line), *self.body(body), *self._implicit_return(body)]
+        # A `try` of ours starts where its first statement does.
         if caught or last:
             inner += _end(body)
         if caught:
@@ -183,7 +219,8 @@ class _Inserter:
         """What a call does at its very end, without branches as in :meth:`_implicit_return`."""
         exits = [self._through([t], unplaced(ast.Constant(True))) for t in self.named("#exit")]
         leaves = dict.fromkeys(t.leave for t in self._triggers if t.leave)
-        self.relays += leaves
+        for name in leaves:
+            self.use(name)
         calls = [*exits, *(self.stanzas().leave(name) for name in leaves)]
         return [unplaced(ast.Expr(call)) for call in calls]
 
@@ -231,7 +268,7 @@ class _Inserter:
 
     def _through(self, triggers: Iterable[Trigger], value: ast.expr) -> ast.expr:
         for trigger in triggers:
-            self.relays.append(trigger.relay)
+            self.use(trigger.relay)
             value = self.stanzas().through(trigger, value)
         return value
 
@@ -244,16 +281,16 @@ class _Inserter:
         line, made = binding_line(node), self.stanzas(bound)
         starts = self.stanzas(bound, line)
         body = [s for t in self._starts.get(id(node), ()) for s in starts.marker(t)]
-        body += [*self.after(bound, line), *self.body(node.body)]
+        body += [*self.after(bound, line), *self._tentative(bound, node.body)]
         if ends := self._ends.get(id(node)):
             body = starts.attempt(body, None, [s for t in ends for s in made.marker(t)])
-        changed.body, changed.orelse = body, self.body(node.orelse)
+        changed.body, changed.orelse = body, self._tentative((), node.orelse)
         return [changed]
 
     def _if(self, node: Any) -> list[ast.stmt]:
         changed = copy.copy(node)
         changed.test = self._rewritten(node.test)
-        changed.body, changed.orelse = self.body(node.body), self.body(node.orelse)
+        changed.body, changed.orelse = self._alternatives(node.body, node.orelse)
         return [changed]
 
     def _with(self, node: Any) -> list[ast.stmt]:
@@ -265,18 +302,32 @@ class _Inserter:
                 inner = copy.copy(node)
                 changed.items, inner.items = node.items[: index + 1], node.items[index + 1 :]
                 changed.items = self._rewritten(changed.items)
+                self._sure.update(names)
                 changed.body = [*self.after(names, binding_line(item)), *self._with(inner)]
                 return [changed]
         changed.items = self._rewritten(node.items)
-        last = node.items[-1]
-        changed.body = [*self.after(bindings(last), binding_line(last)), *self.body(node.body)]
+        last, names = node.items[-1], [n for item in node.items for n in bindings(item)]
+        self._sure.update(names)
+        after = self.after(bindings(last), binding_line(last))
+        # What it manages may swallow an exception of its body.
+        changed.body = [*after, *self._tentative((), node.body)]
         return [changed]
 
     def _try(self, node: Any) -> list[ast.stmt]:
         changed = copy.copy(node)
-        for part in ("body", "orelse", "finalbody"):
-            setattr(changed, part, self.body(getattr(node, part)))
-        changed.handlers = [self._except(handler) for handler in node.handlers]
+        before = set(self._sure)
+        changed.body = self.body(node.body)
+        changed.orelse = self.body(node.orelse)
+        ends = [self._sure]
+        changed.handlers = []
+        for handler in node.handlers:
+            self._sure = set(before)
+            changed.handlers.append(self._except(handler))
+            if not isinstance(handler.body[-1], _LEAVES):
+                ends.append(self._sure)
+        self._sure = before
+        changed.finalbody = self.body(node.finalbody)
+        self._sure = self._sure | set.intersection(*ends)
         return [changed]
 
     def _except(self, node: ast.ExceptHandler) -> ast.ExceptHandler:
@@ -297,10 +348,11 @@ class _Inserter:
         names = pattern_names(node.pattern)
         captured = [t for name in names for t in self.named(name)]
         if node.guard is None:
-            changed.body = [*self.after(names), *self.body(node.body)]
+            changed.body = [*self.after(names), *self._tentative(names, node.body)]
             return changed
         # The names are bound before the guard is asked, and stay bound when it says no.
-        changed.guard, changed.body = self._rewritten(node.guard), self.body(node.body)
+        changed.guard = self._rewritten(node.guard)
+        changed.body = self._tentative(names, node.body)
         if captured:
             seen: list[ast.expr] = [self._seen(trigger) for trigger in captured]
             first = unplaced(ast.List(seen, ast.Load()))
@@ -384,7 +436,7 @@ class _Expressions(ast.NodeTransformer):
             self._comprehensions -= inside
 
     def _through(self, trigger: Trigger, value: ast.expr) -> ast.expr:
-        self._inserter.relays.append(trigger.relay)
+        self._inserter.use(trigger.relay)
         made = self._inserter.stanzas() if not self._comprehensions else self._inserter.blind()
         return made.through(trigger, value)
 

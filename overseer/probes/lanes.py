@@ -14,7 +14,7 @@ from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .selectors import END, FOCUS, Capture, Wish
+from .selectors import END, FOCUS, LOOPS, TIMES, Capture, Wish
 from .stanzas import Entry, Trigger
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Lane:
         self._label = f"{placed.number}.{index}" if index else f"{placed.number}"
         self._wish = placed.wish
         self.entries = _entries(placed.wish, capture)
+        self._relay = self._make_relay()
+        self._steady = self._make_steady()
 
     @property
     def overrides(self) -> bool:
@@ -63,14 +65,18 @@ class Lane:
             name(f"{placed.number} leave") if self._wish.paired else "",
             self.overrides,
             name(f"{placed.number} on") if guarded else "",
+            name("compiling") if placed.opaque and not guarded else "",
         )
 
     def refresh(self) -> None:
         """Put the right callables behind this lane's names."""
         put, label, active = self._placed.hidden.put, self._label, self._placed.active
         put(f"{label} lane", self._placed.sink if active else callable)
-        put(f"{label} counting lane", self._counting() if active else callable)
-        put(f"{label} relay", self._relay())
+        if self._placed.opaque:
+            put(f"{label} counting lane", self._steady)
+        else:
+            put(f"{label} counting lane", self._counting() if active else callable)
+        put(f"{label} relay", self._relay)
 
     def _counting(self) -> Listener:
         placed, sink, tests = self._placed, self._placed.sink, self._wish.tests
@@ -78,7 +84,39 @@ class Lane:
             sink = _ends(self._wish, self._capture, placed.open, sink)
         return _counted(placed.tally, sink, tests)
 
-    def _relay(self) -> Callable[..., object]:
+    def hide_from_dynamo(self) -> None:
+        """Let ``torch.compile`` leave lane and relay out of its graphs, from now on."""
+        from .compiling import Known, opaque
+
+        timed = self._wish.paired or self._capture.name in TIMES
+        timed = timed or self._capture.name.startswith(LOOPS)
+        unseen = self._placed.note_unseen
+        opaque(self._steady, Known(False, unseen if timed else None))
+        opaque(self._relay, Known(True, unseen if timed or self.overrides else None))
+
+    def forgotten_by_dynamo(self) -> None:
+        """Undo :meth:`hide_from_dynamo`."""
+        from .compiling import forget
+
+        forget(self._steady)
+        forget(self._relay)
+
+    def _make_steady(self) -> Any:
+        """A lane that stays the same whoever listens: compiled code is guarded on it."""
+        placed, wish, capture = self._placed, self._wish, self._capture
+        deliver = _counted(placed.tally, placed.hand, wish.tests)
+        focus, step = _focus(wish), _step(capture)
+
+        def steady(event: Event) -> None:
+            if not placed.active:
+                return
+            if wish.paired and not _marked(event, focus, step, placed.open, sys._getframe(1)):
+                return
+            deliver(event)
+
+        return steady
+
+    def _make_relay(self) -> Any:
         placed, wish, entries = self._placed, self._wish, self.entries
         deliver = _counted(placed.tally, placed.hand, wish.tests)
         replace = placed.replaced if self.overrides else None

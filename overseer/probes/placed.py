@@ -14,7 +14,7 @@ from typing import Any
 from ..boundary import current, name_of, problem, wished
 from .hidden import Hidden
 from .lanes import Event, Lane, Listener, leaving
-from .selectors import Wish
+from .selectors import Asked, Wish
 from .stanzas import Trigger
 
 _MANY = sys.maxsize
@@ -51,21 +51,23 @@ class PlacedProbe:
     Attributes:
         selector: Its text.
         wish: What the selector asks for.
+        asked: The selector as it was given.
         where: Where it was set, ``file:line``.
         number: Its number, by which inserted code finds it.
         overridable: Whether :meth:`intercept` may replace the value.
-        lost: Events that could not be delivered because the script was at its recursion limit.
+        lost: Events that could not be delivered, mostly for want of stack.
         hidden: Where the names that inserted code calls are kept.
         tally: Counts the events: each takes one step.
         open: The pair that each frame has open.
         active: Whether events are delivered now.
         opaque: Whether the code may be compiled by torch, which must not look into it.
-        lasting: Hidden names that the script's code may go on calling after the run.
+        unseen: Whether some of its places are inside a graph of torch's, where it is not seen.
     """
 
     def __init__(
         self,
         wish: Wish,
+        asked: Asked,
         number: int,
         hidden: Hidden,
         changed: Callable[[PlacedProbe], None],
@@ -76,13 +78,14 @@ class PlacedProbe:
     ) -> None:
         self.selector = wish.text
         self.wish = wish
+        self.asked = asked
         self.where = where
         self.number = number
         self.overridable = overridable
         self.lost = 0
-        self.lasting: set[str] = set()
         self.active = False
         self.opaque = False
+        self.unseen = False
         self._enabled = True
         self.hidden = hidden
         self._changed = changed
@@ -91,6 +94,7 @@ class PlacedProbe:
         self._listeners: tuple[Listening, ...] = ()
         self._interceptors: tuple[Listening, ...] = ()
         self.open: dict[int, int] = {}
+        self._leave = leaving(self.open)
         self.lanes = [Lane(self, capture, i) for i, capture in enumerate(wish.triggers)]
 
     @property
@@ -146,7 +150,7 @@ class PlacedProbe:
         self.hidden.put(f"{self.number} step", self.tally.__next__)
         self.hidden.put(f"{self.number} on", self.active)
         if self.wish.paired:
-            self.hidden.put(f"{self.number} leave", leaving(self.open))
+            self.hidden.put(f"{self.number} leave", self._leave)
         for lane in self.lanes:
             lane.refresh()
 
@@ -161,9 +165,7 @@ class PlacedProbe:
         Args:
             guarded: Whether the code will stay when nobody listens any more.
         """
-        made = [lane.trigger(guarded) for lane in self.lanes]
-        self.lasting.update(name for t in made for name in (t.relay, t.leave) if name)
-        return made
+        return [lane.trigger(guarded) for lane in self.lanes]
 
     @property
     def sink(self) -> Listener:
@@ -206,11 +208,36 @@ class PlacedProbe:
             value = value if wanted is ABSENT else wanted
         return value
 
+    def go_opaque(self) -> None:
+        """Keep ``torch.compile`` from looking into what inserted code calls."""
+        from .compiling import Known, is_compiling, opaque
+
+        self.opaque = True
+        opaque(self._leave, Known(False, lambda: None))
+        self.hidden.put("compiling", is_compiling())
+        for lane in self.lanes:
+            lane.hide_from_dynamo()
+        self.refresh()
+
+    def retire(self) -> None:
+        """Nothing of this probe is used any more."""
+        self.active = False
+        if self.opaque:
+            from .compiling import forget
+
+            forget(self._leave)
+            for lane in self.lanes:
+                lane.forgotten_by_dynamo()
+
+    def note_unseen(self) -> None:
+        """A place of this probe is part of a graph, where it will not be seen."""
+        self.unseen = True
+
     def failed(self, error: BaseException) -> bool:
         """What to do about ``error`` from an inserted call: ``True``, let the script have it."""
         if wished(error):
             return True
-        if isinstance(error, RecursionError) and _own_frame(error):
+        if isinstance(error, (RecursionError, NameError)) and _own_frame(error):
             self.lost += 1
         elif self.active and self._listeners:
             self._fail(self._listeners[0], error)

@@ -10,11 +10,11 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 from ..errors import VoirError
-from .selectors import ALSO, END, FOCUS, LOOPS, MARKERS, VALUED, Capture, Wish
+from .selectors import ALSO, END, FOCUS, LOOPS, MAIN, MARKERS, VALUED, Asked, Capture, Wish
 
 _lock = threading.Lock()
 _private: list[Any] = []
@@ -48,24 +48,46 @@ def _load() -> ModuleType:
             sys.modules.pop(name, None)
 
 
-def read(
-    selector: Any,
-    env: Mapping[str, Any] | None = None,
-    *,
-    raw: bool = False,
-    probe_type: str | None = None,
-) -> Wish:
-    """What ``selector`` asks for: a string, or a selector that ptera made.
+def engine_modules() -> SimpleNamespace:
+    """ptera's modules, imported in full: what the slow path works with."""
+    names = ("interpret", "overlay", "selector", "transform", "utils")
+    return SimpleNamespace(**{name: importlib.import_module(f"ptera.{name}") for name in names})
 
-    Args:
-        selector: The selector.
-        env: Where its symbols are looked up.
-        raw: Whether events are to carry ptera's Capture objects.
-        probe_type: ``immediate``, ``total`` or ``None``, as ptera has it.
+
+def _references(call: Any) -> list[str]:
+    """The references to code, ``/module/function``, in a selector."""
+    if not hasattr(call, "children"):
+        return []
+    symbol = getattr(call.element.name, "value", None)
+    own = [symbol] if isinstance(symbol, str) and symbol.startswith("/") else []
+    return own + [found for child in call.children for found in _references(child)]
+
+
+def _split(asked: Asked) -> list[tuple[str, tuple[str, ...]]]:
+    selector = asked.selector
+    call = grammar().parse(selector) if isinstance(selector, str) else selector
+    return [split(reference) for reference in _references(call)]
+
+
+def modules_of(wish: Wish, asked: Asked) -> list[str]:
+    """The modules that have to be there before the selector means anything."""
+    if wish.slow:
+        return [module for module, _ in _split(asked)]
+    return [wish.module] if wish.function is None else []
+
+
+def first_names(asked: Asked) -> list[str]:
+    """What the selector names at the script's top level."""
+    return [path[0] for module, path in _split(asked) if module == MAIN and path]
+
+
+def read(asked: Asked) -> Wish:
+    """What the selector asks for.
 
     Raises:
         VoirError: It cannot be read; the message points at the character.
     """
+    selector, env = asked.selector, asked.env
     text = selector if isinstance(selector, str) else selector.encode()
     call = _parsed(selector) if isinstance(selector, str) else selector
     if type(call).__name__ == "Element":
@@ -74,10 +96,17 @@ def read(
         raise _unreadable(text, text.rfind("!"), "only one variable can have the focus")
     if 2 in call.all_tags and 1 not in call.all_tags:
         raise _unreadable(text, text.find("!!"), "an end !! needs its beginning !")
-    slow = _slow(call, raw, probe_type)
-    captures = _captures(call, env or {}, text) if slow is None else ()
-    module, path, function, extra = _code(call.element.name, env or {}, text)
+    slow = _slow(call, asked.raw, asked.probe_type)
+    captures = _captures(call, env, text) if slow is None else ()
+    if slow is not None and not _is_reference(call.element.name):
+        return Wish(text, "", (), (), None, slow)
+    module, path, function, extra = _code(call.element.name, env, text)
     return Wish(text, module, path, (*captures, *extra), function, slow or _unknown(captures))
+
+
+def _is_reference(name: Any) -> bool:
+    symbol = getattr(name, "value", name)
+    return isinstance(symbol, str) and symbol.startswith("/")
 
 
 def _parsed(text: str) -> Any:
@@ -184,13 +213,42 @@ def _code(
     if not isinstance(symbol, str):
         return _function(symbol, text)
     if symbol.startswith("/"):
-        _, module, *path = symbol.split("/")
-        parts = tuple(part for part in path if part)
-        if any("." in part for part in parts):
+        module, path = split(symbol)
+        if any("." in part for part in path):
             at = text.find(".", text.find("/", 1))
             raise _unreadable(text, at, "only the module's part of a reference can have dots")
-        return module or "__main__", parts, None, ()
+        return module, path, None, ()
     return _function(_looked_up(symbol, env, text), text)
+
+
+def split(reference: str) -> tuple[str, tuple[str, ...]]:
+    """The module and the path that a reference to code names."""
+    _, module, *path = reference.split("/")
+    return module or MAIN, tuple(part for part in path if part)
+
+
+def resolver(env: Mapping[str, Any], text: str) -> Callable[[str], Any]:
+    """What ptera calls to find the symbols of a selector; nothing is imported."""
+
+    def resolve(symbol: str) -> Any:
+        if symbol.startswith("@"):
+            from ptera.tags import tag
+
+            return getattr(tag, symbol[1:])
+        return _at(*split(symbol)) if symbol.startswith("/") else _looked_up(symbol, env, text)
+
+    return resolve
+
+
+def _at(module: str, path: tuple[str, ...]) -> Any:
+    found: Any = sys.modules[module]
+    for part in path:
+        found = vars(found).get(part)
+        if not isinstance(found, type):
+            found = _dig(found)
+        if found is None:
+            raise LookupError(f"{'/'.join(path)} cannot be reached from the top of {module}")
+    return found
 
 
 def _looked_up(symbol: str, env: Mapping[str, Any], text: str) -> Any:
@@ -252,4 +310,4 @@ def _dig(named: Any) -> Any:
     return named
 
 
-__all__ = ["grammar", "read"]
+__all__ = ["engine_modules", "first_names", "grammar", "modules_of", "read", "resolver"]

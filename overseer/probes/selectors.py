@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import FunctionType
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+#: The script, as a module.
+MAIN = "__main__"
 #: Markers that stand for a place in a function.
 MARKERS = ("#enter", "#exit", "#value", "#error", "#yield", "#receive")
 #: Markers that stand for a loop; the loop variable's name follows.
 LOOPS = ("#loop_", "#endloop_")
 #: Markers that carry a value of the script; all others are ``True``.
 VALUED = ("#value", "#error", "#yield", "#receive")
+
+#: Markers that say when something happens, which means nothing inside a compiled graph.
+TIMES = ("#enter", "#exit")
 
 FOCUS, END, ALSO = "focus", "end", "also"
 
@@ -38,7 +43,24 @@ class Capture:
         return self.name.startswith("#")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What somebody asked for, as ptera has it.
+
+    Attributes:
+        selector: A string, or a selector that ptera made.
+        env: Where its symbols are looked up.
+        raw: Whether events are to carry ptera's Capture objects.
+        probe_type: ``immediate``, ``total`` or ``None``.
+    """
+
+    selector: Any
+    env: Mapping[str, Any] = field(default_factory=dict)
+    raw: bool = False
+    probe_type: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Wish:
     """A selector that was read.
 
@@ -55,7 +77,7 @@ class Wish:
     module: str
     path: tuple[str, ...]
     captures: tuple[Capture, ...]
-    function: FunctionType | None = None
+    function: Any = None  # A FunctionType; mypy takes that for a method of this class.
     slow: str | None = None
 
     @property
@@ -81,8 +103,8 @@ class Wish:
 
 def reference(module: str, path: tuple[str, ...]) -> str:
     """How to type the code at ``path`` of ``module`` in a selector."""
-    prefix = "//" if module == "__main__" else f"/{module}/"
-    return prefix + "/".join(path) if path or module == "__main__" else f"/{module}"
+    prefix = "//" if module == MAIN else f"/{module}/"
+    return prefix + "/".join(path) if path or module == MAIN else f"/{module}"
 
 
 __all__ = [
@@ -90,8 +112,11 @@ __all__ = [
     "END",
     "FOCUS",
     "LOOPS",
+    "MAIN",
     "MARKERS",
+    "TIMES",
     "VALUED",
+    "Asked",
     "Capture",
     "Wish",
     "reference",

@@ -52,7 +52,7 @@ def _data(loader: Any, origin: str, name: str) -> bytes:
 def parsed(source: bytes | str, filename: str) -> ast.Module:
     """The syntax tree of ``source``."""
     try:
-        with _silently():
+        with silently():
             return ast.parse(source, filename)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unreadable(f"{filename} cannot be parsed any more: {error}") from None
@@ -60,13 +60,13 @@ def parsed(source: bytes | str, filename: str) -> ast.Module:
 
 def compiled(tree: ast.Module, filename: str, flags: int) -> CodeType:
     """The code of ``tree``; what the compiler has to say about it was said before."""
-    with _silently():
+    with silently():
         code: CodeType = compile(tree, filename, "exec", flags, dont_inherit=True)
         return code
 
 
 @contextmanager
-def _silently() -> Iterator[None]:
+def silently() -> Iterator[None]:
     """Show no warning of this thread, and leave the filters alone.
 
     ``catch_warnings`` would make the script's own warnings appear a second time.
@@ -84,4 +84,4 @@ def _silently() -> Iterator[None]:
         warnings._showwarnmsg = show  # type: ignore[attr-defined]
 
 
-__all__ = ["Unreadable", "compiled", "parsed", "source_of"]
+__all__ = ["Unreadable", "compiled", "parsed", "silently", "source_of"]

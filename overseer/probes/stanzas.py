@@ -39,6 +39,7 @@ class Trigger:
         leave: Name of the callable that forgets the pairs a call has left open, for pairs.
         overrides: Whether the variable takes the value that ``relay`` returns.
         guard: Name of what is true while somebody listens; empty: it is not asked.
+        compiling: Name of what tells whether Dynamo traces; empty: nothing is compiled.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Trigger:
     leave: str = ""
     overrides: bool = False
     guard: str = ""
+    compiling: str = ""
 
     @property
     def others(self) -> dict[str, str]:
@@ -59,7 +61,7 @@ class Trigger:
     @property
     def hidden(self) -> list[str]:
         """Every name of this probe that its stanzas read."""
-        return [n for n in (self.lane, self.relay, *self.tally, self.guard) if n]
+        return [n for n in (self.lane, self.relay, *self.tally, self.guard, self.compiling) if n]
 
 
 class Stanzas:
@@ -110,6 +112,10 @@ class Stanzas:
             _place(node, self._line)
         return made
 
+    def notice(self, name: str) -> list[ast.stmt]:
+        """Call ``name``, whatever comes of it."""
+        return self._guarded([ast.Expr(_call(name))], [ast.Pass()])
+
     def reachable(self, names: list[str]) -> list[ast.stmt]:
         """At the start of a call that evaluates ``names``: where they are missing, make them."""
         code = (
@@ -153,13 +159,16 @@ class Stanzas:
     def _statement(
         self, trigger: Trigger, value: ast.expr, own: str | None = None
     ) -> list[ast.stmt]:
-        parts = [value if n is None else self._part(n) for _, n in trigger.entries]
-        event = ast.Dict([ast.Constant(key) for key, _ in trigger.entries], parts)
-        body = self._counted(trigger, _call(trigger.lane, event))
+        unsure = set(trigger.others.values()) - self._definite - {own}
+        body = self._counted(trigger, _call(trigger.lane, _event(trigger, value)))
         if trigger.guard:
             body = [ast.If(_read(trigger.guard), body, [])]
+        if unsure and trigger.compiling:
+            # To Dynamo, to read a variable without a value is an end, not an exception.
+            sure = ast.Expr(_call(trigger.lane, _event(trigger, value, unsure)))
+            body = [ast.If(_call(trigger.compiling), [sure], body)]
         without = ast.Expr(_call(trigger.relay, value))
-        return self._guarded(body, self._handler(trigger, without, own))
+        return self._guarded(body, self._handler(trigger, without, bool(unsure)))
 
     @staticmethod
     def _counted(trigger: Trigger, call: ast.expr) -> list[ast.stmt]:
@@ -174,13 +183,15 @@ class Stanzas:
             return ast.Assign([ast.Name(trigger.name, ast.Store())], value)
 
         value = _read(trigger.name)
+        unsure = set(trigger.others.values()) - self._definite - {trigger.name}
         whole = set_to(_call(trigger.relay, value, *self._others(trigger.others)))
         without = set_to(_call(trigger.relay, value))
-        return self._guarded([whole], self._handler(trigger, without, trigger.name))
+        if unsure and trigger.compiling:
+            whole = ast.If(_call(trigger.compiling), [without], [whole])
+            without = set_to(_call(trigger.relay, value))
+        return self._guarded([whole], self._handler(trigger, without, bool(unsure)))
 
-    def _handler(
-        self, trigger: Trigger, without: ast.stmt, own: str | None = None
-    ) -> list[ast.stmt]:
+    def _handler(self, trigger: Trigger, without: ast.stmt, unsure: bool) -> list[ast.stmt]:
         """Ask voir what to do about an exception from the inserted call.
 
         A captured variable may have no value yet: then the event goes ``without`` it.
@@ -188,7 +199,6 @@ class Stanzas:
         failed = ast.If(
             _call(self._names.failed, ast.Constant(trigger.number)), [ast.Raise(None, None)], []
         )
-        unsure = set(trigger.others.values()) - self._definite - {own}
         told: ast.stmt = failed
         if unsure:
             told = ast.If(_call(self._names.unbound), [without], [failed])
@@ -204,10 +214,6 @@ class Stanzas:
         for node in (made, made.func, *(n for arg in made.args[1:] for n in ast.walk(arg))):
             _place(node, self._line)
         return made
-
-    @staticmethod
-    def _part(name: str) -> ast.expr:
-        return _read(name) if name else ast.Constant(True)
 
     @staticmethod
     def _others(others: dict[str, str]) -> list[ast.expr]:
@@ -241,6 +247,13 @@ def _place(node: Node, line: int) -> Node:
         node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
         node.col_offset = node.end_col_offset = column  # type: ignore[attr-defined]
     return node
+
+
+def _event(trigger: Trigger, value: ast.expr, without: Iterable[str] = ()) -> ast.Dict:
+    """The display that makes the event, leaving out some variables."""
+    entries = [(key, name) for key, name in trigger.entries if name not in set(without)]
+    parts = [value if n is None else _read(n) if n else ast.Constant(True) for _, n in entries]
+    return ast.Dict([ast.Constant(key) for key, _ in entries], parts)
 
 
 def _read(name: str) -> ast.Name:

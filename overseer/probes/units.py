@@ -45,6 +45,7 @@ class Unit:
         names: Hidden names that all probes share.
         flags: ``__future__`` flags in force besides its own imports.
         loaded: What was inserted when it was executed; ``None``: not executed by voir.
+        lasting: Hidden names that its code may go on calling after the run.
     """
 
     module: str
@@ -53,6 +54,7 @@ class Unit:
     names: Shared
     flags: int = 0
     loaded: Orders | None = None
+    lasting: set[str] = field(default_factory=set)
     _plain: dict[int, dict[Key, CodeType]] = field(default_factory=dict)
     _executed: dict[int, dict[Key, CodeType]] = field(default_factory=dict)
 
@@ -117,13 +119,14 @@ class Unit:
     def _block(self, block: int, orders: Orders) -> list[ast.stmt]:
         """The statements that stand for one statement; functions keep their shape."""
         statement, module = self.tree.body[block], self.scopes[0]
-        made = insert(statement, module, orders, self.names, {})
+        made, lasting = insert(statement, module, orders, self.names, {})
+        self.lasting |= lasting
         changed = self._changed_shape(block, made)
         if not changed:
             return made
         # A variable mentioned earlier than before comes earlier in co_varnames: say them in order.
         order = {s: _first_names(*changed[s.key]) for s in self.scopes if s.key in changed}
-        made = insert(statement, module, orders, self.names, order)
+        made, _ = insert(statement, module, orders, self.names, order)
         for key in self._changed_shape(block, made):
             raise Unfit(f"{key[0]} would not have the same variables with this probe in it")
         return made
