@@ -271,7 +271,8 @@ class TestTheEnvironment:
 
 class TestConfiguration:
     def test_names_may_have_dashes_or_underscores(self) -> None:
-        assert resolved(**{"run-dir": "a"}).run_dir == "a"
+        config: dict[str, Any] = {"run-dir": "a"}
+        assert resolved(**config).run_dir == "a"
         assert resolved(run_dir="a").run_dir == "a"
 
     def test_an_option_named_with_underscores_can_be_set_too(self) -> None:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,9 @@ from overseer.deadline import Deadline
 from overseer.errors import InternalError, Problem
 from overseer.phases import Phase, PhaseSequence
 from overseer.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 NAMES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 Steps = Generator[Any, Any, None]
@@ -29,7 +32,7 @@ class Run(Scheduler):
         self.said: list[object] = []
         super().__init__(NAMES, args=(self,), report=self.problems.append, deadline=deadline)
 
-    def through(self, *names: str) -> Run:
+    def through(self, *names: str) -> Self:
         for name in names:
             self.end(getattr(self.phases, name))
         return self

@@ -82,7 +82,11 @@ class TestDelivery:
             inside.pop()
 
         stream.listen(listener)
-        give = lambda: [stream.push({"i": i}) for i in range(200)]  # noqa: E731
+
+        def give() -> None:
+            for number in range(200):
+                stream.push({"i": number})
+
         threads = [threading.Thread(target=give) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -347,8 +351,13 @@ class TestForks:
         thread = threading.Thread(target=hold)
         thread.start()
         held.wait(20)
+
+        def give() -> bool:
+            stream.push({"x": 1})
+            return True
+
         try:
-            assert self.child(lambda: stream.push({"x": 1}) is None)
+            assert self.child(give)
         finally:
             enough.set()
             thread.join()
