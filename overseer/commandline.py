@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
+
 from .errors import UsageError
 from .launch import Target
 from .options import OptionParser
@@ -62,7 +64,10 @@ def add_options(parser: OptionParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise ValueError(text)
+        raise ArgumentTypeError(f"it is {text!r}, which is no number of seconds")
     return value

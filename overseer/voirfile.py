@@ -67,6 +67,8 @@ def _existing(found: Found) -> Found:
 
 
 def _places(cwd: str, script: str | None) -> Iterator[Found]:
+    if not cwd:  # It has been deleted: nothing can be found from here.
+        return
     home = os.path.dirname(os.path.abspath(script)) if script else cwd
     yield Found(os.path.join(cwd, NAME), "it is in the current directory")
     yield Found(os.path.join(home, NAME), "it is in the script's directory")

@@ -69,6 +69,8 @@ class Track:
         if slot is None or last is None:
             return self._timed(now, slots)
         if slot.count != self._rated:
+            if not self._rated:  # What was timed until now has another unit.
+                self._rate = Series()
             self._rated = slot.count
             self._rate.add(last)
         units = slots.get("units")

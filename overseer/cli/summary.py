@@ -11,7 +11,7 @@ from .measured import entries, machine, part, tasks, verdicts
 from .rows import Layout, Piece, Row, clean, row
 
 #: How many probes or instruments that failed are shown one by one.
-MOST = 5
+MOST = 40
 
 
 def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool = False) -> str:

@@ -1,0 +1,53 @@
+"""What a reduction asks for when the streams end still fails the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.running import Place
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        'ov.given["?x"].min().filter(lambda x: x < 2).fail("too low: {}")',
+        'ov.given["?y"].fail_if_empty("nothing came")',
+    ],
+)
+def test_fail_at_the_end_fails_the_run(tmp_path: Path, wish: str) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "from voir import give\nfor i in (3, 1, 2): give(x=i)\nprint('ran')\n")
+    place.write("voirfile.py", f"def instrument_x(ov):\n    yield ov.phases.init\n    {wish}\n")
+    done = place.voir("main.py")
+    assert done.seen == (1, "ran\n")
+    assert "Failure" in done.stderr
+    assert place.record()["exit_status"] == 1
+
+
+def test_a_selector_that_is_no_string_is_explained(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "def f():\n    x = 1\nf()\n")
+    place.write("voirfile.py", "def instrument_x(ov):\n    ov.probe(print).give()\n")
+    done = place.voir("main.py")
+    assert done.status == 0
+    assert 'ov.probe("//print > x")' in done.stderr
+
+
+def test_a_deleted_working_directory_does_not_keep_the_script_from_running(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path)
+    script = place.write("main.py", "print('ran')\n")
+    (tmp_path / "gone").mkdir()
+    command = f"cd gone && rmdir ../gone && exec {' '.join(map(str, _voir()))} {script}"
+    done = place.run("sh", "-c", command)
+    assert done.seen == (0, "ran\n"), done.stderr
+
+
+def _voir() -> list[str]:
+    from tests.running import VOIR
+
+    # A deleted directory is no place to import from, so that the checkout has to be named.
+    return ["env", f"PYTHONPATH={Path(__file__).parents[2]}", *VOIR]
