@@ -11,7 +11,15 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from .boundary import asked_for, problem, Guarded, OverseerAbort, StopProgram, current, name_of
+from .boundary import (
+    Guarded,
+    OverseerAbort,
+    StopProgram,
+    asked_for,
+    current,
+    name_of,
+)
+from .boundary import problem as problem_of
 from .clock import Clock
 from .commandline import LONGEST_STEP, HelpAsked, add_options, target_of
 from .deadline import Deadline
@@ -166,9 +174,8 @@ class Overseer(Scheduler):
         kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
         where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         placed: Placed
-        if not isinstance(selector, str) and not hasattr(selector, "encode"):
-            selector = _no_selector(selector)
         try:
+            _check_selector(selector)
             placed = self.probes.probe(selector, overridable=overridable, where=where, **kwargs)
         except VoirError as error:
             self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
@@ -458,7 +465,7 @@ class Overseer(Scheduler):
         except BaseException as error:
             if isinstance(error, StopProgram) or self._fails(error):
                 return  # The script has ended already.
-            self.report(problem("finalize", "the end of the run", error))
+            self.report(problem_of("finalize", "the end of the run", error))
 
     def _fails(self, error: BaseException) -> bool:
         """Whether what a reduction raised at the end is to fail the run: ``.fail()``, ``abort``."""
@@ -470,10 +477,14 @@ class Overseer(Scheduler):
         return True
 
 
-def _no_selector(given: object) -> str:
-    """A selector for a function that was given in place of one, which reads as one should."""
-    name = getattr(given, "__qualname__", None) or repr(given)
-    return f"{name}"
+def _check_selector(selector: object) -> None:
+    if not isinstance(selector, str) and not hasattr(selector, "encode"):
+        name = getattr(selector, "__qualname__", "f")
+        raise VoirError(
+            "selector",
+            f"a selector is a string, not {selector!r:.60}",
+            f'Name the function and what to watch in it: ov.probe("//{name} > x")',
+        )
 
 
 def _meant(error: BaseException) -> BaseException:
