@@ -152,7 +152,7 @@ def test_a_directory_without_a_main_is_what_python_says(place: Place) -> None:
     [
         (["--dsah", "main.py"], "unknown-option", "--dash"),
         (["--stop"], "option-value", "--stop"),
-        (["--stop", "0", "main.py"], "usage", "--stop"),
+        (["--stop", "0", "main.py"], "option-value", "--stop"),
         ([], "no-script", "SCRIPT"),
         (["-m"], "no-script", "-m"),
         (["--config", "nowhere.yaml", "main.py"], "config-missing", "nowhere.yaml"),

@@ -339,9 +339,10 @@ def test_one_bad_selector_does_not_stop_the_next(place: Place) -> None:
 def test_debug_says_what_was_loaded_and_why(place: Place) -> None:
     place.write("main.py", "pass\n")
     place.write("voirfile.py", "")
-    assert f"{place.path / 'voirfile.py'}: it is in the current" in place.voir(
-        "--debug", "main.py"
-    ).stderr
+    assert (
+        f"{place.path / 'voirfile.py'}: it is in the current"
+        in place.voir("--debug", "main.py").stderr
+    )
     assert "--no-voirfile" in place.voir("--debug", "--no-voirfile", "main.py").stderr
 
 
