@@ -154,8 +154,9 @@ def _takers(module: Module, name: str, index: int) -> Iterator[Taker]:
     if not name.startswith("_"):
         yield Taker(name, index, None, sure=False)
     for other in modules():
-        if any(i.target == module.name and i.name == name for i in imports(other)):
-            yield Taker(name, index, other.name)
+        for one in imports(other):
+            if one.target == module.name and one.name == name and one.known_as:
+                yield Taker(one.known_as, index, other.name)
 
 
 def _assigned(function: Function, name: str) -> Iterator[str]:

@@ -46,11 +46,16 @@ class Module:
 
 @dataclass(frozen=True)
 class Import:
-    """A module that a module imports, wherever in it, and the name taken from it."""
+    """A module that a module imports, wherever in it, and the name taken from it.
+
+    Attributes:
+        known_as: What the importing module calls that name.
+    """
 
     target: str
     name: str | None
     at: str
+    known_as: str | None = None
 
 
 def is_below(name: str, *prefixes: str) -> bool:
@@ -88,7 +93,7 @@ def _imported_from(module: Module, node: ast.ImportFrom) -> Iterator[Import]:
         if inner in names:
             yield Import(inner, None, module.at(node))
         else:
-            yield Import(base, alias.name, module.at(node))
+            yield Import(base, alias.name, module.at(node), alias.asname or alias.name)
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:
