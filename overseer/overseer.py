@@ -379,17 +379,17 @@ class Overseer(Scheduler):
         from .recording import Recording
 
         self.recording = Recording(self, target.name if target else "")
-        # The second, because the first comes too early when it is given.py that imports giving.
-        for module in ("giving", f"{__package__}.given"):
+        # The second, because the first comes too early when it is our side that imports giving.
+        for module in ("giving", f"{__package__}.connection"):
             self._exit.callback(on_import(module, self._hear_giving).dispose)
 
     def _hear_giving(self, module: object) -> None:
         """Let ``giving.give`` reach the run, once giving and our side of it are there."""
-        from . import given
+        from . import connection
 
-        if not self._heard and hasattr(given, "connected"):
+        if not self._heard and hasattr(connection, "connected"):
             self._heard = True
-            self._exit.enter_context(given.connected(self._given_stream))
+            self._exit.enter_context(connection.connected(self._given_stream))
 
     def _load(self, target: Target | None) -> None:
         if target is None:

@@ -51,7 +51,7 @@ SCRIPT = """
 def test_losses_and_loader_are_the_same_to_the_last_bit(place: Place, workers: str) -> None:
     place.write("main.py", SCRIPT)
     voirfile(place, "//train > loss", STEP, PAIR, LOADER)
-    under = place.voir("--loading-rate", "--compute-rate", "main.py", workers)
+    under = place.voir("--loading-rate", "--interval", "1000", "main.py", workers)
     plain = place.python("main.py", workers)
     assert under.seen == plain.seen
     assert plain.stdout.splitlines()[-1] == "kept alive: 0 of 14"

@@ -1,0 +1,206 @@
+"""Steps from the very first to the very last, whichever way a script shows them."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from scripts import TRAINING, logged, truth, voirfile
+
+from tests.running import Place
+
+STEP = "//train(inp as batch) > #endloop_inp as step"
+PAIR = "//train(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
+LOOP = """
+    import sys, time
+
+    def train(batches):
+        for inp in batches:
+            time.sleep(0.001)
+
+    {main}
+    """
+#: The ways to show steps, and how many of all steps have a known beginning.
+WAYS = {"step": (STEP,), "pair": (PAIR,), "both": (STEP, PAIR)}
+
+
+def tasks(place: Place, *selectors: str, main: str, arguments: tuple[str, ...] = ()) -> dict:
+    """Run ``main`` with these probes; what the record says of its tasks."""
+    place.write("main.py", LOOP.format(main=main))
+    voirfile(place, *selectors)
+    ran = place.voir(*arguments, "main.py")
+    assert ran.status == 0, ran.stderr
+    found: dict = place.record()["tasks"]
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_of_three_steps_has_three(place: Place, way: str) -> None:
+    found = tasks(place, *WAYS[way], main="train([[1] * 8, [1] * 8, [1] * 5])")["train"]
+    assert (found["steps"], found["items"]) == (3, 21)
+    assert found["steady"]["verdict"] == "too few steps"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_of_one_step_has_one(place: Place, way: str) -> None:
+    found = tasks(place, *WAYS[way], main="train([[1] * 8])")["train"]
+    assert (found["steps"], found["items"]) == (1, 8)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_epoch_counts_the_first_and_the_last_too(place: Place, way: str) -> None:
+    main = "[train([[1] * 8] * 12 + [[1] * 4]) or time.sleep(0.1) for epoch in range(3)]"
+    found = tasks(place, *WAYS[way], main=main)["train"]
+    assert (found["steps"], found["items"], found["pause"]["count"]) == (39, 300, 2)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_windows_hold_every_step(place: Place, way: str) -> None:
+    arguments = ("--train-rate", "--interval", "4")
+    tasks(place, *WAYS[way], main="train([[1] * 8] * 10)", arguments=arguments)
+    assert len(logged(place, "train_rate")) == 3
+
+
+def test_the_first_step_is_told_apart(place: Place) -> None:
+    main = """
+    class Slow(list):
+        pass
+
+    def train(batches):
+        for inp in batches:
+            time.sleep(0.2 if inp[0] else 0.002)
+
+    train([[1, 1]] + [[0, 0]] * 30)
+    """
+    found = tasks(place, PAIR, main=main)["train"]
+    assert found["first_step_seconds"] >= 0.2
+    assert found["rate"]["median"] > 2 / 0.2
+
+
+LOST = pytest.mark.xfail(reason="the pair of the step that stops the run never ends", strict=True)
+
+
+@pytest.mark.parametrize("way", ["step", "pair", pytest.param("both", marks=LOST)])
+def test_a_run_that_is_stopped_has_the_steps_up_to_there(place: Place, way: str) -> None:
+    place.write("main.py", LOOP.format(main="train([[1] * 8] * 1000)"))
+    voirfile(place, *WAYS[way])
+    stop = ("--stop", "5") if way != "pair" else ()
+    if not stop:
+        with open(place.path / "voirfile.py", "a") as file:
+            file.write("from voir.instruments import early_stop\n")
+            file.write("instrument_stop_here = early_stop('compute_end', 5)\n")
+    assert place.voir(*stop, "main.py").status == 0
+    run = place.record()
+    assert (run["tasks"]["train"]["steps"], run["tasks"]["train"]["items"]) == (5, 40)
+    assert "stopped_early" in run
+
+
+def test_a_run_that_fails_has_the_steps_up_to_there(place: Place) -> None:
+    place.write("main.py", LOOP.format(main="train([[1] * 8] * 6); sys.exit(3)"))
+    voirfile(place, STEP)
+    assert place.voir("main.py").status == 3
+    assert place.record()["tasks"]["train"]["steps"] == 6
+
+
+def test_a_run_that_is_killed_has_the_steps_up_to_there(place: Place) -> None:
+    main = """
+    import os, signal
+    train([[1] * 8] * 70)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+    """
+    place.write("main.py", LOOP.format(main=main))
+    voirfile(place, STEP, "//train > inp as loss")
+    assert place.voir("main.py").status == -signal.SIGTERM
+    run = place.record()
+    assert (run["tasks"]["train"]["steps"], run["tasks"]["train"]["items"]) == (70, 560)
+
+
+def test_a_run_killed_in_the_middle_of_a_step_has_those_before(place: Place) -> None:
+    main = """
+    import os, signal
+    def batches():
+        for i in range(9):
+            yield [1] * 8
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield [1] * 8
+    train(batches())
+    """
+    place.write("main.py", LOOP.format(main=main))
+    voirfile(place, STEP, PAIR)
+    assert place.voir("main.py").status == -signal.SIGTERM
+    assert place.record()["tasks"]["train"]["steps"] == 9
+
+
+# Tasks, and voir.iterate
+
+
+ITERATING = """
+    from training import *
+    from voir import give, iterate
+
+    class Slow:
+        def __init__(self, sizes):
+            self.sizes = sizes
+
+        def __len__(self):
+            return len(self.sizes)
+
+        def __iter__(self):
+            for size in self.sizes:
+                wait(0.006)
+                yield [0] * size
+
+    def loop(task, sizes, delay):
+        for inp in iterate(task, Slow(sizes), report_batch=True, ignore_loading=True):
+            work(delay)
+
+    def train(sizes):
+        loop("train", sizes, 0.004)
+
+    for epoch in range(3):
+        spend("train", train, [16] * 9 + [5])
+        if epoch < 2:
+            loop("eval", [50] * 4, 0.002)
+    truth()
+    """
+
+
+def test_two_tasks_are_told_apart_and_iterate_measures_both(place: Place) -> None:
+    place.write("training.py", TRAINING)
+    place.write("main.py", ITERATING)
+    ran = place.voir("--compute-rate", "--interval", "1000", "main.py")
+    assert ran.status == 0, ran.stderr
+    found = place.record()["tasks"]
+    assert {name: (task["steps"], task["items"]) for name, task in found.items()} == {
+        "train": (30, 3 * 149),
+        "eval": (8, 400),
+    }
+    assert found["train"]["pause"]["count"] == 2
+    windows = {event["task"]: event for event in logged(place, "compute_rate")}
+    assert windows.keys() == {"train", "eval"}
+    # 6 ms of waiting to 4 of work, and to 2.
+    assert windows["train"]["share"] == pytest.approx(4 / 10, abs=0.08)
+    assert windows["eval"]["share"] == pytest.approx(2 / 8, abs=0.08)
+
+
+def test_iterate_times_the_steps_as_the_script_does(place: Place) -> None:
+    place.write("training.py", TRAINING)
+    place.write(
+        "main.py",
+        """
+        from training import *
+        from voir import iterate
+
+        def train():
+            for inp in iterate("train", [[0] * 16] * 30, report_batch=True):
+                work()
+
+        list(iterate("warm-up", [[0]], report_batch=True))  # What voir does once, it does here.
+        spend("train", train)
+        truth()
+        """,
+    )
+    ran = place.voir("--train-rate", "--interval", "1000", "main.py")
+    window = logged(place, "train_rate")[-1]
+    assert 30 * 16 / window["train_rate"] == pytest.approx(truth(ran)["compute"], rel=0.15)
