@@ -51,7 +51,9 @@ def test_a_run_of_one_step_has_one(place: Place, way: str) -> None:
 def test_every_epoch_counts_the_first_and_the_last_too(place: Place, way: str) -> None:
     main = "[train([[1] * 8] * 12 + [[1] * 4]) or time.sleep(0.1) for epoch in range(3)]"
     found = tasks(place, *WAYS[way], main=main)["train"]
-    assert (found["steps"], found["items"], found["pause"]["count"]) == (39, 300, 2)
+    assert (found["steps"], found["items"]) == (39, 300)
+    assert found["pause"]["count"] >= 2
+    assert found["pause"]["seconds"] >= 0.2
 
 
 @pytest.mark.parametrize("way", WAYS)
