@@ -27,7 +27,7 @@ _NO_PAUSE = -2
 class Pair:
     """A step, or the work in it, that has begun and not ended."""
 
-    __slots__ = ("awaited", "begin", "inner_ns", "items", "outer", "paused")
+    __slots__ = ("awaited", "begin", "inner_ns", "items", "outer", "paused", "stepped_ns")
 
     def __init__(self, begin: int, track: Track, outer: Pair | None) -> None:
         self.begin = begin
@@ -36,13 +36,12 @@ class Pair:
         self.items: int | None = None
         self.inner_ns: int | None = None
         self.outer = outer
+        self.stepped_ns = -1
 
-    def absorb(self, items: int | None, ns: int | None = None) -> None:
-        """Take in what happened within: a step event, or a pair of another name."""
+    def absorb(self, items: int | None) -> None:
+        """Take in the items of what happened within: a step event, or a pair of another name."""
         if items is not None:
             self.items = (self.items or 0) + items
-        if ns is not None:
-            self.inner_ns = (self.inner_ns or 0) + ns
 
 
 class Before(NamedTuple):

@@ -51,8 +51,16 @@ class Lane:
         self._track.changes += 1
 
     def flush(self) -> list[Step]:
-        """The last steps, which no other will follow."""
-        return self._give(None, None)
+        """The last steps, which no other will follow.
+
+        A pair that is still open, of which a step event told that the step has ended, is one of
+        them: the script was stopped right there.
+        """
+        steps = []
+        for (name, ident), pair in list(self._pairs.items()):
+            if pair.stepped_ns >= max(pair.begin, self._last_end or 0):
+                steps += self.end(pair.stepped_ns, name, ident, None)
+        return steps + self._give(None, None)
 
     def begin(self, now: int, name: Hashable, ident: Hashable) -> None:
         """A pair begins; within one of another name it is that one's work."""
@@ -85,7 +93,8 @@ class Lane:
         if pair is None:
             return []  # It began before anyone listened.
         if pair.outer is not None and pair.outer in self._pairs.values():
-            pair.outer.absorb(items if items is not None else pair.items, now - pair.begin)
+            pair.outer.absorb(items if items is not None else pair.items)
+            pair.outer.inner_ns = (pair.outer.inner_ns or 0) + now - pair.begin
             return []
         self._unmatched = pair.items is None
         items = pair.items if items is None else items
@@ -104,7 +113,9 @@ class Lane:
     def step(self, now: int, items: int | None) -> list[Step]:
         """A step ends; beside a pair for the same loop it only adds what the pair lacks."""
         if self._pairs:
-            next(reversed(self._pairs.values())).absorb(items)
+            pair = next(reversed(self._pairs.values()))
+            pair.absorb(items)
+            pair.stepped_ns = now
             return []
         if self._unmatched and self._extend(now, items):
             return []
@@ -153,8 +164,9 @@ class Lane:
         if self._fed or self._track.loads:
             taken = self._take()
             loading = taken.ns if taken is not None else 0
-            gap -= pair.awaited
-            compute = max(0, compute - loading + pair.awaited)
+            awaited = min(pair.awaited, loading, gap)
+            gap -= awaited
+            compute = max(0, compute - loading + awaited)
         step = _step(Step, (
             self.task, self._count[0], items, self.units, last, begin, now,
             loading, compute, now - last, 0, self.thread, False,

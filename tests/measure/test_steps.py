@@ -315,6 +315,20 @@ def test_pairs_that_an_exception_left_open_are_no_steps_and_hide_none() -> None:
     assert program.section()["steps"] == 66
 
 
+def test_a_script_that_is_stopped_at_its_step_event_has_that_step() -> None:
+    """The stop is raised by the step event's own listener: the pair around it never ends."""
+    program = Program("pair, step")
+    program.epoch(4)
+    program.clock.advance(0.004)
+    program.wrap("compute_start", "begin", 77)
+    program.clock.advance(0.010)
+    program.give(step=True, batch=Tensor(32))
+    program.finish()
+    section = program.section()
+    assert (section["steps"], section["items"]) == (5, 160)
+    assert program.steps[-1].compute_ns == 10_000_000
+
+
 def test_an_end_without_a_beginning_is_no_step() -> None:
     program = Program()
     program.wrap("compute_start", "end", 1, batch=Tensor(8))
