@@ -272,10 +272,11 @@ class Engine:
             for watch in (w for watches in self._watches.values() for w in watches):
                 watch.dispose()
             self._slow.close()
-            self._swapper.restore(self._places.units)
+            in_use = self._swapper.restore(self._places.units)
             for placed in self._probes:
                 placed.retire()
-            self._hidden.clear({n for unit in self._places.units for n in unit.lasting})
+            units = self._places.units if in_use else []
+            self._hidden.clear({name for unit in units for name in unit.lasting})
             _engines.discard(self)
 
 

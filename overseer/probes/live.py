@@ -7,13 +7,28 @@ hide, the heap is asked who refers to the code object, in one pass for all of th
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    ModuleType,
+)
 from typing import Any
 
 from .scopes import Key
 from .units import key_of, named_codes
 
+_CODE: dict[type, str] = {
+    FunctionType: "__code__",
+    GeneratorType: "gi_code",
+    CoroutineType: "cr_code",
+    AsyncGeneratorType: "ag_code",
+}
 #: With more code objects than this, one pass over all functions is faster.
 _MANY = 32
 
@@ -153,12 +168,39 @@ class Ledger:
 
     def swapped(self) -> list[FunctionType]:
         """The functions that run code of the engine now."""
-        return _referring(list(self._ours.values()))
+        return [one for one in self._users() if isinstance(one, FunctionType)]
+
+    def in_use(self) -> bool:
+        """Whether a call is under way, or suspended, in code of the engine."""
+        if any(not isinstance(one, FunctionType) for one in self._users()):
+            return True
+        return any(id(frame.f_code) in self._ours for frame in _frames())
+
+    def _users(self) -> list[Any]:
+        """The functions, and suspended generators and coroutines, that have code of the engine."""
+        codes = list(self._ours.values())
+        objects = gc.get_referrers(*codes) if len(codes) <= _MANY else gc.get_objects()
+        return [one for one in objects if id(_code_of(one)) in self._ours]
 
     def clear(self) -> None:
         """Forget everything."""
         self._originals.clear()
         self._ours.clear()
+
+
+def _code_of(value: object) -> CodeType | None:
+    """The code that a function runs, or that a suspended call is in."""
+    attribute = _CODE.get(type(value))
+    return getattr(value, attribute) if attribute is not None else None
+
+
+def _frames() -> Iterator[FrameType]:
+    """Every frame on the stack of any thread."""
+    for frame in sys._current_frames().values():
+        here: FrameType | None = frame
+        while here is not None:
+            yield here
+            here = here.f_back
 
 
 def give(function: FunctionType, code: CodeType) -> bool:

@@ -113,8 +113,8 @@ class Swapper:
             if placing[1].scope.key == key_of(function.__code__):
                 self._give_up(placing, f"{what} by another tool")
 
-    def restore(self, units: Iterable[Unit]) -> None:
-        """Give every function its own code back."""
+    def restore(self, units: Iterable[Unit]) -> bool:
+        """Give every function its own code back; ``True``: calls of the other are under way."""
         units = list(units)
         for unit in units:
             for block in {scope.block for scope in unit.loaded or {} if scope.path}:
@@ -124,7 +124,9 @@ class Swapper:
             plain = self._ledger.original(code.co_filename, key_of(code)) or _plain(units, code)
             if plain is not None:
                 give(function, plain)
+        in_use = self._ledger.in_use()
         self._ledger.clear()
+        return in_use
 
     def restore_one(self, function: FunctionType, unit: Unit, block: int) -> None:
         """Give one function its own code back."""
