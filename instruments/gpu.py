@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WHO = "gpu monitor"
 EXTRA = 'pip install "voir-overseer[gpu]"'
-NO_SMI = "Make nvidia-smi work on this machine, or leave GPU sampling out: --no-monitor."
+NO_SMI = "Make nvidia-smi work on this machine, or leave --poll-gpu out."
 UNREAD = object()
 
 #: Library not found, driver not loaded: the ordinary state of a machine without NVIDIA's devices.

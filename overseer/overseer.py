@@ -23,6 +23,7 @@ from .boundary import problem as problem_of
 from .clock import Clock
 from .commandline import LONGEST_STEP, HelpAsked, add_options, target_of
 from .deadline import Deadline
+from .early import EarlyEvents
 from .errors import Problem, UsageError, VoirError
 from .insist import due_to, insisting
 from .launch import Program, Target, current_directory, exit_status, in_child, locate
@@ -61,6 +62,8 @@ class Overseer(Scheduler):
         clock: Where time is read.
         stderr: Where voir may write; never the script's stdout.
         tell: Shows a problem to the user when it happens.
+        longest_step: How long an instrument may hold the script up, in seconds, until the options
+            are known.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Overseer(Scheduler):
         clock: Clock | None = None,
         stderr: TextIO | None = None,
         tell: Callable[[Problem], object] | None = None,
+        longest_step: float = LONGEST_STEP,
     ) -> None:
         self.environ = os.environ if environ is None else environ
         self.clock = clock or Clock()
@@ -79,7 +83,7 @@ class Overseer(Scheduler):
         self.problems: list[Problem] = []
         self._told: set[Problem] = set()
         self._tell = tell or self._write
-        self._deadline = Deadline(LONGEST_STEP)
+        self._deadline = Deadline(longest_step)
         super().__init__(PHASES, args=(self,), report=self.report, deadline=self._deadline)
         self._given_stream, self._log_stream = EventStream(self.report), EventStream(self.report)
         self.log = Log(self._log_stream)
@@ -315,11 +319,13 @@ class Overseer(Scheduler):
         self.exit_status = self.announce(_meant(error) if error is not None else None)
 
     def _walk(self, argv: list[str]) -> object:
+        early = EarlyEvents(self._given_stream, self._log_stream)
         self.require(*self._instruments)
         self.end(self.phases.init)
         self.argv = self.argv or argv
         target = self._parse(argv)
         self._connect(target)
+        early.deliver(self.recording)
         self.end(self.phases.parse_args)
         self.status = "running"
         self._phase(self.phases.load_script, lambda: self._load(target))

@@ -49,8 +49,8 @@ class Recording:
         self._waiting: list[Event] = []
         self._sampler = Sampler(ov.clock)
         self._flushing: Any = None
-        ov._log_stream.listen(self._log, who="the record")
-        ov._given_stream.listen(self._given, who="the record")
+        ov._log_stream.listen(self.log, who="the record")
+        ov._given_stream.listen(self.given, who="the record")
 
     @property
     def directory(self) -> RunDirectory:
@@ -80,7 +80,8 @@ class Recording:
 
     # Events
 
-    def _log(self, event: Event) -> None:
+    def log(self, event: Event) -> None:
+        """Write an event that leaves the process."""
         if self._data_fd is not None:
             self._data_fd.write(event)
         if "$event" in event and not self.made:
@@ -88,7 +89,8 @@ class Recording:
         elif (metrics := self._open()) is not None:
             metrics.write(event)
 
-    def _given(self, event: Event) -> None:
+    def given(self, event: Event) -> None:
+        """Consider a given event."""
         if "$event" in event:
             self._ov.log(event)
             return

@@ -87,7 +87,17 @@ class Place:
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment without what would change how voir or python behave."""
-    dropped = ("VOIR", "PYTHON", "DATA_FD", "NO_COLOR", "FORCE_COLOR", "CI", "RANK", "SLURM", "OMPI")
+    dropped = (
+        "VOIR",
+        "PYTHON",
+        "DATA_FD",
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "CI",
+        "RANK",
+        "SLURM",
+        "OMPI",
+    )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
     return {**kept, **(extra or {})}
 

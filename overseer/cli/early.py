@@ -10,7 +10,7 @@ from ..commandline import add_options
 from ..launch import current_directory
 from ..options import OptionParser, configurations
 
-NEEDED = {"voirfile", "no_voirfile", "debug", "quiet"}
+NEEDED = {"voirfile", "no_voirfile", "debug", "quiet", "instrument_timeout"}
 
 
 def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, str | None]:

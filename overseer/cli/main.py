@@ -35,7 +35,9 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     from ..contributed import contributed
 
     options, script = look_ahead(argv, os.environ)
-    overseer = Overseer(tell=notices.problem, stderr=sys.stderr)
+    overseer = Overseer(
+        tell=notices.problem, stderr=sys.stderr, longest_step=options.instrument_timeout
+    )
     overseer.argv = argv
     report = overseer.report
     found: list[Found] = []

@@ -35,6 +35,8 @@ def _task(name: str, task: Mapping[str, Any]) -> Iterator[Row]:
     first = duration(task.get("first_step_seconds"))
     items = count(task.get("items"), units, units) if units != "steps" else None
     steps, pauses = count(task.get("steps"), "step"), _pauses(part(task, "pause"))
+    if steps is None and _loss(part(task, "loss")).pieces:
+        steps = "no steps seen"  # So that the loss below stands under its task's name.
     yield row(name, steps, items, first and f"first step {first}", pauses)
     yield _rate(part(task, "rate"), part(task, "steady"), units)
     yield _spread(part(task, "rate"))

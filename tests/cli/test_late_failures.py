@@ -51,3 +51,29 @@ def _voir() -> list[str]:
 
     # A deleted directory is no place to import from, so that the checkout has to be named.
     return ["env", f"PYTHONPATH={Path(__file__).parents[2]}", *VOIR]
+
+
+def test_what_is_given_and_logged_in_init_is_recorded(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "")
+    place.write(
+        "voirfile.py",
+        """
+        def instrument_x(ov):
+            ov.give(x=1)
+            yield ov.phases.init
+            ov.log({"y": 2})
+        """,
+    )
+    place.voir("main.py")
+    assert [e for e in place.metrics() if "x" in e or "y" in e][0].get("y") == 2
+    assert [e["x"] for e in place.metrics() if "x" in e] == [1]
+
+
+def test_the_time_limit_of_instruments_holds_in_init_too(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "print('ran')\n")
+    place.write("voirfile.py", "import time\ndef instrument_x(ov):\n    time.sleep(60)\n")
+    done = place.voir("--instrument-timeout", "0.2", "main.py")
+    assert done.seen == (0, "ran\n")
+    assert "[stuck]" in done.stderr

@@ -48,8 +48,15 @@ def _environment(version: tuple[int, int], python: Path) -> Path:
     stamp = home / "installed"
     if not stamp.exists() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
         subprocess.run([python, "-m", "venv", "--clear", home], check=True, timeout=120)
-        pip = [home / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        done = subprocess.run([*pip, "-e", ROOT, *NEEDED], capture_output=True, timeout=300)
+        pip = [
+            str(home / "bin/python"),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+        ]
+        done = subprocess.run([*pip, "-e", str(ROOT), *NEEDED], capture_output=True, timeout=300)
         if done.returncode:
             pytest.skip(f"its packages cannot be installed: {done.stderr[-300:]!r}")
         stamp.touch()
