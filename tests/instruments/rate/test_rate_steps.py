@@ -79,10 +79,7 @@ def test_the_first_step_is_told_apart(place: Place) -> None:
     assert found["rate"]["median"] > 2 / 0.2
 
 
-LOST = pytest.mark.xfail(reason="the pair of the step that stops the run never ends", strict=True)
-
-
-@pytest.mark.parametrize("way", ["step", "pair", pytest.param("both", marks=LOST)])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_run_that_is_stopped_has_the_steps_up_to_there(place: Place, way: str) -> None:
     place.write("main.py", LOOP.format(main="train([[1] * 8] * 1000)"))
     voirfile(place, *WAYS[way])

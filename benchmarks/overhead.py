@@ -1,0 +1,292 @@
+"""What a run under voir costs while it trains, beside upstream voir and TraceML, in one go.
+
+    python benchmarks/overhead.py [--rounds N] [--seconds S] [--peers] [--work mlp|digits]
+
+The same script runs plain and under each tool, everything at its defaults and all on: rates,
+loading and compute, monitors, the record. It times its own training loop, so that starting (which
+benchmarks/startup.py measures) is left out. In a round every side runs twice, there and back
+(A B C C B A), so that a machine that speeds up or slows down does so for all; what is shown is the
+median over rounds of the ratio to plain python. Torch has one thread on every side.
+
+voir runs as it is installed with the python that runs this. The peers have environments of their
+own, named by ``--upstream PYTHON`` and ``--traceml PYTHON``; ``--peers`` makes them, in
+``.venv-upstream`` and ``.venv-traceml``, with pip; they share the torch of this environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import indent
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = {"upstream": "voir==0.2.24", "traceml": "traceml-ai"}
+
+MLP = """
+import json
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def train_epoch(model, criterion, optimizer, loader):
+    for inp, target in loader:
+        loss = criterion(model(inp), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def main():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    data = TensorDataset(torch.randn(3200, 64), torch.randint(10, (3200,)))
+    loader = DataLoader(data, batch_size=32, shuffle=True)
+    train_epoch(model, criterion, optimizer, loader)
+    since, used = time.perf_counter(), time.process_time()
+    epochs = int(sys.argv[1])
+    for _ in range(epochs):
+        train_epoch(model, criterion, optimizer, loader)
+    wall, cpu = time.perf_counter() - since, time.process_time() - used
+    steps = epochs * len(loader)
+    print(json.dumps({"wall": wall / steps, "cpu": cpu / steps}))
+
+
+main()
+"""
+TIMED_MAIN = """
+if __name__ == "__main__":
+    import json
+    import sys
+    import time
+
+    since, used = time.perf_counter(), time.process_time()
+    main()
+    wall, cpu = time.perf_counter() - since, time.process_time() - used
+    steps = 45 * int(sys.argv[2])
+    print(json.dumps({"wall": wall / steps, "cpu": cpu / steps}))
+"""
+#: All that can be probed of either script, in words that both voirs understand.
+PROBES = """
+def instrument_probes(ov):
+    yield ov.phases.load_script
+    ov.probe("//train_epoch > loss").give()
+    ov.probe("//train_epoch(inp as batch) > #endloop_inp as step").give()
+    ov.probe(
+        "//train_epoch(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
+    ).give()
+    ov.probe("//main > loader").give()
+    ov.probe("//main > train_loader as loader").give()
+"""
+#: What upstream has that comes nearest: rates, the time between the ends of the pair, monitors.
+UPSTREAM = (
+    PROBES
+    + """
+
+import time
+
+from voir.instruments import log, monitor_all, rate
+
+
+def instrument_rates(ov):
+    yield ov.phases.init
+    ov.require(rate(interval="1s"))
+    ov.require(monitor_all(poll_interval=1, arch="cpu"))
+    ov.require(log("rate", "compute", "units", "cpudata", context="task"))
+    ov.given.where("step", "batch", "!task").subscribe(
+        lambda event: ov.give(task="train", batch=event["batch"])
+    )
+    ov.given.wmap("compute_start", timed).subscribe(seconds.append)
+
+
+seconds = []
+
+
+def timed(compute_start=None, batch=None):
+    since = time.time_ns()
+    yield
+    return time.time_ns() - since
+"""
+)
+ALL_ON = ("--quiet", "--train-rate", "--loading-rate", "--compute-rate")
+
+
+@dataclass(frozen=True)
+class Work:
+    """A script in the form each side runs it, with the argument that says how long."""
+
+    name: str
+    script: str
+    arguments: tuple[str, ...]
+    #: The line in the loop up to which the body of the loop goes, for those who wrap it.
+    last: str = "        optimizer.step()\n"
+
+    def wrapped(self) -> str:
+        """The script with the edits that TraceML asks for."""
+        head, _, tail = self.script.partition("    for inp, target in loader:\n")
+        body, _, rest = tail.partition(self.last)
+        loop = "    for inp, target in loader:\n        with traceml.trace_step(model):\n" + indent(
+            body + self.last, "    "
+        )
+        return f"import traceml_ai as traceml\ntraceml.init(mode='auto')\n{head}{loop}{rest}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A way to run the script.
+
+    Attributes:
+        name: What the table calls it.
+        command: What stands before the script.
+        voirfile: What the voirfile says, if it needs one.
+        edited: Whether it needs TraceML's edits in the script.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    voirfile: str | None = None
+    edited: bool = False
+
+
+def works(seconds: float) -> dict[str, Work]:
+    """Both scripts, lasting about so many seconds."""
+    digits = (ROOT / "examples/digits/main.py").read_text()
+    digits = digits[: digits.index('\nif __name__ == "__main__":')] + TIMED_MAIN
+    epochs = max(1, round(seconds / 0.15))
+    return {
+        "mlp": Work("mlp", MLP, (str(max(1, round(seconds / 0.08))),)),
+        "digits": Work("digits", digits, ("--epochs", str(epochs))),
+    }
+
+
+def sides(upstream: str | None, traceml: str | None) -> list[Side]:
+    """Plain python, voir, and the peers that are there."""
+    python = sys.executable
+    found = [Side("python", (python,)), Side("voir", (python, "-m", "voir", *ALL_ON), PROBES)]
+    if upstream:
+        found.append(Side("voir 0.2.24", (upstream, "-m", "voir"), UPSTREAM))
+    if traceml:
+        command = str(Path(traceml).with_name("traceml"))
+        found.append(Side("TraceML", (command, "run"), None, edited=True))
+    return found
+
+
+def once(side: Side, work: Work, directory: Path) -> dict[str, float]:
+    """One run: seconds of wall and of processor time a step."""
+    (directory / "main.py").write_text(work.wrapped() if side.edited else work.script)
+    (directory / "voirfile.py").unlink(missing_ok=True)
+    if side.voirfile is not None:
+        (directory / "voirfile.py").write_text(side.voirfile)
+    arguments = ("--args", *work.arguments) if side.edited else work.arguments
+    with open(directory / "data", "w") as data:
+        done = subprocess.run(
+            [*side.command, "main.py", *arguments],
+            cwd=directory,
+            env=environment(data.fileno()),
+            pass_fds=[data.fileno()],
+            capture_output=True,
+            text=True,
+        )
+    told = [line for line in done.stdout.splitlines() if line.startswith('{"wall"')]
+    if done.returncode or not told:
+        raise SystemExit(f"{side.name}: {done.stdout}\n{done.stderr}")
+    found: dict[str, float] = json.loads(told[-1])
+    return found
+
+
+def environment(data: int) -> dict[str, str]:
+    """One thread for torch, and somewhere for events to go."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VOIR"))}
+    return {**kept, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "DATA_FD": str(data)}
+
+
+Rounds = dict[str, list[dict[str, float]]]
+
+
+def measure(found: list[Side], work: Work, rounds: int) -> Rounds:
+    """What each side took in each round, after a run that is not counted."""
+    taken: Rounds = {side.name: [] for side in found}
+    with tempfile.TemporaryDirectory() as tmp:
+        for number in range(rounds):
+            runs: Rounds = {side.name: [] for side in found}
+            for count, side in enumerate([*found, *reversed(found)]):
+                directory = Path(tmp) / f"{number}-{count}"
+                directory.mkdir()
+                runs[side.name].append(once(side, work, directory))
+            for name, both in runs.items():
+                taken[name].append({k: statistics.mean(run[k] for run in both) for k in both[0]})
+    return taken
+
+
+def table(taken: Rounds) -> str:
+    """The result as a Markdown table; the spread is that of the middle half of the rounds."""
+    rows = [
+        "| side | a step | more wall | rounds between | more processor |",
+        "|---|---|---|---|---|",
+    ]
+    for name, rounds in taken.items():
+        step = statistics.median(r["wall"] for r in rounds) * 1e3
+        wall, low, high = spread(taken, name, "wall")
+        cpu, _, _ = spread(taken, name, "cpu")
+        rows.append(
+            f"| {name} | {step:.3f} ms | {wall:+.1%} | {low:+.1%} and {high:+.1%} | {cpu:+.1%} |"
+        )
+    return "\n".join(rows)
+
+
+def spread(taken: Rounds, name: str, key: str) -> tuple[float, float, float]:
+    """Median and quartiles, over rounds, of what ``name`` took more than plain python."""
+    pairs = zip(taken[name], taken["python"], strict=True)
+    ratios = sorted(one[key] / plain[key] - 1 for one, plain in pairs)
+    quarter = len(ratios) // 4
+    return statistics.median(ratios), ratios[quarter], ratios[-1 - quarter]
+
+
+def made(name: str) -> str:
+    """The python of an environment with that peer in it; made when it is not there."""
+    home = ROOT / f".venv-{name}"
+    python = home / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        ours = sysconfig.get_paths()["purelib"]
+        theirs = home / Path(ours).relative_to(sys.prefix)
+        # After its own packages come ours: torch is the same for all, and is not installed again.
+        (theirs / "shared.pth").write_text(ours)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", PACKAGES[name]], check=True)
+    return str(python)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=10, help="counted rounds (default: 10)")
+    parser.add_argument("--seconds", type=float, default=4, help="of training (default: 4)")
+    parser.add_argument("--work", choices=("mlp", "digits"), action="append", help="one of them")
+    parser.add_argument("--peers", action="store_true", help="make environments for the peers")
+    parser.add_argument("--upstream", metavar="PYTHON", help="a python that has voir 0.2.24")
+    parser.add_argument("--traceml", metavar="PYTHON", help="a python that has traceml-ai")
+    options = parser.parse_args()
+    peers = {
+        name: getattr(options, name) or (made(name) if options.peers else None) for name in PACKAGES
+    }
+    found = sides(**peers)
+    for name, work in works(options.seconds).items():
+        if name in (options.work or (name,)):
+            print(f"\n{name}, {options.rounds} rounds, Python {sys.version.split()[0]}:\n")
+            print(table(measure(found, work, options.rounds)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
