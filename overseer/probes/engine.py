@@ -228,12 +228,14 @@ class Engine:
 
     # While the script runs, and after
 
-    def _failed(self, number: int) -> bool:
-        """Called by inserted code with an exception in hand: whether the script is to have it."""
+    def _failed(self, number: int) -> None:
+        """Called by inserted code with an exception in hand; raises it if the script is meant."""
         error = sys.exc_info()[1]
-        if error is None or self._closed:
-            return False
-        return self._probes[number].failed(error)
+        if error is None or self._closed or not self._probes[number].failed(error):
+            return
+        traceback = error.__traceback__
+        # The first entry is the script's frame, which gets another one now.
+        raise error.with_traceback(traceback.tb_next if traceback is not None else None)
 
     def silence(self) -> None:
         """Deliver nothing any more: in the child of a fork, the run is the parent's."""

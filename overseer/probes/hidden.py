@@ -57,7 +57,7 @@ class Hidden:
             _namespace["__dir__"] = _visible
         return name
 
-    def share(self, failed: Callable[[int], bool], unbound: Callable[[], bool]) -> Shared:
+    def share(self, failed: Callable[[int], None], unbound: Callable[[], bool]) -> Shared:
         """Set the names that all probes share."""
         return Shared(
             self.put("failed", failed),

@@ -24,17 +24,21 @@ def source_of(module: ModuleType) -> tuple[ast.Module, str]:
     name = module.__name__
     spec = getattr(module, "__spec__", None)
     loader = getattr(module, "__loader__", None) or getattr(spec, "loader", None)
-    origin = getattr(module, "__file__", None) or getattr(spec, "origin", None)
+    origin = getattr(spec, "origin", None)
+    if origin not in ("built-in", "frozen"):
+        origin = getattr(module, "__file__", None) or origin
     if origin in (None, "built-in", "frozen") or not isinstance(origin, str):
         raise Unreadable(f"{name} has no source file: it is {_kind(module, origin)}")
     if not origin.endswith((".py", ".pyw")):
-        raise Unreadable(f"{name} comes from {origin}, which is not Python source")
+        raise Unreadable(f"{name} comes from {origin}, not from Python source; probe what calls it")
     return parsed(_data(loader, origin, name), origin), origin
 
 
 def _kind(module: ModuleType, origin: object) -> str:
-    if origin in ("built-in", "frozen"):
-        return f"{origin}, part of the interpreter"
+    if origin == "frozen":
+        return "frozen into the interpreter; python -X frozen_modules=off makes it a file"
+    if origin == "built-in":
+        return "built into the interpreter; probe what calls it"
     return "a namespace package" if hasattr(module, "__path__") else "made at run time"
 
 

@@ -194,16 +194,15 @@ class Stanzas:
     def _handler(self, trigger: Trigger, without: ast.stmt, unsure: bool) -> list[ast.stmt]:
         """Ask voir what to do about an exception from the inserted call.
 
-        A captured variable may have no value yet: then the event goes ``without`` it.
+        A captured variable may have no value yet: then the event goes ``without`` it. Elsewhere
+        nobody is there to be asked; and at the recursion limit nobody can be.
         """
-        failed = ast.If(
-            _call(self._names.failed, ast.Constant(trigger.number)), [ast.Raise(None, None)], []
-        )
-        told: ast.stmt = failed
+        told: ast.stmt = ast.Expr(_call(self._names.failed, ast.Constant(trigger.number)))
         if unsure:
-            told = ast.If(_call(self._names.unbound), [without], [failed])
-        known = ast.Expr(_read(self._names.failed))
-        return [_try([known], [ast.Pass()], [told])]
+            told = ast.If(_call(self._names.unbound), [without], [told])
+        names: list[ast.expr] = [_read("NameError"), _read("RecursionError")]
+        nobody = ast.ExceptHandler(ast.Tuple(names, ast.Load()), None, [ast.Pass()])
+        return [ast.Try(body=[told], handlers=[nobody], orelse=[], finalbody=[])]
 
     def _relayed(self, trigger: Trigger, value: ast.expr) -> ast.expr:
         # An expression has no handler of its own, so only what certainly has a value is read;
@@ -267,11 +266,6 @@ def _comprehension(name: str) -> ast.expr:
 
 def _call(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(_read(name), list(args), [])
-
-
-def _try(body: list[ast.stmt], caught: list[ast.stmt], orelse: list[ast.stmt]) -> ast.Try:
-    handler = ast.ExceptHandler(None, None, caught)
-    return ast.Try(body=body, handlers=[handler], orelse=orelse, finalbody=[])
 
 
 __all__ = ["Entry", "Stanzas", "Trigger", "unplaced"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from types import BuiltinFunctionType
 from typing import Any
 
 from .fitting import Place, why_not
 from .placed import PlacedProbe
-from .selectors import MAIN, Wish
+from .selectors import MAIN, Wish, reference
 from .units import Unit
 
 _UNSEEN = "markers and pairs have no time inside a graph, and nothing can be overridden there"
@@ -46,13 +47,33 @@ def silent(placed: PlacedProbe, places: Sequence[Place]) -> str:
 def missing(wish: Wish, units: Sequence[Unit], overridable: bool) -> str:
     """Why a selector found no code."""
     if units:
-        return why_not(wish, units, overridable)
+        defined = any(unit.at(wish.path[:1]) for unit in units)
+        elsewhere = _not_defined_here(wish) if wish.path and not defined else ""
+        return elsewhere or why_not(wish, units, overridable)
     if wish.module == MAIN:
         return "the script was never loaded"
     if wish.module in sys.modules:
         return f"there is no source of {wish.module} to look at"
     near = _near_modules(wish.module)
     return f"{wish.module} was never imported" + (f"; {near} was" if near else "")
+
+
+def _not_defined_here(wish: Wish) -> str:
+    """What a name of the module is that its source does not define."""
+    named = getattr(sys.modules.get(wish.module), wish.path[0], None)
+    here = reference(wish.module, wish.path[:1])
+    if isinstance(named, BuiltinFunctionType):
+        return f"{here} is a built-in function without Python code; probe what calls it"
+    home, name = getattr(named, "__module__", None), getattr(named, "__qualname__", None)
+    if not isinstance(home, str) or not isinstance(name, str):
+        return ""
+    code = getattr(named, "__code__", None)
+    if code is not None and not os.path.exists(code.co_filename):
+        return f"{here} was made at run time, by {code.co_filename}; probe what calls it"
+    if home == wish.module:
+        return ""
+    path = (*name.split("."), *wish.path[1:])
+    return f"{here} is only imported there; write {reference(home, path)}"
 
 
 def _near_modules(name: str) -> str:
