@@ -1,9 +1,9 @@
 """Every way to bind a name, under voir: the same program as under python, and exactly its events.
 
-# ruff: noqa: E501
-
 Each case is a program and, by selector, the values that a probe on it must see, in order.
 """
+
+# ruff: noqa: E501
 
 from __future__ import annotations
 
