@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import Any
 
 from overseer import Overseer
@@ -17,10 +16,4 @@ def instrument_display(ov: Overseer) -> Generator[Any, Any, None]:
     )
     yield ov.phases.parse_args
     if ov.options.display:
-        ov.given.display(colors=_colourful(ov.environ))
-
-
-def _colourful(environ: Mapping[str, str]) -> bool:
-    if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
-        return False
-    return bool(environ.get("FORCE_COLOR")) or (sys.stdout is not None and sys.stdout.isatty())
+        ov.given.display()

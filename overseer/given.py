@@ -6,6 +6,8 @@ fast lane. This file, ``probestream.py`` and ``connection.py`` are the ones that
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -16,6 +18,7 @@ from reactivex.disposable import Disposable
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
 from .boundary import current
+from .colours import coloured
 from .connection import connected
 from .errors import VoirError
 from .stream import Event, EventStream
@@ -30,6 +33,11 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
 
     def _copy(self, new_obs: Any) -> Operators:
         return type(self)(_obs=new_obs, _root=self._root)
+
+    def display(self, **kwargs: Any) -> Any:
+        """Print each element on stdout; in colours only where those are shown and wanted."""
+        kwargs.setdefault("colors", coloured(sys.stdout, os.environ))
+        return super().display(**kwargs)
 
     def __getitem__(self, item: Any) -> Any:
         """The values under one key or several; ``"?key"`` passes over events without it."""

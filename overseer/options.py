@@ -84,6 +84,31 @@ class OptionParser(argparse.ArgumentParser):
             width = 78
         return argparse.HelpFormatter(prog=self.prog, width=max(width, 40))
 
+    def format_help(self) -> str:
+        """The help text.
+
+        Raises:
+            UsageError: Somebody's help text cannot be interpolated, as argparse does.
+        """
+        try:
+            return super().format_help()
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                "option-help",
+                f"the help of {self._unprintable()} cannot be shown: {error}",
+                "Write a percent sign twice: %% in help=... is one that is shown.",
+            ) from None
+
+    def _unprintable(self) -> str:
+        """The option whose help cannot be interpolated."""
+        formatter = self._get_formatter()
+        for action in self._actions:
+            try:
+                formatter._expand_help(action) if action.help else None
+            except (ValueError, KeyError, TypeError):
+                return "/".join(action.option_strings) or action.dest
+        return "an option"
+
     def add_argument_group(self, *args: Any, **kwargs: Any) -> argparse._ArgumentGroup:
         """Add a group of options with a title."""
         group = _Group(self, *args, **kwargs)

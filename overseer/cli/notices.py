@@ -6,23 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import TextIO
 
+from ..colours import coloured
 from ..errors import Problem, VoirError
 
 BOLD_RED, YELLOW, DIM, RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
-
-
-def colourful(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether to use colours: NO_COLOR, FORCE_COLOR, TERM and the terminal decide, in order."""
-    if environ.get("NO_COLOR"):
-        return False
-    if environ.get("FORCE_COLOR"):
-        return True
-    if environ.get("TERM") == "dumb" or environ.get("CI"):
-        return False
-    try:
-        return stream.isatty()
-    except (OSError, ValueError):
-        return False
 
 
 class Notices:
@@ -30,7 +17,7 @@ class Notices:
 
     def __init__(self, stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> None:
         self._stream = stream
-        self.colour = stream is not None and colourful(stream, environ)
+        self.colour = coloured(stream, environ)
 
     def width(self) -> int:
         """How many columns there are to write in: the terminal's, or 80."""

@@ -77,3 +77,27 @@ def test_the_time_limit_of_instruments_holds_in_init_too(tmp_path: Path) -> None
     done = place.voir("--instrument-timeout", "0.2", "main.py")
     assert done.seen == (0, "ran\n")
     assert "[stuck]" in done.stderr
+
+
+def test_help_names_the_option_whose_text_cannot_be_shown(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        def instrument_x(ov):
+            yield ov.phases.init
+            ov.argparser.add_argument("--share", help="added 100%")
+        """,
+    )
+    done = place.voir("--help")
+    assert done.seen == (2, "")
+    assert "[option-help]" in done.stderr
+    assert "--share" in done.stderr
+
+
+def test_display_has_no_colours_where_nobody_wants_them(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "def f():\n    x = 1\nf()\n")
+    place.write("voirfile.py", "def instrument_x(ov):\n    ov.probe('//f > x').display()\n")
+    assert place.voir("main.py").stdout == "x: 1\n"
+    assert "\x1b[" in place.voir("main.py", env={"FORCE_COLOR": "1"}).stdout
