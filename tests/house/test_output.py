@@ -9,8 +9,8 @@ from .source import Module, called, dotted, modules
 
 ENDS = {"sys.exit", "os._exit", "exit", "quit", "os.abort"}
 #: Who names sys.stdout without writing to it: two let out what the script has printed, and
-#: --display, by which the user asks giving to print there, looks whether it is a terminal.
-QUIET = {"overseer.launch.script", "instruments.dash.dashboard", "instruments.display"}
+#: .display(), by which the user asks giving to print there, looks whether it is a terminal.
+QUIET = {"overseer.launch.script", "instruments.dash.dashboard", "overseer.given"}
 
 
 def outside(*allowed: str) -> list[Module]:
