@@ -1,0 +1,1 @@
+"""Probes: from a selector to events, and nothing else."""
