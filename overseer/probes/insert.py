@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .hidden import Shared
@@ -20,8 +21,8 @@ from .scopes import (
     Scope,
     binding_line,
     bindings,
-    first_line,
     loops,
+    opening_line,
     pattern_names,
     targets,
 )
@@ -33,23 +34,30 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _TRIES = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
 
 
-def insert(
-    statement: ast.stmt, module: Scope, orders: Orders, names: Shared, ordered: Mapping[Scope, Any]
-) -> tuple[list[ast.stmt], set[str]]:
-    """A top-level ``statement`` with everything that ``orders`` asks for inside it.
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be inserted, and how.
 
-    Also the hidden names that stand in its expressions, and so cannot be done without later.
-
-    Args:
-        statement: A statement of the module's body.
-        module: The module's scope.
+    Attributes:
         orders: What to insert in which scope.
         names: Hidden names that all probes share.
+        entry: The line of a function's first instruction; -1: it has none.
         ordered: For functions where an insertion comes before the first mention of a variable:
             the order in which the compiler must meet the local variables.
+        lasting: Collects the hidden names that stand in expressions, which cannot be done without
+            as long as the code is used.
     """
-    inserter = _Inserter(module, orders, names, ordered, set())
-    return inserter.statement(statement), inserter.lasting
+
+    orders: Orders
+    names: Shared
+    entry: Callable[[Scope], int]
+    ordered: Mapping[Scope, Sequence[str]]
+    lasting: set[str]
+
+
+def insert(statement: ast.stmt, module: Scope, wanted: Wanted) -> list[ast.stmt]:
+    """A top-level ``statement`` of ``module`` with everything that is wanted inside it."""
+    return _Inserter(module, wanted).statement(statement)
 
 
 def top(tree: ast.Module) -> int:
@@ -73,29 +81,19 @@ def declared(names: Iterable[str]) -> list[ast.stmt]:
 class _Inserter:
     """Works on the statements of one scope; inner scopes get an inserter of their own."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        orders: Orders,
-        names: Shared,
-        ordered: Mapping[Scope, Any],
-        lasting: set[str],
-    ) -> None:
+    def __init__(self, scope: Scope, wanted: Wanted) -> None:
         self._scope = scope
-        self._orders = orders
-        self._names = names
-        self._ordered = ordered
-        triggers = orders.get(scope, [])
+        self._wanted = wanted
+        triggers = wanted.orders.get(scope, [])
         # What is overridden is overridden before anybody else sees it.
         self._triggers = sorted(triggers, key=lambda t: not t.overrides)
-        self._inner = {id(s.node): s for o in orders for s in o.chain()}
+        self._inner = {id(s.node): s for o in wanted.orders for s in o.chain()}
         self._starts, self._ends = self._loops("#loop_"), self._loops("#endloop_")
         self._expressions = self._has_expressions()
-        self._cold = _entry_line(scope.body) if scope.is_function else -1
+        self._cold = wanted.entry(scope) if scope.is_function else -1
         #: Variables that certainly have a value at the place that is worked on.
         self._sure = set(scope.parameters)
         self.relays: list[str] = []
-        self.lasting = lasting
 
     def _loops(self, kind: str) -> dict[int, list[Trigger]]:
         found: dict[int, list[Trigger]] = {}
@@ -116,7 +114,7 @@ class _Inserter:
     def use(self, name: str) -> None:
         """Note that an expression of this scope calls ``name``."""
         self.relays.append(name)
-        self.lasting.add(name)
+        self._wanted.lasting.add(name)
 
     def named(self, name: str) -> list[Trigger]:
         """The triggers for a variable or marker."""
@@ -125,11 +123,11 @@ class _Inserter:
     def stanzas(self, bound: Iterable[str] = (), line: int = -1) -> Stanzas:
         """The builder for a place where ``bound`` were just bound."""
         definite = (self._sure - self._scope.deleted).union(bound)
-        return Stanzas(self._names, line, definite, self._cold)
+        return Stanzas(self._wanted.names, line, definite, self._cold)
 
     def blind(self) -> Stanzas:
         """The builder for a place from which the scope's variables cannot be read."""
-        return Stanzas(self._names, cold=self._cold)
+        return Stanzas(self._wanted.names, cold=self._cold)
 
     def after(self, names: Iterable[str], line: int = -1) -> list[ast.stmt]:
         """What comes after ``names`` were bound."""
@@ -181,7 +179,7 @@ class _Inserter:
                 setattr(changed, part, self._rewritten(getattr(node, part)))
         scope = self._inner.get(id(node))
         if scope is not None:
-            inner = _Inserter(scope, self._orders, self._names, self._ordered, self.lasting)
+            inner = _Inserter(scope, self._wanted)
             changed.body = inner.scope_body()
         return changed
 
@@ -191,14 +189,14 @@ class _Inserter:
         head = body[:1] if _documented(body) else []
         rest = body[len(head) :]
         if not self._scope.is_function:
-            hidden = [*self._names.all, *(n for t in self._triggers for n in t.hidden)]
+            hidden = [*self._wanted.names.all, *(n for t in self._triggers for n in t.hidden)]
             return [*head, *declared(hidden if self._triggers else ()), *self.body(rest)]
-        if not self._triggers and self._scope not in self._ordered:
+        if not self._triggers and self._scope not in self._wanted.ordered:
             return self.body(body)
         return [*head, *self._function(rest)]
 
     def _function(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        line = _entry_line(body)
+        line = self._cold
         made = self.stanzas((), line)
         caught = [s for t in self.named("#error") for s in self.stanzas().error(t)]
         last = self._last()
@@ -211,7 +209,7 @@ class _Inserter:
         if last:
             inner = made.attempt(inner, None, last)
         reach = made.reachable(list(dict.fromkeys(self.relays))) if self.relays else []
-        order = self._ordered.get(self._scope)
+        order = self._wanted.ordered.get(self._scope)
         before = made.mention(order, self._scope.bound) if order else []
         return [*before, *reach, *inner]
 
@@ -231,7 +229,7 @@ class _Inserter:
         for trigger in self._triggers:
             name = trigger.name
             if not name.startswith("#") and name not in self._scope.bound:
-                stanzas += made.variable(trigger)
+                stanzas += made.notice(trigger.reader)
         return stanzas + self.after(self._scope.parameters, line)
 
     def _implicit_return(self, body: list[ast.stmt]) -> list[ast.stmt]:
@@ -259,7 +257,8 @@ class _Inserter:
         if not values:
             return [changed]
         if node.value is None and not self._overridden(values):
-            return [*(s for t in values for s in self.stanzas().nothing(t)), changed]
+            made = self.stanzas((), node.lineno)
+            return [*(s for t in values for s in made.nothing(t)), changed]
         if changed is node:
             changed = copy.copy(node)
         value = changed.value or unplaced(ast.Constant(None))
@@ -279,11 +278,14 @@ class _Inserter:
             if hasattr(node, part):
                 setattr(changed, part, self._rewritten(getattr(node, part)))
         line, made = binding_line(node), self.stanzas(bound)
-        starts = self.stanzas(bound, line)
+        # A `while` comes back to its body, not to its head.
+        starts = self.stanzas(bound, line if bound else opening_line(node.body))
         body = [s for t in self._starts.get(id(node), ()) for s in starts.marker(t)]
         body += [*self.after(bound, line), *self._tentative(bound, node.body)]
         if ends := self._ends.get(id(node)):
-            body = starts.attempt(body, None, [s for t in ends for s in made.marker(t)])
+            body = self.stanzas(bound, line).attempt(
+                body, None, [s for t in ends for s in made.marker(t)]
+            )
         changed.body, changed.orelse = body, self._tentative((), node.orelse)
         return [changed]
 
@@ -460,15 +462,4 @@ def _is_docstring(node: ast.stmt) -> bool:
     )
 
 
-def _entry_line(body: list[ast.stmt]) -> int:
-    """The line of the first instruction that plain python has in this body; -1: it has none."""
-    for node in body:
-        silent = isinstance(node, (ast.Global, ast.Nonlocal))
-        silent = silent or (isinstance(node, ast.AnnAssign) and node.value is None)
-        silent = silent or (isinstance(node, ast.Assert) and not __debug__)
-        if not silent:
-            return node.subject.lineno if isinstance(node, ast.Match) else first_line(node)
-    return -1
-
-
-__all__ = ["Orders", "declared", "insert", "top"]
+__all__ = ["Orders", "Wanted", "declared", "insert", "top"]

@@ -44,6 +44,7 @@ class Lane:
         self.entries = _entries(placed.wish, capture)
         self._relay = self._make_relay()
         self._steady = self._make_steady()
+        self._reader = self._make_reader()
 
     @property
     def overrides(self) -> bool:
@@ -61,6 +62,7 @@ class Lane:
             placed.number,
             name(f"{self._label} lane" if counts else f"{self._label} counting lane"),
             name(f"{self._label} relay"),
+            name(f"{self._label} reader"),
             _tally(placed) if counts else (),
             name(f"{placed.number} leave") if self._wish.paired else "",
             self.overrides,
@@ -77,6 +79,7 @@ class Lane:
         else:
             put(f"{label} counting lane", self._counting() if active else callable)
         put(f"{label} relay", self._relay)
+        put(f"{label} reader", self._reader)
 
     def _counting(self) -> Listener:
         placed, sink, tests = self._placed, self._placed.sink, self._wish.tests
@@ -92,6 +95,7 @@ class Lane:
         timed = timed or self._capture.name.startswith(LOOPS)
         unseen = self._placed.note_unseen
         opaque(self._steady, Known(False, unseen if timed else None))
+        opaque(self._reader, Known(False, unseen))
         opaque(self._relay, Known(True, unseen if timed or self.overrides else None))
 
     def forgotten_by_dynamo(self) -> None:
@@ -100,6 +104,7 @@ class Lane:
 
         forget(self._steady)
         forget(self._relay)
+        forget(self._reader)
 
     def _make_steady(self) -> Any:
         """A lane that stays the same whoever listens: compiled code is guarded on it."""
@@ -115,6 +120,22 @@ class Lane:
             deliver(event)
 
         return steady
+
+    def _make_reader(self) -> Any:
+        """For a variable that the function only reads: its value when a call begins, if any."""
+        placed, name = self._placed, self._capture.name
+        deliver = _counted(placed.tally, placed.hand, self._wish.tests)
+
+        def reader() -> None:
+            if not placed.active:
+                return
+            found: Event = {}
+            frame = sys._getframe(1)
+            _look_up(found, "value", name, frame)
+            if found:
+                deliver(_composed(self.entries, found["value"], None, frame))
+
+        return reader
 
     def _make_relay(self) -> Any:
         placed, wish, entries = self._placed, self._wish, self.entries
@@ -238,7 +259,7 @@ def _look_up(event: Event, key: str, name: str, frame: FrameType) -> None:
     if name.startswith("__") and not name.endswith("__"):
         # Inside a class, the compiler put the name of the class before it.
         name = next((n for n in values if n.startswith("_") and n.endswith(name)), name)
-    for space in (values, frame.f_globals):
+    for space in (values, frame.f_globals, frame.f_builtins):
         if name in space:
             event[key] = space[name]
             return

@@ -172,7 +172,7 @@ class Ledger:
 
     def in_use(self) -> bool:
         """Whether a call is under way, or suspended, in code of the engine."""
-        if any(not isinstance(one, FunctionType) for one in self._users()):
+        if any(_is_suspended(one) for one in self._users()):
             return True
         return any(id(frame.f_code) in self._ours for frame in _frames())
 
@@ -192,6 +192,12 @@ def _code_of(value: object) -> CodeType | None:
     """The code that a function runs, or that a suspended call is in."""
     attribute = _CODE.get(type(value))
     return getattr(value, attribute) if attribute is not None else None
+
+
+def _is_suspended(value: Any) -> bool:
+    """Whether this is a generator or coroutine that has not ended."""
+    attribute = (_CODE.get(type(value)) or "").replace("code", "frame")
+    return attribute.startswith(("gi", "cr", "ag")) and getattr(value, attribute) is not None
 
 
 def _frames() -> Iterator[FrameType]:

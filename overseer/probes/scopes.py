@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -228,6 +229,54 @@ def _last_line(nodes: list[ast.expr]) -> int:
     return last.lineno if last is not None else -1
 
 
+_FIRST = ("func", "left", "value", "test", "operand", "values", "elts", "generators", "iter")
+
+
+def first_leaf(node: ast.expr) -> ast.expr:
+    """The part of an expression that is evaluated first."""
+    for name in _FIRST:
+        part = getattr(node, name, None)
+        if isinstance(part, list):
+            part = part[0] if part else None
+        if isinstance(part, ast.comprehension):
+            # A comprehension of its own code begins by making that; since 3.12 lists have none.
+            inlined = sys.version_info >= (3, 12) and not isinstance(node, ast.GeneratorExp)
+            return first_leaf(part.iter) if inlined else node
+        if isinstance(part, ast.expr) and not isinstance(node, ast.Dict):
+            return first_leaf(part)
+    if isinstance(node, ast.Dict) and node.keys:
+        return first_leaf(node.keys[0] or node.values[0])
+    return node
+
+
+def opening_line(body: list[ast.stmt]) -> int:
+    """The line of the first instruction of these statements; -1: they have none."""
+    for node in body:
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            continue
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            continue
+        if isinstance(node, ast.Assert) and not __debug__:
+            continue
+        first = _opening(node)
+        return first_leaf(first).lineno if first is not None else node.lineno
+    return -1
+
+
+def _opening(node: Any) -> ast.expr | None:
+    """The expression that a statement begins with; ``None``: it begins on its own."""
+    if isinstance(node, Definition):
+        parts = [*node.decorator_list, *(_defaults(node.args) if hasattr(node, "args") else ())]
+        return parts[0] if parts else None
+    if isinstance(node, ast.AugAssign):
+        return node.target
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return node.items[0].context_expr
+    names = ("value", "test", "iter", "subject", "exc")
+    found = (getattr(node, name, None) for name in names)
+    return next((part for part in found if isinstance(part, ast.expr)), None)
+
+
 def pattern_names(pattern: ast.AST) -> list[str]:
     """The names that a ``case`` pattern captures, in order; alternatives bind the same names."""
     return list(dict.fromkeys(n for node in own_nodes([pattern]) for n in bindings(node)))
@@ -265,8 +314,10 @@ __all__ = [
     "Scope",
     "binding_line",
     "bindings",
+    "first_leaf",
     "first_line",
     "loops",
+    "opening_line",
     "own_nodes",
     "pattern_names",
     "scopes",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from .hidden import Shared
+from .scopes import first_leaf
 
 #: The key of an event, and the variable to read for it; ``None``: what fired the event; the empty
 #: string: a marker that was passed before, which is ``True``.
@@ -36,6 +37,7 @@ class Trigger:
         relay: Name of the callable that takes the value and returns it.
         tally: Names of ``next`` and of the iterator that counts events, or of the one callable
             that takes a step; empty: the lane counts.
+        reader: Name of the callable that looks the variable up.
         leave: Name of the callable that forgets the pairs a call has left open, for pairs.
         overrides: Whether the variable takes the value that ``relay`` returns.
         guard: Name of what is true while somebody listens; empty: it is not asked.
@@ -47,6 +49,7 @@ class Trigger:
     number: int
     lane: str
     relay: str
+    reader: str = ""
     tally: tuple[str, ...] = ()
     leave: str = ""
     overrides: bool = False
@@ -168,7 +171,8 @@ class Stanzas:
             sure = ast.Expr(_call(trigger.lane, _event(trigger, value, unsure)))
             body = [ast.If(_call(trigger.compiling), [sure], body)]
         without = ast.Expr(_call(trigger.relay, value))
-        return self._guarded(body, self._handler(trigger, without, bool(unsure)))
+        handler = self._handler(trigger, without, bool(unsure))
+        return self._guarded(body, handler, -1 if unsure else self._cold)
 
     @staticmethod
     def _counted(trigger: Trigger, call: ast.expr) -> list[ast.stmt]:
@@ -189,7 +193,8 @@ class Stanzas:
         if unsure and trigger.compiling:
             whole = ast.If(_call(trigger.compiling), [without], [whole])
             without = set_to(_call(trigger.relay, value))
-        return self._guarded([whole], self._handler(trigger, without, bool(unsure)))
+        handler = self._handler(trigger, without, bool(unsure))
+        return self._guarded([whole], handler, -1 if unsure else self._cold)
 
     def _handler(self, trigger: Trigger, without: ast.stmt, unsure: bool) -> list[ast.stmt]:
         """Ask voir what to do about an exception from the inserted call.
@@ -210,8 +215,10 @@ class Stanzas:
         others = trigger.others
         certain = self._definite.issuperset(others.values())
         made = _call(trigger.relay, value, *self._others(others if certain else {}))
-        for node in (made, made.func, *(n for arg in made.args[1:] for n in ast.walk(arg))):
-            _place(node, self._line)
+        # As lines go, the call is part of the expression: it begins and ends where that does.
+        for node in (made, *(n for arg in made.args[1:] for n in ast.walk(arg))):
+            _place(node, value.lineno)
+        _place(made.func, first_leaf(value).lineno)
         return made
 
     @staticmethod
@@ -221,14 +228,16 @@ class Stanzas:
         keys: list[ast.expr | None] = [ast.Constant(key) for key in others]
         return [ast.Dict(keys, [_read(name) for name in others.values()])]
 
-    def _guarded(self, body: list[ast.stmt], caught: list[ast.stmt]) -> list[ast.stmt]:
-        """``body``, and ``caught`` for whatever it raises."""
+    def _guarded(
+        self, body: list[ast.stmt], caught: list[ast.stmt], cold: int = -1
+    ) -> list[ast.stmt]:
+        """``body``, and ``caught``, at the line ``cold``, for whatever it raises."""
         handler = ast.ExceptHandler(None, None, caught)
         whole = ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[])
         for node in ast.walk(whole):
             _place(node, self._line)
         for node in ast.walk(handler):
-            _place(node, self._cold)
+            _place(node, cold)
         return [whole]
 
 

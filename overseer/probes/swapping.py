@@ -105,7 +105,7 @@ class Swapper:
     def _give(self, function: FunctionType, codes: Codes | None, unit: Unit, block: int) -> None:
         key = key_of(function.__code__)
         plain = self._ledger.original(unit.filename, key) or unit.plain(block)[key]
-        give(function, codes[key] if codes is not None else plain)
+        give(function, codes.get(key, plain) if codes is not None else plain)
 
     def _refuse(self, function: FunctionType, unit: Unit, here: list[Placing]) -> None:
         what = f"the code that runs is not what {unit.filename} says: edited since, or changed"

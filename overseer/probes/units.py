@@ -8,17 +8,20 @@ from __future__ import annotations
 import __future__ as futures
 
 import ast
-from collections.abc import Iterable
+import dis
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
 
 from .hidden import Shared
-from .insert import Orders, declared, insert, top
+from .insert import Orders, Wanted, declared, insert, top
 from .scopes import Key, Scope, scopes
 from .sources import compiled
 from .stanzas import Trigger
 
+#: Instructions after which the body of a function begins.
+_OPENS = {dis.opmap[name] for name in ("RESUME", "GEN_START") if name in dis.opmap}
 _LIKE_BEFORE = (
     "co_varnames",
     "co_freevars",
@@ -119,27 +122,34 @@ class Unit:
     def _block(self, block: int, orders: Orders) -> list[ast.stmt]:
         """The statements that stand for one statement; functions keep their shape."""
         statement, module = self.tree.body[block], self.scopes[0]
-        made, lasting = insert(statement, module, orders, self.names, {})
-        self.lasting |= lasting
+        made = insert(statement, module, self._wanted(orders, {}))
         changed = self._changed_shape(block, made)
         if not changed:
             return made
         # A variable mentioned earlier than before comes earlier in co_varnames: say them in order.
         order = {s: _first_names(*changed[s.key]) for s in self.scopes if s.key in changed}
-        made, _ = insert(statement, module, orders, self.names, order)
+        made = insert(statement, module, self._wanted(orders, order))
         for key in self._changed_shape(block, made):
             raise Unfit(f"{key[0]} would not have the same variables with this probe in it")
         return made
+
+    def _wanted(self, orders: Orders, ordered: Mapping[Scope, Sequence[str]]) -> Wanted:
+        return Wanted(orders, self.names, self._entry_line, ordered, self.lasting)
+
+    def _entry_line(self, scope: Scope) -> int:
+        code = self.plain(scope.block).get(scope.key)
+        return entry_line(code) if code is not None else -1
 
     def _changed_shape(
         self, block: int, made: list[ast.stmt]
     ) -> dict[Key, tuple[CodeType, CodeType]]:
         """Code objects that would look different: as they are, and as ``made`` has them."""
         plain, new = self.plain(block), self._codes(made)
+        # What is not in both is in code that is never reached, which the compiler drops at will.
         return {
-            key: (code, new.get(key, code))
+            key: (code, new[key])
             for key, code in plain.items()
-            if any(getattr(code, n) != getattr(new.get(key), n, None) for n in _LIKE_BEFORE)
+            if key in new and any(getattr(code, n) != getattr(new[key], n) for n in _LIKE_BEFORE)
         }
 
     @cached_property
@@ -182,6 +192,20 @@ def key_of(code: CodeType) -> Key:
     return code.co_name, code.co_firstlineno
 
 
+def entry_line(code: CodeType) -> int:
+    """The line of the first instruction that the function's body compiles to; -1: none has one.
+
+    Before it stands what opens the call, at the line of the ``def``.
+    """
+    start = 0
+    for offset in range(0, len(code.co_code), 2):
+        if code.co_code[offset] in _OPENS:
+            start = offset + 2
+            break
+    lines = [line for begin, end, line in code.co_lines() if end > start]
+    return lines[0] or -1 if lines else -1
+
+
 def future_flags(tree: ast.Module) -> int:
     """The compiler flags that the tree's ``__future__`` imports stand for."""
     flags = 0
@@ -201,4 +225,4 @@ def merged(orders: Iterable[tuple[Scope, list[Trigger]]]) -> dict[Scope, list[Tr
     return found
 
 
-__all__ = ["Unfit", "Unit", "future_flags", "key_of", "merged", "named_codes"]
+__all__ = ["Unfit", "Unit", "entry_line", "future_flags", "key_of", "merged", "named_codes"]

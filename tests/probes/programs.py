@@ -38,6 +38,14 @@ class manager:
 """
 
 
+#: Python 3.10 does not agree with itself about the lines of targets.
+SPREAD = (
+    "({}, *{}) = (\n    ticks(3)\n)"
+    if sys.version_info < (3, 11)
+    else "({},\n *{}) = (\n    ticks(3)\n)"
+)
+
+
 def lines(*parts: str) -> str:
     return "\n".join(parts)
 
@@ -53,7 +61,7 @@ simple = st.one_of(
     names.map(lambda n: f"{n} = tick()"),
     pairs.map(lambda p: f"{p[0]} = {p[1]} = tick()"),
     pairs.map(lambda p: f"{p[0]}, {p[1]} = ticks(2)"),
-    pairs.map(lambda p: f"({p[0]},\n *{p[1]}) = (\n    ticks(3)\n)"),
+    pairs.map(lambda p: SPREAD.format(*p)),
     names.map(lambda n: f"{n} += tick()"),
     names.map(lambda n: f"{n}: int = tick()"),
     names.map(lambda n: f"del {n}"),
