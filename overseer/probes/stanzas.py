@@ -229,9 +229,10 @@ class Stanzas:
         return [ast.Dict(keys, [_read(name) for name in others.values()])]
 
     def _guarded(
-        self, body: list[ast.stmt], caught: list[ast.stmt], cold: int = -1
+        self, body: list[ast.stmt], caught: list[ast.stmt], cold: int | None = None
     ) -> list[ast.stmt]:
         """``body``, and ``caught``, at the line ``cold``, for whatever it raises."""
+        cold = self._cold if cold is None else cold
         handler = ast.ExceptHandler(None, None, caught)
         whole = ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[])
         for node in ast.walk(whole):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import sys
 import warnings
 from typing import Any
 
@@ -26,7 +28,16 @@ def some(selectors: list[str]) -> st.SearchStrategy[list[str]]:
     return st.lists(st.sampled_from(selectors), min_size=1, max_size=8, unique=True)
 
 
-thoroughly = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+#: The same examples each time, unless as many as one has time for are asked for.
+EXAMPLES = os.environ.get("VOIR_EXAMPLES")
+
+thoroughly = settings(
+    max_examples=int(EXAMPLES or 100),
+    derandomize=not EXAMPLES,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 
 def compiled(source: str, engine: Engine | None = None) -> dict[str, Any]:
@@ -85,8 +96,13 @@ def test_a_probed_function_does_the_same(source: str, selectors: list[str]) -> N
         assert run(namespace) == without
 
 
+#: Python 3.10 gives no line, or another one, to what it does after a ``return`` in a block.
+never_returning = programs.filter(lambda source: "return" not in source)
+straight = never_returning if sys.version_info < (3, 11) else programs
+
+
 @thoroughly
-@given(programs, some(ALONE))
+@given(straight, some(ALONE))
 def test_a_tracer_sees_the_same_lines(source: str, selectors: list[str]) -> None:
     without = line_events(compiled(source))
     with Probed(*selectors) as probed:
@@ -95,7 +111,7 @@ def test_a_tracer_sees_the_same_lines(source: str, selectors: list[str]) -> None
 
 
 @thoroughly
-@given(programs.filter(lambda source: "return" not in source), some([*ALONE, *AROUND]))
+@given(never_returning, some([*ALONE, *AROUND]))
 def test_a_tracer_sees_the_same_lines_of_loops(source: str, selectors: list[str]) -> None:
     without = line_events(compiled(source))
     with Probed(*selectors) as probed:
