@@ -40,7 +40,7 @@ class Lane:
         self._evidence = Evidence(self, track)
         self._last_end: int | None = None
         self._changes = -1
-        self._unmatched = self._fed = False
+        self._unmatched = self._fed = self._followed = False
         self._pending: list[Step] = []
         self._far: dict[int, tuple[int, int]] = {}
         self._slow = False
@@ -125,14 +125,18 @@ class Lane:
         return self._close_next(now, items)
 
     def _extend(self, now: int, items: int | None) -> bool:
-        """Let the last pair's step last until now: its step event comes after it."""
+        """Let the last pair's step last until now: its step event comes after it.
+
+        How long after tells only of the first: where one followed its pair, each does.
+        """
         self._unmatched = False
         if not self._pending or self._track.left_ns >= self._pending[-1].end_ns:
             return False
         step = self._pending[-1]
         later = now - step.end_ns
-        if later > 4 * (step.compute_ns or 0):
+        if later > 4 * (step.compute_ns or 0) and not self._followed:
             return False  # Another loop's, which has no pair.
+        self._followed = True
         busy = None if step.busy_ns is None else step.busy_ns + later
         counted = items if step.items is None else step.items
         self._pending[-1] = step._replace(items=counted, end_ns=now, busy_ns=busy)

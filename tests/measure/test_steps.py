@@ -279,6 +279,20 @@ def test_a_step_event_after_its_pair_extends_the_step() -> None:
     assert last.busy_ns == 12_000_000
 
 
+def test_a_hitch_between_a_pair_and_its_step_event_makes_no_step_more() -> None:
+    program = Program()
+    for ident in range(20):
+        program.clock.advance(0.0001)
+        program.wrap("compute_start", "begin", 1)
+        program.clock.advance(0.0002)
+        program.wrap("compute_start", "end", 1, batch=Tensor(8))
+        program.clock.advance(0.003 if ident == 9 else 0.000_002)  # The garbage collector.
+        program.give(step=True, batch=Tensor(8))
+    program.finish()
+    assert program.section()["steps"] == 20
+    assert program.section()["items"] == 160
+
+
 def test_a_step_event_long_after_a_pair_is_a_step_of_another_loop() -> None:
     program = Program("pair")
     program.epoch(10)
