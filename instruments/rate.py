@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer, instrument_definition
+from overseer.errors import VoirError
 
 from .meter import Windows, measuring_of
 
@@ -111,10 +112,10 @@ def _add_options(parser: Any) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        what = f"--items-per-step is {text!r}, which is no number to count items by"
+        raise VoirError("option-value", what, "Give a whole number from 1, for example 4.")
+    return int(text)
 
 
 def _span(option: str, least: int) -> Callable[[str], str]:

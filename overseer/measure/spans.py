@@ -45,6 +45,6 @@ def parse_span(text: str | int | float, option: str, least: int = 0) -> Span:
         raise UsageError(
             "bad-span",
             f"{option} {text!r} is neither a number of steps nor of seconds",
-            f"Write steps as {max(least, 1) * 10}, or seconds as 5s.",
+            f"Write whole steps from {least}, for example 10; or seconds, for example 5s.",
         )
     return Span(seconds=number) if timed else Span(steps=int(number))

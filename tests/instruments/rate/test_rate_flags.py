@@ -129,6 +129,14 @@ def test_other_wrong_values_are_refused(script: Place, wrong: list[str]) -> None
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize("text", ["0", "x", "1.5", "-3"])
+def test_a_wrong_multiplier_is_told_what_is_allowed(script: Place, text: str) -> None:
+    ran = script.voir(f"--items-per-step={text}", "main.py")
+    assert ran.status == 2
+    assert f"--items-per-step is {text!r}" in ran.stderr
+    assert "a whole number from 1" in ran.stderr
+
+
 def test_a_huge_interval_is_one_window(script: Place) -> None:
     voirfile(script, STEP)
     script.voir("--train-rate", "--interval", "1e200s", "main.py")
