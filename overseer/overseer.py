@@ -145,7 +145,14 @@ class Overseer(Scheduler):
     def every(self, seconds: float, fn: Callable[[], object], first: float = 0.2) -> Timer:
         """A context manager that calls ``fn`` every ``seconds`` on a thread of its own."""
         guarded = Guarded(fn, current() or name_of(fn), self.report)
-        return Timer(seconds, guarded, first, self.charge)
+        return Timer(seconds, guarded, first, self.charge, self._wished_elsewhere)
+
+    def _wished_elsewhere(self, wish: BaseException) -> None:
+        """What was raised on a thread of voir's to end the script reaches it where it is now."""
+        if self.status == "running" and self.exit_status is None:
+            _raise_in_main(_thrown_as(wish))
+        else:
+            self._fails(wish)  # The script has ended already.
 
     def charge(self, nanoseconds: int) -> None:
         """Count processor time that voir used as voir's own cost."""
@@ -223,7 +230,7 @@ class Overseer(Scheduler):
         """
         if threading.get_ident() == threading.main_thread().ident:
             raise StopProgram(value)
-        _raise_in_main(StopProgram)
+        _raise_in_main(_thrown_as(StopProgram(value)))
 
     def abort(self, error: BaseException) -> NoReturn:
         """Fail the run with ``error``, as if the script had raised it."""
@@ -501,6 +508,14 @@ def _meant(error: BaseException) -> BaseException:
 def _reason(stop: StopProgram) -> str:
     value = stop.args[0] if stop.args else None
     return "ov.stop()" if value is None else f"ov.stop({value!r:.60})"
+
+
+def _thrown_as(wish: BaseException) -> type[BaseException]:
+    """The class of which python makes ``wish`` anew in another thread: it takes no instances."""
+    stop = isinstance(wish, StopProgram)
+    kind: type[BaseException] = StopProgram if stop else OverseerAbort
+    value = wish.args if stop else (_meant(wish),)
+    return type(kind.__name__, (kind,), {"__init__": lambda self: kind.__init__(self, *value)})
 
 
 def _raise_in_main(kind: type[BaseException]) -> None:

@@ -71,3 +71,45 @@ def test_a_script_that_fails_before_its_first_step_is_not_told_about_steps(place
     ran = place.voir("--no-record", "--no-voirfile", "--stop", "2", "main.py")
     assert ran.status == 7
     assert "nothing-given" not in ran.stderr
+
+
+#: Ends only by somebody else's doing; works in python, so that it can be reached.
+ENDLESS = """
+import time
+try:
+    while True:
+        time.sleep(0.01)
+except Exception:
+    print("swallowed")
+"""
+
+
+@pytest.mark.parametrize(
+    ("wish", "status", "told"),
+    [
+        ("raise StopProgram('enough')", 0, "stopped early: ov.stop('enough')"),
+        ("ov.stop()", 0, "stopped early"),
+        ("ov.abort(RuntimeError('too hot'))", 1, "RuntimeError: too hot"),
+        ("ov.given['?hot'].fail('too hot')", 1, "too hot"),
+    ],
+)
+def test_a_timer_may_end_the_script(place: Place, wish: str, status: int, told: str) -> None:
+    place.write("main.py", ENDLESS)
+    place.write(
+        "voirfile.py",
+        f"""
+        from voir import StopProgram
+
+        def instrument_timer(ov):
+            def look():
+                {wish}
+                ov.give(hot=True)
+            yield ov.phases.load_script
+            with ov.every(10, look, first=0.05):
+                yield ov.phases.run_script
+        """,
+    )
+    ran = place.voir("--no-monitor", "main.py")
+    assert ran.seen == (status, "")
+    assert told in ran.stderr
+    assert "[timer]" not in ran.stderr
