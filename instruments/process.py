@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from overseer.clock import Clock
+from overseer.measure.growth import Growth
 
 from .cpu import usable_cores
 from .memory import MemorySource
@@ -67,7 +68,7 @@ class ProcessLoad:
 
 
 class ProcessSampler:
-    """Reads what the script's processes use; remembers mean and maximum load, and peak memory."""
+    """Reads what the script's processes use; remembers load, peak memory, and its growth."""
 
     def __init__(self, clock: Clock, cores: float, memory: MemorySource | None = None) -> None:
         self._clock = clock
@@ -75,6 +76,7 @@ class ProcessSampler:
         self._memory = memory or MemorySource()
         self._tree: ProcessTree | None = None
         self._peak = Running()
+        self._growth = Growth()
         self._load = ProcessLoad(cores, 0.0, clock.now_ns())
 
     def start(self) -> None:
@@ -87,6 +89,7 @@ class ProcessSampler:
         processes = tree.processes()
         usage, now_ns = usage_of(processes), self._clock.now_ns()
         self._peak.add(usage.memory)
+        self._growth.add(now_ns / 1e9, usage.memory)
         load = self._load.read(usage, now_ns)
         return {
             "pid": processes[0].pid,
@@ -109,7 +112,10 @@ class ProcessSampler:
         host = summary.setdefault("host", {})
         load = {**self._load.largest.mean_max(), "mean": self._load.mean}
         host.setdefault("cpu", {})["process"] = load
-        host.setdefault("memory", {})["process"] = {"peak": self._peak.greatest}
+        memory: dict[str, Any] = {"peak": self._peak.greatest}
+        if (grown := self._growth.grown()) is not None:
+            memory["growth"] = grown._asdict()
+        host.setdefault("memory", {})["process"] = memory
 
 
 def _processor(process: psutil.Process) -> dict[str, int]:

@@ -179,6 +179,7 @@ class Recording:
             "probes": ov.probe_verdicts(),
             "instruments": self._instruments(),
             "problems": [problem._asdict() for problem in ov.problems],
+            **_diagnosis({"seconds": seconds, **ov.summary}),
             **ov.summary,
         }
 
@@ -211,6 +212,8 @@ class Recording:
         if self._flushing is not None:
             self._flushing.__exit__(None, None, None)
         self.flush()
+        if self._data_fd is not None:
+            self._data_fd.close()
         if not self.made:
             return {"script": self._name(), **self.ending()}
         from .record.runfile import utc
@@ -228,11 +231,22 @@ class Recording:
         return {**run, "directory": str(self.directory.path)}
 
 
+def _diagnosis(facts: dict[str, Any]) -> dict[str, Any]:
+    """What the figures say, when there are any."""
+    if not facts.get("tasks"):
+        return {}
+    from .measure.diagnosis import diagnose
+
+    found = diagnose(facts)
+    return {"diagnosis": found.as_facts()} if found is not None else {}
+
+
 def _data_fd(ov: Overseer) -> DataFd | None:
     """The descriptor that logged events also go to, if one was named and can be written to."""
-    environ = ov.environ if ov.logfile is None else {"DATA_FD": str(ov.logfile)}
-    if not environ.get("DATA_FD"):
+    if ov.logfile is None and not ov.environ.get("DATA_FD"):
         return None
-    from .record.datafd import DataFd
+    from .record.datafd import DataFd, opened
 
-    return DataFd(environ, ov.report)
+    if ov.logfile is None:
+        return DataFd(ov.environ, ov.report)
+    return DataFd({"DATA_FD": str(opened(ov.logfile))}, ov.report, owned=True)

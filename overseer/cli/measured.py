@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..measure.diagnosis import main_task
+from ..measure.parts import as_parts, breakdown, part
 from .amounts import count, duration, figure, gibibytes, number, percent, rates
 from .rows import TO, Piece, Row, clean, row
 
 _BAR = 16
-
-
-def part(of: object, key: str) -> Mapping[str, Any]:
-    """The mapping under ``key``; an empty one when there is none."""
-    found = of.get(key) if isinstance(of, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+#: What parts of a step are called on a screen.
+_NAMES = {"transfer": "copy"}
 
 
 def entries(of: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -25,22 +23,25 @@ def entries(of: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 def tasks(run: Mapping[str, Any]) -> Iterator[Row]:
     """Steps, rate, shares and loss of each task."""
-    for name, task in part(run, "tasks").items():
-        if isinstance(task, Mapping):
-            yield from _task(clean(name), task)
+    shown = [(name, task) for name, task in part(run, "tasks").items() if isinstance(task, Mapping)]
+    main = main_task(run)
+    for name, task in shown:
+        for each in _task(clean(name), task):
+            yield each if task is main or len(shown) == 1 else each._replace(spare=each.spare + 1)
 
 
 def _task(name: str, task: Mapping[str, Any]) -> Iterator[Row]:
     units = clean(task.get("units") or "items").removesuffix("/s")
     first = duration(task.get("first_step_seconds"))
     items = count(task.get("items"), units, units) if units != "steps" else None
-    steps, pauses = count(task.get("steps"), "step"), _pauses(part(task, "pause"))
+    steps, pauses = count(task.get("steps"), "step"), _pauses(task)
     if steps is None and _loss(part(task, "loss")).pieces:
         steps = "no steps seen"  # So that the loss below stands under its task's name.
     yield row(name, steps, items, first and f"first step {first}", pauses)
     yield _rate(part(task, "rate"), part(task, "steady"), units)
     yield _spread(part(task, "rate"))
     yield _time(task)
+    yield _tree(task)
     yield _loss(part(task, "loss"))
 
 
@@ -70,7 +71,8 @@ def _spread(rate: Mapping[str, Any]) -> Row:
     steps, skipped = number(rate.get("n")), number(rate.get("skipped"))
     sample = f"n {steps:,.0f}" if steps is not None else ""
     sample += f", skipped {skipped:,.0f}" if sample and skipped is not None else ""
-    return _sub("", median, sample, f"{clean(rate['clock'])} clock" if rate.get("clock") else None)
+    clock = f"{clean(rate['clock'])} clock" if rate.get("clock") else None
+    return _sub("", median, sample, clock)._replace(spare=9)
 
 
 def _time(task: Mapping[str, Any]) -> Row:
@@ -96,11 +98,24 @@ def _bar(share: float) -> str:
     return "▒" * filled + "█" * (_BAR - filled)
 
 
-def _pauses(pause: Mapping[str, Any]) -> str | None:
+def _tree(task: Mapping[str, Any]) -> Row:
+    """The parts of the compute above it; of all of a step, like the shares of that row."""
+    shares = breakdown(task)
+    shares.pop("loading", None)
+    known = [(_NAMES.get(name, name), share) for name, share in shares.items() if share >= 0.005]
+    if len(known) < 2:
+        return row("")
+    return _sub("      └", *(f"{name} {100 * s:.0f} %" for name, s in known))._replace(spare=3)
+
+
+def _pauses(task: Mapping[str, Any]) -> str | None:
+    pause = part(task, "pause")
     times, took = count(pause.get("count"), "pause"), duration(pause.get("seconds"))
     if not number(pause.get("count")):
         return None
-    return f"{times}, {took}" if took else times
+    parts = as_parts(task)
+    share = f", {percent(parts.pause)}" if parts is not None and parts.pause >= 0.05 else ""
+    return f"{times}, {took}{share}" if took else times
 
 
 def _loss(loss: Mapping[str, Any]) -> Row:
@@ -119,7 +134,7 @@ def _sub(label: str, *pieces: Piece | str | None) -> Row:
 def machine(run: Mapping[str, Any]) -> Iterator[Row]:
     """Load and memory of the host, and each device."""
     host = part(run, "host")
-    yield row("host", _cpu(part(host, "cpu")), _memory(part(host, "memory")))
+    yield row("host", _cpu(part(host, "cpu")), _memory(part(host, "memory")), spare=2)
     for index, device in enumerate(entries(run, "devices")):
         yield _device(index, device)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 GAP = " · "
 #: Between the ends of a range: an en dash, which no minus sign is mistaken for.
 TO = "\u2013"
-_PLAIN = str.maketrans({"·": "|", "→": ">", TO: "-", "█": "#", "▒": ":"})
+_PLAIN = str.maketrans({"·": "|", "→": ">", TO: "-", "█": "#", "▒": ":", "└": "`"})
 _STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "warn": "33", "bad": "1;31"}
 
 
@@ -24,18 +24,26 @@ class Row(NamedTuple):
 
     Attributes:
         depth: 1 for a row that belongs to the one above it.
+        spare: Above 0 when it may go where there is too little room, the highest first.
     """
 
     label: str
     pieces: tuple[Piece, ...]
     depth: int = 0
     style: str = "bold"
+    spare: int = 0
 
 
-def row(label: str, *pieces: Piece | str | None, depth: int = 0, style: str = "bold") -> Row:
+def row(
+    label: str,
+    *pieces: Piece | str | None,
+    depth: int = 0,
+    style: str = "bold",
+    spare: int = 0,
+) -> Row:
     """A row of those pieces that there are."""
     given = (Piece(p) if isinstance(p, str) else p for p in pieces if p)
-    return Row(label, tuple(piece for piece in given if piece.text), depth, style)
+    return Row(label, tuple(piece for piece in given if piece.text), depth, style, spare)
 
 
 class Layout:
@@ -55,6 +63,21 @@ class Layout:
         self._colour = colour
         self._ascii = ascii_only
         self._column = column
+
+    def fitted(self, rows: Iterable[Row], most: int) -> list[Row]:
+        """The rows without the most spare ones, so many that ``most`` lines hold them if they can.
+
+        Args:
+            rows: What there is to show.
+            most: How many lines there are.
+        """
+        kept = [(len(self._row(row)), row) for row in rows if row.pieces]
+        while sum(lines for lines, _ in kept) > most:
+            spare, last = max(((row.spare, i) for i, (_, row) in enumerate(kept)), default=(0, 0))
+            if not spare:
+                break
+            del kept[last]
+        return [row for _, row in kept]
 
     def text(self, rows: Iterable[Row]) -> str:
         """The rows as lines, each ended by a newline."""

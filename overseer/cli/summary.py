@@ -6,12 +6,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..measure.parts import part
 from .amounts import count, duration, number, percent
-from .measured import entries, machine, part, tasks, verdicts
+from .measured import entries, machine, tasks, verdicts
 from .rows import Layout, Piece, Row, clean, row
 
 #: How many probes or instruments that failed are shown one by one.
 MOST = 40
+#: Lines that the summary takes unless failures need more; the rest is in ``run.json``.
+LINES = 14
 
 
 def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool = False) -> str:
@@ -31,7 +34,8 @@ def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool
     if not any(row.pieces for row in measured):
         measured = [_fired(run)]
     rows = [*measured, *_probes(run), *_instruments(run), *_record(run)]
-    return layout.head("voir:", _head(run)) + layout.text(rows)
+    head = layout.head("voir:", _head(run))
+    return head + layout.text(layout.fitted(rows, LINES - head.count("\n")))
 
 
 def _head(run: Mapping[str, Any]) -> list[Piece]:

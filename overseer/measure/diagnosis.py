@@ -1,0 +1,259 @@
+"""What a run's figures say, in one verdict: what is wrong, why, and what to try next.
+
+The facts are those of ``run.json``; what is absent there is not guessed. Verdicts about where
+time goes compete by the share of the time that is lost; those about whether figures can be
+trusted come in when no such loss is large. Thin evidence gives no verdict at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .parts import Parts, as_parts, number, part
+
+#: Fewer steps or seconds than these say nothing about a run.
+FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
+#: Shares of the time from which on they are worth a complaint.
+LOADER, HOST, PAUSE, COMPUTE = 0.25, 0.35, 0.3, 0.75
+#: A share that outweighs doubts about the figures.
+LARGE = 0.5
+#: A GPU busier than this is what limits a run; less busy than the second, it is kept waiting.
+BUSY, IDLE = 0.85, 0.5
+#: How much of the time clocks may be held down, by reason; a power cap is usual under full load.
+HELD, CAPPED = 0.1, 0.5
+
+
+class Diagnosis(NamedTuple):
+    """One verdict.
+
+    Attributes:
+        verdict: One of ``loader-bound``, ``compute-bound``, ``host-bound``, ``pause-heavy``,
+            ``memory growing``, ``throttled``, ``never steady``, ``nothing to complain of``.
+        why: The figure it rests on.
+        next: What to try; None when there is nothing to be done.
+    """
+
+    verdict: str
+    why: str
+    next: str | None = None
+
+    def as_facts(self) -> dict[str, str]:
+        """The ``diagnosis`` of ``run.json``."""
+        return {key: value for key, value in self._asdict().items() if value is not None}
+
+
+class _Loss(NamedTuple):
+    """A verdict, and the share of the run's time that it is about."""
+
+    share: float
+    diagnosis: Diagnosis
+
+
+def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
+    """The verdict on a run; None when the evidence is thin.
+
+    Args:
+        run: What ``run.json`` holds: ``tasks``, ``host``, ``devices``, ``seconds``.
+    """
+    found = main_task(run)
+    if found is None:
+        return None
+    parts = as_parts(found)
+    if parts is None or parts.steps < FEWEST_STEPS or parts.seconds < FEWEST_SECONDS:
+        return _without_parts(found)
+    lost = max(_losses(run, parts), default=None, key=lambda loss: loss.share)
+    doubts = [*_memory(run, parts), *_throttled(run)]
+    if lost is not None and (lost.share >= LARGE or not doubts):
+        return _also(lost.diagnosis, doubts)
+    if doubts:
+        return _also(doubts[0], doubts[1:])
+    return _never_steady(found) or _compute(run, parts) or _nothing(parts)
+
+
+def main_task(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The task that a run is about: ``train`` if it has steps, else the one with the most."""
+    tasks = {name: part(part(run, "tasks"), name) for name in part(run, "tasks")}
+    stepped = {name: task for name, task in tasks.items() if number(task.get("steps"))}
+    if not stepped:
+        return None
+    return stepped.get("train") or max(stepped.values(), key=lambda t: number(t["steps"]) or 0)
+
+
+# Where time goes
+
+
+def _losses(run: Mapping[str, Any], parts: Parts) -> Iterator[_Loss]:
+    stepping = 1 - parts.pause
+    if parts.loading is not None and parts.loading >= LOADER:
+        yield _Loss(parts.loading * stepping, _loader(run, parts))
+    if parts.pause >= PAUSE:
+        yield _Loss(parts.pause, _pauses(parts))
+    if parts.other is not None and parts.other >= HOST:
+        yield _Loss(parts.other * stepping, _host(parts))
+    elif (parts.loading or 0) < LOADER:
+        busy = _device_busy(run, parts)
+        if busy is not None and busy < IDLE:
+            yield _Loss((1 - busy) * stepping, _kept_waiting(busy))
+
+
+def _loader(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
+    share = parts.loading or 0.0
+    each = f", {_time(share * parts.seconds / parts.steps)} a step" if parts.steps else ""
+    why = f"{_percent(share)} of the time waits for batches{each}"
+    cpu = part(part(run, "host"), "cpu")
+    cores, load = number(cpu.get("cores")), number(cpu.get("mean"))
+    if load is not None and load >= 90:
+        return Diagnosis(
+            "loader-bound", why, "do less for each item, or once ahead: the processors are full"
+        )
+    workers = f"num_workers up to {max(1, int(cores) - 1)}" if cores else "a higher num_workers"
+    return Diagnosis("loader-bound", why, f"{workers} for the DataLoader, or less work per item")
+
+
+def _pauses(parts: Parts) -> Diagnosis:
+    times = "1 pause" if parts.pauses == 1 else f"{parts.pauses:,} pauses"
+    why = f"{_percent(parts.pause)} of the time is in {times} between steps"
+    return Diagnosis(
+        "pause-heavy", why, "evaluate, save or log less often, or in a process of its own"
+    )
+
+
+def _host(parts: Parts) -> Diagnosis:
+    share = parts.other or 0.0
+    each = _time(share * parts.seconds / parts.steps)
+    why = f"{_percent(share)} of a step, {each}, is Python around the model"
+    return Diagnosis(
+        "host-bound", why, "less of .item(), print and logging each step; see voir --verify"
+    )
+
+
+def _kept_waiting(busy: float) -> Diagnosis:
+    why = f"the GPU is busy {_percent(busy)} of the time, batches are there"
+    advice = "larger batches, torch.compile, no .item() or print(loss) each step"
+    return Diagnosis("host-bound", why, advice)
+
+
+def _device_busy(run: Mapping[str, Any], parts: Parts) -> float | None:
+    """How busy the GPUs in use were, when steps fill enough of the run for its mean to tell."""
+    seconds = number(run.get("seconds"))
+    if not seconds or parts.seconds < 0.6 * seconds or parts.seconds < 3:
+        return None
+    devices = _devices(run)
+    means = [number(part(device, "utilisation").get("mean")) for device in devices]
+    return max((mean for mean in means if mean), default=None)
+
+
+# Whether the figures hold
+
+
+def _memory(run: Mapping[str, Any], parts: Parts) -> Iterator[Diagnosis]:
+    growth = part(part(part(run, "host"), "memory"), "process")
+    yield from _growing("the script", part(growth, "growth"), parts)
+    for device in _devices(run):
+        yield from _growing("the GPU's memory", part(part(device, "memory"), "growth"), parts)
+
+
+def _growing(what: str, growth: Mapping[str, Any], parts: Parts) -> Iterator[Diagnosis]:
+    grown, seconds = number(growth.get("bytes")), number(growth.get("seconds"))
+    if not grown or not seconds:
+        return
+    steps = parts.steps * seconds / parts.wall if parts.wall else 0
+    each = f", {_bytes(grown / steps)} a step" if steps >= 1 else ""
+    why = f"{what} grew by {_bytes(grown)} in {_time(seconds)}{each}"
+    advice = "look for what is kept each step: a list of losses keeps their graphs"
+    yield Diagnosis("memory growing", why, advice)
+
+
+def _throttled(run: Mapping[str, Any]) -> Iterator[Diagnosis]:
+    held = [
+        (share, str(reason), device)
+        for device in _devices(run)
+        for reason, value in part(device, "throttled").items()
+        if (share := number(value)) and share >= (CAPPED if reason == "power cap" else HELD)
+    ]
+    if held:
+        share, reason, device = max(held, key=lambda each: each[0])
+        which = device.get("index", 0)
+        why = f"gpu {which} was held back {_percent(share)} of the time: {reason}"
+        advice = "mind cooling and power limit; do not compare this run's rates"
+        yield Diagnosis("throttled", why, advice)
+
+
+def _never_steady(task: Mapping[str, Any]) -> Diagnosis | None:
+    rate = part(task, "rate")
+    if part(task, "steady").get("verdict") != "never steady":
+        return None
+    q1, q3, n = (number(rate.get(key)) for key in ("q1", "q3", "n"))
+    units = str(task.get("units") or "items").removesuffix("/s")
+    why = f"{n or 0:,.0f} steps, and no level that they keep"
+    if q1 and q3:
+        why = f"half of {n or 0:,.0f} steps between {q1:,.0f} and {q3:,.0f} {units}/s"
+    return Diagnosis(
+        "never steady", why, "run longer, or find what varies: batch shapes, other processes"
+    )
+
+
+# Nothing wrong
+
+
+def _compute(run: Mapping[str, Any], parts: Parts) -> Diagnosis | None:
+    busy = _device_busy(run, parts)
+    devices = _devices(run)
+    if busy is not None and busy >= BUSY:
+        why = f"the GPU is busy {_percent(busy)} of the time"
+    elif parts.work is not None and parts.work >= COMPUTE:
+        why = f"{parts.named_work()} of a step"
+    else:
+        return None
+    device = "bfloat16, torch.compile" if devices else "a GPU, bfloat16, torch.compile"
+    return Diagnosis("compute-bound", why, f"{device}, a leaner model: the rest is small")
+
+
+def _nothing(parts: Parts) -> Diagnosis:
+    known = [
+        f"loading {_percent(parts.loading)}" if parts.loading is not None else "",
+        f"pauses {_percent(parts.pause)}" if parts.pause else "",
+    ]
+    said = [text for text in known if text]
+    why = f"{', '.join(said)} of the time" if said else "steps take their time, and no more"
+    return Diagnosis("nothing to complain of", why)
+
+
+def _without_parts(task: Mapping[str, Any]) -> Diagnosis | None:
+    """For a task whose steps were seen, but not what they consist of."""
+    steps = number(part(task, "rate").get("n")) or 0
+    return _never_steady(task) if steps >= FEWEST_STEPS else None
+
+
+def _also(chosen: Diagnosis, others: list[Diagnosis]) -> Diagnosis:
+    """The verdict, with what else is the matter at the end of its reason."""
+    names = [d.verdict for d in others if d.verdict != chosen.verdict]
+    extra = "; also " + ", ".join(dict.fromkeys(names)) if names else ""
+    return chosen._replace(why=chosen.why + extra)
+
+
+def _devices(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = run.get("devices")
+    return [d for d in found if isinstance(d, Mapping)] if isinstance(found, list) else []
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 or not share else "under 1 %"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return f"{1000 * seconds:.2g} ms" if seconds < 0.1 else f"{1000 * seconds:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"
+
+
+def _bytes(count: float) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if count >= size:
+            return (
+                f"{count / size:.1f} {unit}" if count < 10 * size else f"{count / size:.0f} {unit}"
+            )
+    return f"{count / 1024:.0f} KiB"

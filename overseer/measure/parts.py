@@ -1,0 +1,99 @@
+"""What a task's time consists of, from its entry in ``run.json``: the facts of a diagnosis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+#: The parts of a step, in the order in which they come.
+PARTS = ("loading", "transfer", "forward", "backward", "optimizer", "other")
+WORK = ("forward", "backward", "optimizer")
+
+
+class Parts(NamedTuple):
+    """A task's time.
+
+    Attributes:
+        steps: How many steps the shares are of.
+        seconds: What those steps took.
+        wall: From the first step to the last, pauses included.
+        loading: The share of the steps spent waiting for batches; None when not seen.
+        other: The share spent beside loading, transfer, model and optimizer; None when not seen.
+        work: The share of model and optimizer; None when not seen.
+        each: The share of each part of :data:`WORK`.
+        pause: The share of pauses in ``wall``.
+        pauses: How many there were.
+    """
+
+    steps: float
+    seconds: float
+    wall: float
+    loading: float | None
+    other: float | None
+    work: float | None
+    each: Mapping[str, float]
+    pause: float
+    pauses: int
+
+    def named_work(self) -> str:
+        """The parts of the work: ``forward 31 %, backward 55 %, optimizer 4 %``."""
+        known = (f"{name} {100 * share:.0f} %" for name, share in self.each.items() if share)
+        return ", ".join(known)
+
+
+def as_parts(task: Mapping[str, Any]) -> Parts | None:
+    """What a task's time consists of; None when nothing but its steps is known."""
+    rate, pause = part(task, "rate"), part(task, "pause")
+    loading, compute = (number(part(task, key).get("seconds")) for key in ("loading", "compute"))
+    shown = breakdown(task)
+    seconds = (loading or 0) + (compute or 0) or sum(shown.values())
+    if seconds <= 0:
+        return None
+    waited = loading / seconds if loading is not None and compute is not None else None
+    each = {name: shown[name] for name in WORK if name in shown}
+    wall = _wall(task) or seconds
+    paused = number(pause.get("seconds")) or 0.0
+    return Parts(
+        steps=number(rate.get("n")) or number(task.get("steps")) or 0,
+        seconds=seconds,
+        wall=wall,
+        loading=waited if waited is not None else shown.get("loading"),
+        other=shown.get("other"),
+        work=sum(each.values()) if each else None,
+        each=each,
+        pause=min(1.0, max(0.0, paused / max(wall, paused))) if paused else 0.0,
+        pauses=int(number(pause.get("count")) or 0),
+    )
+
+
+def breakdown(task: Mapping[str, Any]) -> dict[str, float]:
+    """The share of each part of a step that is known; empty when none is."""
+    shown = part(task, "breakdown")
+    known = {name: number(shown.get(name)) for name in PARTS}
+    seconds = {name: max(0.0, value) for name, value in known.items() if value is not None}
+    whole = sum(seconds.values())
+    return {name: value / whole for name, value in seconds.items()} if whole > 0 else {}
+
+
+def _wall(task: Mapping[str, Any]) -> float | None:
+    """The time from the first step to the last."""
+    rate = number(part(task, "rate").get("wall"))
+    amount = number(task.get("items")) or number(task.get("steps"))
+    return amount / rate if rate and amount else None
+
+
+def part(of: object, key: str) -> Mapping[str, Any]:
+    """The mapping under ``key``; an empty one when there is none."""
+    found = of.get(key) if isinstance(of, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def number(value: Any) -> float | None:
+    """``value`` when it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # A whole number beyond any float.
+        return None

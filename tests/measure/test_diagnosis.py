@@ -1,0 +1,201 @@
+"""The verdict on a run: right where the evidence is, silent where it is thin.
+
+``tests/golden/diagnosis.txt`` shows what is said of each run below. On a mismatch the actual text
+is saved beside it; ``VOIR_UPDATE_GOLDEN=1`` makes what is said now the golden text.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overseer.measure.diagnosis import diagnose
+from overseer.measure.growth import Growth
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "diagnosis.txt"
+
+
+def run(
+    loading=0.2, compute=9.8, pause=0.0, pauses=0, steps=1000, verdict="steady", parts=None, **more
+):
+    """What ``run.json`` says of a run of 1,000 steps of 32 items, ten seconds of them."""
+    whole = loading + compute
+    task = {
+        "steps": steps,
+        "items": 32 * steps,
+        "units": "items",
+        "rate": {
+            "wall": 32 * steps / (whole + pause),
+            "n": steps,
+            "q1": 2900.0,
+            "q3": 3400.0,
+        },
+        "steady": {"verdict": verdict},
+        "loading": {"seconds": loading, "share": loading / whole},
+        "compute": {"seconds": compute, "share": compute / whole},
+        "pause": {"seconds": pause, "count": pauses},
+    }
+    if parts is not None:
+        task["breakdown"] = parts
+    return {"seconds": whole + pause + 0.5, "tasks": {"train": task}, **more}
+
+
+def parts(**seconds):
+    return {"loading": 0.2, "transfer": 0.0, "forward": 1.0, "backward": 1.0, **seconds}
+
+
+def gpu(busy=0.9, **more):
+    return {"kind": "cuda", "index": 0, "utilisation": {"mean": busy, "max": 1.0}, **more}
+
+
+LEAK = {"memory": {"process": {"peak": 9 << 30, "growth": {"bytes": 3 << 30, "seconds": 9.0}}}}
+HOT = {"thermal slowdown (software)": 0.4}
+RUNS = {
+    "a loader with eight cores to use": run(6.0, 4.0, host={"cpu": {"cores": 8, "mean": 20.0}}),
+    "a loader with two full cores": run(6.0, 4.0, host={"cpu": {"cores": 2, "mean": 97.0}}),
+    "a loader and a leak": run(6.0, 4.0, host=LEAK),
+    "work of the model": run(parts=parts(forward=3.1, backward=5.9, optimizer=0.5, other=0.3)),
+    "a GPU at work": run(devices=[gpu(0.95)]),
+    "python around the model": run(parts=parts(optimizer=0.4, other=7.4)),
+    "a GPU that is kept waiting": run(devices=[gpu(0.22)]),
+    "a GPU that waits for batches": run(6.0, 4.0, devices=[gpu(0.22)]),
+    "long evaluations": run(pause=8.0, pauses=12),
+    "one long checkpoint": run(pause=30.0, pauses=1),
+    "memory that grows": run(host=LEAK),
+    "memory of the GPU that grows": run(
+        devices=[gpu(memory={"growth": {"bytes": 700 << 20, "seconds": 9.0}})]
+    ),
+    "a GPU that is hot": run(devices=[gpu(throttled=HOT)]),
+    "a GPU that is hot, and a loader": run(4.0, 6.0, devices=[gpu(0.5, throttled=HOT)]),
+    "a GPU at its power cap now and then": run(devices=[gpu(throttled={"power cap": 0.12})]),
+    "steps of all lengths": run(verdict="never steady"),
+    "steps of all lengths, by a loader": run(6.0, 4.0, verdict="never steady"),
+    "nothing in particular": run(1.5, 8.5, parts=parts(loading=1.5, optimizer=2.5, other=2.5)),
+    "nothing but steps": run(1.0, 9.0),
+    "nothing, with pauses": run(1.0, 9.0, pause=1.0, pauses=2),
+    "too few steps": run(6.0, 4.0, steps=5),
+    "too little time": run(0.06, 0.04),
+    "steps that nobody could split": {
+        "tasks": {"train": {"steps": 500, "rate": {"n": 500}, "steady": {"verdict": "steady"}}}
+    },
+    "losses alone": {"tasks": {"train": {"loss": {"first": 2.0, "last": 1.0}}}},
+    "no tasks": {},
+}
+
+
+def said(facts):
+    found = diagnose(facts)
+    if found is None:
+        return "(nothing)"
+    return f"{found.verdict}\n  why   {found.why}\n  next  {found.next or '-'}"
+
+
+def test_what_is_said_of_each_run():
+    actual = "".join(f"{name}: {said(facts)}\n\n" for name, facts in RUNS.items())
+    if os.environ.get("VOIR_UPDATE_GOLDEN"):
+        GOLDEN.write_text(actual, encoding="utf-8")
+    expected = GOLDEN.read_text(encoding="utf-8") if GOLDEN.exists() else ""
+    if actual != expected:
+        GOLDEN.with_suffix(".actual.txt").write_text(actual, encoding="utf-8")
+    assert actual == expected, f"compare {GOLDEN} with {GOLDEN.with_suffix('.actual.txt')}"
+
+
+VERDICTS = {
+    "loader-bound": ["a loader with eight cores to use", "steps of all lengths, by a loader"],
+    "compute-bound": ["work of the model", "a GPU at work"],
+    "host-bound": ["python around the model", "a GPU that is kept waiting"],
+    "pause-heavy": ["long evaluations", "one long checkpoint"],
+    "memory growing": ["memory that grows", "memory of the GPU that grows"],
+    "throttled": ["a GPU that is hot", "a GPU that is hot, and a loader"],
+    "never steady": ["steps of all lengths"],
+    "nothing to complain of": ["nothing in particular", "nothing but steps"],
+}
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_each_verdict_has_its_runs(verdict):
+    for name in VERDICTS[verdict]:
+        assert diagnose(RUNS[name]).verdict == verdict, name
+
+
+@pytest.mark.parametrize(
+    "name", ["too few steps", "too little time", "steps that nobody could split", "losses alone"]
+)
+def test_thin_evidence_gives_no_verdict(name):
+    assert diagnose(RUNS[name]) is None
+
+
+def test_the_task_named_train_is_the_one_judged():
+    facts = run(6.0, 4.0)
+    facts["tasks"]["evaluate"] = run(steps=9000)["tasks"]["train"]
+    assert diagnose(facts).verdict == "loader-bound"
+    del facts["tasks"]["train"]
+    assert diagnose(facts).verdict == "nothing to complain of"
+
+
+def test_a_parts_share_decides_not_its_seconds():
+    few = run(0.6, 0.4)
+    assert diagnose(few).verdict == "loader-bound"
+    assert "60 %" in diagnose(few).why
+
+
+values = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
+KEYS = [
+    "tasks", "train", "steps", "items", "rate", "wall", "n", "q1", "q3", "loading", "compute",
+    "seconds", "pause", "count", "breakdown", "forward", "other", "host", "cpu", "memory", "mean",
+    "process", "growth", "bytes", "devices", "throttled", "utilisation", "steady", "verdict",
+]  # fmt: skip
+shapes = st.recursive(
+    values,
+    lambda inner: (
+        st.dictionaries(st.sampled_from(KEYS), inner, max_size=6) | st.lists(inner, max_size=3)
+    ),
+    max_leaves=25,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), shapes))
+def test_no_record_makes_the_diagnosis_fail(facts):
+    diagnose(facts)
+
+
+def grown(levels):
+    growth = Growth()
+    for second, level in enumerate(levels):
+        growth.add(float(second), level * (1 << 20))
+    return growth.grown()
+
+
+def test_memory_that_goes_on_growing_is_told():
+    found = grown([500 + 10 * n for n in range(100)])
+    assert 700 << 20 < found.bytes <= 1000 << 20
+    assert 70 < found.seconds < 80
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        [500] * 100,
+        [100 * n for n in range(20)] + [2000] * 80,  # It fills, then keeps its level.
+        [500, 900] * 50,  # It breathes.
+        [5000 + n for n in range(100)],  # Little, beside what there is.
+        [500] * 60 + [1500] * 40,  # One step up.
+        [500 + 100 * n for n in range(8)],  # Too few samples.
+        [],
+    ],
+    ids=["flat", "fills", "breathes", "little", "one step", "few", "none"],
+)
+def test_memory_that_finds_its_level_is_not(levels):
+    assert grown(levels) is None
+
+
+def test_growth_is_found_in_bounded_memory_whatever_the_length():
+    growth = Growth()
+    for second in range(100_000):
+        growth.add(float(second), second * 10_000.0)
+    assert growth.grown().bytes == pytest.approx(750_000_000, rel=0.05)
+    assert len(growth._kept) <= 128
