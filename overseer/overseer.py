@@ -6,8 +6,8 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -293,7 +293,8 @@ class Overseer(Scheduler):
         value, error = None, None
         try:
             value = self._insistent_walk(argv)
-        except VoirError:
+        except VoirError as refused:
+            self._log_error("error", refused)
             raise  # voir's own refusal: the script has not run.
         except BaseException as caught:
             error = caught
@@ -301,6 +302,8 @@ class Overseer(Scheduler):
         self._ended(error)
         if error is None or isinstance(error, StopProgram):
             return value
+        if exit_status(_meant(error)) != 0:
+            self._log_error("error", _meant(error))
         raise _meant(error)
 
     def _insistent_walk(self, argv: list[str]) -> object:
@@ -327,9 +330,11 @@ class Overseer(Scheduler):
 
     def _walk(self, argv: list[str]) -> object:
         early = EarlyEvents(self._given_stream, self._log_stream)
+        self._begin(self.phases.init)
         self.require(*self._instruments)
         self.end(self.phases.init)
         self.argv = self.argv or argv
+        self._begin(self.phases.parse_args)
         target = self._parse(argv)
         self._connect(target)
         early.deliver(self.recording)
@@ -343,8 +348,33 @@ class Overseer(Scheduler):
         states = [super(Overseer, self).require(instrument) for instrument in instruments]
         return states[0] if len(states) == 1 else states
 
-    def _phase(self, phase: Phase, body: Callable[[], object]) -> object:
+    def _begin(self, phase: Phase) -> None:
         self.log({"$event": "phase", "$data": {"name": phase.name}})
+
+    @contextmanager
+    def run_phase(self, phase: Phase) -> Iterator[Callable[[object], None]]:
+        """Log that ``phase`` begins; the body is the phase, as :meth:`Scheduler.run_phase` has it.
+
+        For phases of subclasses: the overseer runs its own.
+        """
+        self._begin(phase)
+        with super().run_phase(phase) as set_value:
+            yield set_value
+
+    def _failing(self, who: str, error: BaseException) -> None:
+        self._log_error("overseer_error", error)
+        super()._failing(who, error)
+
+    def _log_error(self, event: str, error: BaseException) -> None:
+        known = getattr(error, "system_error", None) or error
+        try:
+            message = str(known)
+        except Exception:  # The script's own class may fail to say what it is about.
+            message = ""
+        self.log({"$event": event, "$data": {"type": type(known).__name__, "message": message}})
+
+    def _phase(self, phase: Phase, body: Callable[[], object]) -> object:
+        self._begin(phase)
         value, error = None, None
         try:
             value = body()
@@ -436,6 +466,7 @@ class Overseer(Scheduler):
         for probe in self._probes:
             self._last(probe._exit)
         self._last(self._given_stream.complete)
+        self._last(lambda: self._begin(self.phases.finalize))
         self._last(lambda: self.end(self.phases.finalize))
         self._last(self.close)
         self._last(self._close_probes)

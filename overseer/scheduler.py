@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -40,6 +41,7 @@ class Scheduler:
     Args:
         phase_names: In the order in which they will be run.
         args: What instruments are called with; the overseer itself, usually.
+        kwargs: The same by name.
         report: Called once for each failing instrument.
         deadline: Bounds the time that one instrument may keep everybody waiting.
 
@@ -53,11 +55,12 @@ class Scheduler:
         phase_names: list[str],
         *,
         args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
         report: Report,
         deadline: Deadline | None = None,
     ) -> None:
         self.phases = PhaseSequence(phase_names)
-        self._args = args
+        self._args, self._kwargs = args, kwargs or {}
         self._report = report
         self._deadline = deadline or Deadline(0)
         self._order = count()
@@ -82,7 +85,7 @@ class Scheduler:
 
     def _start(self, instrument: Instrument) -> None:
         who = self._register(instrument)
-        result = self._guard(who, lambda: instrument(*self._args))
+        result = self._guard(who, lambda: instrument(*self._args, **self._kwargs))
         if isinstance(result, Generator):
             self._resume(_Waiting(who, result, next(self._order)), self.phases._boot)
         elif isinstance(result, (Coroutine, AsyncGenerator)):
@@ -159,9 +162,13 @@ class Scheduler:
                 self._discard(who, generator)
             if asked_for(error):
                 raise
-            near = getattr(error, "place", None) or self._place(who)
-            self.failed(problem("instrument", who, error, near=near))
+            self._failing(who, error)
             return None
+
+    def _failing(self, who: str, error: BaseException) -> None:
+        """What to do about ``error``, which the instrument ``who`` ended by."""
+        near = getattr(error, "place", None) or self._place(who)
+        self.failed(problem("instrument", who, error, near=near))
 
     def _discard(self, who: str, generator: Generator[Any, Any, Any]) -> None:
         """Let a failed instrument clean up; that this fails too is not worth another report."""
@@ -185,6 +192,23 @@ class Scheduler:
         self._report(trouble)
 
     # Ending phases
+
+    @contextmanager
+    def run_phase(self, phase: Phase) -> Iterator[Callable[[object], None]]:
+        """The body is the phase: when it has run, those who wait for the phase are resumed.
+
+        What the block gets is called with the value of the phase, if it has one. What the body
+        raises ends the phase, and is raised again when everybody has been told.
+        """
+        values: list[object] = [None]
+        error: BaseException | None = None
+        try:
+            yield values.append
+        except BaseException as caught:
+            error = caught
+        self.end(phase, values[-1], error)
+        if error is not None:
+            raise error
 
     def end(
         self, phase: Phase, value: object = None, exception: BaseException | None = None

@@ -12,7 +12,7 @@ from .program import Program
 from .runpys import MainOf, Module
 from .script import Script, Stdin
 from .stage import absolute, current_directory
-from .target import CannotRun, Target
+from .target import CannotRun, NoSuchFile, Target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,10 @@ def _read(filename: str) -> bytes:
             return file.read()
     except OSError as error:
         what = f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}"
-        raise CannotRun("no-file", what, _remedy(filename, error), status=2) from None
+        kind = NoSuchFile if isinstance(error, FileNotFoundError) else CannotRun
+        refusal = kind("no-file", what, _remedy(filename, error), status=2)
+        refusal.system_error = error
+        raise refusal from None
 
 
 def _remedy(filename: str, error: OSError) -> str:

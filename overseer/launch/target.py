@@ -22,8 +22,18 @@ class Target(NamedTuple):
 
 
 class CannotRun(UsageError):
-    """The target is not there or is not a program; python's words, and its exit status."""
+    """The target is not there or is not a program; python's words, and its exit status.
+
+    Attributes:
+        system_error: What the system said of the file, if it is that.
+    """
+
+    system_error: OSError | None = None
 
     def __init__(self, slug: str, what: str, remedy: str | None = None, status: int = 1) -> None:
         super().__init__(slug, what, remedy)
         self.status = status
+
+
+class NoSuchFile(CannotRun, FileNotFoundError):
+    """There is no such script."""

@@ -1,4 +1,8 @@
-"""``DATA_FD``: what the run logs, as JSON lines to a descriptor that the parent process reads."""
+"""``DATA_FD``: what the run logs, as JSON lines to a descriptor that the parent process reads.
+
+When that is stdout or stderr, which the script writes to as well, the lines are hidden in escape
+sequences: a terminal shows nothing of them, and whoever reads the stream can take them out again.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..errors import Problem
+from ..smuggle import pieces
 from .lines import LineWriter, Report, identity
 
 if TYPE_CHECKING:
@@ -28,11 +33,13 @@ class DataFd(LineWriter):
     Args:
         environ: The environment the run was started with.
         report: Told once what is wrong with the descriptor, or that its reader has gone.
+        owned: Whether the descriptor is to be closed at the end.
     """
 
-    def __init__(self, environ: Mapping[str, str], report: Report) -> None:
+    def __init__(self, environ: Mapping[str, str], report: Report, *, owned: bool = False) -> None:
         super().__init__(report)
         self._value = environ.get("DATA_FD", "")
+        self._owned = owned
         self._fd: int | None = None
         self._identity = (-1, -1)
         self._torn = False
@@ -54,9 +61,6 @@ class DataFd(LineWriter):
             fd = int(self._value)
         except ValueError:
             return self._refuse("it is not a number", _A_NUMBER)
-        if fd in (1, 2):
-            stream = "the script's own output" if fd == 1 else "for messages to people"
-            return self._refuse(f"descriptor {fd} is {stream}, so no data goes there", _A_NUMBER)
         try:
             self._identity = identity(fd)
             writable = _writable(fd)
@@ -79,8 +83,10 @@ class DataFd(LineWriter):
         return self._fd
 
     def _put(self, fd: int, line: bytes) -> None:
+        line = b"\n" + line if self._torn else line
         with _no_sigpipe():
-            super()._put(fd, b"\n" + line if self._torn else line)
+            for piece in pieces(line) if fd in (1, 2) else [line]:
+                super()._put(fd, piece)
 
     def _some(self, fd: int, line: bytes) -> int:
         try:
@@ -92,6 +98,12 @@ class DataFd(LineWriter):
         self._torn = written < len(line)  # Until the rest of it follows.
         return written
 
+    def close(self) -> None:
+        """Write no more; the descriptor is closed if it is owned and no standard stream."""
+        fd, self._fd = self._fd, None
+        if fd is not None and self._owned and fd > 2 and os.getpid() == self._pid:
+            os.close(fd)
+
     def _name(self) -> str:
         return f"DATA_FD={self._value}"
 
@@ -102,6 +114,17 @@ class DataFd(LineWriter):
             f"what the script logs no longer reaches its reader ({error})",
             remedy="The run goes on; see why the process that reads the descriptor stopped.",
         )
+
+
+def opened(logfile: str | int | os.PathLike[str]) -> int:
+    """The descriptor of ``logfile``, which is one or the path of a file to be written anew.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    if isinstance(logfile, int):
+        return logfile
+    return os.open(logfile, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
 
 _A_NUMBER = "Set it to the number of a descriptor that you opened for it, or unset it."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from overseer.record import datafd, lines
 from overseer.record.datafd import DataFd
+from overseer.smuggle import Separator, pieces
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,8 +64,6 @@ def test_without_the_variable_nothing_is_written_anywhere(environ, problems, mon
         ("987", "not open"),
         ("-1", "not open"),
         ("99999999999999999999", "not open"),
-        ("1", "script's own output"),
-        ("2", "messages to people"),
     ],
 )
 def test_a_value_that_is_no_open_descriptor_is_one_clear_problem(value, why, problems, capfd):
@@ -173,3 +173,31 @@ def test_a_forked_child_writes_nothing(pipe, problems):
     assert os.waitpid(pid, 0)[1] == 0
     data.write({"child": False})
     assert json.loads(os.read(pipe[0], 1000)) == {"child": False}
+
+
+@pytest.mark.parametrize("fd", [1, 2])
+def test_on_a_standard_stream_lines_are_hidden_in_escape_sequences(fd, problems, capfd):
+    data = DataFd({"DATA_FD": str(fd)}, problems.append)
+    data.write({"step": 1})
+    os.write(fd, b"shown\n")
+    data.write({"text": "x" * 5000})
+    data.close()
+    shown, hidden = Separator().feed(capfd.readouterr()[fd - 1].encode())
+    assert (shown, problems) == (b"shown\n", [])
+    assert [json.loads(line) for line in hidden.splitlines()] == [
+        {"step": 1},
+        {"text": "x" * 5000},
+    ]
+
+
+def test_a_sequence_fits_into_one_undivided_write():
+    longest = max(len(piece) for piece in pieces(b"x" * 10_000))
+    assert longest <= select.PIPE_BUF
+
+
+def test_a_descriptor_that_is_owned_is_closed_at_the_end(pipe, problems):
+    data = DataFd({"DATA_FD": str(pipe[1])}, problems.append, owned=True)
+    data.write({"step": 1})
+    data.close()
+    with pytest.raises(OSError):
+        os.fstat(pipe[1])
