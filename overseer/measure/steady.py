@@ -4,7 +4,8 @@ The method follows Barrett et al. (OOPSLA 2017) and Traini et al. (EMSE 28, 2023
 bounded, the series is cut into segments of equal mean (PELT), and it is steady from the first
 segment of a tail whose segments are all alike. Beyond them, for series as short as a training
 run's beginning: the tail must hold a third of the steps, hiccups in it may cost it a third of
-their worth, a tail that drifts is not steady, and the boundary is moved to the very step.
+their worth, a tail that drifts is not steady, nor is one so uneven that its rate over a dozen
+steps says little of that over the next, and the boundary is moved to the very step.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from itertools import accumulate, pairwise
 
 from .changepoints import changepoints, clipped, noise
 from .series import Series
+from .statistics import quantile
 
 #: Means this close are the same performance; Traini et al. use the same.
 TOLERANCE = 0.05
@@ -24,6 +26,10 @@ FEWEST = 12
 TAIL = 10
 #: A run shorter than this in which no steady state shows is called too short.
 SHORT = 60
+#: The most that the time of a step may deviate in a steady tail, as a part of it; and where half
+#: of the steps are more than twice apart. What repeats every few steps does not count.
+UNEVEN = 0.5
+TORN = 0.3
 #: What a step outside the tail's level costs, in steps inside it.
 _HICCUP = 3
 _OUTLIER = 2
@@ -116,9 +122,9 @@ class _Search:
                 return None
             at = self._located(before, at, level)
         at = self._trimmed(at, before.mean if before is not None else level, level)
-        if self.steps - self.before[at] < self.tail or self._drifts(at, level):
+        if self.steps - self.before[at] < self.tail:
             return None
-        return at
+        return None if self._drifts(at, level) or self._uneven(at) else at
 
     def _bound(self) -> None:
         """Bound outliers, and weigh single steps and blocks of them by their own noise."""
@@ -259,6 +265,19 @@ class _Search:
         rest = sum((y - mean - slope * (i - middle)) ** 2 for i, y in enumerate(v))
         error = math.sqrt(rest / (k - 2) / spread)
         return abs(slope) * (k - 1) > 0.025 * level and abs(slope) > 4 * error
+
+    def _uneven(self, at: int) -> bool:
+        """Whether the tail's steps vary too much, judged by means of a few in a row."""
+        n = self.n - at
+        k = n // max(2, min(16, n // 16))
+        means = sorted(self._mean(at + i * n // k, at + (i + 1) * n // k) for i in range(k))
+        # Of what lies between: a hiccup is no unevenness. 2.07 is the same range of a normal.
+        spread = (quantile(means, 0.85) - quantile(means, 0.15)) / 2.07
+        steps = (self.steps - self.before[at]) / k
+        ordered = sorted(self.values[at:])
+        torn = quantile(ordered, 0.75) > 2 * quantile(ordered, 0.25)
+        limit = TORN if torn else UNEVEN
+        return spread * math.sqrt(steps) > limit * self._mean(at, self.n)
 
 
 def _square_of_mean(v: Sequence[float], w: Sequence[float]) -> float:

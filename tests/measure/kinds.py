@@ -93,6 +93,14 @@ def alternating(random: Random) -> tuple[list[float], int | None]:
     return _scaled(values, until, 2.5), until
 
 
+def accumulating(random: Random) -> tuple[list[float], int | None]:
+    """The optimizer steps after every few batches only."""
+    n, every, other = random.randint(150, 300), random.randint(2, 8), random.uniform(1.3, 3)
+    until = random.randint(2, n // 3)
+    values = [v * other if i % every == 0 else v for i, v in enumerate(_even(random, n, 0.02))]
+    return _scaled(values, until, other + 1.5), until
+
+
 def checkpoints(random: Random) -> tuple[list[float], int | None]:
     """A spike every so often, which no pause took out."""
     n, every = random.randint(150, 300), random.randint(10, 60)
@@ -216,13 +224,35 @@ def two_speeds(random: Random) -> tuple[list[float], int | None]:
     return [v * 1.3 if (i // turn) % 2 else v for i, v in enumerate(_even(random, n, 0.02))], None
 
 
+def contended(random: Random) -> tuple[list[float], int | None]:
+    """Something else takes the machine now and then: quartiles are three to five times apart."""
+    n, sigma = random.randint(120, 400), random.uniform(0.8, 1.2)
+    return [math.exp(random.gauss(0, sigma)) for _ in range(n)], None
+
+
+def contended_in_bursts(random: Random) -> tuple[list[float], int | None]:
+    n, slow, values = random.randint(120, 400), False, []
+    for value in _even(random, n, 0.05):
+        slow ^= random.random() < 0.2
+        values.append(value * 4 if slow else value)
+    return values, None
+
+
+def two_modes_far_apart(random: Random) -> tuple[list[float], int | None]:
+    n, often = random.randint(120, 400), random.uniform(0.3, 0.7)
+    values = _even(random, n, 0.03)
+    return [v * random.uniform(5, 6) if random.random() < often else v for v in values], None
+
+
 STEADY: tuple[Kind, ...] = (
     flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
-    ramp, bimodal, alternating, checkpoints, outliers, correlated, slower, small_last_batches,
-    hiccup, varied_lengths,
+    ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
+    small_last_batches, hiccup, varied_lengths,
 )  # fmt: skip
 DRIFTING: tuple[Kind, ...] = (
     drifting_up, drifting_down, drifting_slowly, drifting_after_warm_up, drifting_noisily,
     drifting_with_spikes, leaking, decaying_for_ever, wandering, saw_tooth, throttled_late,
     two_speeds,
 )  # fmt: skip
+#: Series that change all the time: no figure of a part of them says much of another.
+ERRATIC: tuple[Kind, ...] = (contended, contended_in_bursts, two_modes_far_apart)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from overseer.measure.series import Series
 from overseer.measure.steady import find_steady, steady
 
-from .kinds import DRIFTING, STEADY, Kind
+from .kinds import DRIFTING, ERRATIC, STEADY, Kind
 
 SEEDS = 100
 
@@ -32,6 +32,12 @@ def test_the_boundary_is_within_two_steps_in_95_of_100_series(kind: Kind) -> Non
 def test_a_series_that_drifts_is_never_called_steady(kind: Kind) -> None:
     found = {seed: steady(kind(Random(seed))[0]).from_step for seed in range(SEEDS)}
     assert {seed: step for seed, step in found.items() if step is not None} == {}
+
+
+@pytest.mark.parametrize("kind", ERRATIC, ids=lambda kind: kind.__name__)
+def test_what_changes_all_the_time_is_not_called_steady(kind: Kind) -> None:
+    found = [steady(kind(Random(seed))[0]).from_step is not None for seed in range(SEEDS)]
+    assert sum(found) <= 5
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 11])
