@@ -5,11 +5,14 @@ from .display import instrument_display
 from .early_stop import instrument_stop
 from .monitors import instrument_monitors
 from .rate import instrument_rates
+from .verify import instrument_verify
 
 __instruments__ = [
+    instrument_auto,
     instrument_dash,
     instrument_display,
     instrument_monitors,
     instrument_rates,
     instrument_stop,
+    instrument_verify,
 ]

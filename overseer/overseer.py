@@ -94,7 +94,7 @@ class Overseer(Scheduler):
         self.misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self.run: dict[str, Any] = {}
-        self._loaded = self._heard = False
+        self._loaded = self._heard = self._judged = False
         self._instruments = list(instruments)
         self.logfile = logfile
         self.argv: list[str] = []
@@ -109,8 +109,10 @@ class Overseer(Scheduler):
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
         self.late: BaseException | None = None
+        self.failed_checks = 0
         self.announce: Callable[[BaseException | None], int] = exit_status
         self.recording: Recording | None = None
+        self.profiling: Callable[..., Any] | None = None
         self._exit = ExitStack()
         add_options(self.argparser)
 
@@ -209,6 +211,15 @@ class Overseer(Scheduler):
                 "hint": problem.what,
             }
         )
+
+    @property
+    def required(self) -> list[Instrument]:
+        """Every instrument of the run, in the order in which they were started."""
+        return list(self._required.values())
+
+    def facts(self) -> dict[str, Any]:
+        """What ``run.json`` is going to say, as far as it is known by now."""
+        return self.recording.ending() if self.recording is not None else dict(self.summary)
 
     @property
     def probes(self) -> Engine:
@@ -478,12 +489,12 @@ class Overseer(Scheduler):
 
     def _close_probes(self) -> None:
         if self._engine is not None:
-            self._verdicts = self._find_verdicts()
+            self._verdicts, self._judged = self._find_verdicts(), True
             self._engine.close()
 
     def probe_verdicts(self) -> list[dict[str, Any]]:
         """What became of each probe, as ``run.json`` has it."""
-        if self.status != "finalized":
+        if not self._judged:
             self._verdicts = self._find_verdicts()
         return [*self._verdicts, *self.misread]
 

@@ -15,7 +15,7 @@ from ..voirfile import Found, find, load
 from .early import look_ahead
 from .notices import Notices
 
-USAGE, STRICT = 2, 4
+USAGE, UNVERIFIED, STRICT = 2, 3, 4
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -94,6 +94,8 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
         ending.leave(error)
         return
     show(overseer, notices)
+    if overseer.failed_checks:
+        ending.leave(error, UNVERIFIED, instead=True)
     ending.leave(error, strictness(overseer))
 
 
@@ -108,12 +110,14 @@ def show(overseer: Overseer, notices: Notices) -> None:
     """Print the summary, and what captured nothing."""
     if not overseer.run:
         return
-    if getattr(overseer.options, "quiet", False):
+    if getattr(overseer.options, "quiet", False) and not overseer.failed_checks:
         for problem in silent_probes(overseer):  # Silence is for figures, not for their absence.
             notices.problem(problem)
         return
-    from .summary import render
-
+    if "verify" in overseer.run:
+        from .verified import render
+    else:
+        from .summary import render
     notices.write(render(overseer.run, notices.width(), notices.colour))
 
 

@@ -33,12 +33,13 @@ def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool
     measured = [*tasks(run), *machine(run), *verdicts(run)]
     if not any(row.pieces for row in measured):
         measured = [_fired(run)]
-    rows = [*measured, *_probes(run), *_instruments(run), *_record(run)]
-    head = layout.head("voir:", _head(run))
+    rows = [*measured, *_probes(run), *_instruments(run), *record(run)]
+    head = layout.head("voir:", head_of(run))
     return head + layout.text(layout.fitted(rows, LINES - head.count("\n")))
 
 
-def _head(run: Mapping[str, Any]) -> list[Piece]:
+def head_of(run: Mapping[str, Any]) -> list[Piece]:
+    """The script, how it ended, and how long it took."""
     script = _short(clean(run.get("script") or "the script"))
     pieces = [Piece(script, "bold"), Piece(*_outcome(run)), Piece(duration(_seconds(run)) or "")]
     if not run.get("probes") and not run.get("instruments") and not run.get("tasks"):
@@ -140,7 +141,8 @@ def _more(entries: Iterable[object], what: str) -> Iterator[Row]:
 # What it cost, and where it is
 
 
-def _record(run: Mapping[str, Any]) -> Iterator[Row]:
+def record(run: Mapping[str, Any]) -> Iterator[Row]:
+    """What the run cost, and where it is recorded."""
     overhead, trace = part(run, "overhead"), part(run, "trace")
     share, cost = percent(overhead.get("share")), duration(overhead.get("seconds"))
     yield row("own cost", f"{share} of the run, {cost}" if share and cost else share or cost)

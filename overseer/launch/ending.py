@@ -70,19 +70,21 @@ class Ending:
             wait_for_threads()
         return exit_status(self._final)
 
-    def leave(self, error: BaseException | None, status: int = 0) -> None:
+    def leave(self, error: BaseException | None, status: int = 0, *, instead: bool = False) -> None:
         """Leave the process as after ``error``, or return when the script came to its end.
 
         Args:
             error: What ended the script.
             status: The exit status if the script's own is 0.
+            instead: It is the exit status though the script has failed, unless by Ctrl-C.
 
         Raises:
             BaseException: The same error; python prints nothing about it any more.
             SystemExit: To set the exit status.
         """
         final = self._final if error is self._announced else error
-        if status and exit_status(final) == 0:
+        own = exit_status(final)
+        if status and (own == 0 or (instead and own > 0)):
             raise SystemExit(status)
         if final is not None:
             raise _leaving(final)

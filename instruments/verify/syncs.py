@@ -1,0 +1,155 @@
+"""Counts the script's calls that wait for a device: ``.item()``, ``print(loss)`` and their like.
+
+Only under ``--verify``: methods of ``torch.Tensor`` are wrapped while the script runs, and put
+back. What they return and raise is as without; calls from within libraries do not count.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from overseer.clock import Clock
+from overseer.imports import Watch, on_import
+
+#: Methods that give a tensor's value to the host, and how a person writes them.
+METHODS = {
+    "item": ".item()",
+    "tolist": ".tolist()",
+    "numpy": ".numpy()",
+    "cpu": ".cpu()",
+    "__float__": "float()",
+    "__int__": "int()",
+    "__bool__": "if or bool()",
+    "__index__": "an index",
+    "__repr__": "print()",
+    "__format__": "a format",
+}
+#: Places that are told apart.
+SITES = 256
+_LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", "<frozen ")
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_PACKAGES = tuple(_OURS + name + os.sep for name in ("overseer", "instruments", "voir"))
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+
+
+class Site:
+    """One place in the script that waits.
+
+    Attributes:
+        where: ``file:line``.
+        call: How it waits.
+        device: Where the tensor lies.
+        count: How often, since the first step.
+        ns: How long in all, since the first step.
+    """
+
+    __slots__ = ("call", "count", "device", "ns", "where")
+
+    def __init__(self, where: str, call: str, device: str) -> None:
+        self.where, self.call, self.device = where, call, device
+        self.count = self.ns = 0
+
+
+class Syncs:
+    """Watches torch from when the script imports it until the end of the ``with`` block.
+
+    Args:
+        clock: Times the waits.
+
+    Attributes:
+        steps: How many steps there have been.
+        watched: Whether torch was there to be watched.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._now = clock.now_ns
+        self._watch: Watch | None = None
+        self._before: dict[str, Any] = {}
+        self._tensor: Any = None
+        self._sites: dict[tuple[str, int, str], Site] = {}
+        self._pending: dict[tuple[str, int, str], tuple[int, int]] = {}
+        self.steps = 0
+        self.watched = False
+
+    def __enter__(self) -> Syncs:
+        self._watch = on_import("torch", self._wrap)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._watch is not None:
+            self._watch.dispose()
+        for name, before in self._before.items():
+            if before is None:
+                delattr(self._tensor, name)
+            else:
+                setattr(self._tensor, name, before)
+        self._before.clear()
+
+    def step(self) -> None:
+        """A step has ended: what was counted since the last one is the steps'."""
+        if self.steps:
+            for key, (count, ns) in self._pending.items():
+                self._sites[key].count += count
+                self._sites[key].ns += ns
+        self._pending.clear()
+        self.steps += 1
+
+    def each_step(self) -> list[Site]:
+        """The places where every other step waits, or more; those that wait longest first."""
+        often = [s for s in self._sites.values() if s.count * 2 >= max(1, self.steps - 1)]
+        return sorted(often, key=lambda site: -site.ns)
+
+    def _wrap(self, torch: Any) -> None:
+        tensor = getattr(torch, "Tensor", None)
+        if not isinstance(tensor, type):
+            return
+        self._tensor, self.watched = tensor, True
+        for name, call in METHODS.items():
+            inner = getattr(tensor, name, None)
+            if inner is not None:
+                self._before[name] = vars(tensor).get(name)
+                setattr(tensor, name, self._counted(inner, call))
+
+    def _counted(self, inner: Callable[..., Any], call: str) -> Callable[..., Any]:
+        now, note, frame_of = self._now, self._note, sys._getframe
+
+        def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            code = frame_of(1).f_code
+            if not is_script(code.co_filename):
+                return inner(tensor, *args, **kwargs)
+            begun = now()
+            try:
+                return inner(tensor, *args, **kwargs)
+            finally:
+                note(code.co_filename, frame_of(1).f_lineno, call, tensor, now() - begun)
+
+        method.__name__ = method.__qualname__ = getattr(inner, "__name__", call)
+        method.__doc__ = inner.__doc__
+        return method
+
+    def _note(self, filename: str, line: int, call: str, tensor: Any, ns: int) -> None:
+        key = filename, line, call
+        if key not in self._sites:
+            if len(self._sites) >= SITES:
+                return
+            device = str(getattr(getattr(tensor, "device", None), "type", "cpu"))
+            self._sites[key] = Site(f"{filename}:{line}", call, device)
+        count, spent = self._pending.get(key, (0, 0))
+        self._pending[key] = count + 1, spent + ns
+
+
+_known: dict[str, bool] = {}
+
+
+def is_script(filename: str) -> bool:
+    """Whether a file is the script's own: no library's, not Python's, not ours."""
+    found = _known.get(filename)
+    if found is None:
+        path = os.path.abspath(filename)
+        library = any(part in path for part in _LIBRARIES)
+        ours = path.startswith((*_PACKAGES, _STANDARD))
+        found = _known[filename] = not library and not ours and not filename.startswith("<")
+    return found
