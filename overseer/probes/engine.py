@@ -63,6 +63,7 @@ class Engine:
         probe_type: str | None = None,
         env: Mapping[str, Any] | None = None,
         where: str | None = None,
+        late: bool = False,
     ) -> PlacedProbe:
         """Place a probe; code that is not there yet is waited for.
 
@@ -73,6 +74,7 @@ class Engine:
             probe_type: ``immediate``, ``total`` or ``None``, as ptera has it.
             env: Where symbols in the selector are looked up.
             where: ``file:line`` of whoever sets the probe.
+            late: Whether the script has ended.
 
         Raises:
             VoirError: The selector cannot be read.
@@ -91,6 +93,7 @@ class Engine:
                 self.report,
                 where=where,
                 overridable=overridable,
+                late=late,
             )
             self._probes.append(placed)
             for name in modules_of(wish, asked):

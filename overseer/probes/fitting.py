@@ -66,51 +66,74 @@ def _binding_lines(scope: Scope, name: str) -> set[int]:
     return {getattr(n, "lineno", 0) for n in scope.own if name in bindings(n)} - {0}
 
 
+def named(wish: Wish) -> str:
+    """The code that a selector names, for a sentence."""
+    if wish.path:
+        return wish.reference
+    return f"the top level of {_module(wish)}"
+
+
+def _module(wish: Wish) -> str:
+    return "the script" if wish.module == MAIN else wish.module
+
+
 def why_not(wish: Wish, units: Iterable[Unit], overridable: bool) -> str:
     """Why the selector has no place in ``units``, with the nearest names that exist."""
     units = list(units)
     found = [scope for unit in units for scope in unit.at(wish.path)]
     if found:
-        return _no_name(wish, found[0], overridable)
-    all_scopes = [scope for unit in units for scope in unit.scopes if scope.path]
-    inner = _with_path(s.path for s in all_scopes if s.path[-len(wish.path) :] == wish.path)
-    here = reference(wish.module, wish.path)
-    if inner:
-        candidates = ", ".join(reference(wish.module, path) for path in inner)
-        return f"there is no {here}, but {candidates}"
-    near = _near(
-        "/".join(wish.path), ["/".join(path) for path in _with_path(map(_path, all_scopes))]
+        return _no_name(wish, found, overridable)
+    outer = [scope for unit in units for scope in unit.at(wish.path[:-1])]
+    last = wish.path[-1]
+    if any(_is_lambda(scope, last) for scope in outer):
+        return f"{wish.reference} is a lambda: probes go into functions that def makes"
+    every = list(dict.fromkeys(s.path for unit in units for s in unit.scopes if s.path))
+    same = [path for path in every if path[-len(wish.path) :] == wish.path]
+    if same:
+        candidates = " or ".join(reference(wish.module, path) for path in same)
+        return f"there is no {wish.reference}; write {candidates}"
+    return f"there is no {wish.reference}; {_offer(wish, outer, every)}"
+
+
+def _is_lambda(scope: Scope, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
+        for node in scope.own
+        if name in bindings(node)
     )
-    module = "the script" if wish.module == MAIN else wish.module
-    if not near:
-        return f"{module} defines no function or class"
-    return f"there is no {here}; {module} has {', '.join(near)}"
 
 
-def _path(scope: Scope) -> tuple[str, ...]:
-    return scope.path
+def _offer(wish: Wish, outer: list[Scope], every: list[tuple[str, ...]]) -> str:
+    """What there is instead: in the class or function that was found, or in the module."""
+    if outer and outer[0].path:
+        inner = list(dict.fromkeys(s.path[-1] for scope in outer for s in scope.inner))
+        around = reference(wish.module, outer[0].path)
+        return f"{around} has {', '.join(_near(wish.path[-1], inner)) or 'none in it'}"
+    near = _near("/".join(wish.path), ["/".join(path) for path in every])
+    return f"{_module(wish)} has {', '.join(near) or 'no function or class'}"
 
 
-def _with_path(paths: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    return list(dict.fromkeys(paths))
-
-
-def _no_name(wish: Wish, scope: Scope, overridable: bool) -> str:
-    capture = next(c for c in wish.captures if not _has(scope, c, overridable))
-    where = wish.reference if scope.path else f"the top level of {wish.reference}"
+def _no_name(wish: Wish, found: list[Scope], overridable: bool) -> str:
+    """What the scopes lack, which are there; the script's top level has several."""
+    scope, where = found[0], named(wish)
+    lacking = [c for c in wish.captures if not _has(scope, c, overridable)]
+    nowhere = [c for c in lacking if not any(_has(s, c, overridable) for s in found)]
+    if not nowhere:
+        wanted = " and ".join(c.name for c in wish.captures)
+        return f"{where} is defined {len(found)} times, never with all of {wanted}"
+    capture = nowhere[0]
     if capture.name.startswith(LOOPS):
         name = capture.name.partition("_")[2]
-        return f"no loop of {where} binds {name}; its loops bind {_some(_loop_names(scope), name)}"
+        others = [one for s in found for one in s.bound if loops(s, one)]
+        return f"no loop of {where} binds {name}; its loops bind {_some(others, name)}"
+    if capture.name in ("#yield", "#receive") and scope.is_function:
+        return f"{where} has no yield"
     if capture.is_marker:
-        return f"{capture.name} means nothing in {where}"
-    if overridable and capture.name in scope.read:
+        return f"{capture.name} means nothing in {where}: only functions have it"
+    if overridable and any(capture.name in s.read for s in found):
         return f"{where} only reads {capture.name}, so it cannot be overridden there"
-    names = _some(scope.bound, capture.name)
+    names = _some(dict.fromkeys(name for s in found for name in s.bound), capture.name)
     return f"{where} has no variable {capture.name}; it has {names}"
-
-
-def _loop_names(scope: Scope) -> list[str]:
-    return [name for name in scope.bound if loops(scope, name)]
 
 
 def _some(names: Iterable[str], wanted: str) -> str:
@@ -125,4 +148,4 @@ def _near(wanted: str, names: list[str], most: int = 5) -> list[str]:
     return [*close, *(name for name in names if name not in close)][:most]
 
 
-__all__ = ["Place", "fits", "lines", "why_not"]
+__all__ = ["Place", "fits", "lines", "named", "why_not"]

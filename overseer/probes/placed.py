@@ -55,6 +55,7 @@ class PlacedProbe:
         where: Where it was set, ``file:line``.
         number: Its number, by which inserted code finds it.
         overridable: Whether :meth:`intercept` may replace the value.
+        late: Whether it was set when the script had ended.
         lost: Events that could not be delivered, mostly for want of stack.
         hidden: Where the names that inserted code calls are kept.
         tally: Counts the events: each takes one step.
@@ -75,6 +76,7 @@ class PlacedProbe:
         *,
         where: str | None = None,
         overridable: bool = False,
+        late: bool = False,
     ) -> None:
         self.selector = wish.text
         self.wish = wish
@@ -82,6 +84,7 @@ class PlacedProbe:
         self.where = where
         self.number = number
         self.overridable = overridable
+        self.late = late
         self.lost = 0
         self.active = False
         self.opaque = False

@@ -14,6 +14,7 @@ from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 from ..errors import VoirError
+from .lookup import dig
 from .selectors import ALSO, END, FOCUS, LOOPS, MAIN, MARKERS, VALUED, Asked, Capture, Wish
 
 _lock = threading.Lock()
@@ -245,7 +246,7 @@ def _at(module: str, path: tuple[str, ...]) -> Any:
     for part in path:
         found = vars(found).get(part)
         if not isinstance(found, type):
-            found = _dig(found)
+            found = dig(found)
         if found is None:
             raise LookupError(f"{'/'.join(path)} cannot be reached from the top of {module}")
     return found
@@ -275,12 +276,12 @@ def _function(
     """The function inside ``named``; a bound method also says for which instance events count."""
     extra: tuple[Capture, ...] = ()
     if isinstance(named, MethodType):
-        function, owner = _dig(named.__func__), named.__self__
+        function, owner = dig(named.__func__), named.__self__
         if isinstance(function, FunctionType) and not isinstance(owner, type):
             first = function.__code__.co_varnames[0]
             extra = (Capture(first, first, ALSO, lambda seen: seen is owner),)
     else:
-        function = _dig(named)
+        function = dig(named)
     if not isinstance(function, FunctionType):
         raise VoirError("not-probeable", *_why_not(named, text))
     path = tuple(p for p in function.__qualname__.split(".") if p != "<locals>")
@@ -292,22 +293,6 @@ def _why_not(named: Any, text: str) -> tuple[str, str]:
         return f"{named.__name__} in {text} is a class", f"Name a method: {named.__name__}.__init__"
     what = f"{named!r} in {text} has no Python code to put a probe in"
     return what, "Probe the Python function that calls it."
-
-
-def _dig(named: Any) -> Any:
-    """Through decorators, properties and caches to the function itself."""
-    for _ in range(100):
-        if isinstance(named, property):
-            named = named.fget
-        elif isinstance(named, (staticmethod, classmethod)):
-            named = named.__func__
-        elif hasattr(named, "__wrapped__"):
-            named = named.__wrapped__
-        elif type(named).__module__ == "functools" and hasattr(named, "func"):
-            named = named.func
-        else:
-            break
-    return named
 
 
 __all__ = ["engine_modules", "first_names", "grammar", "modules_of", "read", "resolver"]

@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from ..boundary import said
+from ..errors import VoirError
 from .hidden import Hidden
 from .placed import PlacedProbe
 from .places import Places
@@ -88,7 +89,8 @@ class Slow:
         try:
             self._path.attach(placed, ptera_bridge.resolver(placed.asked.env, placed.selector))
         except Exception as error:
-            self._places.give_up(placed, f"ptera cannot serve it: {said(error)}")
+            why = error.what if isinstance(error, VoirError) else said(error)
+            self._places.give_up(placed, f"ptera cannot serve it: {why}")
             return
         self._places.troubles.pop(placed, None)
         self._waiting.pop(placed, None)

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import Any
 
+_ALWAYS_FROZEN = ("importlib._bootstrap", "zipimport")
+
 
 class Unreadable(Exception):
     """Why a module's code cannot be worked on; the text is for the user."""
@@ -36,7 +38,10 @@ def source_of(module: ModuleType) -> tuple[ast.Module, str]:
 
 def _kind(module: ModuleType, origin: object) -> str:
     if origin == "frozen":
-        return "frozen into the interpreter; python -X frozen_modules=off makes it a file"
+        where = "frozen into the interpreter"
+        if not module.__name__.startswith(_ALWAYS_FROZEN):
+            return f"{where}; python -X frozen_modules=off -m voir runs it from its file"
+        return f"{where}; probe what calls it"
     if origin == "built-in":
         return "built into the interpreter; probe what calls it"
     return "a namespace package" if hasattr(module, "__path__") else "made at run time"

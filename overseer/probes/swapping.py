@@ -10,7 +10,6 @@ from .fitting import Place
 from .live import Ledger, give, live_functions
 from .placed import PlacedProbe
 from .scopes import Key, Scope
-from .stanzas import Trigger
 from .units import Unfit, Unit, key_of, merged
 
 Placing = tuple[PlacedProbe, Place]
@@ -156,4 +155,3 @@ def _plain(units: Iterable[Unit], code: CodeType) -> CodeType | None:
 
 
 __all__ = ["Placing", "Swapper"]
-_ = Trigger

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from types import BuiltinFunctionType
 from typing import Any
 
-from .fitting import Place, why_not
+from .fitting import Place, lines, named, why_not
+from .lookup import what_it_is
 from .placed import PlacedProbe
-from .selectors import MAIN, Wish, reference
+from .selectors import MAIN, Wish
 from .units import Unit
 
 _UNSEEN = "markers and pairs have no time inside a graph, and nothing can be overridden there"
@@ -32,6 +32,8 @@ def verdict(placed: PlacedProbe, found: bool, hint: str) -> dict[str, Any]:
 
 def silent(placed: PlacedProbe, places: Sequence[Place]) -> str:
     """Why a probe that found its code may not have fired."""
+    if placed.late:
+        return "it was set when the script had ended: set it before run_script has"
     if not placed.heard:
         return "nobody listened to it: add .give(), .display() or another subscriber"
     if not places:
@@ -39,41 +41,22 @@ def silent(placed: PlacedProbe, places: Sequence[Place]) -> str:
     if not any(place.swappable or place.scope in (place.unit.loaded or {}) for place in places):
         return "that code had run already when the probe was set: set it earlier"
     scope, unit = places[0].scope, places[0].unit
-    line = scope.key[1] or 1
-    where = f"{os.path.basename(unit.filename)}:{line}"
-    return f"its place in {placed.wish.reference}, {where}, was never reached"
+    at = ", ".join(map(str, lines(placed.wish, scope) or [scope.key[1] or 1]))
+    where = f"{os.path.basename(unit.filename)}:{at}"
+    return f"its place in {named(placed.wish)}, {where}, was never reached"
 
 
 def missing(wish: Wish, units: Sequence[Unit], overridable: bool) -> str:
     """Why a selector found no code."""
     if units:
-        defined = any(unit.at(wish.path[:1]) for unit in units)
-        elsewhere = _not_defined_here(wish) if wish.path and not defined else ""
-        return elsewhere or why_not(wish, units, overridable)
+        defined = any(unit.at(wish.path) for unit in units)
+        return (not defined and what_it_is(wish)) or why_not(wish, units, overridable)
     if wish.module == MAIN:
         return "the script was never loaded"
     if wish.module in sys.modules:
         return f"there is no source of {wish.module} to look at"
     near = _near_modules(wish.module)
     return f"{wish.module} was never imported" + (f"; {near} was" if near else "")
-
-
-def _not_defined_here(wish: Wish) -> str:
-    """What a name of the module is that its source does not define."""
-    named = getattr(sys.modules.get(wish.module), wish.path[0], None)
-    here = reference(wish.module, wish.path[:1])
-    if isinstance(named, BuiltinFunctionType):
-        return f"{here} is a built-in function without Python code; probe what calls it"
-    home, name = getattr(named, "__module__", None), getattr(named, "__qualname__", None)
-    if not isinstance(home, str) or not isinstance(name, str):
-        return ""
-    code = getattr(named, "__code__", None)
-    if code is not None and not os.path.exists(code.co_filename):
-        return f"{here} was made at run time, by {code.co_filename}; probe what calls it"
-    if home == wish.module:
-        return ""
-    path = (*name.split("."), *wish.path[1:])
-    return f"{here} is only imported there; write {reference(home, path)}"
 
 
 def _near_modules(name: str) -> str:
