@@ -1,10 +1,12 @@
 """The stock instruments: one file each, all of them listed here."""
 
+from .auto import instrument_auto
 from .dash import instrument_dash
 from .display import instrument_display
 from .early_stop import instrument_stop
 from .monitors import instrument_monitors
 from .rate import instrument_rates
+from .trace import instrument_trace
 from .verify import instrument_verify
 
 __instruments__ = [
@@ -14,5 +16,6 @@ __instruments__ = [
     instrument_monitors,
     instrument_rates,
     instrument_stop,
+    instrument_trace,
     instrument_verify,
 ]

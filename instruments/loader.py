@@ -29,19 +29,33 @@ class Loaders:
 
     Args:
         ov: The run.
-        begins: Called with a name for the loader when the script begins to wait for it.
-        ends: Called with that name, and whether the loader has no more, when the wait is over.
     """
 
-    def __init__(
-        self,
-        ov: Overseer,
-        begins: Callable[[Hashable], object],
-        ends: Callable[[Hashable, bool], object],
-    ) -> None:
-        self._ov, self._begins, self._ends = ov, begins, ends
+    def __init__(self, ov: Overseer) -> None:
+        self._ov = ov
+        self._begins: list[Callable[[Hashable], object]] = []
+        self._ends: list[Callable[[Hashable, bool], object]] = []
+        self._batches: list[Callable[[Hashable, Any], object]] = []
         self._seen: set[object] = set()
         self._waiting: Watch | None = None
+
+    def listen(
+        self,
+        begins: Callable[[Hashable], object],
+        ends: Callable[[Hashable, bool], object],
+        batch: Callable[[Hashable, Any], object] | None = None,
+    ) -> None:
+        """Tell of waits for batches.
+
+        Args:
+            begins: Called with a name for the loader when the script begins to wait for it.
+            ends: Called with that name, and whether the loader has no more, when the wait is over.
+            batch: Called with that name and each batch that has come, after ``ends``.
+        """
+        self._begins.append(begins)
+        self._ends.append(ends)
+        if batch is not None:
+            self._batches.append(batch)
 
     def watch_torch(self) -> None:
         """Watch every DataLoader, from when the script imports them; imports nothing itself."""
@@ -83,34 +97,48 @@ class Loaders:
 
     def _answers(self, function: FunctionType) -> None:
         """Watch a ``__next__``: it returns a batch, or raises StopIteration."""
-        begins, ends = self._begins, self._ends
+        asked, answered = self._asked, self._answered
 
         def enter(event: dict[str, Any]) -> None:
-            begins(_name(event["self"]))
+            asked(_name(event["self"]))
 
         def value(event: dict[str, Any]) -> None:
-            ends(_name(event["self"]), False)
+            answered(_name(event["self"]), event["batch"])
 
         def error(event: dict[str, Any]) -> None:
-            ends(_name(event["self"]), isinstance(event["error"], StopIteration))
+            self._failed(_name(event["self"]), isinstance(event["error"], StopIteration))
 
-        self._place(function, {"#enter": enter, "#value": value, "#error as error": error})
+        markers = {"#enter": enter, "#value as batch": value, "#error as error": error}
+        self._place(function, markers)
+
+    def _asked(self, name: Hashable) -> None:
+        for begins in self._begins:
+            begins(name)
+
+    def _answered(self, name: Hashable, batch: Any) -> None:
+        for ends in self._ends:
+            ends(name, False)
+        for heard in self._batches:
+            heard(name, batch)
+
+    def _failed(self, name: Hashable, exhausted: bool) -> None:
+        for ends in self._ends:
+            ends(name, exhausted)
 
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
         if function.__code__.co_flags & _GENERATOR:
-            begins, ends = self._begins, self._ends
 
             def asked(event: dict[str, Any]) -> None:
-                begins(id(event["self"]))
+                self._asked(id(event["self"]))
 
             def gave(event: dict[str, Any]) -> None:
-                ends(id(event["self"]), False)
+                self._answered(id(event["self"]), event["batch"])
 
             def over(event: dict[str, Any]) -> None:
-                ends(id(event["self"]), True)
+                self._failed(id(event["self"]), True)
 
-            markers = {"#enter": asked, "#receive": asked, "#yield": gave, "#exit": over}
+            markers = {"#enter": asked, "#receive": asked, "#yield as batch": gave, "#exit": over}
             self._place(function, markers)
         elif function not in self._seen:
             self._seen.add(function)

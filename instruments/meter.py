@@ -65,6 +65,7 @@ class Measuring:
         method: ``step``: pairs do not count as steps; ``wrap``: only pairs do; None: both.
         batch_size: Computes the number of items in a batch; or that number.
         windows: What voirfiles asked for.
+        loaders: The loaders that are watched.
     """
 
     ov: Overseer
@@ -75,15 +76,19 @@ class Measuring:
     method: str | None = None
     batch_size: Callable[[Any], Any] | int | None = None
     windows: list[Windows] = field(default_factory=list)
+    loaders: Loaders = field(init=False)
     _waiting: Subscription = field(init=False)
     _meter: Meter | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.loaders = Loaders(self.ov)
 
     def run(self) -> Generator[Any, Any, None]:
         """Listen until the script has ended; then sum up."""
         self._waiting = self.ov.listen(self._consider)
         try:
             if "loading_rate" in self.logged:
-                self._start().loaders.watch_torch()
+                self.begin().loaders.watch_torch()
             yield self.ov.phases.run_script(priority=50)  # Before others reduce what it gives.
         finally:
             self._waiting.dispose()
@@ -94,13 +99,15 @@ class Measuring:
     def _consider(self, event: Event) -> None:
         """Wait for an event that has to do with steps."""
         if not KEYS.isdisjoint(event):
-            meter = self._start()
+            meter = self.begin()
             for listener, keys in meter.listeners():
                 if event.keys() >= set(keys):
                     listener(event)  # Who begins to listen during an event does not hear it.
 
-    def _start(self) -> Meter:
-        """Measure from here on."""
+    def begin(self) -> Meter:
+        """Measure from here on, unless that has begun; returns what measures."""
+        if self._meter is not None:
+            return self._meter
         self._waiting.dispose()
         begun = self.ov.clock.cpu_ns()
         self._meter = Meter(self)
@@ -141,7 +148,8 @@ class Meter:
         self._rates = [self._reader(each) for each in _windows(asked)]
         self.told: set[str] = set()
         model.sinks += [*self._rates, self._tasks]
-        self.loaders = Loaders(ov, model.loading_begins, model.loading_ends)
+        self.loaders = asked.loaders
+        self.loaders.listen(model.loading_begins, model.loading_ends)
         for listener, keys in self.listeners():
             ov.listen(listener, *keys)
         ov.cost_of(lambda: model.notes, self._like_a_note())
@@ -156,6 +164,10 @@ class Meter:
         elif self._method == "step":
             heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
         return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
+
+    def also(self, sink: Callable[[list[Any]], object]) -> None:
+        """Hand each list of new steps to ``sink`` too."""
+        self._model.sinks.append(sink)
 
     def close(self) -> None:
         """The script has ended: work off what is left, and say what it came to."""

@@ -8,7 +8,7 @@ made, and nobody waits for a device: on a GPU a phase is the time in which its w
 name           from, to
 =============  =====================================================================
 ``loading``    a DataLoader is asked for a batch, it has answered
-``h2d``        the batch has come, the model's forward begins on another device
+``transfer``   the batch has come, the model's forward begins on another device
 ``forward``    the root module's forward begins, ``backward`` begins; the loss is part
                of it, and so is whatever the script does between
 ``backward``   ``backward`` begins, it has ended
@@ -30,7 +30,7 @@ from overseer import Overseer
 
 #: Called with a phase's name, beginning and end; must be quick, for the script waits.
 PhaseListener = Callable[[str, int, int], object]
-NAMES = ("loading", "h2d", "forward", "backward", "optimizer", "step", "eval")
+NAMES = ("loading", "transfer", "forward", "backward", "optimizer", "step", "eval")
 
 
 class Phases:

@@ -1,0 +1,93 @@
+"""How many items a step learns from: by the loader's batches, else by what the models are given."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+#: Loaders that fed training, remembered by name; a script that makes up more is taken at its last.
+SOURCES = 64
+
+
+class Batches:
+    """Counts a step's items through accumulation, several models and several loaders.
+
+    A batch counts when ``backward`` has learned from it, once, however often that happens. Without
+    a loader a batch is what a model is given; several models of one step see the same batch, so
+    the one that saw least counts: the discriminator of a GAN sees each batch twice.
+    """
+
+    __slots__ = ("_fed", "_given", "_loaded", "_own", "_totals", "fetches")
+
+    def __init__(self) -> None:
+        self.fetches = 0
+        self._loaded: dict[Hashable, int | None] = {}
+        self._own: set[Hashable] = set()
+        self._fed: int | None = None
+        self._given: dict[int, int] = {}
+        self._totals: dict[int, int] = {}
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a loader's batch has been learned from since the last step."""
+        return self._fed is not None
+
+    def fetched(self, source: Hashable, items: int | None) -> None:
+        """A loader has given a batch."""
+        self.fetches += 1
+        self._loaded.pop(source, None)  # The last to come is the last in the dictionary.
+        self._loaded[source] = items
+
+    def exhausted(self, source: Hashable) -> None:
+        """A loader has no more: what it gave that nobody learned from was an evaluation's."""
+        self._loaded.pop(source, None)
+
+    def given(self, model: int, items: int | None) -> None:
+        """A model has been given a batch, in a forward pass that may be learned from."""
+        if items is not None:
+            known = self._given.get(model, 0)
+            self._given[model] = items if items > known else known
+
+    def learned(self) -> None:
+        """``backward`` has learned from what was fetched and given since the last."""
+        if self._loaded:
+            items = self._own_batch()
+            if items is not None:
+                self._fed = items if self._fed is None else self._fed + items
+        if self._given:
+            totals = self._totals
+            for model, items in self._given.items():
+                totals[model] = totals.get(model, 0) + items
+            self._given.clear()
+
+    def take(self) -> int | None:
+        """The items learned from since this was last asked; None when that is not known."""
+        items = self._fed
+        if items is None and self._totals:
+            items = min(self._totals.values())
+        self._fed = None
+        self._totals.clear()
+        return items
+
+    def seen(self, items: int | None) -> int | None:
+        """The items of a forward pass just made: those of the last batch, else those given."""
+        if self._loaded:
+            found = next(reversed(self._loaded.values()))
+            return items if found is None else found
+        return items
+
+    def evaluated(self) -> None:
+        """Nothing is learned from what has been fetched and given."""
+        self._loaded.clear()
+        self._given.clear()
+
+    def _own_batch(self) -> int | None:
+        """Of several loaders' batches, the largest of those that fed training before too."""
+        loaded, self._loaded = self._loaded, {}
+        if len(loaded) > 1:
+            own = [n for source, n in loaded.items() if source in self._own and n is not None]
+            if own:
+                return max(own)
+        source, items = loaded.popitem()
+        if source not in self._own and len(self._own) < SOURCES:
+            self._own.add(source)
+        return items

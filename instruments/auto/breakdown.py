@@ -1,0 +1,80 @@
+"""Where the time of a task's steps went, phase by phase: ``breakdown`` in ``run.json``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from overseer.measure.step import Step
+
+from .loop import Spent
+
+#: Points along the run at which sums are kept; with more, every other one is dropped.
+POINTS = 128
+PARTS = ("loading", "transfer", "forward", "backward", "optimizer")
+
+
+class Breakdown:
+    """Adds up the phases of the steps that the step model has judged; a sink of it.
+
+    What of a step is none of the phases is ``other``; pauses are in none of them. A step is left
+    out when its beginning was not seen or a pause in it had no boundary. Sums are kept
+    along the way, so that what came before the steady state can be left out.
+
+    Args:
+        task: Whose steps.
+        spent: Phases of steps, as they were seen; used up.
+    """
+
+    def __init__(self, task: str, spent: deque[Spent]) -> None:
+        self._task = task
+        self._spent = spent
+        self._steps = 0
+        self._sums = [0] * (len(PARTS) + 1)
+        self._points: list[tuple[int, int, list[int]]] = [(0, 0, list(self._sums))]
+        self._stride = 1
+
+    def __call__(self, steps: list[Step]) -> None:
+        """Take in steps."""
+        for step in steps:
+            if step.task == self._task:
+                self._add(step)
+
+    def _add(self, step: Step) -> None:
+        spent, sums = self._spent, self._sums
+        known = step.busy_ns is not None and not step.estimated
+        while spent and spent[0].end <= step.end_ns:
+            taken = spent.popleft()
+            if known:
+                for i, ns in enumerate(taken[1:]):
+                    sums[i] += ns
+        if known:
+            self._steps += 1
+            sums[-1] += step.busy_ns or 0
+            if self._steps % self._stride == 0:
+                self._keep(step.number)
+
+    def _keep(self, number: int) -> None:
+        self._points.append((number + 1, self._steps, list(self._sums)))
+        if len(self._points) > POINTS:
+            self._stride *= 2
+            self._points = self._points[::2]
+
+    def section(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        """What ``run.json`` says of the task; empty when nothing is known.
+
+        Args:
+            task: The rest of the task's entry, which says when it became steady.
+        """
+        steady = task.get("steady")
+        start = (steady.get("from_step") if isinstance(steady, Mapping) else None) or 0
+        # The nearest point at or behind the beginning that leaves something to sum up.
+        after = [point for point in self._points if point[0] >= start and point[1] < self._steps]
+        _, before, sums = after[0] if after else self._points[0]
+        *parts, whole = (now - then for now, then in zip(self._sums, sums, strict=True))
+        if whole <= 0 or not any(parts):
+            return {}
+        known = {name: ns / 1e9 for name, ns in zip(PARTS, parts, strict=True) if ns > 0}
+        known["other"] = max(0, whole - sum(parts)) / 1e9
+        return {**known, "steps": self._steps - before}

@@ -1,0 +1,109 @@
+"""What a plain script does, without a voirfile: on by default, ``--no-auto`` turns it off."""
+
+from __future__ import annotations
+
+from argparse import BooleanOptionalAction
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from overseer import Overseer
+from overseer.imports import on_import
+
+from ..meter import Measuring, measuring_of
+from .phases import phases_of
+
+if TYPE_CHECKING:
+    from .breakdown import Breakdown
+    from .steps import Steps
+    from .torch_hooks import TorchHooks
+
+
+def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
+    """Watch training loops as soon as the script imports torch."""
+    yield ov.phases.init
+    ov.argparser.add_argument(
+        "--auto",
+        action=BooleanOptionalAction,
+        default=True,
+        help="see steps, losses and loading of PyTorch scripts without a voirfile",
+    )
+    yield ov.phases.parse_args
+    if not ov.options.auto:
+        return
+    auto = Auto(ov)
+    watch = on_import("torch", auto.torch_imported)
+    try:
+        yield ov.phases.run_script(priority=60)  # Before the steps are summed up.
+        auto.close()
+        yield ov.phases.run_script(priority=40)  # And after.
+        auto.tell()
+    finally:
+        watch.dispose()
+        auto.close()
+
+
+class Auto:
+    """The hooks of a run and what becomes of what they see; nothing before torch is there.
+
+    Args:
+        ov: The run.
+    """
+
+    def __init__(self, ov: Overseer) -> None:
+        self._ov = ov
+        self._hooks: TorchHooks | None = None
+        self._steps: Steps | None = None
+        self._breakdown: Breakdown | None = None
+        self._measuring: Measuring = measuring_of(ov)
+
+    def torch_imported(self, torch: Any) -> None:
+        """Put the hooks in."""
+        from .steps import Steps
+        from .torch_hooks import TorchHooks
+
+        ov = self._ov
+        begun = ov.clock.cpu_ns()
+        self._steps = Steps(self._push)
+        self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov))
+        ov.listen(self._steps.hear)
+        loaders = self._measuring.loaders
+        loaders.listen(self._asked, self._hooks.answered, self._hooks.came)
+        loaders.watch_torch()
+        self._hooks.place()
+        ov.charge(ov.clock.cpu_ns() - begun)
+
+    def _asked(self, source: Any) -> None:
+        """A loader is asked for a batch: from here on there is something to measure."""
+        assert self._hooks is not None
+        if self._breakdown is None:
+            self._begin()
+        self._hooks.asked(source)
+
+    def _push(self, event: dict[str, Any]) -> None:
+        if self._breakdown is None:
+            self._begin()
+        self._ov.give(**event)
+
+    def _begin(self) -> None:
+        from .breakdown import Breakdown
+        from .steps import TRAIN
+
+        assert self._steps is not None
+        self._breakdown = Breakdown(TRAIN, self._steps.spent)
+        self._measuring.begin().also(self._breakdown)
+
+    def close(self) -> None:
+        """The script has ended: take the hooks out, and give the step that was held back."""
+        hooks, self._hooks = self._hooks, None
+        if hooks is not None and self._steps is not None:
+            hooks.remove()
+            self._steps.settle()
+
+    def tell(self) -> None:
+        """Say where the time went."""
+        tasks = self._ov.summary.get("tasks")
+        task = tasks.get("train") if isinstance(tasks, dict) else None
+        if self._breakdown is not None and isinstance(task, dict):
+            section = self._breakdown.section(task)
+            if section:
+                task["breakdown"] = section

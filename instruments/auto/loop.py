@@ -1,0 +1,301 @@
+"""A thread's loop: from what torch is seen doing to steps, their items, losses and phases."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Protocol
+
+from .batches import Batches
+from .passes import Pass, Passes
+from .phases import Phases
+from .turns import Turns
+
+EVALUATION, INFERENCE = "eval", "inference"
+#: Losses of one step that are kept apart; the rest of a longer accumulation is left out.
+LOSSES = 1024
+#: Steps of other optimizers within one after which that one is taken to have failed.
+NESTED = 8
+
+
+class Spent(NamedTuple):
+    """Nanoseconds of a step, by phase; ``end`` is when it ended."""
+
+    end: int
+    loading: int
+    transfer: int
+    forward: int
+    backward: int
+    optimizer: int
+
+
+class Sink(Protocol):
+    """What becomes of what a loop shows.
+
+    Attributes:
+        holding: The first step is held back until its iteration is over.
+    """
+
+    holding: bool
+
+    def step(self, items: int | None, losses: list[Any], spent: Spent) -> None:
+        """A training step has ended."""
+
+    def evaluated(self, made: Pass) -> None:
+        """A forward pass that nothing is learned from has ended."""
+
+    def settle(self) -> None:
+        """The iteration in which the first step ended is over."""
+
+
+class Known:
+    """What is known of the script as a whole.
+
+    Attributes:
+        optimizers: It has made an optimizer.
+        trains: It has made one, or called ``backward``.
+    """
+
+    __slots__ = ("optimizers", "trains")
+
+    def __init__(self) -> None:
+        self.optimizers = self.trains = False
+
+
+class Loop:
+    """What one thread does with torch, told boundary by boundary, with times in nanoseconds.
+
+    A step is an optimizer's step, or all that several of them do with one batch; where the script
+    has no optimizer, a ``backward``. Its loss is the sum of what ``backward`` was called on.
+
+    Args:
+        sink: Where steps and passes go.
+        phases: Who listens to phases.
+        known: What is known of the script.
+    """
+
+    __slots__ = (
+        "_backward", "_backward_began", "_began", "_candidate", "_deep", "_forward", "_got",
+        "_inner", "_known", "_last", "_learned", "_loading", "_losses", "_nested", "_optimizer",
+        "_passes", "_phases", "_repeats", "_scaled", "_sink", "_step_began", "_stepped",
+        "_stepping", "_transfer", "_turns", "_zeroed", "batches",
+    )  # fmt: skip
+
+    def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
+        self._sink, self._phases, self._known = sink, phases, known
+        self.batches = Batches()
+        self._turns = Turns()
+        self._passes = Passes(sink.evaluated)
+        self._losses: list[Any] = []
+        self._scaled: Any = None
+        self._candidate = self._learned = self._repeats = self._stepped = False
+        self._stepping: int | None = None
+        self._deep = self._nested = self._last = self._got = 0
+        self._began = self._zeroed = self._backward_began = self._step_began = self._inner = 0
+        self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
+
+    # Loading
+
+    def fetches(self) -> None:
+        """A loader is asked for a batch."""
+        if self._sink.holding:
+            self._sink.settle()
+
+    def fetched(self, source: Hashable, items: int | None, begin: int, end: int) -> None:
+        """A loader has given a batch of ``items``."""
+        self.batches.fetched(source, items)
+        self._loading += end - begin
+        self._got = end
+        for listener in self._phases.listeners:
+            listener("loading", begin, end)
+
+    # Forward
+
+    def forward_begins(self, model: int, grad: bool, training: bool) -> bool:
+        """A model's forward begins; returns whether it is known that nothing is learned from it.
+
+        Args:
+            model: A name for the model.
+            grad: Gradients are recorded.
+            training: The model is in training mode.
+        """
+        if self._sink.holding:
+            self._sink.settle()
+        if grad and training:
+            self._candidate = not self._known.trains
+        else:
+            self._candidate = grad or not self._began  # A teacher's comes after the student's.
+        if not self._candidate or not self._passes.begins(
+            model, self.batches.fetches, self._known.trains
+        ):
+            return False
+        self.batches.evaluated()
+        self._began = self._loading = self._got = 0
+        return True
+
+    @property
+    def trains(self) -> bool:
+        """Whether the script is known to train."""
+        return self._known.trains
+
+    def forward_ends(
+        self,
+        made: Pass,
+        given: int | None,
+        begin: int,
+        end: int,
+        grad: bool,
+        evaluated: bool,
+        copied: bool,
+    ) -> None:
+        """A model's forward has ended.
+
+        Args:
+            made: What is known of it.
+            given: The size of what the model was given.
+            begin: When it began.
+            end: When it ended.
+            grad: Gradients are recorded.
+            evaluated: What :meth:`forward_begins` said.
+            copied: Its input lies on another device than the loader's batch.
+        """
+        if self._candidate:
+            self._passes.ended(made)
+        if evaluated:
+            for listener in self._phases.listeners:
+                listener("eval", begin, end)
+        elif grad:
+            self.batches.given(made.model, given)
+            if not self._began:
+                self._begin(begin, copied)
+
+    def _begin(self, begin: int, copied: bool) -> None:
+        """The first forward of a step, or after a ``backward``."""
+        self._began = begin
+        self._zeroed = 0
+        if self._got and copied:
+            self._transfer += begin - self._got
+            for listener in self._phases.listeners:
+                listener("transfer", self._got, begin)
+        self._got = 0
+
+    # Backward
+
+    def scales(self, losses: Any) -> None:
+        """A gradient scaler is given ``losses``, of which ``backward`` will see a multiple."""
+        self._scaled = losses
+
+    def backward_begins(self, now: int, tensors: Any) -> None:
+        """``backward`` is called on ``tensors``: one, or several."""
+        self._deep += 1
+        if self._deep > 1:
+            return  # Checkpointing computes gradients of a part within.
+        if self._sink.holding:
+            self._sink.settle()
+        self._backward_began = now
+        self._known.trains = self._learned = True
+        self._passes.learned()
+        if self._began:
+            self._end_forward(now)
+        if self._stepping is not None:
+            if self._repeats:
+                return  # A closure that is evaluated again.
+            self._repeats = True
+        scaled, self._scaled = self._scaled, None
+        self._lose(tensors if scaled is None else scaled)
+        self.batches.learned()
+
+    def _end_forward(self, now: int) -> None:
+        began, self._began = self._began, 0
+        took = now - began - self._zeroed
+        self._forward += took
+        self._inner += took
+        for listener in self._phases.listeners:
+            listener("forward", began, now)
+
+    def _lose(self, tensors: Any) -> None:
+        """Keep the loss, cut off from its graph."""
+        for tensor in tensors if isinstance(tensors, list | tuple) else (tensors,):
+            detach = getattr(tensor, "detach", None)
+            if detach is not None and len(self._losses) < LOSSES and tensor.numel() == 1:
+                self._losses.append(detach())
+
+    def backward_ends(self, now: int) -> bool:
+        """``backward`` has ended; returns whether it was the outermost."""
+        if self._deep:
+            self._deep -= 1
+        if self._deep:
+            return False
+        began = self._backward_began
+        self._backward += now - began
+        self._inner += now - began
+        for listener in self._phases.listeners:
+            listener("backward", began, now)
+        if self._stepped or not self._known.optimizers:
+            self._stepped = False
+            self._close(now, None)
+        return True
+
+    # The optimizer
+
+    def zero_grad(self, begin: int, end: int) -> None:
+        """Gradients have been put to zero: what was learned and not used is lost."""
+        if self._stepping is None and not self._deep:
+            self._optimizer += end - begin
+            self._zeroed += end - begin
+            if self._losses:
+                self._losses = []
+            for listener in self._phases.listeners:
+                listener("optimizer", begin, end)
+
+    def optimizer_begins(self, now: int, optimizer: int) -> None:
+        """An optimizer's ``step`` is called; within another's, that one counts."""
+        if self._deep:
+            return  # One that steps within backward, a parameter at a time.
+        if self._sink.holding:
+            self._sink.settle()
+        if self._stepping is not None and self._stepping != optimizer:
+            self._nested += 1
+            if self._nested < NESTED:
+                return
+        self._stepping = optimizer
+        self._step_began = now
+        self._inner = self._nested = 0
+        self._repeats = False
+
+    def optimizer_ends(self, now: int, optimizer: int, role: Hashable) -> None:
+        """An optimizer's ``step`` has ended.
+
+        Args:
+            now: The time.
+            optimizer: A name for it.
+            role: A name for what it trains.
+        """
+        if self._deep:
+            self._stepped = True
+            return
+        if self._stepping != optimizer:
+            return
+        self._stepping = None
+        began = self._step_began
+        self._optimizer += now - began - self._inner
+        for listener in self._phases.listeners:
+            listener("optimizer", began, now)
+        self._close(now, role)
+
+    def _close(self, now: int, role: Hashable) -> None:
+        """An optimizer has stepped: a step ends, or goes on with another optimizer."""
+        batches, losses, learned = self.batches, self._losses, self._learned
+        self._losses, self._learned = [], False
+        ends = role is None or self._turns(role, batches.fresh, learned)
+        items = batches.take()
+        if not ends:
+            return
+        spent = Spent(
+            now, self._loading, self._transfer, self._forward, self._backward, self._optimizer
+        )
+        self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
+        last, self._last = self._last, now
+        if last:
+            for listener in self._phases.listeners:
+                listener("step", last, now)
+        self._sink.step(items, losses, spent)  # At the very end: this is where a run is stopped.

@@ -1,0 +1,83 @@
+"""Forward passes that nothing is learned from: evaluation, or all that a script does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Pass(NamedTuple):
+    """A forward pass.
+
+    Attributes:
+        model: A name for the model.
+        fetches: How many batches loaders had given by then.
+        task: What it is if nothing is learned from it: ``eval``, or ``inference``.
+        items: How many items it was made on, where known.
+    """
+
+    model: int
+    fetches: int
+    task: str
+    items: int | None
+
+
+class Passes:
+    """Tells evaluation from the forward passes of a step, as soon as the second one begins.
+
+    One forward pass without gradients may be a teacher's or an agent's, and belongs to the step
+    around it. Two of the same model in a row, on different batches, are an evaluation.
+
+    Args:
+        emit: Called with each pass, the first when the second begins.
+    """
+
+    __slots__ = ("_counts", "_emit", "_first", "_other", "_running")
+
+    def __init__(self, emit: Callable[[Pass], object]) -> None:
+        self._emit = emit
+        self._first: Pass | None = None
+        self._other: Pass | None = None
+        self._running = self._counts = False
+
+    def begins(self, model: int, fetches: int, trains: bool) -> bool:
+        """Another forward pass begins; returns whether nothing is learned from it.
+
+        Args:
+            model: A name for the model.
+            fetches: How many batches loaders have given so far.
+            trains: The script is known to train.
+        """
+        self._counts = False
+        first = self._first
+        if first is None:
+            return False
+        if first.model != model:
+            other = self._other
+            if other is None or other.model != model:
+                return False  # A second model in one pass.
+            # It has come round before the first did.
+            self._first = first = other
+            self._other, self._running = None, False
+        if trains and fetches and fetches == first.fetches:
+            return False  # The same batch once more.
+        if not self._running:
+            self._running = True
+            self._emit(first)
+        self._counts = True
+        return True
+
+    def ended(self, made: Pass) -> None:
+        """The pass has ended."""
+        if self._first is None or self._first.model == made.model:
+            self._first = made
+            if self._counts:
+                self._other = None
+                self._emit(made)
+        else:
+            self._other = made
+
+    def learned(self) -> None:
+        """The script learns: what was seen belongs to a step."""
+        self._first = self._other = None
+        self._running = False

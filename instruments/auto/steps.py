@@ -1,0 +1,126 @@
+"""What becomes of the steps that are seen: they are given, unless somebody else tells of them."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .loop import Spent
+from .passes import Pass
+
+Event = dict[str, Any]
+#: Tasks whose steps are no training steps, whoever gives them.
+OTHERS = frozenset({"eval", "evaluation", "valid", "validation", "val", "test", "inference"})
+#: Names of ``$wrap`` pairs that are steps.
+STEP_PAIRS = frozenset({"step", "compute_start", "compute"})
+TRAIN = "train"
+#: Steps whose phases wait for the step model.
+WAITING = 65536
+
+
+class Steps:
+    """Gives steps and losses; what a voirfile or the script gives itself has precedence.
+
+    The first step is held back until its iteration is over: by then whoever else tells of steps or
+    losses has done so once. Who begins later is given way to from then on.
+
+    Args:
+        push: Gives an event.
+
+    Attributes:
+        holding: The first step is held back.
+        train: How many training steps have been seen.
+        spent: The phases of steps that the step model has not judged yet.
+        elsewhere: Tasks whose steps somebody else tells of.
+        losses_elsewhere: Somebody else tells of losses.
+    """
+
+    def __init__(self, push: Callable[[Event], object]) -> None:
+        self._push = push
+        self._giving: int | None = None
+        self._held: tuple[int | None, list[Any]] | None = None
+        self._counts: dict[str, int] = {}
+        self.holding = False
+        self.train = 0
+        self.spent: deque[Spent] = deque(maxlen=WAITING)
+        self.elsewhere: set[str] = set()
+        self.losses_elsewhere = False
+
+    # What others give
+
+    def hear(self, event: Event) -> None:
+        """Any given event."""
+        if self._giving is not None and self._giving == get_ident():
+            return
+        if "loss" in event:
+            self.losses_elsewhere = True
+        if "step" in event or "$wrap" in event or ("task" in event and _sized(event)):
+            self._hear_step(event)
+
+    def _hear_step(self, event: Event) -> None:
+        wrap = event.get("$wrap")
+        if wrap is not None and wrap.get("name") not in STEP_PAIRS:
+            return
+        task = str(event.get("task", TRAIN))
+        self.elsewhere.add(task if task in OTHERS else TRAIN)
+
+    # What is seen
+
+    def step(self, items: int | None, losses: list[Any], spent: Spent) -> None:
+        """A training step has ended."""
+        self.train += 1
+        self.spent.append(spent)
+        if self.train == 1:
+            self._held = (items, losses)
+            self.holding = True
+        else:
+            self._give_step(self.train, items, losses)
+
+    def settle(self) -> None:
+        """The first iteration is over."""
+        held, self._held = self._held, None
+        self.holding = False
+        if held is not None:
+            self._give_step(1, *held)
+
+    def _give_step(self, number: int, items: int | None, losses: list[Any]) -> None:
+        event: Event = {"task": TRAIN}
+        if TRAIN not in self.elsewhere:
+            event["step"] = number
+            if items is not None:
+                event["batch_size"] = items
+        if losses and not self.losses_elsewhere:
+            event["loss"] = losses[0] if len(losses) == 1 else _sum(losses)
+        if len(event) > 1:
+            self._give(event)
+
+    def evaluated(self, made: Pass) -> None:
+        """A forward pass has ended that nothing is learned from."""
+        if made.task in self.elsewhere:
+            return
+        number = self._counts[made.task] = self._counts.get(made.task, 0) + 1
+        event: Event = {"task": made.task, "step": number}
+        if made.items is not None:
+            event["batch_size"] = made.items
+        self._give(event)
+
+    def _give(self, event: Event) -> None:
+        self._giving = get_ident()
+        try:
+            self._push(event)
+        finally:
+            self._giving = None
+
+
+def _sized(event: Event) -> bool:
+    return "batch" in event or "batch_size" in event
+
+
+def _sum(losses: list[Any]) -> Any:
+    """The sum of the losses, on their device."""
+    total = losses[0]
+    for loss in losses[1:]:
+        total = total + loss
+    return total
