@@ -70,6 +70,18 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
             return self.subscribe(push)
         return self.subscribe(lambda value: push({**extra, **_named(keys, value)}))
 
+    def counter(self, name: str, unit: str = "", *, channel: Any = None) -> Any:
+        """Show each element in the trace as a graph; of several values, one line for each."""
+        from .marking import channel_of, counters
+
+        return self.subscribe(counters(name, unit, channel_of(channel)))
+
+    def instant(self, label: str, *, channel: Any = None) -> Any:
+        """Mark each element in the trace: ``"Epoch {epoch} begin"``."""
+        from .marking import channel_of, instants
+
+        return self.subscribe(instants(label, channel_of(channel)))
+
     def __enter__(self) -> Any:
         return self
 

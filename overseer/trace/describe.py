@@ -63,9 +63,9 @@ def quantity(value: Any) -> Any:
     Reading a scalar on a device would hold the script up until the device is there.
     """
     try:
-        if _on_host(value) or not hasattr(value, "detach"):
+        if not hasattr(value, "detach"):
             return float(value)
-        return value.detach()
+        return float(value.item()) if _on_host(value) else value.detach()
     except Exception:  # No number; a counter of it has no value.
         return None
 

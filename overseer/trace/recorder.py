@@ -40,6 +40,7 @@ class Recorder:
         self._buffer: list[Any] = []
         self._lost = count()
         self._open = True
+        self._shut = False
         self._full = False
         self._wanted: tuple[str, ...] = ("*",)
         self.on = False
@@ -49,7 +50,7 @@ class Recorder:
         """Record from here on, in the channels whose names match one of ``wanted``."""
         self._wanted = tuple(wanted)
         self._buffer.clear()
-        self.on, self._open, self._full = True, True, False
+        self.on, self._open, self._shut, self._full = True, True, False, False
         self._lost = count()
         for channel in list(self.channels.values()):
             channel.enabled = self.wants(channel.name)
@@ -60,10 +61,15 @@ class Recorder:
         self.on = False
         self._switch()
 
-    def gate(self, opened: bool) -> None:
-        """Let through what comes, or hold it off for a while (spans that are open still end)."""
-        if opened is not self._open:
-            self._open = opened
+    def gate(self, opened: bool, everything: bool = False) -> None:
+        """Let through what comes, or hold it off for a while (spans that are open still end).
+
+        Args:
+            opened: Whether it is let through.
+            everything: Hold off channels too that record at any time.
+        """
+        if opened is not self._open or everything is not self._shut:
+            self._open, self._shut = opened, everything
             self._switch()
 
     def wants(self, name: str) -> bool:
@@ -76,7 +82,8 @@ class Recorder:
             return None
         if self._full:
             return self._lose
-        return self._buffer.extend if self._open or channel.always else _ignore
+        let_through = self._open or (channel.always and not self._shut)
+        return self._buffer.extend if let_through else _ignore
 
     @property
     def put(self) -> Put:

@@ -1,0 +1,228 @@
+"""One trace of a run: its file, what is recorded into it, and when."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from overseer import Overseer, StopProgram
+from overseer.errors import Problem
+from overseer.record.directory import safe_name, stamp
+from overseer.trace.channel import channel
+from overseer.trace.process import this_process
+from overseer.trace.recorder import recorder
+from overseer.trace.writer import Writer
+
+from .figures import Figures
+from .phases import PhaseRow
+from .settings import Settings
+from .steps import StepRows
+from .window import Window
+
+#: How often what was recorded is written, in seconds: at most this much is lost to a SIGKILL.
+INTERVAL = 0.1
+MEGABYTE = 1 << 20
+
+
+class Session:
+    """A trace while it is written.
+
+    Args:
+        ov: The run.
+        settings: What is wanted.
+        path: The file.
+
+    Attributes:
+        phases: The row of the run's phases.
+        only_profiles: Nothing but parts of the script are traced.
+
+    Raises:
+        OSError: The file cannot be made.
+    """
+
+    def __init__(self, ov: Overseer, settings: Settings, path: str) -> None:
+        self._ov, self._settings = ov, settings
+        name = ov.options.SCRIPT or ov.options.MODULE or "script"
+        directory = ov.recording.directory if ov.recording is not None else None
+        rank = directory.rank.rank if directory is not None and directory.rank else None
+        process = this_process(name, ov.clock, rank)
+        most = int(settings.max_mb * MEGABYTE)
+        self._writer = Writer(path, process, recorder, most, ov.report)
+        recorder.start(settings.channels)
+        self._own = channel("voir", always=True)
+        self.phases = PhaseRow(self._own, ov.clock)
+        self.only_profiles = False
+        self._over = False
+        self._listening: list[Any] = []
+        self._operators: Any = None
+        self._modules: Any = None
+        self._watch(settings)
+        self._figures = Figures(ov)
+        self._rows = StepRows(ov, self._wanted, lambda: self._window.open and not self._over)
+        self._until = _deadline(ov, settings)
+        self._timer = ov.every(INTERVAL, self._tick, first=INTERVAL)
+        self._timer.__enter__()
+        ov.cost_of(lambda: self._writer.events, _like_an_event())
+
+    @classmethod
+    def start(cls, ov: Overseer, settings: Settings) -> Session | None:
+        """A session; ``None``, and a word about it, when there is nowhere to write."""
+        path = ""
+        try:
+            path = _place(ov, settings)
+            return cls(ov, settings, path) if path else None
+        except OSError as error:
+            place = path or settings.directory or "the trace"
+            what = f"there is no trace of this run ({error.strerror or error})"
+            remedy = "Name a directory you can write to: --trace-dir DIR."
+            ov.report(Problem("trace-unwritable", str(place), what, remedy=remedy))
+            return None
+
+    def _watch(self, settings: Settings) -> None:
+        """Record the steps that ``settings`` want, in the detail that they want."""
+        self._window = Window(settings.steps, settings.every, self._gate)
+        if not self._window.everything or settings.level == "op":
+            self._listening.append(self._ov.listen(self._window.hear))
+        if settings.level in ("module", "op"):
+            from .modules import Modules
+
+            self._modules = Modules(self._ov, settings.modules)
+        if settings.level == "op":
+            from .operators import Operators
+
+            self._operators = Operators(self._ov)
+        self._gate(self._window.open)
+
+    def _wanted(self, number: int) -> bool:
+        return not self._over and self._window.holds(number)
+
+    def _gate(self, opened: bool) -> None:
+        """The step that begins is recorded, or not."""
+        recorder.gate(opened and not self._over)
+        if self._operators is not None:
+            self._operators.switch(opened and not self._over)
+
+    def _tick(self) -> None:
+        self._writer.flush()
+        if self._until is not None and self._ov.clock.now_ns() > self._until:
+            self.finish()
+
+    def finish(self) -> None:
+        """Record nothing more but the ends of what has begun."""
+        self._over = True
+        recorder.gate(False, everything=True)
+
+    # Parts of the script
+
+    def profile(self, wanted: Settings, alone: bool) -> Callable[[], object]:
+        """Record what follows; returns what ends that.
+
+        Args:
+            wanted: The level, the steps and the duration of this part.
+            alone: What is between such parts is not recorded.
+        """
+        self.only_profiles = alone
+        before = self._window, self._operators, self._until, self._over
+        self._over = False
+        self._operators = None
+        self._until = _deadline(self._ov, wanted)
+        self._watch(wanted)
+        listening, modules = self._listening[-1:], self._modules
+
+        def end() -> None:
+            if self._operators is not None:
+                self._operators.switch(False)
+            if modules is not None:
+                modules.close()
+            if not self._window.everything:
+                listening[0].dispose()
+            self._window, self._operators, self._until, self._over = before
+            if alone:
+                self.finish()
+            else:
+                self._gate(self._window.open)
+
+        recorder.gate(self._window.open)
+        return end
+
+    # The end
+
+    def failed(self, error: BaseException) -> None:
+        """What ended the script, if nobody asked for it."""
+        if isinstance(error, StopProgram):
+            reason = self._ov.stopped_early or "stopped"
+            self._own.instant("early stop", reason=str(reason))
+        elif not isinstance(error, SystemExit) or error.code not in (None, 0):
+            self._own.instant("error", type=type(error).__name__, message=str(error))
+
+    def close(self) -> None:
+        """Write what is left, and say what it came to."""
+        self._timer.__exit__(None, None, None)
+        self._figures.close()
+        self._rows.close()
+        for listening in self._listening:
+            listening.dispose()
+        if self._operators is not None:
+            self._operators.switch(False)
+        if self._modules is not None:
+            self._modules.close()
+        self.phases.end()
+        self._writer.close()
+        recorder.stop()
+        self._complain()
+        writer = self._writer
+        self._ov.summary["trace"] = {
+            "path": writer.path, "events": writer.events, "dropped": writer.dropped
+        }  # fmt: skip
+
+    def _complain(self) -> None:
+        if not self._window.reached:
+            first, last = self._settings.steps or (0, None)
+            asked = f"{first}:{'' if last is None else last}"
+            what = f"the steps {asked} never came: {self._window.count} steps were seen"
+            remedy = "Name earlier steps, or see with --verify whether voir sees the steps."
+            self._ov.report(Problem("trace-steps", "--trace-steps", what, remedy=remedy))
+
+
+def _deadline(ov: Overseer, settings: Settings) -> int | None:
+    if settings.duration is None:
+        return None
+    return ov.clock.now_ns() + round(settings.duration * 1e9)
+
+
+def _place(ov: Overseer, settings: Settings) -> str:
+    """Where the file goes; empty when there is nowhere, which is told."""
+    assert ov.recording is not None
+    if settings.directory is not None:
+        directory = os.path.abspath(os.path.expanduser(settings.directory))
+        os.makedirs(directory, exist_ok=True)
+        name = safe_name(ov.options.SCRIPT or ov.options.MODULE or "script")
+        made = f"{stamp(ov.clock.wall_ns())}-{name}-{os.getpid()}.pftrace"
+        return os.path.join(directory, made)
+    found = ov.recording.directory.path
+    if found is not None:
+        return str(found / "trace.pftrace")
+    if ov.options.no_record:
+        what = "there is no run directory to write the trace into"
+        remedy = "Leave out --no-record, or name a place: --trace-dir DIR."
+        ov.report(Problem("trace-nowhere", "--trace", what, remedy=remedy))
+    return ""
+
+
+def _like_an_event() -> Callable[[], object]:
+    """Do to another trace what an event does to this one."""
+    from overseer.trace.encoder import Encoder
+    from overseer.trace.process import Process
+    from overseer.trace.recorder import INSTANT
+    from overseer.trace.tracks import Track
+
+    encoder, track = Encoder(Process("", 0, 1 << 60)), Track("")
+    buffer: list[Any] = []
+
+    def event() -> None:
+        buffer.extend((1, INSTANT, track, "", "", None))
+        encoder.encode(buffer)
+        buffer.clear()
+
+    return event

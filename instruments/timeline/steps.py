@@ -1,0 +1,111 @@
+"""One span a step, with loading and compute inside, pauses between; forward, backward and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from overseer import Overseer
+from overseer.trace.channel import channel
+from overseer.trace.recorder import BEGIN, END
+from overseer.trace.tracks import Track
+
+from ..auto.phases import phases_of
+from ..meter import measuring_of
+
+if TYPE_CHECKING:
+    from overseer.measure.step import Step
+
+#: Rows of the phases that the automatic hooks tell of; what has none is the step model's to show.
+ROWS = {
+    "loading": "data loader",
+    "transfer": "passes",
+    "forward": "passes",
+    "backward": "passes",
+    "optimizer": "optimizer",
+    "eval": "evaluation",
+}
+#: Tasks that have a row of their own.
+TASKS = 32
+
+
+class StepRows:
+    """Records steps as the step model judges them, one late; a row for each task and thread.
+
+    Args:
+        ov: The run.
+        wanted: Whether a step of this number is recorded.
+        open: Whether what happens now is.
+    """
+
+    def __init__(
+        self, ov: Overseer, wanted: Callable[[int], bool], open: Callable[[], bool]
+    ) -> None:
+        self._wanted, self._open = wanted, open
+        self._channel = channel("steps", always=True)
+        self._passes = channel("passes", always=True)
+        self._tracks: dict[tuple[str, int], Track] = {}
+        self._ends: dict[Track, int] = {}
+        self._rows: dict[str, Track] = {}
+        self._on = True
+        measuring_of(ov).begin().also(self.add)
+        self._leave = phases_of(ov).listen(self.phase)
+
+    def close(self) -> None:
+        """Record no more."""
+        self._on = False
+        self._leave()
+
+    def add(self, steps: list[Step]) -> None:
+        """Steps that have been judged."""
+        for step in steps:
+            if self._on and (step.task != "train" or self._wanted(step.number)):
+                self._add(step)
+
+    def _add(self, step: Step) -> None:
+        track = self._track(step.task, step.thread)
+        put, ended = self._channel.at, self._ends.get(track, 0)
+        start, end = max(step.start_ns, ended), step.end_ns
+        if end < start:
+            return
+        if step.pause_ns > 0 and ended and start > ended:
+            put(ended, BEGIN, track, "pause")
+            put(start, END, track, "pause")
+        arguments = {"step": step.number}
+        if step.items is not None:
+            arguments["items"] = step.items
+        put(start, BEGIN, track, "step", arguments)
+        at = start
+        if step.loading_ns:
+            at = min(start + step.loading_ns, end)
+            put(start, BEGIN, track, "loading")
+            put(at, END, track, "loading")
+        if step.compute_ns is not None:
+            begin = min(max(step.ready_ns or at, at), end)
+            put(begin, BEGIN, track, "compute")
+            put(min(begin + step.compute_ns, end), END, track, "compute")
+        put(end, END, track, "step")
+        self._ends[track] = end
+
+    def _track(self, task: str, thread: int) -> Track:
+        key = task, thread
+        if key not in self._tracks:
+            if len(self._tracks) >= TASKS:
+                return next(reversed(self._tracks.values()))
+            others = sum(known == task for known, _ in self._tracks)
+            self._tracks[key] = Track(f"{task} steps" + (f" {others + 1}" if others else ""))
+        return self._tracks[key]
+
+    def phase(self, name: str, start_ns: int, end_ns: int) -> None:
+        """A part of a step has ended, as the automatic hooks tell."""
+        row = ROWS.get(name)
+        if row is None or not self._open():
+            return
+        track = self._rows.get(row)
+        if track is None:
+            track = self._rows[row] = Track(row)
+        if start_ns < self._ends.get(track, 0):  # On another thread: one row has one at a time.
+            track = self._rows[row] = Track(row)
+        self._passes.at(start_ns, BEGIN, track, name)
+        self._passes.at(end_ns, END, track, name)
+        self._ends[track] = end_ns

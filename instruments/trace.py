@@ -1,0 +1,99 @@
+"""``--trace``: a timeline of the run, and ``voir.profile`` for parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from overseer import Overseer
+
+from .timeline.settings import Settings, add_options, settings_of
+
+if TYPE_CHECKING:
+    from .timeline.session import Session
+
+
+def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
+    """Write ``trace.pftrace`` when the options or the script ask for it."""
+    begun = ov.clock.now_ns()
+    yield ov.phases.init
+    add_options(ov.argparser)
+    initialized = ov.clock.now_ns()
+    yield ov.phases.parse_args
+    tracer = _Tracer(ov)
+    ov.profiling = tracer.profile
+    settings = settings_of(ov.options)
+    session = tracer.begin(settings) if settings is not None else None
+    if session is not None:
+        session.phases.happened("init", begun, initialized)
+        session.phases.happened("parse_args", initialized, ov.clock.now_ns())
+        session.phases.begin("load_script")
+    try:
+        yield from _watch(ov, tracer)
+        yield ov.phases.finalize(priority=-100)  # What others record at the end is kept.
+    finally:
+        ov.profiling = None
+        tracer.close()
+
+
+def _watch(ov: Overseer, tracer: _Tracer) -> Generator[Any, Any, None]:
+    """Tell the tracer of phases until the script has ended, and how it did."""
+    try:
+        yield ov.phases.load_script(priority=-100)  # Last before the script goes on.
+        tracer.phase("run_script")
+        yield ov.phases.run_script(priority=100)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        tracer.failed(error)
+    tracer.phase("finalize")
+
+
+class _Tracer:
+    """The run's one session, made when it is first needed."""
+
+    def __init__(self, ov: Overseer) -> None:
+        self._ov = ov
+        self._session: Session | None = None
+        self._phase = ""
+
+    def begin(self, settings: Settings) -> Session | None:
+        """Trace from here on; ``None`` when there is nowhere to write."""
+        from .timeline.session import Session
+
+        if self._session is None:
+            self._session = Session.start(self._ov, settings)
+            if self._session is not None and self._phase:
+                self._session.phases.begin(self._phase)
+        return self._session
+
+    def profile(
+        self, level: str, ms_duration: float | None, steps: str | None
+    ) -> Callable[[], object]:
+        """Trace a part of the script; returns what ends it."""
+        from .timeline.settings import PARSERS
+
+        seconds = ms_duration / 1000 if ms_duration is not None else None
+        window = PARSERS["steps"](steps) if steps else None
+        wanted = Settings(level=PARSERS["level"](level), duration=seconds, steps=window)
+        first = self._session is None
+        session = None if wanted.level == "off" else self.begin(wanted._replace(level="step"))
+        if session is None:
+            return lambda: None
+        return session.profile(wanted, alone=first or session.only_profiles)
+
+    def phase(self, name: str) -> None:
+        """The run has come to the phase ``name``."""
+        self._phase = name
+        if self._session is not None:
+            self._session.phases.begin(name)
+
+    def failed(self, error: BaseException) -> None:
+        """What ended the script."""
+        if self._session is not None:
+            self._session.failed(error)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._session is not None:
+            self._session.close()
