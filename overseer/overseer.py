@@ -185,7 +185,7 @@ class Overseer(Scheduler):
 
         frame = sys._getframe(1)
         kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
-        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        where = kwargs.pop("where", None) or f"{frame.f_code.co_filename}:{frame.f_lineno}"
         placed: Placed
         try:
             _check_selector(selector)
@@ -197,6 +197,23 @@ class Overseer(Scheduler):
             placed, self._given_stream.push, self.report, absent=ABSENT, overridable=overridable
         )
         self._probes.append(probe)
+        return probe
+
+    def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> ProbeStream:
+        """Show calls of a function, or turns of a loop, as spans in the trace.
+
+        Args:
+            selector: ``//train_epoch``; ``//main > #loop_epoch`` for the body of a loop.
+            label: ``"epoch {epoch}"``, with the function's own variables; else its name.
+            channel: The trace's channel, or its name.
+        """
+        from .marking import channel_of, paired, spans
+
+        frame = sys._getframe(1)
+        env = {**frame.f_globals, **frame.f_locals}
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        probe = self.probe(paired(selector, label), env=env, where=where)
+        probe.subscribe(spans(selector, label, channel_of(channel)))
         return probe
 
     def _misread(self, problem: Problem) -> None:
