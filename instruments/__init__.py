@@ -6,6 +6,7 @@ from .display import instrument_display
 from .early_stop import instrument_stop
 from .monitors import instrument_monitors
 from .rate import instrument_rates
+from .trace import instrument_trace
 from .verify import instrument_verify
 
 __instruments__ = [
@@ -15,5 +16,6 @@ __instruments__ = [
     instrument_monitors,
     instrument_rates,
     instrument_stop,
+    instrument_trace,
     instrument_verify,
 ]
