@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from overseer.errors import VoirError
+
+if TYPE_CHECKING:
+    from overseer.reading import Reading
+
+#: Lines for scripts whose text does not tell; the names in capitals are to be replaced.
 GENERIC = {
-    "loss": 'ov.probe("//train > loss").give()',
-    "step": 'ov.probe("//train(x as batch) > #endloop_x as step").give()',
-    "pair": 'ov.probe("//train(x as batch, !#loop_x as compute_start, '
-    '!!#endloop_x as compute_end)").give()',
-    "loader": 'ov.probe("//main > train_loader as loader").give()',
-    "model": 'ov.probe("//main > model").give()',
-    "pause": 'ov.probe("//evaluate(!#enter as pause, !!#exit as resumed)").give()',
+    "loss": 'ov.probe("//FUNCTION > LOSS as loss").give()',
+    "step": 'ov.probe("//FUNCTION(BATCH as batch) > #endloop_BATCH as step").give()',
+    "pair": 'ov.probe("//FUNCTION(BATCH as batch, !#loop_BATCH as compute_start, '
+    '!!#endloop_BATCH as compute_end)").give()',
+    "loader": 'ov.probe("//FUNCTION > LOADER as loader").give()',
+    "model": 'ov.probe("//FUNCTION > MODEL as model").give()',
+    "pause": 'ov.probe("//FUNCTION(!#enter as pause, !!#exit as resumed)").give()',
+}
+#: Words of a selector, and the role of a probe that has them.
+_WORDS = {
+    "compute_start": "pair",
+    "as loading": "pair",
+    "as step": "step",
+    "as pause": "pause",
+    "loader": "loader",
+    "model": "model",
+    "options": "options",
+    "loss": "loss",
 }
 
 
@@ -22,11 +41,28 @@ class Proposals:
 
     def __init__(self, script: str | None) -> None:
         self._script = script
+        self._reading: Reading | None = None
 
     def line(self, role: str) -> str | None:
         """The line that shows ``role``, if the script's text tells."""
-        return None
+        if self._reading is None and self._script is not None:
+            self._reading, self._script = _read(self._script), None
+        found = self._reading.of(role) if self._reading is not None else None
+        return found.line if found is not None else None
 
     def instead_of(self, selector: str) -> str | None:
         """The line in place of ``selector``, which came to nothing."""
+        for word, role in _WORDS.items():
+            if word in selector:
+                line = self.line(role)
+                return line if line is not None and f'"{selector}"' not in line else None
+        return None
+
+
+def _read(script: str) -> Reading | None:
+    from overseer.reading import open_script, read_script
+
+    try:
+        return read_script(open_script(script))
+    except (VoirError, RecursionError):
         return None

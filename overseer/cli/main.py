@@ -22,12 +22,31 @@ def main(argv: list[str] | None = None) -> None:
     """Run ``argv`` (``sys.argv[1:]`` when not given) and end the process as the script would."""
     argv = sys.argv[1:] if argv is None else argv
     notices = Notices(sys.stderr)
+    if argv[:1] == ["init"] and not runs("init"):
+        write_voirfile(argv[1:], notices)
+        return
     try:
         overseer = prepare(argv, notices)
     except VoirError as error:
         notices.error(error)
         sys.exit(USAGE)
     run(overseer, argv, notices)
+
+
+def runs(name: str) -> bool:
+    """Whether python could run a script of this name: it goes before a command of ours."""
+    return os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py"))
+
+
+def write_voirfile(argv: list[str], notices: Notices) -> None:
+    """Do what ``voir init`` asks for, and say what was found."""
+    from .init import init
+
+    try:
+        print(init(argv, notices.width()), end="")
+    except VoirError as error:
+        notices.error(error)
+        sys.exit(USAGE)
 
 
 def prepare(argv: list[str], notices: Notices) -> Overseer:

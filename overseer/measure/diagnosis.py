@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .parts import Parts, as_parts, number, part
+from .parts import Parts, as_parts, number, others_share, part
 
 #: Fewer steps or seconds than these say nothing about a run.
 FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
@@ -22,6 +22,8 @@ LARGE = 0.5
 BUSY, IDLE = 0.85, 0.5
 #: How much of the time clocks may be held down, by reason; a power cap is usual under full load.
 HELD, CAPPED = 0.1, 0.5
+#: Other programs' part of the processors that makes steps vary.
+DISTURBED = 0.25
 
 
 class Diagnosis(NamedTuple):
@@ -61,14 +63,14 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
         return None
     parts = as_parts(found)
     if parts is None or parts.steps < FEWEST_STEPS or parts.seconds < FEWEST_SECONDS:
-        return _without_parts(found)
+        return _without_parts(run, found)
     lost = max(_losses(run, parts), default=None, key=lambda loss: loss.share)
     doubts = [*_memory(run, parts), *_throttled(run)]
     if lost is not None and (lost.share >= LARGE or not doubts):
         return _also(lost.diagnosis, doubts)
     if doubts:
         return _also(doubts[0], doubts[1:])
-    return _never_steady(found) or _compute(run, parts) or _nothing(parts)
+    return _never_steady(run, found) or _compute(run, parts) or _nothing(parts)
 
 
 def main_task(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -180,7 +182,7 @@ def _throttled(run: Mapping[str, Any]) -> Iterator[Diagnosis]:
         yield Diagnosis("throttled", why, advice)
 
 
-def _never_steady(task: Mapping[str, Any]) -> Diagnosis | None:
+def _never_steady(run: Mapping[str, Any], task: Mapping[str, Any]) -> Diagnosis | None:
     rate = part(task, "rate")
     if part(task, "steady").get("verdict") != "never steady":
         return None
@@ -189,9 +191,12 @@ def _never_steady(task: Mapping[str, Any]) -> Diagnosis | None:
     why = f"{n or 0:,.0f} steps, and no level that they keep"
     if q1 and q3:
         why = f"half of {n or 0:,.0f} steps between {q1:,.0f} and {q3:,.0f} {units}/s"
-    return Diagnosis(
-        "never steady", why, "run longer, or find what varies: batch shapes, other processes"
-    )
+    others = others_share(run)
+    if others is not None and others >= DISTURBED:
+        advice = f"a quieter machine: other programs use {_percent(others)} of the processors"
+    else:
+        advice = "run longer, or find what varies: batch shapes, data, logging"
+    return Diagnosis("never steady", why, advice)
 
 
 # Nothing wrong
@@ -220,10 +225,10 @@ def _nothing(parts: Parts) -> Diagnosis:
     return Diagnosis("nothing to complain of", why)
 
 
-def _without_parts(task: Mapping[str, Any]) -> Diagnosis | None:
+def _without_parts(run: Mapping[str, Any], task: Mapping[str, Any]) -> Diagnosis | None:
     """For a task whose steps were seen, but not what they consist of."""
     steps = number(part(task, "rate").get("n")) or 0
-    return _never_steady(task) if steps >= FEWEST_STEPS else None
+    return _never_steady(run, task) if steps >= FEWEST_STEPS else None
 
 
 def _also(chosen: Diagnosis, others: list[Diagnosis]) -> Diagnosis:

@@ -76,6 +76,13 @@ def breakdown(task: Mapping[str, Any]) -> dict[str, float]:
     return {name: value / whole for name, value in seconds.items()} if whole > 0 else {}
 
 
+def others_share(run: Mapping[str, Any]) -> float | None:
+    """How much of the processors other programs used; None when that was not watched."""
+    cpu = part(part(run, "host"), "cpu")
+    whole, own = number(cpu.get("mean")), number(part(cpu, "process").get("mean"))
+    return max(0.0, whole - own) / 100 if whole is not None and own is not None else None
+
+
 def _wall(task: Mapping[str, Any]) -> float | None:
     """The time from the first step to the last."""
     rate = number(part(task, "rate").get("wall"))

@@ -74,6 +74,10 @@ RUNS = {
     "a GPU at its power cap now and then": run(devices=[gpu(throttled={"power cap": 0.12})]),
     "steps of all lengths": run(verdict="never steady"),
     "steps of all lengths, by a loader": run(6.0, 4.0, verdict="never steady"),
+    "steps of all lengths on a busy machine": run(
+        verdict="never steady",
+        host={"cpu": {"mean": 100.0, "cores": 2, "process": {"mean": 28.0}}},
+    ),
     "nothing in particular": run(1.5, 8.5, parts=parts(loading=1.5, optimizer=2.5, other=2.5)),
     "nothing but steps": run(1.0, 9.0),
     "nothing, with pauses": run(1.0, 9.0, pause=1.0, pauses=2),

@@ -1,0 +1,99 @@
+"""``voir init SCRIPT``: write a voirfile for a script, from its text alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from typing import NoReturn
+
+from ..errors import UsageError, VoirError
+from ..reading import Reading, open_script, read_script, voirfile_text
+from .rows import Layout, Piece, Row, clean, row
+
+_ABOUT = """\
+Read SCRIPT and the modules of its project, without running anything, and write a voirfile.py
+beside it, with probes for what a training loop has: loss, step, batch, loader, model, options.
+"""
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError("usage", f"voir init: {message}", "For example: voir init main.py")
+
+
+def init(argv: list[str], width: int) -> str:
+    """Write the voirfile; what to tell the user.
+
+    Args:
+        argv: What follows ``voir init``.
+        width: Of the terminal.
+
+    Raises:
+        VoirError: The script cannot be read, or there is a voirfile already.
+    """
+    options = _options(argv)
+    script = open_script(options.script)
+    reading = read_script(script)
+    path = options.output or os.path.join(os.path.dirname(script.path), "voirfile.py")
+    _write(path, voirfile_text(reading), options.force)
+    return _told(path, options.script, reading, width)
+
+
+def _options(argv: list[str]) -> _Options:
+    parser = _Parser(prog="voir init", description=_ABOUT, formatter_class=_Formatter)
+    parser.add_argument("script", metavar="SCRIPT", help="the script, as it is given to python")
+    parser.add_argument("--force", action="store_true", help="replace a voirfile that is there")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write this file instead")
+    found = parser.parse_args(argv)
+    return _Options(found.script, found.force, found.output)
+
+
+class _Options:
+    def __init__(self, script: str, force: bool, output: str | None) -> None:
+        self.script, self.force, self.output = script, force, output
+
+
+def _Formatter(prog: str) -> RawDescriptionHelpFormatter:
+    return RawDescriptionHelpFormatter(prog, width=80)
+
+
+def _write(path: str, text: str, force: bool) -> None:
+    try:
+        with open(path, "w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise VoirError(
+            "init-exists",
+            f"there is a voirfile already: {path}",
+            "It is left alone; --force replaces it, -o FILE writes another one.",
+        ) from None
+    except OSError as error:
+        raise VoirError(
+            "init-write", f"{path} cannot be written: {error.strerror}", "Name another: -o FILE"
+        ) from None
+
+
+def _told(path: str, script: str, reading: Reading, width: int) -> str:
+    layout = Layout(width, False, not _unicode(), column=14)
+    lines = [layout.head("voir:", [Piece(f"wrote {path}"), Piece(_counted(reading))])]
+    lines.append(layout.text(_rows(reading)))
+    lines.append(layout.text([row("next", f"voir --verify {script}")]))
+    return "".join(lines)
+
+
+def _counted(reading: Reading) -> str:
+    n = len(reading.findings)
+    return f"{n} {'probe' if n == 1 else 'probes'}" if n else "nothing found"
+
+
+def _rows(reading: Reading) -> list[Row]:
+    rows = [row(clean(f.role), clean(f.selector), clean(f.where)) for f in reading.findings]
+    rows += [
+        row("not found", f"{clean(m.role)}: {clean(m.why)}", clean(m.look)) for m in reading.missing
+    ]
+    return rows + [row("note", clean(note)) for note in reading.notes]
+
+
+def _unicode() -> bool:
+    return (getattr(sys.stdout, "encoding", "") or "").lower().startswith("utf")

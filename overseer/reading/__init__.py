@@ -1,0 +1,8 @@
+"""Reads a script's text, without running it: where its loop is, and what a voirfile would say."""
+
+from .findings import Finding, Missing, Reading
+from .read import read_script
+from .sources import open_script
+from .voirfile import voirfile_text
+
+__all__ = ["Finding", "Missing", "Reading", "open_script", "read_script", "voirfile_text"]

@@ -1,0 +1,136 @@
+"""What a loop goes over: the batch, the loader, and a variable that names the loop."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import NamedTuple
+
+from .scopes import Loop, Scope, bindings, called, dotted, targets
+
+#: Calls that hand on what they iterate over: the loader is their first argument.
+WRAPPERS = {
+    "enumerate", "tqdm", "trange", "zip", "islice", "iter", "track", "cycle", "iterate",
+    "MpDeviceLoader", "ParallelLoader", "progress_bar", "log_every", "peekable",
+}  # fmt: skip
+_COUNTING = {"range", "count", "trange"}
+_GIVES = re.compile(r"batch|next|sample|load|fetch|draw|get_data", re.IGNORECASE)
+_MODEL = re.compile(r"model|net|encoder|module|generator|discriminator|policy|^[dg]$", re.I)
+
+
+class Batch(NamedTuple):
+    """What a loop works on.
+
+    Attributes:
+        name: The variable that holds the batch; None when none does.
+        marker: The variable by which selectors name the loop; None when that is ambiguous.
+        iterates: The loop itself goes over batches: what lies between iterations is loading.
+        source: The expression that batches come from: a loader, an iterator, a call.
+        node: Where the batch is bound.
+    """
+
+    name: str | None
+    marker: str | None
+    iterates: bool
+    source: ast.expr | None
+    node: ast.AST
+
+
+def batch_of(scope: Scope, loop: Loop) -> Batch:
+    """What an iteration of ``loop`` works on."""
+    marker = marker_of(scope, loop)
+    if not isinstance(loop, ast.While) and not _counts(loop.iter):
+        name = _target_name(scope, loop)
+        return Batch(name, marker, True, unwrapped(loop.iter), loop)
+    bound = _bound_in(scope, loop)
+    if bound is None:
+        return Batch(_given_to_model(scope, loop), marker, False, None, loop)
+    name, value, node = bound
+    return Batch(name, marker, False, value, node)
+
+
+def unwrapped(node: ast.expr) -> ast.expr:
+    """The loader in ``enumerate(tqdm(loader))``."""
+    while isinstance(node, ast.Call) and called(node) in WRAPPERS and node.args:
+        node = node.args[0]
+    return node
+
+
+def _counts(node: ast.expr) -> bool:
+    inner = node
+    while isinstance(inner, ast.Call) and called(inner) in WRAPPERS - _COUNTING and inner.args:
+        inner = inner.args[0]
+    return isinstance(inner, ast.Call) and called(inner) in _COUNTING
+
+
+def _target_name(scope: Scope, loop: ast.For | ast.AsyncFor) -> str | None:
+    """The name of the batch among the loop's variables: what the model gets, else the first."""
+    target: ast.expr = loop.target
+    outermost = loop.iter
+    while isinstance(outermost, ast.Call) and called(outermost) in WRAPPERS - {"enumerate", "zip"}:
+        outermost = outermost.args[0] if outermost.args else ast.Constant(None)
+    paired = isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == 2
+    if called(outermost) == "enumerate" and paired:
+        target = target.elts[1]  # type: ignore[attr-defined]
+    names = [name for name in targets(target) if name != "_"]
+    given = _model_arguments(scope, loop)
+    return next((name for name in given if name in names), names[0] if names else None)
+
+
+def _model_arguments(scope: Scope, loop: Loop) -> list[str]:
+    """The names that a model is called with in the loop."""
+    return [
+        arg.id
+        for seen in scope.calls
+        if loop in seen.loops and _MODEL.search(dotted(seen.node.func).rpartition(".")[2])  # type: ignore[attr-defined]
+        for arg in seen.node.args  # type: ignore[attr-defined]
+        if isinstance(arg, ast.Name)
+    ]
+
+
+def _given_to_model(scope: Scope, loop: Loop) -> str | None:
+    """A name that a model is called with in the loop, and that this scope binds."""
+    given = _model_arguments(scope, loop)
+    return next((name for name in given if name in scope.bound), None)
+
+
+def _bound_in(scope: Scope, loop: Loop) -> tuple[str, ast.expr, ast.AST] | None:
+    """Where the loop's body gets a batch: ``get_batch()``, ``next(it)``, ``X[i]``."""
+    indexed = None
+    for seen in scope.seen:
+        node = seen.node
+        if loop not in seen.loops or not isinstance(node, ast.Assign):
+            continue
+        names = bindings(node)
+        if names and isinstance(node.value, ast.Call) and _GIVES.search(called(node.value)):
+            return names[0], node.value, node
+        if names and indexed is None and isinstance(node.value, ast.Subscript):
+            indexed = names[0], node.value, node
+    return indexed
+
+
+# The variable that names the loop
+
+
+def marker_of(scope: Scope, loop: Loop) -> str | None:
+    """A variable by which ``#loop_X`` means this loop of the scope and no other."""
+    if not isinstance(loop, ast.While):
+        own = targets(loop.target)
+        others = {n for other in _fors(scope) if other is not loop for n in targets(other.target)}
+        alone = [name for name in own if name not in others]
+        return next((n for n in alone if n != "_"), alone[0] if alone else None)
+    inside = [name for seen in scope.seen if loop in seen.loops for name in bindings(seen.node)]
+    fors = {name for other in _fors(scope) for name in targets(other.target)}
+    whiles = {
+        name
+        for seen in scope.seen
+        for name in bindings(seen.node)
+        if any(isinstance(one, ast.While) and one is not loop for one in seen.loops)
+    }
+    alone = [n for n in dict.fromkeys(inside) if n not in fors and n not in whiles]
+    counting = [n for n in alone if re.search(r"it|step|i$|n$|num|count|epoch", n)]
+    return next(iter([*counting, *alone]), None)
+
+
+def _fors(scope: Scope) -> list[ast.For | ast.AsyncFor]:
+    return [s.node for s in scope.seen if isinstance(s.node, (ast.For, ast.AsyncFor))]

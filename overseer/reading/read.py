@@ -1,0 +1,274 @@
+"""From a script's text to what a voirfile for it would say."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+from . import roles
+from .batch import Batch, batch_of, marker_of
+from .findings import Finding, Missing, Reading
+from .loop import Found, find_loop, learning, loss_name, main_loss
+from .scopes import Function, Scope, bindings, called, scopes
+from .sources import Source, project
+
+_LOOK = {
+    "loss": "call backward on a variable: loss = criterion(output, target); loss.backward()",
+    "step": "write ov.probe('//FUNCTION(BATCH as batch) > #endloop_BATCH as step').give()",
+    "loader": "give the DataLoader a name of its own: train_loader = DataLoader(...)",
+    "model": "write ov.probe('//main > model').give() with the variable that holds it",
+    "options": "write ov.probe('//main > VARIABLE as options').give(), if there are any",
+}
+
+
+def read_script(script: Source) -> Reading:
+    """Read the script and the modules of its project that it imports."""
+    reader = _Reader([scope for source in project(script) for scope in scopes(source)])
+    reader.read()
+    return Reading(script.path, reader.findings, reader.missing, reader.notes)
+
+
+class _Reader:
+    """Looks for each role in turn."""
+
+    def __init__(self, every: list[Scope]) -> None:
+        self.scopes = every
+        self.findings: list[Finding] = []
+        self.missing: list[Missing] = []
+        self.notes: list[str] = []
+        self.found: Found | None = None
+
+    def read(self) -> None:
+        """Fill in findings and what is missing."""
+        self.found = find_loop(self.scopes)
+        framework = roles.uses_framework(self.scopes) if self._in_vain() else None
+        if framework is not None:
+            self._framework(framework)
+        elif self.found is None:
+            why = "no loop calls backward, an optimizer's step, or a model"
+            self._miss("loss", why)
+            self._miss("step", why)
+        else:
+            self._loss(self.found)
+            self._steps(self.found)
+        self._things()
+
+    def _in_vain(self) -> bool:
+        return self.found is None or self.found.learning[0].kind == "forward"
+
+    def _add(self, role: str, selector: str, comment: str, where: str, code: str = "") -> None:
+        self.findings.append(Finding(role, selector, comment, _short(where), code or None))
+
+    def _miss(self, role: str, why: str) -> None:
+        self.missing.append(Missing(role, why, _LOOK[role]))
+
+    # The loop
+
+    def _loss(self, found: Found) -> None:
+        places = [place for place in found.learning if place.kind == "backward"]
+        named = [(place, name) for place in places if (name := loss_name(place))]
+        if not named:
+            self._miss("loss", self._why_no_loss(found))
+            return
+        home = named[0][0].scope
+        names = list(dict.fromkeys(name for place, name in named if place.scope is home))
+        main = main_loss(names)
+        for name in sorted(names, key=lambda name: name != main):
+            shown = roles.variable(home, name)
+            if shown is None:
+                continue
+            if name != main:
+                self._add(f"loss {name}", shown.selector, f"Another loss: {name}.", shown.where)
+            elif self._often(shown, found) and self._at_the_end(shown, found):
+                continue  # It comes with the step.
+            else:
+                said = f"The loss: each value of {name} in {shown.scope.said}."
+                self._add("loss", shown.known_as("loss"), said, shown.where)
+
+    def _why_no_loss(self, found: Found) -> str:
+        if found.learning[0].kind == "forward":
+            return "the script learns nothing: backward is never called"
+        places = [place for place in found.learning if place.kind == "backward"]
+        if places:
+            written = ast.unparse(places[0].call)[:60]
+            return f"{written} ({_short(places[0].scope.where(places[0].call))}) names no variable"
+        return "backward is never called in the script's own text"
+
+    def _often(self, loss: roles.Variable, found: Found) -> bool:
+        """Whether the loss gets its value in several statements of one iteration."""
+        loop = found.micro or found.loop
+        times = [
+            seen
+            for seen in loss.scope.seen
+            if loop in seen.loops and loss.name in bindings(seen.node)
+        ]
+        return loss.scope is found.scope and len(times) > 1
+
+    def _at_the_end(self, loss: roles.Variable, found: Found) -> bool:
+        """Give the loss as it is when an iteration ends; whether that is possible."""
+        loop = found.micro or found.loop
+        marker = marker_of(found.scope, loop)
+        if marker is None:
+            return False
+        as_loss = loss.name if loss.name == "loss" else f"{loss.name} as loss"
+        selector = f"{loss.scope.reference}({as_loss}) > #endloop_{marker}"
+        said = f"The loss: {loss.name} as it is at the end of each iteration."
+        self._add("loss", selector, said, loss.where)
+        return True
+
+    def _steps(self, found: Found) -> None:
+        scope, loop = found.scope, found.loop
+        batch = batch_of(scope, loop)
+        if found.micro is not None and not batch.iterates:
+            self._accumulation(found, batch)
+            return
+        self._step(scope, batch, loop, "At the end of each iteration: a step, and its batch.")
+        if batch.iterates:
+            self._pair(scope, batch, loop)
+        else:
+            self._drawn(scope, batch, loop)
+
+    def _step(self, scope: Scope, batch: Batch, loop: ast.AST, comment: str) -> None:
+        captured = f"({batch.name} as batch)" if batch.name else ""
+        where = scope.where(loop)
+        if batch.name is None:
+            self.notes.append(
+                f"No variable holds the batch at {_short(where)}: without it, steps have no items."
+            )
+        if batch.marker is not None:
+            selector = f"{scope.reference}{captured} > #endloop_{batch.marker} as step"
+            self._add("step", selector, comment, where)
+            return
+        loss = next((f for f in self.findings if f.role == "loss"), None)
+        if loss is None or "#" in loss.selector:
+            self._miss("step", f"other loops have the same variables as that at {_short(where)}")
+            return
+        name = loss.selector.rpartition("> ")[2].partition(" as ")[0]
+        told = "Another loop has the same variables, so a step is a value of the loss."
+        self._add("step", f"{scope.reference}{captured} > {name} as step", told, where)
+
+    def _pair(self, scope: Scope, batch: Batch, loop: ast.AST) -> None:
+        if batch.marker is None:
+            return
+        captured = f"{batch.name} as batch, " if batch.name else ""
+        m = batch.marker
+        selector = (
+            f"{scope.reference}({captured}"
+            f"!#loop_{m} as compute_start, !!#endloop_{m} as compute_end)"
+        )
+        said = "The start and the end of the work on each batch; what lies between is loading."
+        self._add("pair", selector, said, scope.where(loop))
+
+    def _drawn(self, scope: Scope, batch: Batch, loop: ast.AST) -> None:
+        """Batches are drawn within an iteration: by a function, from a loader, from memory."""
+        function = self._drawing(scope, batch)
+        if function is not None:
+            self._loading(function)
+        elif roles.loader_of(scope, batch.source, []) is None and called(
+            batch.source or loop
+        ) not in ("next",):
+            self._pair(scope, batch._replace(name=None), loop)
+
+    def _drawing(self, scope: Scope, batch: Batch) -> Scope | None:
+        """The script's own function that gives a batch."""
+        name = called(batch.source) if batch.source is not None else ""
+        return roles.function_named(name, self.scopes) if name and name != "next" else None
+
+    def _loading(self, function: Scope) -> None:
+        selector = f"{function.reference}(!#enter as loading, !!#exit as loaded)"
+        said = f"Loading is what {function.said} takes."
+        self._add("pair", selector, said, function.where(function.node))
+
+    def _accumulation(self, found: Found, outer: Batch) -> None:
+        """A step is made of several batches: a pair around them, and each batch within."""
+        assert found.micro is not None
+        scope, inner = found.scope, batch_of(found.scope, found.micro)
+        if inner.name is None:
+            inner = inner._replace(name=outer.name, source=outer.source)
+        said = "Each part of a step, and its batch; their items are added up."
+        self._step(scope, inner, found.micro, said)
+        if outer.marker is not None:
+            m = outer.marker
+            selector = (
+                f"{scope.reference}(!#loop_{m} as compute_start, !!#endloop_{m} as compute_end)"
+            )
+            self._add("pair", selector, "A step: all of its parts.", scope.where(found.loop))
+        function = self._drawing(scope, inner)
+        if function is not None:
+            self._loading(function)
+
+    # A trainer's loop
+
+    def _framework(self, call: str) -> None:
+        self.notes.append(
+            f"The loop is in the trainer's own code ({call}): voir sees its steps by itself."
+        )
+        for scope in self.scopes:
+            if isinstance(scope.node, Function) and scope.path[-1] == "training_step":
+                names = [n for n in scope.bound if "loss" in n.lower()]
+                for name in names[:1]:
+                    shown = roles.Variable(scope, name, scope.bound[name])
+                    said = f"The loss: each value of {name} in {scope.said}."
+                    self._add("loss", shown.known_as("loss"), said, shown.where)
+
+    # Everything else
+
+    def _things(self) -> None:
+        self._loader()
+        found = self.found
+        scope = found.scope if found is not None else self.scopes[0]
+        model = roles.model_of(scope, self.scopes)
+        if model is not None:
+            self._add("model", model.known_as("model"), "What is trained.", model.where)
+        else:
+            self._miss("model", "no optimizer is made for the parameters of a variable")
+        options = roles.options_of(self.scopes)
+        if options is not None:
+            said = "What the script was asked to do."
+            self._add("options", options.known_as("options"), said, options.where)
+        else:
+            self._miss("options", "no call of parse_args, and no variable that sounds like options")
+        self._cuda()
+        for each in roles.pausing(self.scopes, scope) if found is not None else ():
+            said = f"{each.said} is no part of a step."
+            selector = f"{each.reference}(!#enter as pause, !!#exit as resumed)"
+            self._add("pause", selector, said, each.where(each.node))
+
+    def _loader(self) -> None:
+        found = self.found
+        if found is None:
+            scope, source = self.scopes[0], None
+        else:
+            scope = found.scope
+            loop = found.micro if found.micro is not None else found.loop
+            source = batch_of(scope, loop).source or batch_of(scope, found.loop).source
+        loader = roles.loader_of(scope, source, self.scopes)
+        if loader is not None:
+            said = "What it is fed with."
+            self._add("loader", loader.known_as("loader"), said, loader.where)
+        elif source is not None and isinstance(source, ast.Call):
+            self._miss("loader", f"batches come from {ast.unparse(source)[:50]}")
+        else:
+            self._miss("loader", "no loop goes over a variable, and no DataLoader is made")
+
+    def _cuda(self) -> None:
+        found = roles.cuda_of(self.scopes)
+        if found is None:
+            return
+        if found.name == "use_cuda":
+            self._add("use_cuda", found.selector, "Whether a GPU is to be used.", found.where)
+            return
+        code = (
+            f'ov.probe("{found.selector}").subscribe('
+            '\n        lambda event: ov.give(use_cuda="cuda" in str(event["device"]))\n    )'
+        )
+        self._add("use_cuda", found.selector, "Which device is to be used.", found.where, code)
+
+
+def _short(where: str) -> str:
+    path, _, line = where.rpartition(":")
+    relative = os.path.relpath(path)
+    return f"{relative if len(relative) < len(path) else path}:{line}"
+
+
+__all__ = ["learning", "read_script"]
