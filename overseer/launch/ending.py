@@ -6,6 +6,7 @@ and python itself still does everything that comes after: threads, ``atexit``, f
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -202,3 +203,8 @@ def wait_for_threads() -> None:
         peel(error)
         _write(f"Exception ignored in: {threading!r}\n")
         _display(type(error), error, error.__traceback__)
+    finally:
+        # Instruments are still at work, and may import what registers there, as concurrent.futures
+        # does; for what the script has to do at exit, it is over.
+        threading._SHUTTING_DOWN = False  # type: ignore[attr-defined]
+        atexit.register(setattr, threading, "_SHUTTING_DOWN", True)

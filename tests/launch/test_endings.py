@@ -248,3 +248,14 @@ threading.Thread(target=work).start()
     (sides.root / "main.py").write_text(code)
     told = sides.run("launcher", ("main.py",), env={"MINIVOIR_TELL": "1"})
     assert told.stderr == "thread\nfinalized None\n"
+
+
+def test_what_a_script_imports_at_exit_fails_as_ever(same):
+    same(
+        """
+import atexit, threading
+@atexit.register
+def late():
+    import concurrent.futures.thread  # It registers with threading, which has shut down.
+"""
+    )
