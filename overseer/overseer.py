@@ -189,7 +189,10 @@ class Overseer(Scheduler):
         placed: Placed
         try:
             _check_selector(selector)
-            placed = self.probes.probe(selector, overridable=overridable, where=where, **kwargs)
+            late = not self.phases.run_script.pending
+            placed = self.probes.probe(
+                selector, overridable=overridable, where=where, late=late, **kwargs
+            )
         except VoirError as error:
             self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
             placed = Nowhere(str(selector))

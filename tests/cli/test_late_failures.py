@@ -101,3 +101,21 @@ def test_display_has_no_colours_where_nobody_wants_them(tmp_path: Path) -> None:
     place.write("voirfile.py", "def instrument_x(ov):\n    ov.probe('//f > x').display()\n")
     assert place.voir("main.py").stdout == "x: 1\n"
     assert "\x1b[" in place.voir("main.py", env={"FORCE_COLOR": "1"}).stdout
+
+
+def test_instruments_may_import_what_they_like_when_the_script_has_ended(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "def f():\n    x = 1\nprint('script')")
+    place.write(
+        "vf.py",
+        """
+        def instrument_late(ov):
+            yield ov.phases.run_script
+            import concurrent.futures.thread
+            ov.probe("//f > x").display()
+        """,
+    )
+    ran = place.voir("--no-record", "--voirfile", "vf.py", "main.py")
+    assert ran.seen == (0, "script\n")
+    assert "failed" not in ran.stderr
+    assert "it was set when the script had ended" in " ".join(ran.stderr.split())
