@@ -35,7 +35,13 @@ class EarlyEvents:
         """Hand over what was kept, in order, and listen no longer."""
         for listening in self._listening:
             listening.dispose()
+        seen: dict[tuple[str, ...], int] = {}
         for logged, event in self._kept if recording is not None else ():
             assert recording is not None
-            (recording.log if logged else recording.given)(event)
+            keys = tuple(event)
+            seen[keys] = seen.get(keys, 0) + 1
+            if logged:
+                recording.log(event)
+            else:
+                recording.given(event, seen[keys])
         self._kept.clear()

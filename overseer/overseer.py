@@ -196,9 +196,11 @@ class Overseer(Scheduler):
         except VoirError as error:
             self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
             placed = Nowhere(str(selector))
+        given = self._given_stream
         probe = ProbeStream(
-            placed, self._given_stream.push, self.report, absent=ABSENT, overridable=overridable
-        )
+            placed, given.push, self.report, outlet=given.outlet, absent=ABSENT,
+            overridable=overridable,
+        )  # fmt: skip
         self._probes.append(probe)
         return probe
 

@@ -26,6 +26,9 @@ class Placed(Protocol):
     def intercept(self, fn: Callable[[Event], object]) -> Any:
         """Let ``fn(event)`` replace the value of the focus."""
 
+    def refresh(self) -> None:
+        """A listener has another way of taking events."""
+
 
 class Nowhere:
     """The probe of a selector that cannot be read: it never fires.
@@ -45,6 +48,9 @@ class Nowhere:
         """Nothing will be replaced."""
         return Disposable()
 
+    def refresh(self) -> None:
+        """Nothing comes, whatever the way."""
+
 
 class ProbeStream(Operators):
     """A probe's events as a giving stream.
@@ -53,6 +59,7 @@ class ProbeStream(Operators):
         placed: The probe itself.
         give: Where ``.give()`` sends events.
         report: Where failing subscribers are reported.
+        outlet: Makes a quicker way there, which calls back when it changes.
         absent: What an interceptor returns to leave the value alone.
         overridable: Whether ``override`` and ``koverride`` work.
     """
@@ -63,6 +70,7 @@ class ProbeStream(Operators):
         give: Push | None = None,
         report: Report | None = None,
         *,
+        outlet: Callable[[Callable[[], None]], Push] | None = None,
         absent: object = None,
         overridable: bool = False,
         _obs: Any = None,
@@ -73,6 +81,7 @@ class ProbeStream(Operators):
         gvn.ObservableProxy.__init__(self, _obs)
         self._root = _root
         self._placed, self._give, self._report = placed, give, report
+        self._outlet = outlet
         self._absent, self._overridable = absent, overridable
         self._ends: list[tuple[Guarded, Callable[[], None]]] = []
         self._value: object = absent
@@ -128,6 +137,14 @@ class ProbeStream(Operators):
         if self._root is self and len(args) == 1 and not kwargs and plain(args[0]):
             return subscribed(self, self._listen(self._guarded(args[0])))
         return super().subscribe(*args, **kwargs)
+
+    def give(self, *keys: str, **extra: Any) -> Any:
+        """Give each element to the run: as it is, or under ``keys``, with ``extra`` along."""
+        placed, outlet = self._placed, self._outlet
+        if placed is None or outlet is None or self._overridable or keys or extra:
+            return super().give(*keys, **extra)
+        # The run guards its listeners itself, so nothing stands between the probe and the run.
+        return subscribed(self, placed.listen(outlet(placed.refresh)).dispose)
 
     def override(self, setter: Any = lambda value: value) -> Any:
         """Set the focus variable to ``setter(value)``, or to ``setter`` when not callable."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from .boundary import Guarded
 from .launch import current_directory
 from .sampler import Sampler
 from .stream import Event, EventStream
@@ -50,7 +51,8 @@ class Recording:
         self._sampler = Sampler(ov.clock)
         self._flushing: Any = None
         ov._log_stream.listen(self.log, who="the record")
-        ov._given_stream.listen(self.given, who="the record")
+        ov._given_stream.sampler = Guarded(self.given, "the record", ov.report)
+        ov._given_stream.anew()
 
     @property
     def directory(self) -> RunDirectory:
@@ -89,19 +91,21 @@ class Recording:
         elif (metrics := self._open()) is not None:
             metrics.write(event)
 
-    def given(self, event: Event) -> None:
-        """Consider a given event."""
+    def given(self, event: Event, seen: int) -> bool:
+        """Consider a given event, the ``seen``-th of its keys; whether to be asked again."""
         if "$event" in event:
             self._ov.log(event)
-            return
-        self._sampler(event)
+            return True
+        wants = self._sampler(event, seen)
         if self._flushing is None:
             self._flushing = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
             self._flushing.__enter__()
+        return wants
 
     def flush(self) -> None:
         """Write what was given since the last time; runs on a thread of its own."""
         lines = self._sampler.take()
+        self._ov._given_stream.anew()
         metrics = self._open() if lines else None
         if metrics is not None:
             for line in lines:
@@ -193,7 +197,7 @@ class Recording:
         cost = OwnCost(ov.clock)
         cost.charge(ov.charged_ns)
         stream = EventStream(lambda problem: None)
-        stream.listen(Sampler(ov.clock))
+        stream.listen(lambda event: None)
         event = {"key": True}
         ov.cost_of(lambda: ov._given_stream.events, lambda: stream.push(event))
         for number, (count, like) in enumerate(ov.costs):

@@ -27,19 +27,26 @@ class Sampler:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._started = clock.now_ns()
-        self._seen: dict[tuple[str, ...], int] = {}
         self._taken: set[tuple[str, ...]] = set()
         self._kept: list[Event] = []
 
-    def __call__(self, event: Event) -> None:
-        """Consider one given event."""
-        shape = tuple(event)
-        seen = self._seen[shape] = self._seen.get(shape, 0) + 1
+    def __call__(self, event: Event, seen: int) -> bool:
+        """Consider one given event.
+
+        Args:
+            event: The event.
+            seen: How many with its keys there have been, itself included.
+
+        Returns:
+            Whether it will want the next one, before :meth:`take` is called.
+        """
         if seen > WHOLE:
+            shape = tuple(event)
             if shape in self._taken:
-                return
+                return False
             self._taken.add(shape)
         self._kept.append(self._line(event, seen))
+        return seen < WHOLE
 
     def _line(self, event: Event, seen: int) -> Event:
         line: Event = {"t": round((self._clock.now_ns() - self._started) / 1e9, 6)}

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, ClassVar
 from weakref import WeakSet
 
 from .boundary import Guarded, Report, asked_for, current, name_of
+from .plans import Event, Listener, Plan, Shape, Tally
 
-Event = dict[str, Any]
-Listener = Callable[[Event], object]
+#: Takes an event and how many there were of its keys; says whether it wants the next one too.
+Sampler = Callable[[Event, int], object]
 
 #: How many combinations of keys are remembered; more than that are looked up each time.
 MAX_PLANS = 1000
@@ -24,20 +26,28 @@ MAX_PLANS = 1000
 class Subscription:
     """A listener in its place; ``dispose`` takes it out."""
 
-    __slots__ = ("call", "completed", "keys", "stream", "who")
+    __slots__ = ("call", "completed", "fn", "free", "keys", "stream", "who")
 
     def __init__(
         self,
         stream: EventStream,
-        call: Guarded,
-        keys: tuple[str, ...],
+        fn: Listener,
+        who: str,
+        keys: Shape,
         completed: Callable[[], object] | None,
     ) -> None:
         self.stream = stream
-        self.call = call
+        self.fn = fn
+        self.call = Guarded(fn, who, stream.report)
         self.keys = keys
         self.completed = completed
-        self.who = call.who
+        self.free = getattr(fn, "free", False) is True
+        self.who = who
+
+    def of(self, keys: Shape) -> Listener:
+        """What takes events of just these keys, unguarded."""
+        choose = getattr(self.fn, "for_keys", None)
+        return self.fn if choose is None else choose(keys)
 
     def dispose(self) -> None:
         """Stop listening, from this moment on; harmless when done twice."""
@@ -58,8 +68,8 @@ class EventStream:
     Attributes:
         lock: Held while listeners run. One for all streams, so that a listener of one may push
             into another without two threads waiting for each other.
-        events: How many events have been pushed.
-        inherited: giving's context variable of keys that every event inherits, once it is there.
+        sampler: Sees events now and then: after it had enough of those with the same keys, not
+            before :meth:`anew`.
         closed: Whether the stream has been completed.
     """
 
@@ -68,9 +78,12 @@ class EventStream:
     def __init__(self, report: Report) -> None:
         self.report = report
         self._listeners: tuple[Subscription, ...] = ()
-        self._plans: dict[tuple[str, ...], tuple[Guarded, ...]] = {}
-        self.inherited: Any = None
-        self.events = 0
+        self._plans: dict[Shape, Plan] = {}
+        self._tallies: dict[Shape, Tally] = {}
+        self._others = Tally()
+        self._outlets: WeakSet[Outlet] = WeakSet()
+        self._inherited: ContextVar[Event] | None = None
+        self.sampler: Sampler | None = None
         self.closed = False
         _streams.add(self)
 
@@ -84,23 +97,60 @@ class EventStream:
         """Call ``fn(event)`` for every event that has all of ``keys`` (none: for every event).
 
         Args:
-            fn: A plain callable; what it returns is ignored.
+            fn: A plain callable; what it returns is ignored. If it has ``for_keys(keys)``, that
+                returns one that is quicker for events of just these keys; if ``free`` is true of
+                it, several threads may call it at once, and where that holds for all listeners,
+                no lock is taken.
             keys: Keys that the event must have.
             who: Whose listener it is; the instrument that is running, when not given.
             completed: Called when the stream ends, unless the listener has failed.
         """
         who = who or current() or name_of(fn)
-        subscription = Subscription(self, Guarded(fn, who, self.report), keys, completed)
-        with self.lock:
-            self._listeners = (*self._listeners, subscription)
-            self._plans.clear()
+        subscription = Subscription(self, fn, who, keys, completed)
+        self._change(lambda: (*self._listeners, subscription))
         return subscription
+
+    def outlet(self, changed: Callable[[], object]) -> Outlet:
+        """A way into the stream for events whose keys are known beforehand.
+
+        Args:
+            changed: Called when :meth:`Outlet.of` has something else to say.
+        """
+        outlet = Outlet(self, changed)
+        self._outlets.add(outlet)
+        return outlet
 
     def remove(self, subscription: Subscription) -> None:
         """Take a subscription out of the stream."""
+        self._change(lambda: tuple(s for s in self._listeners if s is not subscription))
+
+    def _change(self, listeners: Callable[[], tuple[Subscription, ...]]) -> None:
         with self.lock:
-            self._listeners = tuple(s for s in self._listeners if s is not subscription)
+            self._listeners = listeners()
             self._plans.clear()
+        for outlet in tuple(self._outlets):
+            outlet.changed()
+
+    @property
+    def inherited(self) -> ContextVar[Event] | None:
+        """giving's context variable of keys that every event inherits, once it is there."""
+        return self._inherited
+
+    @inherited.setter
+    def inherited(self, variable: ContextVar[Event] | None) -> None:
+        self._inherited = variable
+        self._change(lambda: self._listeners)
+
+    @property
+    def events(self) -> int:
+        """How many events have been pushed."""
+        return sum(tally.count for tally in (*self._tallies.values(), self._others))
+
+    def anew(self) -> None:
+        """Let the sampler see the next event of all keys."""
+        with self.lock:
+            for plan in self._plans.values():
+                plan.wanted[:] = [True]
 
     @property
     def listeners(self) -> list[Subscription]:
@@ -114,29 +164,23 @@ class EventStream:
             BaseException: What a listener asked for (stop, abort, ``.fail()``), once the listeners
                 after it have had the event too.
         """
-        with self.lock:
-            self.events += 1
-            if self.inherited is not None and (extra := self.inherited.get()):
-                event = {**extra, **event}
-            shape = tuple(event)
-            plan = self._plans.get(shape)
-            if plan is None:
-                plan = self._plan(shape)
-            call = None
-            try:
-                for call in plan:
-                    call(event)
-            except BaseException:
-                _deliver_rest(plan, call, event)
-                raise
+        if self._inherited is not None and (extra := self._inherited.get()):
+            event = {**extra, **event}
+        (self._plans.get(tuple(event)) or self.plan(tuple(event))).deliver(event)
 
-    def _plan(self, shape: tuple[str, ...]) -> tuple[Guarded, ...]:
+    def plan(self, keys: Shape) -> Plan:
         """Who gets events of these keys; remembered, for scripts give the same keys for ever."""
-        keys = set(shape)
-        plan = tuple(s.call for s in self._listeners if keys.issuperset(s.keys))
-        if len(self._plans) < MAX_PLANS:
-            self._plans[shape] = plan
-        return plan
+        with self.lock:
+            plan = self._plans.get(keys)
+            if plan is not None:
+                return plan
+            have = set(keys)
+            wanting = tuple(s for s in self._listeners if have.issuperset(s.keys))
+            if keys not in self._tallies and len(self._tallies) >= MAX_PLANS:
+                return Plan(self, keys, wanting, self._others)
+            plan = Plan(self, keys, wanting, self._tallies.setdefault(keys, Tally()))
+            self._plans[keys] = plan
+            return plan
 
     def complete(self) -> None:
         """End the stream: reductions emit now, and what that gives is still delivered.
@@ -159,14 +203,31 @@ class EventStream:
 
     def clear(self) -> None:
         """Forget every listener."""
-        with self.lock:
-            self._listeners = ()
-            self._plans.clear()
+        self._change(lambda: ())
 
     def silence(self) -> None:
         """Be the stream of a forked child, without listeners."""
-        self._listeners, self.closed = (), True
-        self._plans.clear()
+        self.closed, self.sampler = True, None
+        self._change(lambda: ())
+
+
+class Outlet:
+    """A way into a stream for events whose keys are known beforehand, as a probe's are.
+
+    Called with an event, it pushes that: so it serves as a listener anywhere.
+    """
+
+    def __init__(self, stream: EventStream, changed: Callable[[], object]) -> None:
+        self._stream = stream
+        self.changed = changed
+
+    def __call__(self, event: Event) -> None:
+        """Push an event."""
+        self._stream.push(event)
+
+    def for_keys(self, keys: Shape) -> Listener:
+        """What takes events of just these keys, until ``changed`` is called."""
+        return self._stream.plan(keys).outlet()
 
 
 def finish(call: Guarded, completed: Callable[[], object]) -> None:
@@ -180,15 +241,6 @@ def finish(call: Guarded, completed: Callable[[], object]) -> None:
         call.failed("reduction", error, "a reduction failed at the end")
 
 
-def _deliver_rest(plan: tuple[Guarded, ...], failed: Guarded | None, event: Event) -> None:
-    rest = plan[plan.index(failed) + 1 :] if failed is not None else ()
-    for call in rest:
-        try:
-            call(event)
-        except BaseException:  # One wish is enough: the first is on its way already.
-            continue
-
-
 _streams: WeakSet[EventStream] = WeakSet()
 
 
@@ -200,3 +252,5 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+__all__ = ["Event", "EventStream", "Listener", "Outlet", "Subscription", "finish"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .hearing import TASK
 from .items import Size, Sizer, as_count
 
 #: Task names whose units are remembered; a script that makes up more gets plain items.
@@ -20,6 +21,11 @@ class Counts:
         units: ``"items"``, ``"tokens"``, or ``"auto"``: tokens where a task's first batch states
             how many it has.
         unknown: Called with the reason whenever a count is not known.
+
+    Attributes:
+        multiplier: As given.
+        tensors: Kinds of tensor which, as a batch of the task that is named by default, hold so
+            many items as their first dimension says.
     """
 
     def __init__(
@@ -29,13 +35,14 @@ class Counts:
         units: str,
         unknown: Callable[[str], object],
     ) -> None:
-        self._multiplier = multiplier
+        self.multiplier = multiplier
         self._fixed = batch_size if isinstance(batch_size, int) else None
         self._sizer = Sizer(batch_size if callable(batch_size) else None)
         self._wanted = units
         self._units: dict[str, str] = {}
         self._custom = callable(batch_size)
         self._plain: set[str] = set()
+        self.tensors: set[type] = set()
         self._unknown = unknown
 
     def units(self, task: str) -> str:
@@ -51,14 +58,16 @@ class Counts:
                 lead = sizer.leads[type(batch)]
                 tensor = batch if lead is None else lead(batch)
                 if type(tensor) in sizer.tensors and (items := tensor.shape[0]):
-                    return items * self._multiplier  # type: ignore[no-any-return]
+                    if lead is None and task == TASK:
+                        self.tensors.add(type(batch))
+                    return items * self.multiplier  # type: ignore[no-any-return]
             except Exception:
                 pass  # The long way says what it is.
         return self._count(event, task)
 
     def _count(self, event: dict[str, Any], task: str) -> int | None:
         if self._fixed is not None:
-            return self._fixed * self._multiplier
+            return self._fixed * self.multiplier
         count = event.get("batch_size")
         if count is None:
             batch = event.get("batch")
@@ -68,7 +77,7 @@ class Counts:
         elif type(count) is not int or count < 0:
             count = as_count(count)
         if type(count) is int:
-            return count * self._multiplier
+            return count * self.multiplier
         self._unknown(str(count))
         return None
 

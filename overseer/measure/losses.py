@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from _thread import allocate_lock
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,8 +53,11 @@ class Losses:
     def __init__(self, report: Callable[[Problem], object] | None = None) -> None:
         self._report = report
         self._tasks: dict[str, _Task] = {}
-        self._reading = allocate_lock()
+        self._reading, self._taking = allocate_lock(), allocate_lock()
         self._told: set[str] = set()
+
+    #: Any thread may call it, also while another does.
+    free = True
 
     def __call__(self, event: dict[str, Any]) -> None:
         """An event that has ``loss``."""
@@ -69,10 +73,27 @@ class Losses:
             except Exception as exc:
                 self._unread(value, f"{type(exc).__name__}: {exc}")
                 return
-        of.n += 1
         of.pending.append(value)
         if len(of.pending) > PENDING:
             self._thin(of)
+
+    def for_keys(self, keys: tuple[str, ...]) -> Callable[[dict[str, Any]], object]:
+        """What takes losses that come with just these keys: the same, with less to look up."""
+        if "task" in keys:
+            return self
+
+        def take(event: dict[str, Any]) -> None:
+            try:
+                append(event["loss"].detach())
+            except Exception:
+                self(event)
+                return
+            if len(pending) > PENDING:
+                self._thin(of)
+
+        of = self._of(TASK)
+        pending, append = of.pending, of.pending.append
+        return take
 
     def read(self) -> None:
         """Read the losses collected so far; may wait for the device they lie on."""
@@ -98,16 +119,21 @@ class Losses:
 
     def _thin(self, task: _Task) -> None:
         """Halve what is pending: nobody has read for long, and a script must not wait for it."""
-        kept = task.pending
-        if any(type(value) is not float and hasattr(value, "device") for value in kept[-2:]):
-            task.pending = [*kept[:-1:2], kept[-1]]
-            task.exact = False
-        else:
+        last = task.pending[-1]
+        if type(last) is float or not hasattr(last, "device"):
             self.read()  # Plain numbers: nothing to wait for.
+            return
+        with self._taking:
+            values = task.taken()
+            task.pending.extendleft(reversed([*values[:-1:2], *values[-1:]]))
+            task.dropped += max(0, len(values) - 1) // 2
+            task.exact = False
 
     def _read(self, task: _Task) -> None:
-        pending, task.pending = task.pending, []
-        for value in pending:
+        with self._taking:
+            values = task.taken()
+        task.seen += len(values)
+        for value in values:
             try:
                 number = as_number(value)
             except Exception as exc:
@@ -128,13 +154,22 @@ class _Task:
     """One task's losses."""
 
     def __init__(self) -> None:
-        self.pending: list[Any] = []
+        self.pending: deque[Any] = deque()
         self.first: float | None = None
         self.last: float | None = None
         self.min: float | None = None
-        self.n = 0
+        self.seen = self.dropped = 0
         self.exact = True
         self.not_finite = 0
+
+    @property
+    def n(self) -> int:
+        """How many were given."""
+        return self.seen + self.dropped + len(self.pending)
+
+    def taken(self) -> list[Any]:
+        """What is pending, which then is so no more; others may go on adding to it."""
+        return [self.pending.popleft() for _ in range(len(self.pending))]
 
     def take(self, number: float) -> None:
         self.first = number if self.first is None else self.first

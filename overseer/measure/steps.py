@@ -1,7 +1,8 @@
 """The step model: from whatever a script shows of its loop to its steps, at little cost.
 
-A boundary is noted with its time and worked off later, a few dozen at once, when the device has
-passed its mark. Nothing of a batch is kept, nothing waits, no list grows with the run.
+A boundary is noted with its time and worked off later, when the device has passed its mark, by
+whoever calls :meth:`StepModel.drain` off the script's thread. Nothing of a batch is kept, nothing
+waits, no list grows with the run.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from _thread import allocate_lock, get_ident
 from collections import deque
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 from ..clock import Clock
 from ..errors import Problem
 from .counts import Counts
 from .device import Device, Mark
+from .hearing import TASK, TIMED, WORK_PAIRS, Heard, step_listener, wrap_listener
 from .step import Step
 from .threads import (
     ABANDON,
@@ -39,17 +42,15 @@ Sink = Callable[[list[Step]], object]
 #: Kind, host time, thread, task, items, name of the pair or loader, id of the pair, device mark.
 Note = tuple[int, int, int, str, int | None, Hashable, Hashable, Mark | None]
 
-#: The task of events that name none.
-TASK = "train"
 #: Names of ``$wrap`` pairs that surround a step, or the work in one.
-STEP_PAIRS = frozenset({"step", "compute_start", "compute"})
+STEP_PAIRS = WORK_PAIRS | {"step"}
 #: Names of ``$wrap`` pairs that surround what lies between steps.
 OTHER_PAIRS = {"loading": (LOADING, LOADED), "loop": (ENTER, LEAVE), "pause": (PAUSE, RESUME)}
 _CLOSING = (STEP, END)
+#: Boundaries worked off at one go, at least; the script waits for no more than that.
+CHUNK = 64
 #: Boundaries noted before the thread that notes one more works them off itself.
-BATCH = 64
-#: One note in so many is timed, for voir's own cost.
-TIMED = 16
+BATCH = 8192
 #: Boundaries that may wait for the device; beyond that the host's clock has to do.
 LATE = 8192
 
@@ -84,29 +85,29 @@ class StepModel:
         report: Callable[[Problem], object] | None = None,
         thread: Callable[[], int] = get_ident,
     ) -> None:
-        self._now = clock.now_ns
+        self.now = clock.now_ns
         self._cpu = clock.cpu_ns
-        self._thread = thread
+        self.thread = thread
         self._report = report
         self._told: set[str] = set()
-        self._counts = Counts(multiplier, batch_size, units, self._unsized)
-        self._marks = Marks(find_device, self._lost)
-        self._queue: deque[Note] = deque()
+        self.counts = Counts(multiplier, batch_size, units, self._unsized)
+        self.marks = Marks(find_device, self._lost)
+        self.queue: deque[Note] = deque()
         self._working = allocate_lock()
-        self._threads = Threads(self._counts.units)
+        self._threads = Threads(self.counts.units)
         self._worked_off = self._timed = self._timed_ns = self._drained_ns = 0
-        self._append: Callable[[Note], object] = self._begin
+        self.note: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
 
     @property
     def clock_name(self) -> str:
         """The clock that times the steps, as the run's record names it."""
-        return self._marks.clock_name
+        return self.marks.clock_name
 
     @property
     def notes(self) -> int:
         """How many boundaries have been noted, for the account of voir's own cost."""
-        return self._worked_off + len(self._queue)
+        return self._worked_off + len(self.queue)
 
     @property
     def cost_ns(self) -> float:
@@ -120,8 +121,8 @@ class StepModel:
     def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
         """What to listen to: callables, each with the keys its events have; none acts twice."""
         return [
-            (self.on_step, ("step",)),
-            (self.on_wrap, ("$wrap",)),
+            (Heard(self.on_step, partial(step_listener, self)), ("step",)),
+            (Heard(self.on_wrap, partial(wrap_listener, self)), ("$wrap",)),
             (self.on_batch, ("task", "batch")),
             (self.on_batch_size, ("task", "batch_size")),
             (self.on_progress, ("task", "progress")),
@@ -145,16 +146,16 @@ class StepModel:
         """A step has ended: ``step``, with ``batch`` or ``batch_size``."""
         if "$wrap" in event:
             return
-        now = self._now()
+        now = self.now()
         task = event.get("task", TASK)
         if type(task) is not str:
             task = str(task)
         # _note, written out: this is the hottest of paths, and calls are what it costs.
-        thread, marks = self._thread(), self._marks
+        thread, marks = self.thread(), self.marks
         mark = None if marks.device is None else marks.mark(now, thread, True)
-        self._append((STEP, now, thread, task, self._counts(event, task), None, None, mark))
-        if not len(self._queue) % TIMED:
-            self._noted(now)
+        self.note((STEP, now, thread, task, self.counts(event, task), None, None, mark))
+        if not len(self.queue) % TIMED:
+            self.noted(now)
 
     def on_batch(self, event: Event) -> None:
         """``task`` with ``batch`` is the end of a step too, as it was in voir 0.2."""
@@ -168,7 +169,7 @@ class StepModel:
 
     def on_wrap(self, event: Event) -> None:
         """One end of a pair: of a step, of a wait for a batch, of a loop, of a pause."""
-        now = self._now()
+        now = self.now()
         wrap = event["$wrap"]
         name = wrap.get("name")
         begins = wrap.get("step") == "begin"
@@ -181,7 +182,7 @@ class StepModel:
             elif name == "step" and _without_batch(event):
                 self._note(ABANDON, now, task, None, name, wrap.get("id"))
             else:
-                self._note(END, now, task, self._counts(event, task), name, wrap.get("id"))
+                self._note(END, now, task, self.counts(event, task), name, wrap.get("id"))
         elif name in OTHER_PAIRS:
             kind = OTHER_PAIRS[name][not begins]
             kind = EXHAUSTED if kind == LOADED and event.get("exhausted") else kind
@@ -191,39 +192,53 @@ class StepModel:
         """``progress`` at 0 of n: a loop of the task begins."""
         progress = event["progress"]
         if isinstance(progress, tuple | list) and len(progress) and progress[0] == 0:
-            self._note(RESTART, self._now(), str(event["task"]), None)
+            self._note(RESTART, self.now(), str(event["task"]), None)
 
     def loading_begins(self, source: Hashable = None) -> None:
         """The calling thread waits for a batch from ``source``, any name for a loader."""
-        self._note(LOADING, self._now(), TASK, None, source)
+        self._note(LOADING, self.now(), TASK, None, source)
 
     def loading_ends(self, source: Hashable = None, exhausted: bool = False) -> None:
         """The batch has come; or, ``exhausted``, the loader has no more."""
-        self._note(EXHAUSTED if exhausted else LOADED, self._now(), TASK, None, source)
+        self._note(EXHAUSTED if exhausted else LOADED, self.now(), TASK, None, source)
 
     def loop_begins(self) -> None:
         """The calling thread enters a loop: of steps, or one that is a pause to those around."""
-        self._note(ENTER, self._now(), TASK, None)
+        self._note(ENTER, self.now(), TASK, None)
 
     def loop_ends(self) -> None:
         """The innermost loop is left."""
-        self._note(LEAVE, self._now(), TASK, None)
+        self._note(LEAVE, self.now(), TASK, None)
 
     def pause_begins(self) -> None:
         """What follows is no part of a step: a checkpoint, say."""
-        self._note(PAUSE, self._now(), TASK, None)
+        self._note(PAUSE, self.now(), TASK, None)
 
     def pause_ends(self) -> None:
         """The pause is over."""
-        self._note(RESUME, self._now(), TASK, None)
+        self._note(RESUME, self.now(), TASK, None)
 
-    def drain(self) -> None:
-        """Work off what has been noted and the device has passed; cheap when there is nothing."""
+    def drain(self, rest: Callable[[], object] | None = None) -> None:
+        """Work off what has been noted and the device has passed; cheap when there is nothing.
+
+        Args:
+            rest: Called between chunks, to let the script's threads go on.
+        """
         if self._working.acquire(False):
             began = self._cpu()
             try:
-                self._marks.look()
-                self._deliver(self._work_off() + self._threads.flush(everything=False))
+                self.marks.look()
+                steps: list[Step] = []
+                left = len(self.queue)
+                while left > 0:
+                    # A part of the backlog, so that this keeps up with any script.
+                    chunk = max(CHUNK, len(self.queue) >> 3)
+                    if not self._work_off(steps, min(chunk, left)):
+                        break
+                    left -= chunk
+                    if rest is not None:
+                        rest()
+                self._deliver(steps + self._threads.flush(everything=False))
             finally:
                 self._drained_ns += self._cpu() - began
                 self._working.release()
@@ -233,9 +248,12 @@ class StepModel:
         if not self._working.acquire(timeout=1.0):
             return  # A signal's handler came in the middle of the work: better lost than stuck.
         try:
-            if self._queue:
-                self._marks.wait()
-            self._deliver(self._work_off(late=0) + self._threads.flush())
+            if self.queue:
+                self.marks.wait()
+            steps: list[Step] = []
+            while self._work_off(steps, CHUNK, late=0):
+                pass
+            self._deliver(steps + self._threads.flush())
         finally:
             self._working.release()
 
@@ -248,39 +266,39 @@ class StepModel:
         name: Hashable = None,
         ident: Hashable = None,
     ) -> None:
-        thread, marks = self._thread(), self._marks
+        thread, marks = self.thread(), self.marks
         mark = None if marks.device is None else marks.mark(now, thread, kind in _CLOSING)
-        self._append((kind, now, thread, task, items, name, ident, mark))
-        if not len(self._queue) % TIMED:
-            self._noted(now)
+        self.note((kind, now, thread, task, items, name, ident, mark))
+        if not len(self.queue) % TIMED:
+            self.noted(now)
 
-    def _noted(self, began: int) -> None:
+    def noted(self, began: int) -> None:
         """Time the note just taken, and work off a batch of them."""
-        self._timed_ns += self._now() - began
+        self._timed_ns += self.now() - began
         self._timed += 1
-        if not len(self._queue) % BATCH:
+        if not len(self.queue) % BATCH:
             self.drain()
 
     def _begin(self, note: Note) -> None:
         """Note the first boundary, marked by the device if one is in use by now."""
-        self._append = self._queue.append
-        self._marks.look()
-        if self._marks.device is not None:
+        self.note = self.queue.append
+        self.marks.look()
+        if self.marks.device is not None:
             kind, now, thread = note[:3]
-            note = (*note[:7], self._marks.mark(now, thread, kind in _CLOSING))
-        self._append(note)
+            note = (*note[:7], self.marks.mark(now, thread, kind in _CLOSING))
+        self.note(note)
 
-    def _work_off(self, late: int = LATE) -> list[Step]:
-        queue, marks, threads = self._queue, self._marks, self._threads
-        steps: list[Step] = []
+    def _work_off(self, steps: list[Step], most: int, late: int = LATE) -> bool:
+        """Work off at most so many boundaries, into ``steps``; whether there may be more."""
+        queue, marks, threads = self.queue, self.marks, self._threads
         known = at = None
-        while queue:
-            mark = queue[0][7]
+        for _ in range(min(most, len(queue))):
+            kind, now, thread, task, items, name, ident, mark = queue[0]
             if mark is not None and not marks.passed(mark):
                 if len(queue) <= late:
-                    break
+                    return False
                 mark = None
-            kind, now, thread, task, items, name, ident, _ = queue.popleft()
+            queue.popleft()
             self._worked_off += 1
             if thread != known or at is None:
                 at, known = threads.of(thread, now), thread
@@ -300,7 +318,7 @@ class StepModel:
                 lane.abandon(name, ident)
             else:
                 lane.restart(ns)
-        return steps
+        return len(queue) > 0
 
     def _deliver(self, steps: list[Step]) -> None:
         if steps:

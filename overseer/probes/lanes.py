@@ -73,7 +73,7 @@ class Lane:
     def refresh(self) -> None:
         """Put the right callables behind this lane's names."""
         put, label, active = self._placed.hidden.put, self._label, self._placed.active
-        put(f"{label} lane", self._placed.sink if active else callable)
+        put(f"{label} lane", self._sink() if active else callable)
         if self._placed.opaque:
             put(f"{label} counting lane", self._steady)
         else:
@@ -81,11 +81,25 @@ class Lane:
         put(f"{label} relay", self._relay)
         put(f"{label} reader", self._reader)
 
+    def _sink(self) -> Listener:
+        """What takes the event, in its own way where it has one for events of these keys."""
+        sink = self._placed.sink
+        choose = getattr(sink, "for_keys", None)
+        if choose is None:
+            return sink
+        keys = [key for key, _ in self.entries] + (["$wrap"] if self._wish.paired else [])
+        chosen: Listener = choose(tuple(dict.fromkeys(keys)))
+        return chosen
+
     def _counting(self) -> Listener:
-        placed, sink, tests = self._placed, self._placed.sink, self._wish.tests
-        if self._wish.paired:
-            sink = _ends(self._wish, self._capture, placed.open, sink)
-        return _counted(placed.tally, sink, tests)
+        placed, tests = self._placed, self._wish.tests
+        if not self._wish.paired:
+            return _counted(placed.tally, self._sink(), tests)
+        if tests:
+            ends = _ends(self._wish, self._capture, placed.open, self._sink())
+            return _counted(placed.tally, ends, tests)
+        mark = _ending if self._capture.role == END else _beginning
+        return mark(_focus(self._wish), placed.open, placed.tally, self._sink())
 
     def hide_from_dynamo(self) -> None:
         """Let ``torch.compile`` leave lane and relay out of its graphs, from now on."""
@@ -200,6 +214,33 @@ def _ends(wish: Wish, capture: Capture, open_pairs: dict[int, int], sink: Listen
             sink(event)
 
     return ends
+
+
+def _beginning(focus: str, open_pairs: dict[int, int], tally: Any, sink: Listener) -> Listener:
+    """``sink``, for events that open a pair, counting them."""
+    getframe = sys._getframe
+
+    def beginning(event: Event) -> None:
+        number = open_pairs[id(getframe(1))] = next(_pair_ids)
+        event["$wrap"] = {"name": focus, "step": "begin", "id": number}
+        next(tally)
+        sink(event)
+
+    return beginning
+
+
+def _ending(focus: str, open_pairs: dict[int, int], tally: Any, sink: Listener) -> Listener:
+    """``sink``, for events that close a pair, counting them."""
+    getframe = sys._getframe
+
+    def ending(event: Event) -> None:
+        number = open_pairs.pop(id(getframe(1)), None)
+        next(tally)
+        if number is not None:
+            event["$wrap"] = {"name": focus, "step": "end", "id": number}
+            sink(event)
+
+    return ending
 
 
 def _marked(

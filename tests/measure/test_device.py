@@ -146,7 +146,7 @@ def test_a_device_that_passes_nothing_does_not_fill_the_memory() -> None:
     for _ in range(2 * LATE):
         program.clock.advance(0.01)
         program.give(step=True, batch_size=8)
-    assert len(program.model._queue) <= LATE + 64
+    assert len(program.model.queue) <= LATE + 64
     assert len(program.steps) >= LATE - 64
 
 

@@ -1,0 +1,184 @@
+"""Who gets the events of one combination of keys: worked out once, then called without detours.
+
+An event that a probe gives is on the script's hot path, where the caches are full of the script's
+own things: each call and each lookup costs several times what it costs in a tight loop. So what
+can be known for a combination of keys is looked up beforehand and kept in closures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from .boundary import wished
+
+if TYPE_CHECKING:
+    from .stream import EventStream, Subscription
+
+Event = dict[str, Any]
+Listener = Callable[[Event], object]
+#: The keys of an event, in order.
+Shape = tuple[str, ...]
+_MANY = sys.maxsize
+
+
+class Tally:
+    """Counts without a lock, from any thread: ``next(tally.up)`` is one more."""
+
+    __slots__ = ("up",)
+
+    def __init__(self) -> None:
+        self.up = repeat(None, _MANY)
+
+    @property
+    def count(self) -> int:
+        """How often it was counted up."""
+        return _MANY - self.up.__length_hint__()
+
+
+class Plan:
+    """How events of one combination of keys are delivered.
+
+    Args:
+        stream: Whose events they are.
+        keys: Their keys.
+        subscriptions: Who listens to such events, in order.
+        tally: Counts them.
+
+    Attributes:
+        wanted: Not empty while the stream's sampler wants the next event.
+    """
+
+    __slots__ = ("_direct", "_stream", "_subscriptions", "tally", "wanted")
+
+    def __init__(
+        self,
+        stream: EventStream,
+        keys: Shape,
+        subscriptions: tuple[Subscription, ...],
+        tally: Tally,
+    ) -> None:
+        self._stream = stream
+        self._subscriptions = subscriptions
+        self.tally = tally
+        self.wanted: list[bool] = [True] if stream.sampler is not None else []
+        free = all(one.free for one in subscriptions)
+        self._direct = [one.of(keys) for one in subscriptions] if free else None
+
+    def deliver(self, event: Event) -> None:
+        """Deliver an event, on this thread, under the stream's lock.
+
+        Raises:
+            BaseException: The first wish of a listener, once those after it have had the event.
+        """
+        next(self.tally.up)
+        with self._stream.lock:
+            if self.wanted:
+                self._sample(event)
+            self._rest(event, 0, None)
+
+    def outlet(self) -> Listener:
+        """What delivers an event that may still inherit keys, in as few calls as there can be."""
+        inherited = self._stream.inherited
+        if self._direct is None or inherited is None:
+            return self._stream.push
+        make = _makers.get(len(self._direct), _several)
+        return make(self, self._direct, inherited, self._stream.push, self.tally.up, self.wanted)
+
+    def _sample(self, event: Event) -> None:
+        with self._stream.lock:
+            sampler = self._stream.sampler
+            if sampler is None or not sampler(event, self.tally.count):
+                self.wanted.clear()
+
+    def _failed(self, error: BaseException, at: int, event: Event) -> None:
+        """The listener at ``at`` raised ``error``: see to that, and call those after it."""
+        failed = self._subscriptions[at]
+        with self._stream.lock:
+            wish = error if wished(error) else None
+            if wish is None:
+                failed.call.failed("subscriber", error, "a subscriber failed")
+                failed.dispose()
+            self._rest(event, at + 1, wish)
+
+    def _rest(self, event: Event, at: int, wish: BaseException | None) -> None:
+        for number, one in enumerate(self._subscriptions[at:], at):
+            try:
+                one.call(event)
+            except BaseException as error:
+                # Within the handler: a stop is insisted on wherever it is not being handled.
+                self._rest(event, number + 1, error if wish is None else wish)
+                return
+        if wish is not None:
+            raise wish
+
+
+Make = Callable[[Plan, list[Listener], ContextVar[Event], Listener, Any, list[bool]], Listener]
+
+
+def _nobody(
+    plan: Plan, fns: list[Listener], inherited: ContextVar[Event], push: Listener, up: Any,
+    wanted: list[bool],
+) -> Listener:  # fmt: skip
+    inherits, sample = inherited.get, plan._sample
+
+    def nobody(event: Event) -> None:
+        if inherits():
+            push(event)
+            return
+        next(up)
+        if wanted:
+            sample(event)
+
+    return nobody
+
+
+def _one(
+    plan: Plan, fns: list[Listener], inherited: ContextVar[Event], push: Listener, up: Any,
+    wanted: list[bool],
+) -> Listener:  # fmt: skip
+    inherits, sample, failed, fn = inherited.get, plan._sample, plan._failed, fns[0]
+
+    def one(event: Event) -> None:
+        if inherits():
+            push(event)
+            return
+        next(up)
+        if wanted:
+            sample(event)
+        try:
+            fn(event)
+        except BaseException as error:
+            failed(error, 0, event)
+
+    return one
+
+
+def _several(
+    plan: Plan, fns: list[Listener], inherited: ContextVar[Event], push: Listener, up: Any,
+    wanted: list[bool],
+) -> Listener:  # fmt: skip
+    inherits, sample, failed, all_of_them = inherited.get, plan._sample, plan._failed, tuple(fns)
+
+    def several(event: Event) -> None:
+        if inherits():
+            push(event)
+            return
+        next(up)
+        if wanted:
+            sample(event)
+        at = 0
+        try:
+            for fn in all_of_them:
+                fn(event)
+                at += 1
+        except BaseException as error:
+            failed(error, at, event)
+
+    return several
+
+
+_makers: dict[int, Make] = {0: _nobody, 1: _one}
