@@ -2,6 +2,7 @@
 
 from overseer.boundary import OverseerAbort, StopProgram
 from overseer.overseer import Overseer
+from overseer.profiling import profile
 from overseer.script import give, iterate, log
 from overseer.tools import configurable, gated, instrument_definition, parametrized
 from overseer.version import version as __version__
@@ -18,4 +19,5 @@ __all__ = [
     "iterate",
     "log",
     "parametrized",
+    "profile",
 ]

@@ -12,6 +12,7 @@ from ..launch import DeadlySignals, Ending, current_directory, in_child
 from ..overseer import Overseer
 from ..scheduler import Instrument
 from ..voirfile import Found, find, load
+from .commands import COMMANDS, command
 from .early import look_ahead
 from .notices import Notices
 
@@ -25,6 +26,8 @@ def main(argv: list[str] | None = None) -> None:
     if argv[:1] == ["init"] and not runs("init"):
         write_voirfile(argv[1:], notices)
         return
+    if argv and argv[0] in COMMANDS and not runs(argv[0]):
+        sys.exit(command(argv, notices))
     try:
         overseer = prepare(argv, notices)
     except VoirError as error:

