@@ -21,7 +21,10 @@ class Placed(Protocol):
     selector: str
 
     def listen(self, fn: Push) -> Any:
-        """Call ``fn(event)`` for each event; returns an object with ``dispose``."""
+        """Call ``fn(event)`` for each event; returns an object with ``dispose``.
+
+        An error of ``fn`` is reported, and ``fn`` then called no more.
+        """
 
     def intercept(self, fn: Callable[[Event], object]) -> Any:
         """Let ``fn(event)`` replace the value of the focus."""
@@ -135,7 +138,10 @@ class ProbeStream(Operators):
     def subscribe(self, *args: Any, **kwargs: Any) -> Any:
         """Subscribe; a plain callable on the probe itself is called without operators between."""
         if self._root is self and len(args) == 1 and not kwargs and plain(args[0]):
-            return subscribed(self, self._listen(self._guarded(args[0])))
+            if self._overridable or self._placed is None:
+                return subscribed(self, self._listen(self._guarded(args[0])))
+            # The probe guards its listeners itself: nothing stands between.
+            return subscribed(self, self._placed.listen(args[0]).dispose)
         return super().subscribe(*args, **kwargs)
 
     def give(self, *keys: str, **extra: Any) -> Any:
