@@ -1,4 +1,4 @@
-"""Every place code lives: with probes there the program is the same, and exactly their events come."""
+"""Every place code lives: the program is the same with probes there, and their events come."""
 
 from __future__ import annotations
 
