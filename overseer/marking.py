@@ -12,8 +12,8 @@ from typing import Any
 
 from .errors import VoirError
 from .stream import Event
-from .trace.channel import Channel, channel
 from .trace.describe import described, label_of
+from .trace.emit import Channel, channel
 
 #: The channel of what voirfiles record, unless they name another.
 VOIRFILE = "voirfile"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from overseer import Overseer
-from overseer.trace.channel import channel
+from overseer.trace.emit import channel
 
 Event = dict[str, Any]
 #: What monitors give, and what it is shown under.

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from overseer import Overseer
 from overseer.imports import on_import
-from overseer.trace.channel import Channel, channel
+from overseer.trace.emit import Channel, channel
 
 #: Where PyTorch's modules live, and its hooks for all of them.
 TORCH = "torch.nn.modules.module"

@@ -7,7 +7,7 @@ from typing import Any
 
 from overseer import Overseer
 from overseer.errors import Problem
-from overseer.trace.channel import channel
+from overseer.trace.emit import channel
 from overseer.trace.recorder import BEGIN, END
 from overseer.trace.tracks import Track
 

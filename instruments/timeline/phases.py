@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overseer.clock import Clock
-from overseer.trace.channel import Channel
+from overseer.trace.emit import Channel
 from overseer.trace.recorder import BEGIN, END
 from overseer.trace.tracks import Track
 

@@ -9,7 +9,7 @@ from typing import Any
 from overseer import Overseer, StopProgram
 from overseer.errors import Problem
 from overseer.record.directory import safe_name, stamp
-from overseer.trace.channel import channel
+from overseer.trace.emit import channel
 from overseer.trace.process import this_process
 from overseer.trace.recorder import recorder
 from overseer.trace.writer import Writer

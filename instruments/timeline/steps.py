@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from overseer import Overseer
-from overseer.trace.channel import channel
+from overseer.trace.emit import channel
 from overseer.trace.recorder import BEGIN, END
 from overseer.trace.tracks import Track
 

@@ -1,6 +1,6 @@
 """Spans, instants and counters: recorded at little cost, written to files that survive."""
 
-from .channel import Channel, Counter, Histogram, Series, channel, channels
+from .emit import Channel, Counter, Histogram, Series, channel, channels
 from .reading import Trace, open_trace
 
 __all__ = [

@@ -20,7 +20,8 @@ _repr.maxlist = _repr.maxtuple = _repr.maxdict = _repr.maxset = 20
 
 def label_of(value: object) -> str:
     """``value`` as a label."""
-    return cut(value if isinstance(value, str) else described(value), LABEL)
+    found = value if isinstance(value, str) else described(value)
+    return cut(found if isinstance(found, str) else _brief(found), LABEL)
 
 
 def settled(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -87,5 +88,6 @@ def annotation(value: object) -> bytes:
 
 
 def _brief(value: object) -> str:
-    # An integer of a million digits: str() refuses it from Python 3.11 on.
-    return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else str(value)
+    if isinstance(value, int) and value.bit_length() > 4096:  # str() takes long, or refuses.
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)

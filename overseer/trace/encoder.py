@@ -162,7 +162,7 @@ class Encoder:
                 if piece is None or arguments:
                     piece = self._end(track, arguments, parts)
             elif kind == VALUE:
-                if type(label) is not float and type(label) is not int:
+                if type(label) is not float:
                     label = quantity_now(label)
                 if label is None or label - label != 0:  # NaN and infinities are no height.
                     parts.append(self._no_number(track, channel, label, time))
@@ -301,6 +301,8 @@ class Encoder:
 
 def quantity_now(value: Any) -> float | None:
     """The number in a scalar of a device, which may have to be waited for; not by the script."""
+    if type(value) is int and -(1 << 1000) < value < 1 << 1000:
+        return float(value)
     found = quantity(value)
     if not hasattr(found, "item"):
         return found  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .channel import Channel
+    from .emit import Channel
 
 #: Time, kind, track, channel's name, label (or a counter's value), arguments.
 Record = tuple[Any, ...]

@@ -92,9 +92,13 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def signed(value: Value) -> int:
-    """A 64-bit varint as the signed number it stands for."""
-    assert isinstance(value, int)
-    return value - (1 << 64) if value >> 63 else value
+    """A 64-bit varint as the signed number it stands for.
+
+    Raises:
+        Malformed: It is bytes.
+    """
+    found = as_number(value)
+    return found - (1 << 64) if found >> 63 else found
 
 
 def as_double(value: Value) -> float:
