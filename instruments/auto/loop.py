@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from .batches import Batches
 from .passes import Pass, Passes
 from .phases import Phases
+from .sizing import Given
 from .turns import Turns
 
 EVALUATION, INFERENCE = "eval", "inference"
@@ -51,14 +52,15 @@ class Known:
     """What is known of the script as a whole.
 
     Attributes:
-        optimizers: It has made an optimizer.
+        optimizers: How many optimizers it has made.
         trains: It has made one, or called ``backward``.
     """
 
     __slots__ = ("optimizers", "trains")
 
     def __init__(self) -> None:
-        self.optimizers = self.trains = False
+        self.optimizers = 0
+        self.trains = False
 
 
 class Loop:
@@ -75,7 +77,7 @@ class Loop:
 
     __slots__ = (
         "_backward", "_backward_began", "_began", "_candidate", "_deep", "_forward", "_got",
-        "_inner", "_known", "_last", "_learned", "_loading", "_losses", "_nested", "_optimizer",
+        "_inner", "_known", "_last", "_learned", "_made", "_loading", "_losses", "_nested", "_optimizer",
         "_passes", "_phases", "_repeats", "_scaled", "_sink", "_step_began", "_stepped",
         "_stepping", "_transfer", "_turns", "_zeroed", "batches",
     )  # fmt: skip
@@ -89,7 +91,7 @@ class Loop:
         self._scaled: Any = None
         self._candidate = self._learned = self._repeats = self._stepped = False
         self._stepping: int | None = None
-        self._deep = self._nested = self._last = self._got = 0
+        self._made = self._deep = self._nested = self._last = self._got = 0
         self._began = self._zeroed = self._backward_began = self._step_began = self._inner = 0
         self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
 
@@ -140,23 +142,21 @@ class Loop:
     def forward_ends(
         self,
         made: Pass,
-        given: int | None,
+        given: Given,
         begin: int,
         end: int,
         grad: bool,
         evaluated: bool,
-        copied: bool,
     ) -> None:
         """A model's forward has ended.
 
         Args:
             made: What is known of it.
-            given: The size of what the model was given.
+            given: What the model was given.
             begin: When it began.
             end: When it ended.
             grad: Gradients are recorded.
             evaluated: What :meth:`forward_begins` said.
-            copied: Its input lies on another device than the loader's batch.
         """
         if self._candidate:
             self._passes.ended(made)
@@ -164,15 +164,15 @@ class Loop:
             for listener in self._phases.listeners:
                 listener("eval", begin, end)
         elif grad:
-            self.batches.given(made.model, given)
+            self.batches.given(made.model, given.items)
             if not self._began:
-                self._begin(begin, copied)
+                self._begin(begin, given.away)
 
-    def _begin(self, begin: int, copied: bool) -> None:
-        """The first forward of a step, or after a ``backward``."""
+    def _begin(self, begin: int, away: bool) -> None:
+        """The first forward of a step, or after a ``backward``; ``away`` is on another device."""
         self._began = begin
         self._zeroed = 0
-        if self._got and copied:
+        if self._got and away:
             self._transfer += begin - self._got
             for listener in self._phases.listeners:
                 listener("transfer", self._got, begin)
@@ -286,7 +286,8 @@ class Loop:
         """An optimizer has stepped: a step ends, or goes on with another optimizer."""
         batches, losses, learned = self.batches, self._losses, self._learned
         self._losses, self._learned = [], False
-        ends = role is None or self._turns(role, batches.fresh, learned)
+        made, self._made = self._made, self._known.optimizers
+        ends = role is None or self._turns(role, batches.fresh or made < self._made, learned)
         items = batches.take()
         if not ends:
             return

@@ -14,7 +14,7 @@ from weakref import ref
 
 from .loop import EVALUATION, INFERENCE, Loop
 from .passes import Pass
-from .sizing import Sizes
+from .sizing import Given, Sizes
 
 #: Under which our hooks stand in torch's tables; torch's own keys are numbers.
 KEY = "voir.auto"
@@ -47,12 +47,17 @@ class Roots:
         self._models: dict[int, ref[Any]] = {}
         self._others: dict[int, ref[Any]] = {}
         self._inside: Any = None
+        self._given = Given(None, False)
         self._begin = 0
         self._grad = self._evaluated = False
         self.alive = True
 
     def place(self) -> None:
-        """Begin to look."""
+        """Begin to look.
+
+        Raises:
+            AttributeError: This version of torch has no such table.
+        """
         self._table = sys.modules[self._torch.nn.Module.__module__]._global_forward_pre_hooks
         self._compiling = self._torch.compiler.is_compiling
         self._grad_enabled = self._torch.is_grad_enabled
@@ -80,13 +85,10 @@ class Roots:
         if self._inside is not None:
             self._clean()  # An exception that no hook sees has ended its forward.
         try:
-            self._inside = module
             module._forward_hooks_with_kwargs[KEY] = True
             module._forward_hooks_always_called[KEY] = True
             module._forward_hooks[KEY] = self._left
-            self._grad = self._grad_enabled()
-            self._begin = self._now()
-            self._evaluated = self._loop().forward_begins(id(module), self._grad, module.training)
+            self._begins(module)
         except BaseException as error:
             self._failed(error)
 
@@ -94,23 +96,42 @@ class Roots:
         """The module has ended, or has failed."""
         end = self._now()
         self._clean()
-        if not self.alive:
-            return
+        if self.alive:
+            self._ends(module, self._sizes.of_call(args, kwargs), end)
+
+    def compiled_enters(self, event: dict[str, Any]) -> None:
+        """A module that ``torch.compile`` has made is called: it wants no hook in torch's table."""
+        module = event["self"]
+        if KEY in self._table and self.alive and self._is_model(module):
+            self.disarm()
+            try:
+                self._given = self._sizes.of_call(event["args"], event["kwargs"])
+                self._begins(module)
+            except BaseException as error:
+                self._failed(error)
+
+    def compiled_leaves(self, event: dict[str, Any]) -> None:
+        """It has ended, or has failed."""
+        if self._inside is not None and self._inside is event["self"] and self.alive:
+            self._inside = None
+            self._ends(event["self"], self._given, self._now())
+
+    def _begins(self, module: Any) -> None:
+        self._inside = module
+        self._grad = self._grad_enabled()
+        self._begin = self._now()
+        self._evaluated = self._loop().forward_begins(id(module), self._grad, module.training)
+
+    def _ends(self, module: Any, given: Given, end: int) -> None:
         self.arm()
         try:
-            self._tell(module, args, kwargs, end)
+            loop = self._loop()
+            task = EVALUATION if loop.trains and not module.training else INFERENCE
+            batches = loop.batches
+            made = Pass(id(module), batches.fetches, task, batches.seen(given.items))
+            loop.forward_ends(made, given, self._begin, end, self._grad, self._evaluated)
         except BaseException as error:
             self._failed(error)
-
-    def _tell(self, module: Any, args: Any, kwargs: Any, end: int) -> None:
-        loop, sizes = self._loop(), self._sizes
-        lead = sizes.lead(args, kwargs)
-        items = sizes.of_call(lead, args, kwargs)
-        trains = loop.trains
-        task = EVALUATION if trains and not module.training else INFERENCE
-        made = Pass(id(module), loop.batches.fetches, task, loop.batches.seen(items))
-        away = lead is not None and not lead.is_cpu
-        loop.forward_ends(made, items, self._begin, end, self._grad, self._evaluated, away)
 
     def _clean(self) -> None:
         """Take the hook out of the module it is in."""

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from overseer.measure.items import Sizer
+
+
+class Given(NamedTuple):
+    """What a model is called with.
+
+    Attributes:
+        items: How many; None when that can't be told.
+        away: It lies on another device than the processor.
+    """
+
+    items: int | None
+    away: bool
 
 
 class Sizes:
@@ -30,30 +42,15 @@ class Sizes:
             pass  # The long way says what it is.
         return sizer.size(batch).items
 
-    def lead(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The first tensor of a call's arguments; None when there is none on the first level."""
+    def of_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+        """What a model is called with, judged by its first tensor."""
         tensor = self._tensor
-        for value in args:
+        for value in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(value, tensor):
-                return value
-        for value in kwargs.values():
-            if isinstance(value, tensor):
-                return value
-        return None
-
-    def of_call(self, lead: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
-        """Items in what a model is called with; None when that can't be told.
-
-        Args:
-            lead: What :meth:`lead` found.
-            args: The arguments.
-            kwargs: The named arguments.
-        """
-        if lead is not None:
-            # While a graph is traced a size may be a symbol, which must not be looked at.
-            size = lead.shape[0] if lead.dim() else None
-            return size if type(size) is int else None
+                # While a graph is traced a size may be a symbol, which must not be looked at.
+                size = value.shape[0] if value.dim() else None
+                return Given(size if type(size) is int else None, not value.is_cpu)
         for value in (*args, *kwargs.values()):
             if type(value) in (dict, list, tuple):
-                return self._sizer.size(value).items
-        return None
+                return Given(self._sizer.size(value).items, False)
+        return Given(None, False)

@@ -6,6 +6,7 @@ What can be is seen by torch's own global hooks (optimizers), or by probes in to
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -14,6 +15,8 @@ from typing import Any
 
 from overseer import Overseer
 from overseer.boundary import problem, wished
+from overseer.errors import Problem
+from overseer.imports import on_import
 
 from .loop import Known, Loop, Sink
 from .phases import Phases
@@ -47,12 +50,21 @@ class TorchHooks:
 
     def place(self) -> None:
         """Put the hooks in; what this version of torch does not have is left out."""
-        parts = (self.roots.place, self._optimizers, self._backwards, self._zeroes, self._scalers)
+        parts = (
+            self.roots.place,
+            self._compiled,
+            self._optimizers,
+            self._backwards,
+            self._zeroes,
+            self._scalers,
+        )
         for part in parts:
             try:
                 part()
-            except (AttributeError, KeyError, ImportError):
-                continue
+            except (AttributeError, KeyError) as missing:
+                name = part.__name__.strip("_")
+                what = f"this version of torch shows nothing of its {name}: {missing}"
+                self._ov.report(Problem("auto", WHO, what))
 
     def remove(self) -> None:
         """Take the hooks out."""
@@ -108,11 +120,26 @@ class TorchHooks:
             except BaseException as error:
                 self.failed(error)
 
+    # Compiled modules
+
+    def _compiled(self) -> None:
+        """See modules that ``torch.compile`` makes from when the script first calls it."""
+        watch = on_import("torch._dynamo.eval_frame", self._dynamo_imported)
+        self._undo.append(watch.dispose)
+
+    def _dynamo_imported(self, module: Any) -> None:
+        hooks: dict[str, Hook] = {
+            "(self, args, kwargs) > #enter": self.roots.compiled_enters,
+            "(self) > #exit": self.roots.compiled_leaves,
+        }
+        if self.alive:
+            self._probe(vars(module.OptimizedModule)["__call__"], hooks)
+
     # Optimizers
 
     def _optimizers(self) -> None:
         """See every optimizer's step by torch's global hooks, and that one is made."""
-        optimizer = self._torch.optim.optimizer
+        optimizer = sys.modules[self._torch.optim.Optimizer.__module__]
         before, after = self._optimizer_hooks()
         for table, hook in (
             (optimizer._global_optimizer_pre_hooks, before),
@@ -122,9 +149,10 @@ class TorchHooks:
             self._undo.append(partial(table.pop, KEY, None))
 
         def made(event: dict[str, Any]) -> None:
-            self._known.optimizers = self._known.trains = True
+            self._known.optimizers += 1
+            self._known.trains = True
 
-        self._probe(optimizer.Optimizer.__init__, {"#enter": made})
+        self._probe(optimizer.Optimizer.__init__, {"> #enter": made})
 
     def _optimizer_hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         now, loop_of, compiling = self._now, self.loop, self._torch.compiler.is_compiling

@@ -8,7 +8,8 @@ from collections.abc import Hashable
 class Turns:
     """Tells the optimizer step that ends an iteration from those that belong to the same one.
 
-    An optimizer that steps on a batch of its own ends an iteration. Where no loader shows batches,
+    An optimizer that steps on a batch of its own ends an iteration, and so does one that has just
+    been made. Where no loader shows batches,
     the first optimizer to come round does; one that comes round twice before it takes its place.
     """
 
@@ -23,7 +24,8 @@ class Turns:
 
         Args:
             optimizer: A name for it; the same for one that trains the same parameters.
-            fresh: A loader's batch has been learned from since the last iteration.
+            fresh: A loader's batch has been learned from since the last iteration, or an optimizer
+                has been made.
             learned: ``backward`` has been called since any optimizer stepped.
         """
         if optimizer == self._anchor or fresh or self._anchor is None:
