@@ -25,6 +25,11 @@ NOT_OFFERED = (NotImplementedError, OSError)
 _claimed: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
+def claim(ov: Overseer, *keys: str) -> None:
+    """Have the monitors of these keys that run by default make way: something else gives them."""
+    _claimed.setdefault(ov, set()).update(keys)
+
+
 def checked_interval(value: object, who: str) -> float:
     """``value`` as a number of seconds.
 

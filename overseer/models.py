@@ -89,9 +89,9 @@ def add_model(parser: OptionParser, dest: str, model: Any, prefix: str) -> list[
             within = hint if default in (dataclasses.MISSING, None) else default
             inner += add_model(parser, key, within, f"{prefix}{field.name}.".replace("_", "-"))
         else:
-            flags = _flags(parser, prefix, field.name)
-            keywords = _keywords(f"{kind.__name__}.{field.name}", hint, default)
-            help = _help(helps.get(field.name), default)
+            flags = flags_of(parser, prefix, field.name)
+            keywords = keywords_of(f"{kind.__name__}.{field.name}", hint, default)
+            help = help_of(helps.get(field.name), default)
             group.add_argument(*flags, dest=key, help=help, **keywords)
     return [*inner, built]
 
@@ -119,7 +119,8 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default
 
 
-def _flags(parser: OptionParser, prefix: str, name: str) -> list[str]:
+def flags_of(parser: OptionParser, prefix: str, name: str) -> list[str]:
+    """What a field is called on the command line."""
     flag = f"--{prefix}{name.replace('_', '-')}"
     # A one-letter field is a short option, as people know it; -m is python's.
     short = f"-{name}"
@@ -127,7 +128,7 @@ def _flags(parser: OptionParser, prefix: str, name: str) -> list[str]:
     return [short, flag] if len(name) == 1 and not prefix and free else [flag]
 
 
-def _keywords(who: str, kind: Any, default: Any) -> dict[str, Any]:
+def keywords_of(who: str, kind: Any, default: Any) -> dict[str, Any]:
     """What argparse is to be told about a field of type ``kind``."""
     missing = default is dataclasses.MISSING
     keywords: dict[str, Any] = {"required": True} if missing else {"default": default}
@@ -244,7 +245,8 @@ def _container(hint: Any) -> Callable[[Any], Any]:
     return CONTAINERS.get(typing.get_origin(hint) or hint, lambda value: value)
 
 
-def _help(text: str | None, default: Any) -> str | None:
+def help_of(text: str | None, default: Any) -> str | None:
+    """The help of a field: its comment, and its default."""
     shown = _shown(default)
     whole = " ".join(part for part in (text, shown and f"(default: {shown})") if part)
     # argparse interpolates help texts, so a percent sign must be doubled.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .boundary import SWITCHED_OFF
@@ -67,12 +67,17 @@ class PhaseWithPriority:
 
 
 class PhaseSequence:
-    """The phases of a run in order, each also an attribute; ``IMMEDIATE`` never waits."""
+    """The phases of a run in order, each also an attribute; ``IMMEDIATE`` never waits.
 
-    def __init__(self, names: list[str]) -> None:
+    Args:
+        names: Phases to make.
+        phases: Phases that are there already, by name; they come after those.
+    """
+
+    def __init__(self, names: Iterable[str] = (), **phases: Phase) -> None:
         self._boot = Phase("_boot", status="done")
         self.IMMEDIATE = self._boot(0)
-        self._sequence = [Phase(name) for name in names]
+        self._sequence = [*map(Phase, names), *phases.values()]
         self.__dict__.update({phase.name: phase for phase in self._sequence})
 
     def __getattr__(self, name: str) -> Any:

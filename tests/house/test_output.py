@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from .source import Module, called, dotted, modules
 
 ENDS = {"sys.exit", "os._exit", "exit", "quit", "os.abort"}
-#: Who names sys.stdout without writing to it: two let out what the script has printed, and
-#: .display(), by which the user asks giving to print there, looks whether it is a terminal.
-QUIET = {"overseer.launch.script", "instruments.dash.dashboard", "overseer.given"}
+#: Who names sys.stdout without writing to it: two let out what the script has printed;
+#: .display(), by which the user asks giving to print there, looks whether it is a terminal; and a
+#: writer that is given it does not close it.
+QUIET = {
+    "overseer.launch.script",
+    "instruments.dash.dashboard",
+    "overseer.given",
+    "overseer.smuggle",
+}
 
 
 def outside(*allowed: str) -> list[Module]:

@@ -1,17 +1,21 @@
 """Stock instruments, for voirfiles: ``from voir.instruments import dash, log, rate``."""
 
+# From the modules beside this one where there is one: loading it later would put the module in the
+# place of the instrument of the same name.
 from instruments.argparse_options import instrument_argparse
 from instruments.cpu import Cpu
-from instruments.dash import dash
 from instruments.disk import Disk
 from instruments.display import instrument_display
-from instruments.early_stop import early_stop
 from instruments.gpu import Gpu
-from instruments.log import log
 from instruments.memory import Memory
 from instruments.network import Network
 from instruments.process import Process
-from instruments.rate import rate
+
+from .dash import dash
+from .log import log
+from .manage import early_stop
+from .metric import rate
+from .monitor import gpu_monitor, monitor_all
 
 __all__ = [
     "Cpu",
@@ -22,8 +26,10 @@ __all__ = [
     "Process",
     "dash",
     "early_stop",
+    "gpu_monitor",
     "instrument_argparse",
     "instrument_display",
     "log",
+    "monitor_all",
     "rate",
 ]
