@@ -77,9 +77,9 @@ class Loop:
 
     __slots__ = (
         "_backward", "_backward_began", "_began", "_candidate", "_deep", "_forward", "_got",
-        "_inner", "_known", "_last", "_learned", "_made", "_loading", "_losses", "_nested", "_optimizer",
-        "_passes", "_phases", "_repeats", "_scaled", "_sink", "_step_began", "_stepped",
-        "_stepping", "_transfer", "_turns", "_zeroed", "batches",
+        "_inner", "_known", "_last", "_learned", "_loading", "_losses", "_made", "_nested",
+        "_optimizer", "_passes", "_phases", "_repeats", "_scaled", "_sink", "_step_began",
+        "_stepped", "_stepping", "_transfer", "_turns", "_zeroed", "batches",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:

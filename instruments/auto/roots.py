@@ -46,6 +46,7 @@ class Roots:
         self._table: dict[Any, Any] = {}
         self._models: dict[int, ref[Any]] = {}
         self._others: dict[int, ref[Any]] = {}
+        self._wrapped: list[tuple[ref[Any], Any]] = []
         self._inside: Any = None
         self._given = Given(None, False)
         self._begin = 0
@@ -68,6 +69,9 @@ class Roots:
         self.alive = False
         self.disarm()
         self._clean()
+        for module, own in self._wrapped:
+            if (found := module()) is not None:
+                found._compiled_call_impl = own
 
     def arm(self) -> None:
         """The next module to be called is an outermost one."""
@@ -115,6 +119,24 @@ class Roots:
         if self._inside is not None and self._inside is event["self"] and self.alive:
             self._inside = None
             self._ends(event["self"], self._given, self._now())
+
+    def compiled_in_place(self, event: dict[str, Any]) -> None:
+        """``module.compile()`` has made what the module's call comes to from now on."""
+        module = event["self"]
+        own = module._compiled_call_impl
+        enters, leaves = self.compiled_enters, self.compiled_leaves
+
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            event = {"self": module, "args": args, "kwargs": kwargs}
+            enters(event)
+            try:
+                return own(*args, **kwargs)
+            finally:
+                leaves(event)
+
+        if own is not None and self.alive:
+            module._compiled_call_impl = compiled  # It is never pickled.
+            self._wrapped.append((ref(module), own))
 
     def _begins(self, module: Any) -> None:
         self._inside = module

@@ -126,6 +126,7 @@ class TorchHooks:
         """See modules that ``torch.compile`` makes from when the script first calls it."""
         watch = on_import("torch._dynamo.eval_frame", self._dynamo_imported)
         self._undo.append(watch.dispose)
+        self._probe(self._torch.nn.Module.compile, {"(self) > #exit": self.roots.compiled_in_place})
 
     def _dynamo_imported(self, module: Any) -> None:
         hooks: dict[str, Hook] = {
