@@ -46,6 +46,8 @@ def _watch(ov: Overseer, tracer: _Tracer) -> Generator[Any, Any, None]:
         raise
     except BaseException as error:
         tracer.failed(error)
+    if ov.stopped_early:
+        tracer.stopped(ov.stopped_early)
     tracer.phase("finalize")
 
 
@@ -92,6 +94,11 @@ class _Tracer:
         """What ended the script."""
         if self._session is not None:
             self._session.failed(error)
+
+    def stopped(self, reason: str) -> None:
+        """The script was stopped, as somebody asked."""
+        if self._session is not None:
+            self._session.mark("early stop", reason=reason)
 
     def close(self) -> None:
         """Write what is left."""

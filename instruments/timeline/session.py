@@ -149,12 +149,14 @@ class Session:
     # The end
 
     def failed(self, error: BaseException) -> None:
-        """What ended the script, if nobody asked for it."""
-        if isinstance(error, StopProgram):
-            reason = self._ov.stopped_early or "stopped"
-            self._own.instant("early stop", reason=str(reason))
-        elif not isinstance(error, SystemExit) or error.code not in (None, 0):
-            self._own.instant("error", type=type(error).__name__, message=str(error))
+        """What ended the script, if that was an error."""
+        meant = isinstance(error, SystemExit) and error.code in (None, 0)
+        if not meant and not isinstance(error, StopProgram):
+            self.mark("error", type=type(error).__name__, message=str(error))
+
+    def mark(self, label: str, **arguments: str) -> None:
+        """Mark this moment of the run."""
+        self._own.instant(label, **arguments)
 
     def close(self) -> None:
         """Write what is left, and say what it came to."""

@@ -90,7 +90,8 @@ def switch(text: str) -> dict[str, Any]:
     enabled = str(found.get("enable", True)).lower()
     if enabled not in TRUE + FALSE:
         raise _wrong(f"VOIR_TRACE: enable is {found['enable']!r}")
-    return {**found, "enable": enabled in TRUE}
+    parsed = {name: _parse(name, value) for name, value in found.items() if name in KEYS}
+    return {**parsed, "enable": enabled in TRUE}
 
 
 def _wrong(what: str) -> UsageError:
@@ -103,17 +104,13 @@ def _wrong(what: str) -> UsageError:
 
 
 def settings_of(options: argparse.Namespace) -> Settings | None:
-    """What the options ask for; ``None`` when nothing is to be traced.
-
-    Raises:
-        UsageError: A value in ``VOIR_TRACE`` makes no sense.
-    """
-    given = {k: v for k, v in (options.trace or {}).items() if k != "enable"}
+    """What the options ask for; ``None`` when nothing is to be traced."""
+    found = dict(options.trace or {})
+    enabled = found.pop("enable", False)
     chosen = {name: getattr(options, dest) for name, dest in KEYS.items()}
-    parsed = {name: _parse(name, value) for name, value in given.items() if chosen[name] is None}
-    found = {k: v for k, v in {**chosen, **parsed}.items() if v is not None}
+    found.update((name, value) for name, value in chosen.items() if value is not None)
     level = found.get("level", "step")
-    if not (options.trace or {}).get("enable") or level == "off":
+    if not enabled or level == "off":
         return None
     if level == "op" and "steps" not in found:
         found["steps"] = OP_STEPS

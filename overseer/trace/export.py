@@ -21,6 +21,12 @@ from .summary import extent
 CATEGORIES = {"operators": "cpu_op"}
 #: Names of the rows that are devices' streams, as :mod:`instruments.timeline.operators` has them.
 _STREAM = " stream "
+#: Rows whose spans are the script's own work, and what the viewers must find them called.
+_WORK = {
+    "data loader": "enumerate(DataLoader)#_BaseDataLoaderIter.__next__",
+    "passes": "",
+    "optimizer": "",
+}
 
 
 def export_json(trace: Trace, path: Path) -> None:
@@ -123,18 +129,25 @@ def finite(value: Any) -> Any:
 
 
 def _profiled(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
-    """The events as PyTorch's profiler names them: steps, annotations, operators, kernels."""
-    streams = {thread.name for thread in trace.threads if _STREAM in thread.name}
+    """The events as PyTorch's profiler names them: steps, annotations, operators, kernels.
+
+    Its viewers look for steps, loading and operators on one thread.
+    """
     names = {tid: thread.name for p in trace.processes for tid, thread in _rows(p)}
     main = next((t.tid for t in trace.threads if t.tid is not None), 0)
     for event in _events(trace, start):
-        if event["ph"] not in "XM" or event["ph"] == "M":
+        row = names.get(event["tid"], "")
+        if event["ph"] != "X":
             yield event
-        elif names.get(event["tid"]) in streams:
-            yield _kernel(event, names[event["tid"]])
-        elif event["name"] == "step" and "step" in event.get("args", {}):
-            step = event["args"]["step"]
-            yield {**event, "name": f"ProfilerStep#{step}", "cat": "user_annotation", "tid": main}
+            continue
+        event["dur"] = max(event["dur"] - 0.001, 0)  # Rounded, neighbours would overlap.
+        if _STREAM in row:
+            yield _kernel(event, row)
+        elif row == "train steps" and "step" in event.get("args", {}):
+            name = f"ProfilerStep#{event['args']['step']}"
+            yield {**event, "name": name, "cat": "user_annotation", "tid": main}
+        elif row in _WORK:
+            yield {**event, "name": _WORK[row] or event["name"], "cat": "cpu_op", "tid": main}
         else:
             yield {**event, "cat": CATEGORIES.get(event["cat"], "user_annotation")}
 
