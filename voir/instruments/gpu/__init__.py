@@ -1,0 +1,27 @@
+"""Accelerators of all makers: what they tell, and which of them this machine has."""
+
+from instruments.backends import (
+    BACKENDS,
+    NotAvailable,
+    deduce_backend,
+    find_monitors,
+    get_backends,
+    get_gpu_info,
+    gpu_info,
+    gpu_monitor,
+    select_backend,
+)
+from instruments.backends import attribute as __getattr__
+
+__all__ = [
+    "BACKENDS",
+    "NotAvailable",
+    "__getattr__",
+    "deduce_backend",
+    "find_monitors",
+    "get_backends",
+    "get_gpu_info",
+    "gpu_info",
+    "gpu_monitor",
+    "select_backend",
+]

@@ -1,0 +1,5 @@
+"""NVIDIA's devices."""
+
+from instruments.backends.cuda import DeviceSMI, is_installed
+
+__all__ = ["DeviceSMI", "is_installed"]

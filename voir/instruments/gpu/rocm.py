@@ -1,0 +1,5 @@
+"""AMD's devices."""
+
+from instruments.backends.rocm import DeviceSMI, is_installed
+
+__all__ = ["DeviceSMI", "is_installed"]

@@ -1,0 +1,67 @@
+"""The overseer, and what its runs are logged with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from overseer.errors import Problem
+from overseer.log import Log as LogStream
+from overseer.overseer import Overseer, current_overseer
+from overseer.record.datafd import DataFd, opened
+
+__all__ = ["JsonlFileLogger", "LogStream", "Overseer", "ProbeInstrument", "current_overseer"]
+
+
+class JsonlFileLogger:
+    """Writes events as JSON lines.
+
+    Args:
+        filename: A path, or a descriptor, which is closed at the end.
+        require_writable: Whether it is an error that the file cannot be written; else what is
+            logged is then lost.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+
+    def __init__(
+        self, filename: str | int | os.PathLike[str], require_writable: bool = True
+    ) -> None:
+        self.filename = filename
+        problems: list[Problem] = []
+        try:
+            self._out = DataFd({"DATA_FD": str(opened(filename))}, problems.append, owned=True)
+        except OSError:
+            if require_writable:
+                raise
+            self._out = DataFd({}, problems.append)
+        if problems and require_writable:
+            raise OSError(problems[0].what)
+
+    def log(self, data: dict[str, Any]) -> None:
+        """Write one event as a line of strict JSON; what JSON cannot hold is described."""
+        self._out.write(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._out.close()
+
+
+class ProbeInstrument:
+    """A probe as an instrument: ``ov.require(ProbeInstrument("f > x"))`` is the probe.
+
+    Args:
+        selector: What to probe.
+        kwargs: As ``ov.probe`` has them.
+    """
+
+    def __init__(self, selector: str, **kwargs: Any) -> None:
+        frame = sys._getframe(1)
+        kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
+        self.selector, self._kwargs = selector, kwargs
+
+    def __call__(self, ov: Overseer) -> None:
+        """Set the probe."""
+        self.probe = self.__state__ = ov.probe(self.selector, **self._kwargs)

@@ -1,0 +1,16 @@
+"""Phases, and runners of phases of one's own."""
+
+from overseer.boundary import OverseerAbort, StopProgram
+from overseer.phases import Phase, PhaseSequence, PhaseWithPriority
+from overseer.runner import GivenRunner as GivenOverseer
+from overseer.runner import PhaseRunner as BaseOverseer
+
+__all__ = [
+    "BaseOverseer",
+    "GivenOverseer",
+    "OverseerAbort",
+    "Phase",
+    "PhaseSequence",
+    "PhaseWithPriority",
+    "StopProgram",
+]

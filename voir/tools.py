@@ -1,0 +1,5 @@
+"""Ways to make instruments configurable."""
+
+from overseer.tools import configurable, gated, instrument_definition, parametrized
+
+__all__ = ["configurable", "gated", "instrument_definition", "parametrized"]

@@ -1,0 +1,5 @@
+"""The version of what is installed."""
+
+from overseer.version import version
+
+__all__ = ["version"]
