@@ -1,0 +1,158 @@
+"""What a voirfile or a script tells itself wins over what is seen; nothing is counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+
+from overseer import Overseer
+
+from .conftest import SCRIPTS, Watched, watched
+
+STEP = "//train(inp as batch) > #endloop_inp as step"
+LOSS = "//train > loss"
+PAIR = "//train(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
+STEPS, ITEMS = 21, 150
+
+
+@pytest.fixture(autouse=True)
+def nothing_outlives_a_test() -> None:
+    """Probed code of a script stays alive with what the test keeps of the run: not looked at."""
+
+
+def giving(*selectors: str) -> Callable[[Overseer], Iterator[Any]]:
+    """An instrument that gives what these probes see."""
+
+    def instrument_probes(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.load_script
+        for selector in selectors:
+            ov.probe(selector).give()
+
+    return instrument_probes
+
+
+class Count:
+    """Counts given events by key."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, int] = {}
+
+    def __call__(self, ov: Overseer) -> None:
+        ov.listen(self.take)
+
+    def take(self, event: dict[str, Any]) -> None:
+        for key in event:
+            self.keys[key] = self.keys.get(key, 0) + 1
+
+
+def run(*selectors: str, options: tuple[str, ...] = ()) -> tuple[Watched, dict[str, int]]:
+    count = Count()
+    instruments = (giving(*selectors), count)
+    return watched("function_loop.py", *options, instruments=instruments), count.keys
+
+
+@pytest.mark.parametrize(
+    ("selectors", "losses", "steps"),
+    [
+        ((), STEPS, STEPS),
+        ((STEP,), STEPS, STEPS),
+        ((LOSS,), STEPS, STEPS),
+        ((STEP, LOSS), STEPS, STEPS),
+        ((PAIR,), STEPS, 0),
+        ((PAIR, STEP, LOSS), STEPS, STEPS),
+        (("//train(inp as batch) > loss",), STEPS, STEPS),
+    ],
+    ids=["none", "step", "loss", "step and loss", "pair", "all", "loss with batch"],
+)
+def test_each_step_and_loss_is_given_once(
+    selectors: tuple[str, ...], losses: int, steps: int
+) -> None:
+    seen, keys = run(*selectors)
+    train = seen.tasks["train"]
+    assert (train["steps"], train["items"]) == (STEPS, ITEMS)
+    assert (keys.get("loss"), keys.get("step", 0)) == (losses, steps)
+    truth = seen.truth["losses"]
+    assert train["loss"]["first"] == pytest.approx(truth[0])
+    assert train["loss"]["last"] == pytest.approx(truth[-1])
+
+
+def test_who_begins_later_is_given_way_to_from_then_on() -> None:
+    def instrument_late(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.load_script
+        seen = []
+
+        def tell(event: dict[str, Any]) -> None:
+            seen.append(event)
+            if len(seen) > 10:
+                ov.give(**event)
+
+        ov.probe(STEP).subscribe(tell)
+
+    seen = watched("function_loop.py", instruments=(instrument_late,))
+    assert seen.tasks["train"]["steps"] in (STEPS, STEPS + 1)  # One iteration may show both.
+
+
+def test_steps_of_another_task_take_nothing_away() -> None:
+    def instrument_eval(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.load_script
+        own = ov.probe("//main > epoch")
+        own.subscribe(lambda event: None)
+        ov.probe("/telling/Truth/step > self").subscribe(
+            lambda event: ov.give(task="eval", step=True, batch_size=3)
+        )
+
+    seen = watched("function_loop.py", instruments=(instrument_eval,))
+    assert seen.tasks["train"]["steps"] == STEPS
+    assert seen.tasks["eval"]["items"] == 3 * STEPS
+
+
+def test_an_evaluation_that_is_told_of_is_counted_once() -> None:
+    def instrument_eval(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.load_script
+        probe = ov.probe("/telling/Truth/other > items")
+        probe.subscribe(lambda event: ov.give(task="eval", step=True, batch_size=event["items"]))
+
+    seen = watched("trainer_class.py", instruments=(instrument_eval,))
+    steps, _ = seen.truth["others"]["eval"]
+    # The first two passes may be over before anybody tells of them.
+    assert steps <= seen.tasks["eval"]["steps"] <= steps + 2
+    assert seen.tasks["train"]["steps"] == seen.truth["steps"]
+
+
+def test_what_the_script_gives_itself_counts(tmp_path: Path) -> None:
+    text = (SCRIPTS / "function_loop.py").read_text()
+    text = text.replace("import torch\n", "import torch\nfrom voir import give\n", 1)
+    text = text.replace(
+        "truth.step(len(inp), loss)",
+        "truth.step(len(inp), loss)\n        give(step=True, batch_size=2 * len(inp), loss=loss)",
+    )
+    for name in ("telling.py",):
+        (tmp_path / name).write_text((SCRIPTS / name).read_text())
+    (tmp_path / "main.py").write_text(text)
+    seen = watched(tmp_path / "main.py")
+    assert (seen.tasks["train"]["steps"], seen.tasks["train"]["items"]) == (STEPS, 2 * ITEMS)
+
+
+@pytest.mark.parametrize("selectors", [(), (STEP,), (LOSS,)], ids=["none", "step", "loss"])
+def test_stop_ends_the_script_after_so_many_steps(selectors: tuple[str, ...]) -> None:
+    from instruments.early_stop import instrument_stop
+
+    count = Count()
+    seen = watched(
+        "function_loop.py", "--stop", "5",
+        instruments=(instrument_stop, giving(*selectors), count),
+    )  # fmt: skip
+    assert seen.overseer.stopped_early
+    assert seen.error is None
+    assert seen.tasks["train"]["steps"] == 5
+
+
+def test_no_auto_turns_it_off() -> None:
+    seen, keys = run(options=("--no-auto",))
+    assert seen.tasks == {}
+    assert keys == {}
