@@ -17,9 +17,9 @@ class Log:
         self._stream = stream
         self._proxy: LogStream | None = None
 
-    def __call__(self, event: Event) -> None:
-        """Send ``event`` out of the process: to the record, to ``DATA_FD``, to the dashboard."""
-        self._stream.push(event)
+    def __call__(self, data: Event) -> None:
+        """Send an event out of the process: to the record, to ``DATA_FD``, to the dashboard."""
+        self._stream.push(data)
 
     def _operators(self) -> LogStream:
         if self._proxy is None:

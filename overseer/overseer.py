@@ -265,9 +265,9 @@ class Overseer(Scheduler):
             raise StopProgram(value)
         _raise_in_main(_thrown_as(StopProgram(value)))
 
-    def abort(self, error: BaseException) -> NoReturn:
-        """Fail the run with ``error``, as if the script had raised it."""
-        raise OverseerAbort(error)
+    def abort(self, exc: BaseException) -> NoReturn:
+        """Fail the run with ``exc``, as if the script had raised it."""
+        raise OverseerAbort(exc)
 
     def report(self, problem: Problem) -> None:
         """Tell the user about ``problem``, once, and keep it in the run's record."""
