@@ -1,0 +1,225 @@
+"""What a trace costs: an event on the script's thread, beside peers; writing; bytes; a whole run.
+
+    python benchmarks/tracing.py [--seconds S] [--rounds N] [--no-run]
+
+One process, one thread's time, the best of several repetitions with the garbage collector on; the
+peers are viztracer's ``log_event`` and PyTorch's ``record_function`` where they are installed, a
+line of JSON, and a tuple put into a list, which is the least that Python can do. Then 200,000
+events a second while the writer runs on a thread of its own, and the example under ``voir`` with
+``--trace`` and without, in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter, perf_counter_ns
+
+from overseer.clock import Clock
+from overseer.timers import Timer
+from overseer.trace import channel
+from overseer.trace.process import this_process
+from overseer.trace.recorder import recorder
+from overseer.trace.writer import Writer
+
+ROOT = Path(__file__).resolve().parents[1]
+CALLS, REPEATS = 20_000, 9
+
+
+def nanoseconds(call: Callable[[], object], after: Callable[[], object] = lambda: None) -> float:
+    """What ``call`` takes, the loop around it left out."""
+
+    def timed(function: Callable[[], object]) -> float:
+        best = float("inf")
+        for _ in range(REPEATS):
+            since = perf_counter_ns()
+            for _ in range(CALLS):
+                function()
+            best = min(best, (perf_counter_ns() - since) / CALLS)
+            after()
+        return best
+
+    return timed(call) - timed(lambda: None)
+
+
+def ours() -> dict[str, float]:
+    app = channel("benchmark")
+    loss = app.counter("Loss")
+
+    def span() -> None:
+        with app.span("step"):
+            pass
+
+    def arguments() -> None:
+        with app.span("step", number=1, name="x"):
+            pass
+
+    calls: dict[str, Callable[[], object]] = {
+        "span, no arguments": span,
+        "span, two arguments": arguments,
+        "counter": lambda: loss.add(1.5),
+        "instant": lambda: app.instant("now"),
+    }
+    off = {f"{name}, tracing off": nanoseconds(call) for name, call in calls.items()}
+    recorder.start()
+    on = {name: nanoseconds(call, recorder.take) for name, call in calls.items()}
+    recorder.stop()
+    return on | off
+
+
+def peers() -> dict[str, float]:
+    found: dict[str, float] = {}
+    lines: list[object] = []
+
+    def put() -> None:
+        lines.append((perf_counter_ns(), "B", "step"))
+
+    def line() -> None:
+        lines.append(json.dumps({"ph": "B", "ts": perf_counter_ns(), "name": "step", "pid": 1}))
+
+    found["one event: a tuple into a list"] = nanoseconds(put, lines.clear)
+    found["one event: json.dumps of a line"] = nanoseconds(line, lines.clear)
+    found.update(_viztracer() | _torch())
+    return found
+
+
+def _viztracer() -> dict[str, float]:
+    try:
+        from viztracer import VizTracer
+    except ImportError:
+        return {}
+    tracer = VizTracer(verbose=0, max_stack_depth=0, tracer_entries=1_000_000)
+    tracer.start()
+
+    def span() -> None:
+        with tracer.log_event("step"):
+            pass
+
+    took = nanoseconds(span, tracer.clear)
+    tracer.stop()
+    tracer.clear()
+    return {"span: viztracer's log_event": took}
+
+
+def _torch() -> dict[str, float]:
+    try:
+        import torch
+    except ImportError:
+        return {}
+
+    def span() -> None:
+        with torch.profiler.record_function("step"):
+            pass
+
+    off = nanoseconds(span)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        on = nanoseconds(span)
+    return {
+        "span: record_function, profiling": on,
+        "span: record_function, not profiling": off,
+    }
+
+
+def sustained(seconds: float, rate: int = 200_000) -> str:
+    """Record ``rate`` events a second while a thread writes them."""
+    import psutil
+
+    from overseer.boundary import Guarded
+
+    with tempfile.TemporaryDirectory() as tmp:
+        path = Path(tmp) / "trace.pftrace"
+        writer = Writer(str(path), this_process("b", Clock()), recorder, 256 << 20, print)
+        recorder.start()
+        app = channel("benchmark")
+        loss = app.counter("Loss")
+        memory, used = psutil.Process(), time.thread_time()
+        chunk, late, sizes = rate // 1000, 0, []
+        with Timer(0.1, Guarded(writer.flush, "writer", print), 0.1, lambda ns: None):
+            begun = perf_counter()
+            for turn in range(int(seconds * 1000)):
+                for number in range(chunk // 4):
+                    with app.span("step"):
+                        loss.add(number)
+                        app.instant("now")
+                if turn % 1000 == 999:
+                    sizes.append(memory.memory_info().rss / 1e6)
+                ahead = begun + (turn + 1) / 1000 - perf_counter()
+                if ahead > 0:
+                    time.sleep(ahead)
+                else:
+                    late += ahead < -0.05
+            took = perf_counter() - begun
+            used = time.thread_time() - used
+        writer.close()
+        recorder.stop()
+        sealed = path.stat().st_size
+        return (
+            f"{writer.events:,} events in {took:.1f} s ({writer.events / took:,.0f} a second), "
+            f"{writer.dropped:,} dropped; {sealed / writer.events:.1f} bytes an event sealed; "
+            f"the recording thread used {used / took:.0%} of a core; memory "
+            f"{sizes[len(sizes) // 2]:.0f} MB in the middle, {sizes[-1]:.0f} MB at the end"
+        )
+
+
+def run(rounds: int, epochs: int) -> tuple[list[float], str]:
+    """The example with a trace as a ratio to the example without, round by round."""
+    script = ROOT / "examples/digits/main.py"
+    ratios, sizes = [], ""
+    for number in range(rounds):
+        took = {}
+        for options in ([], ["--trace"]) if number % 2 else (["--trace"], []):
+            with tempfile.TemporaryDirectory() as tmp:
+                voir = [sys.executable, "-m", "voir", "--quiet", "--run-dir", f"{tmp}/run"]
+                command = [*voir, *options, str(script), "--epochs", str(epochs)]
+                subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+                facts = json.loads(Path(tmp, "run/run.json").read_text())
+                trained = facts["tasks"]["train"]
+                took[bool(options)] = trained["rate"]["median"]
+                if options:
+                    sizes = _sizes(Path(tmp, "run/trace.pftrace"), facts["trace"]["events"])
+        ratios.append(took[False] / took[True])
+    return ratios, sizes
+
+
+def _sizes(path: Path, events: int) -> str:
+    """Bytes an event of a trace, as it was written and as it is."""
+    from overseer.trace.packets import _COMPRESSED, Damage, _framed, _unpacked
+    from overseer.trace.wire import fields
+
+    data, plain = path.read_bytes(), 0
+    for packet in _framed(data, Damage()):
+        found = dict(fields(packet))
+        inner = found.get(_COMPRESSED)
+        plain += len(_unpacked(inner, Damage())) if isinstance(inner, bytes) else len(packet)
+    return f"{plain / events:.1f} bytes an event unsealed, {len(data) / events:.1f} sealed"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=10.0, help="of sustained events")
+    parser.add_argument("--rounds", type=int, default=5, help="of the example (default: 5)")
+    parser.add_argument("--epochs", type=int, default=10, help="of the example (default: 10)")
+    parser.add_argument("--no-run", action="store_true", help="leave the example out")
+    options = parser.parse_args()
+    print("| what | ns on the calling thread |\n|---|---|")
+    for name, took in (ours() | peers()).items():
+        print(f"| {name} | {took:,.0f} |")
+    print(f"\n{sustained(options.seconds)}")
+    if not options.no_run:
+        ratios, sizes = run(options.rounds, options.epochs)
+        print(f"\nThe example's trace: {sizes}")
+        print(
+            f"--trace makes a step of the example {statistics.median(ratios) - 1:+.1%} longer "
+            f"(median of {len(ratios)}, {min(ratios) - 1:+.1%} to {max(ratios) - 1:+.1%})"
+        )
+
+
+if __name__ == "__main__":
+    main()
