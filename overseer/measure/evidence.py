@@ -84,8 +84,8 @@ class Evidence:
         self.restarted = -1
         self.closed = 0
         self._foreign = 0
-        self._ident: Hashable = None
-        self._calls_repeat = self._called = False
+        self.ident: Hashable = None
+        self.calls_repeat = self._called = False
 
     def before(
         self, last: int | None, begin: int, taken: Loads | None, pair: Pair, fed: bool
@@ -134,6 +134,10 @@ class Evidence:
         work = span - taken.ns if taken is not None else span
         return Before(span, declared, False, self.far_work(work))
 
+    def room(self, paired: bool) -> int:
+        """How many steps may be judged by what is usual now."""
+        return min(self.work.room, self.gaps.room) if paired else self.work.room
+
     def far_gap(self, ns: int) -> int:
         """How much a gap exceeds the usual, when it is far above it and worth two steps; else 0."""
         if self.gaps(ns) and ns > 2 * (self.work.median or 0):
@@ -172,10 +176,10 @@ class Evidence:
 
     def called_again(self, ident: Hashable) -> bool:
         """Whether the pair is in another call than the one before; only where calls repeat."""
-        self._called = ident != self._ident and self._calls_repeat
-        if ident == self._ident:
-            self._calls_repeat = True
-        self._ident = ident
+        self._called = ident != self.ident and self.calls_repeat
+        if ident == self.ident:
+            self.calls_repeat = True
+        self.ident = ident
         return self._called
 
 

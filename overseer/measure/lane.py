@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from .evidence import Evidence, Pair
-from .step import Step
+from .step import BY_LENGTH, Step
 from .track import Loads, Track
 
 #: Builds a step without the checks of its constructor, which would cost as much again.
@@ -35,19 +35,19 @@ class Lane:
         self.units = units
         self.thread = thread
         self._track = track
-        self._count = count
-        self._pairs: dict[tuple[Hashable, Hashable], Pair] = {}
-        self._evidence = Evidence(self, track)
-        self._last_end: int | None = None
-        self._changes = -1
-        self._unmatched = self._fed = self._followed = False
-        self._pending: list[Step] = []
-        self._far: dict[int, tuple[int, int]] = {}
-        self._slow = False
+        self.count = count
+        self.pairs: dict[tuple[Hashable, Hashable], Pair] = {}
+        self.evidence = Evidence(self, track)
+        self.last_end: int | None = None
+        self.changes = -1
+        self.unmatched = self.fed = self._followed = False
+        self.pending: list[Step] = []
+        self.far: dict[int, tuple[int, int]] = {}
+        self.slow = False
 
     def restart(self, now: int) -> None:
         """The task's progress is at 0 of n: a loop of its own begins now."""
-        self._evidence.restarted = now
+        self.evidence.restarted = now
         self._track.changes += 1
 
     def flush(self) -> list[Step]:
@@ -57,14 +57,14 @@ class Lane:
         them: the script was stopped right there.
         """
         steps = []
-        for (name, ident), pair in list(self._pairs.items()):
-            if pair.stepped_ns >= max(pair.begin, self._last_end or 0):
+        for (name, ident), pair in list(self.pairs.items()):
+            if pair.stepped_ns >= max(pair.begin, self.last_end or 0):
                 steps += self.end(pair.stepped_ns, name, ident, None)
         return steps + self._give(None, None)
 
     def begin(self, now: int, name: Hashable, ident: Hashable) -> None:
         """A pair begins; within one of another name it is that one's work."""
-        pairs = self._pairs
+        pairs = self.pairs
         outer = None
         if pairs:
             outer = self._outer(name)
@@ -75,36 +75,36 @@ class Lane:
 
     def _outer(self, name: Hashable) -> Pair | None:
         """The open pair of another name around one that begins, unless an exception left it."""
-        for (other, _), pair in self._pairs.items():
-            if other != name and pair.begin >= (self._last_end or 0):
+        for (other, _), pair in self.pairs.items():
+            if other != name and pair.begin >= (self.last_end or 0):
                 return pair
         return None
 
     def abandon(self, name: Hashable, ident: Hashable) -> None:
         """A pair ended without a batch: the iterator had no more."""
-        pair = self._pairs.pop((name, ident), None)
+        pair = self.pairs.pop((name, ident), None)
         if pair is not None:
             self._track.left_ns = pair.begin
             self._track.changes += 1
 
     def end(self, now: int, name: Hashable, ident: Hashable, items: int | None) -> list[Step]:
         """A pair ends: a step, unless it lies within another pair."""
-        pair = self._pairs.pop((name, ident), None)
+        pair = self.pairs.pop((name, ident), None)
         if pair is None:
             return []  # It began before anyone listened.
-        if pair.outer is not None and pair.outer in self._pairs.values():
+        if pair.outer is not None and pair.outer in self.pairs.values():
             pair.outer.absorb(items if items is not None else pair.items)
             pair.outer.inner_ns = (pair.outer.inner_ns or 0) + now - pair.begin
             return []
-        self._unmatched = pair.items is None
+        self.unmatched = pair.items is None
         items = pair.items if items is None else items
-        last = self._last_end
+        last = self.last_end
         if (
-            self._evidence.called_again(ident)
+            self.evidence.called_again(ident)
             or last is None
             or pair.begin < last
             or pair.inner_ns is not None
-            or self._track.changes != self._changes
+            or self._track.changes != self.changes
             or len(self._track.loads) > 1
         ):
             return self._close_pair(now, pair, items)
@@ -112,15 +112,15 @@ class Lane:
 
     def step(self, now: int, items: int | None) -> list[Step]:
         """A step ends; beside a pair for the same loop it only adds what the pair lacks."""
-        if self._pairs:
-            pair = next(reversed(self._pairs.values()))
+        if self.pairs:
+            pair = next(reversed(self.pairs.values()))
             pair.absorb(items)
             pair.stepped_ns = now
             return []
-        if self._unmatched and self._extend(now, items):
+        if self.unmatched and self._extend(now, items):
             return []
         track = self._track
-        if self._last_end is None or track.changes != self._changes or len(track.loads) > 1:
+        if self.last_end is None or track.changes != self.changes or len(track.loads) > 1:
             return self._close_end(now, items)
         return self._close_next(now, items)
 
@@ -129,66 +129,66 @@ class Lane:
 
         How long after tells only of the first: where one followed its pair, each does.
         """
-        self._unmatched = False
-        if not self._pending or self._track.left_ns >= self._pending[-1].end_ns:
+        self.unmatched = False
+        if not self.pending or self._track.left_ns >= self.pending[-1].end_ns:
             return False
-        step = self._pending[-1]
+        step = self.pending[-1]
         later = now - step.end_ns
         if later > 4 * (step.compute_ns or 0) and not self._followed:
             return False  # Another loop's, which has no pair.
         self._followed = True
         busy = None if step.busy_ns is None else step.busy_ns + later
         counted = items if step.items is None else step.items
-        self._pending[-1] = step._replace(items=counted, end_ns=now, busy_ns=busy)
+        self.pending[-1] = step._replace(items=counted, end_ns=now, busy_ns=busy)
         self._ended(now)
         return True
 
     def _close_next(self, now: int, items: int | None) -> list[Step]:
         """A step right after another: at most a wait for its batch lies between. The hot path."""
-        last: int = self._last_end  # type: ignore[assignment]
+        last: int = self.last_end  # type: ignore[assignment]
         work = busy = now - last
         loading = compute = ready = None
-        if self._fed or self._track.loads:
+        if self.fed or self._track.loads:
             taken = self._take()
             loading = 0
             if taken is not None:
                 loading, ready = taken.ns, taken.end
             work = compute = max(0, busy - loading)
         step = _step(Step, (
-            self.task, self._count[0], items, self.units, last, ready, now,
+            self.task, self.count[0], items, self.units, last, ready, now,
             loading, compute, busy, 0, self.thread, False,
         ))  # fmt: skip
-        return self._close(step, 0, self._evidence.far_work(work))
+        return self._close(step, 0, self.evidence.far_work(work))
 
     def _close_next_pair(self, now: int, last: int, pair: Pair, items: int | None) -> list[Step]:
         """As :meth:`_close_next`, for a pair."""
         begin = pair.begin
         loading = gap = begin - last
         compute = now - begin
-        if self._fed or self._track.loads:
+        if self.fed or self._track.loads:
             taken = self._take()
             loading = taken.ns if taken is not None else 0
             awaited = min(pair.awaited, loading, gap)
             gap -= awaited
             compute = max(0, compute - loading + awaited)
         step = _step(Step, (
-            self.task, self._count[0], items, self.units, last, begin, now,
+            self.task, self.count[0], items, self.units, last, begin, now,
             loading, compute, now - last, 0, self.thread, False,
         ))  # fmt: skip
-        return self._close(step, self._evidence.far_gap(gap), self._evidence.far_work(compute))
+        return self._close(step, self.evidence.far_gap(gap), self.evidence.far_work(compute))
 
     def _close_pair(self, now: int, pair: Pair, items: int | None) -> list[Step]:
-        track, last, begin = self._track, self._last_end, pair.begin
+        track, last, begin = self._track, self.last_end, pair.begin
         if last is not None and begin < last:
             begin = last  # Two pairs that overlap share the time: it is counted once.
         taken = self._take()
-        paused = track.paused_ns - max(pair.paused, self._evidence.paused)
-        before = self._evidence.before(last, begin, taken, pair, self._fed)
+        paused = track.paused_ns - max(pair.paused, self.evidence.paused)
+        before = self.evidence.before(last, begin, taken, pair, self.fed)
         span = max(0, now - begin - paused)
         inside = min(span, max(0, taken.ns - pair.awaited)) if taken is not None else 0
         compute = span - inside if pair.inner_ns is None else min(pair.inner_ns, span - inside)
         loading = before.rest
-        if self._fed:
+        if self.fed:
             loading = inside + min(pair.awaited, before.rest or 0)
         elif pair.inner_ns is not None:
             loading = (before.rest or 0) + span - compute
@@ -197,21 +197,21 @@ class Lane:
         since = begin if last is None else last
         pause = max(0, min(before.pause + paused, now - since - (busy or 0)))
         step = Step(
-            self.task, self._count[0], items, self.units, begin - (before.rest or 0), begin, now,
+            self.task, self.count[0], items, self.units, begin - (before.rest or 0), begin, now,
             loading, compute, busy, pause, self.thread, before.estimated,
         )  # fmt: skip
-        return self._close(step, before.far, self._evidence.far_work(compute))
+        return self._close(step, before.far, self.evidence.far_work(compute))
 
     def _close_end(self, now: int, items: int | None) -> list[Step]:
         taken = self._take()
-        before = self._evidence.until(self._last_end, now, taken)
+        before = self.evidence.until(self.last_end, now, taken)
         busy = before.rest
         loading = compute = None
-        if busy is not None and self._fed:
+        if busy is not None and self.fed:
             loading = min(taken.ns, busy) if taken is not None else 0
             compute = busy - loading
         step = Step(
-            self.task, self._count[0], items, self.units, now - (busy or 0),
+            self.task, self.count[0], items, self.units, now - (busy or 0),
             taken.end if taken is not None else None, now, loading, compute, busy,
             before.pause, self.thread, before.estimated,
         )  # fmt: skip
@@ -220,16 +220,16 @@ class Lane:
     def _take(self) -> Loads | None:
         taken = self._track.take()
         if taken is not None:
-            self._fed = True
+            self.fed = True
         return taken
 
     def _close(self, step: Step, gap_far: int, work_far: int) -> list[Step]:
-        self._count[0] += 1
-        self._evidence.closed += 1
+        self.count[0] += 1
+        self.evidence.closed += 1
         self._ended(step.end_ns)
-        if gap_far or work_far or self._far or self._slow:
+        if gap_far or work_far or self.far or self.slow:
             return self._give(step, (gap_far, work_far) if gap_far or work_far else None)
-        given, self._pending = self._pending, [step]
+        given, self.pending = self.pending, [step]
         return given
 
     def _ended(self, now: int) -> None:
@@ -238,31 +238,29 @@ class Lane:
             track.last_lane = self
             track.changes += 1
         track.closed += 1
-        self._last_end = track.last_end = now
-        self._evidence.paused = track.paused_ns
-        self._changes = track.changes
+        self.last_end = track.last_end = now
+        self.evidence.paused = track.paused_ns
+        self.changes = track.changes
 
     def _give(self, step: Step | None, far: tuple[int, int] | None) -> list[Step]:
         """Hold outliers back until a normal step shows that they were pauses.
 
         Three in a row are the script getting slower, and so are those after them.
         """
-        held, self._pending = self._pending, [] if step is None else [step]
+        held, self.pending = self.pending, [] if step is None else [step]
         if far is None:
-            given = [
-                _without(each, *self._far.pop(each.number, (0, 0)), self._fed) for each in held
-            ]
-            self._far.clear()
-            self._slow = False
+            given = [_without(each, *self.far.pop(each.number, (0, 0)), self.fed) for each in held]
+            self.far.clear()
+            self.slow = False
             return given
-        if step is not None and not self._slow:
-            self._far[step.number] = far
-            if len(self._far) < _ROW:
-                normal = [each for each in held if each.number not in self._far]
-                self._pending = [*held[len(normal) :], step]
+        if step is not None and not self.slow:
+            self.far[step.number] = far
+            if len(self.far) < _ROW:
+                normal = [each for each in held if each.number not in self.far]
+                self.pending = [*held[len(normal) :], step]
                 return normal
-        self._far.clear()
-        self._slow = True
+        self.far.clear()
+        self.slow = True
         return held
 
 
@@ -277,5 +275,5 @@ def _without(step: Step, gap_ns: int, work_ns: int, fed: bool) -> Step:
         busy_ns=None if busy is None else busy - gap_ns - work_ns,
         start_ns=step.start_ns + gap_ns + work_ns,
         pause_ns=step.pause_ns + gap_ns + work_ns,
-        estimated=True,
+        estimated=BY_LENGTH,
     )

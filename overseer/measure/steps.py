@@ -18,6 +18,7 @@ from ..errors import Problem
 from .counts import Counts
 from .device import Device, Mark
 from .hearing import TASK, TIMED, WORK_PAIRS, Heard, step_listener, wrap_listener
+from .rounds import take_rounds
 from .step import Step
 from .threads import (
     ABANDON,
@@ -49,6 +50,8 @@ OTHER_PAIRS = {"loading": (LOADING, LOADED), "loop": (ENTER, LEAVE), "pause": (P
 _CLOSING = (STEP, END)
 #: Boundaries worked off at one go, at least; the script waits for no more than that.
 CHUNK = 64
+#: Boundaries worked off one by one, at least, before many at once are tried again.
+SOME = 16
 #: Boundaries noted before the thread that notes one more works them off itself.
 BATCH = 8192
 #: Boundaries that may wait for the device; beyond that the host's clock has to do.
@@ -289,14 +292,29 @@ class StepModel:
         self.note(note)
 
     def _work_off(self, steps: list[Step], most: int, late: int = LATE) -> bool:
-        """Work off at most so many boundaries, into ``steps``; whether there may be more."""
+        """Work off about so many boundaries, into ``steps``; whether there may be more."""
+        queue, left = self.queue, min(most, len(self.queue))
+        while left > 0:
+            taken = 0
+            if self.marks.device is None:
+                taken = take_rounds(queue, self._threads, steps)
+                self._worked_off += taken
+            if taken == 0:
+                taken = self._one_by_one(steps, left, late)
+                if taken == 0:
+                    return False
+            left -= taken
+        return len(queue) > 0
+
+    def _one_by_one(self, steps: list[Step], most: int, late: int) -> int:
+        """Work off boundaries up to the end of a step; how many, 0 if the device is not ready."""
         queue, marks, threads = self.queue, self.marks, self._threads
         known = at = None
-        for _ in range(min(most, len(queue))):
+        for taken in range(most):
             kind, now, thread, task, items, name, ident, mark = queue[0]
             if mark is not None and not marks.passed(mark):
                 if len(queue) <= late:
-                    return False
+                    return taken
                 mark = None
             queue.popleft()
             self._worked_off += 1
@@ -318,7 +336,9 @@ class StepModel:
                 lane.abandon(name, ident)
             else:
                 lane.restart(ns)
-        return len(queue) > 0
+            if kind in _CLOSING and taken >= SOME:
+                return taken + 1
+        return most
 
     def _deliver(self, steps: list[Step]) -> None:
         if steps:

@@ -51,6 +51,10 @@ class Threads:
             found = self._threads[thread] = Thread(host_ns)
         return found
 
+    def known(self, thread: int) -> Thread | None:
+        """The thread's own, if it was seen before."""
+        return self._threads.get(thread)
+
     def lane(self, thread: int, at: Thread, task: str) -> Lane:
         """The lane of ``task`` on a thread."""
         lane = at.lanes.get(task)

@@ -36,10 +36,9 @@ class Track:
     """
 
     __slots__ = (
-        "_awaited",
         "_loops",
-        "_own",
         "_pauses",
+        "awaited",
         "changes",
         "closed",
         "entered_ns",
@@ -47,6 +46,7 @@ class Track:
         "last_lane",
         "left_ns",
         "loads",
+        "own",
         "paused_ns",
     )
 
@@ -58,19 +58,19 @@ class Track:
         self.last_lane: object = None
         self.last_end = -1
         self.loads: dict[Hashable, Loads] = {}
-        self._own: frozenset[Hashable] | set[Hashable] = frozenset()
-        self._awaited: dict[Hashable, int] = {}
+        self.own: frozenset[Hashable] | set[Hashable] = frozenset()
+        self.awaited: dict[Hashable, int] = {}
         self._loops: list[tuple[int, int, int]] = []
         self._pauses: list[tuple[int, int]] = []
 
     def loading(self, now: int, source: Hashable) -> None:
         """The script asks ``source`` for a batch."""
-        self._awaited[source] = now
+        self.awaited[source] = now
 
     def loaded(self, now: int, source: Hashable) -> None:
         """The batch has arrived."""
-        begin = max(self._awaited.pop(source, now), self.last_end)
-        if self._awaited and self._within(begin):
+        begin = max(self.awaited.pop(source, now), self.last_end)
+        if self.awaited and self._within(begin):
             return
         seen = self.loads.get(source)
         if seen is None:
@@ -81,10 +81,10 @@ class Track:
 
     def _within(self, begin: int) -> bool:
         """Whether another loader is awaited that uses this one: its wait counts, not this."""
-        for source, since in list(self._awaited.items()):
+        for source, since in list(self.awaited.items()):
             if since < self.last_end:
-                del self._awaited[source]  # An exception ended it.
-        return any(since <= begin for since in self._awaited.values())
+                del self.awaited[source]  # An exception ended it.
+        return any(since <= begin for since in self.awaited.values())
 
     def exhausted(self, now: int, source: Hashable) -> None:
         """``source`` has no more batches.
@@ -92,8 +92,8 @@ class Track:
         Batches it gave that no step followed were an evaluation's: a pause. Otherwise its loop
         ends here, and what follows is between epochs.
         """
-        begin = self._awaited.pop(source, now)
-        if self._awaited and self._within(begin):
+        begin = self.awaited.pop(source, now)
+        if self.awaited and self._within(begin):
             return
         self.changes += 1
         unused = self.loads.pop(source, None)
@@ -148,8 +148,8 @@ class Track:
             return None
         if len(loads) == 1:
             ((source, taken),) = loads.items()
-            if source not in self._own:
-                self._own = {source}
+            if source not in self.own:
+                self.own = {source}
         else:
             taken = self._take_own()
         self.loads = {}
@@ -157,12 +157,12 @@ class Track:
 
     def _take_own(self) -> Loads:
         """Of several loaders, those that fed the step before too; the others were a pause."""
-        own = self._own & self.loads.keys() or self.loads.keys()
+        own = self.own & self.loads.keys() or self.loads.keys()
         for source in self.loads.keys() - own:
             self.changes += 1
             other = self.loads[source]
             self._paused(other.begin, other.end, other.paused)
-        self._own = set(own)
+        self.own = set(own)
         used = [self.loads[source] for source in own]
         taken = Loads(min(each.begin for each in used), max(each.end for each in used), 0)
         taken.ns = sum(each.ns for each in used)

@@ -35,6 +35,22 @@ class Typical:
             self._update()
         return far
 
+    @property
+    def room(self) -> int:
+        """How many durations may be judged before what is usual is looked at anew."""
+        return _WINDOW if len(self._recent) == _WINDOW else self._due
+
+    def allows(self, many: list[int]) -> bool:
+        """Whether it is known what is usual, and none of these is far above it."""
+        return self.limit != float("inf") and max(many) <= self.limit
+
+    def extend(self, many: list[int]) -> None:
+        """Take in durations of which none is far above the usual."""
+        self._recent.extend(many)
+        self._due -= len(many)
+        if self._due <= 0:
+            self._update()
+
     def _update(self) -> None:
         ordered = sorted(self._recent)
         n = len(ordered)
