@@ -18,8 +18,12 @@ DEAR = 0.01
 WAITING = 0.05
 #: Losses that show a trend.
 TREND = 12
+#: Pauses that need an explanation: so many seconds, and so much of the time.
+LONG_PAUSE, LONG_SHARE = 0.25, 0.05
 #: Loading that more workers would help against.
 LOADING = 0.1
+#: Seconds in which a worker hands over a batch: less waiting than that is not helped.
+HANDED_OVER = 0.003
 
 
 class Check(NamedTuple):
@@ -74,6 +78,9 @@ def _probes(e: Evidence) -> Check:
 
 
 def _loss(e: Evidence) -> Iterator[Check]:
+    if not e.losses and e.proposals is not None and not e.proposals.learns:
+        yield Check("loss", SKIP, "the script learns nothing: backward is never called")
+        return
     if not e.losses:
         yield Check("loss", FAIL, "none was seen", e.line("loss"))
         return
@@ -122,6 +129,9 @@ def _step(e: Evidence) -> Check:
         if e.others:
             return Check("step", PASS, f"{e.others:,} passes that nothing is learned from")
         return Check("step", FAIL, "no step was seen", e.line("step"))
+    made = int(number((main_task(e.run) or {}).get("steps")) or 0)
+    if e.steps and e.with_batch == e.steps and e.pairs and e.steps > 1.5 * made > 0:
+        return Check("step", PASS, f"{made:,} steps, of {e.steps:,} batches")
     if e.steps and e.with_batch == e.steps:
         return Check("step", PASS, f"{e.steps:,} steps, each with its batch")
     if e.sizes:
@@ -157,7 +167,7 @@ def _rates(e: Evidence) -> Iterator[Check]:
     found = number(rate.get("steady")) or number(rate.get("wall"))
     units = str(task.get("units") or "items").removesuffix("/s")
     if found:
-        yield Check("train rate", PASS, f"{found:,.4g} {units}/s")
+        yield Check("train rate", PASS, f"{found:,.{0 if found >= 100 else 2}f} {units}/s")
     else:
         yield _no_rate(e, "train rate", "step", task)
     for name in ("loading", "compute"):
@@ -194,13 +204,16 @@ def _steady(e: Evidence) -> Check:
 
 
 def _pauses(e: Evidence) -> Check:
-    pause = part(main_task(e.run) or {}, "pause")
+    task = main_task(e.run) or {}
+    pause = part(task, "pause")
     times, seconds = int(number(pause.get("count")) or 0), number(pause.get("seconds")) or 0.0
     guessed = int(number(pause.get("unexplained")) or 0)
     if not times:
         return Check("pauses", PASS, "none")
-    told = f"{times:,} {'pause' if times == 1 else 'pauses'}, {seconds:.3g} s"
-    if guessed and guessed * 2 > times:
+    told = f"{times:,} {'pause' if times == 1 else 'pauses'}, {seconds:.2f} s"
+    rate = number(part(task, "rate").get("wall"))
+    wall = (number(task.get("items")) or number(task.get("steps")) or 0) / rate if rate else 0
+    if guessed * 2 > times and seconds > max(LONG_PAUSE, wall * LONG_SHARE):
         return Check("pauses", FAIL, f"{told}; {guessed:,} without a cause", e.line("pause"))
     return Check("pauses", PASS, f"{told}: between loops, or declared")
 
@@ -240,7 +253,8 @@ def _syncs(e: Evidence) -> Check:
 
 def _workers(e: Evidence) -> Check:
     loader, cores = e.loader, e.cores
-    share = number(part(main_task(e.run) or {}, "loading").get("share"))
+    task = main_task(e.run) or {}
+    share = number(part(task, "loading").get("share"))
     if loader is None or loader.workers is None:
         return Check("workers", SKIP, "no loader was seen", e.line("loader"))
     told = f"num_workers={loader.workers}, {cores:g} cores"
@@ -248,7 +262,10 @@ def _workers(e: Evidence) -> Check:
         return Check(
             "workers", FAIL, told, f"DataLoader(..., num_workers={max(1, int(cores) - 1)})"
         )
-    if share is not None and share > LOADING and loader.workers < cores - 1:
+    waited = number(part(task, "loading").get("seconds")) or 0.0
+    each = waited / (number(part(task, "rate").get("n")) or 1)
+    few = loader.workers < cores - 1 and each > HANDED_OVER
+    if share is not None and share > LOADING and few:
         what = f"{told}, and {_share(share)} of the time is loading"
         return Check(
             "workers", FAIL, what, f"DataLoader(..., num_workers={max(1, int(cores) - 1)})"

@@ -45,10 +45,20 @@ class Proposals:
 
     def line(self, role: str) -> str | None:
         """The line that shows ``role``, if the script's text tells."""
-        if self._reading is None and self._script is not None:
-            self._reading, self._script = _read(self._script), None
-        found = self._reading.of(role) if self._reading is not None else None
+        reading = self._read()
+        found = reading.of(role) if reading is not None else None
         return found.line if found is not None else None
+
+    @property
+    def learns(self) -> bool:
+        """Whether the script learns, as far as its text tells."""
+        reading = self._read()
+        return reading is None or reading.learns
+
+    def _read(self) -> Reading | None:
+        if self._script is not None:
+            self._reading, self._script = _read(self._script), None
+        return self._reading
 
     def instead_of(self, selector: str) -> str | None:
         """The line in place of ``selector``, which came to nothing."""

@@ -17,6 +17,10 @@ beside it, with probes for what a training loop has: loss, step, batch, loader, 
 """
 
 
+#: Cells of the longest role.
+_ROLES = len("other loss")
+
+
 class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError("usage", f"voir init: {message}", "For example: voir init main.py")
@@ -75,11 +79,22 @@ def _write(path: str, text: str, force: bool) -> None:
 
 
 def _told(path: str, script: str, reading: Reading, width: int) -> str:
-    layout = Layout(width, False, not _unicode(), column=14)
-    lines = [layout.head("voir:", [Piece(f"wrote {path}"), Piece(_counted(reading))])]
-    lines.append(layout.text(_rows(reading)))
-    lines.append(layout.text([row("next", f"voir --verify {script}")]))
-    return "".join(lines)
+    ascii_only = not _unicode()
+    labels = [(clean(f.role), clean(f.place(os.curdir))) for f in reading.findings]
+    places = max((len(where) for _, where in labels), default=0)
+    probes = Layout(width, False, ascii_only, column=_ROLES + places + 6)
+    rest = Layout(width, False, ascii_only)
+    return "".join(
+        [
+            rest.head("voir:", [Piece(f"wrote {path}"), Piece(_counted(reading))]),
+            probes.text(
+                row(f"{role:<{_ROLES}}  {where}", clean(finding.selector))
+                for (role, where), finding in zip(labels, reading.findings, strict=True)
+            ),
+            rest.text(_rest(reading)),
+            rest.text([row("next", f"voir --verify {script}")]),
+        ]
+    )
 
 
 def _counted(reading: Reading) -> str:
@@ -87,11 +102,12 @@ def _counted(reading: Reading) -> str:
     return f"{n} {'probe' if n == 1 else 'probes'}" if n else "nothing found"
 
 
-def _rows(reading: Reading) -> list[Row]:
-    rows = [row(clean(f.role), clean(f.selector), clean(f.where)) for f in reading.findings]
-    rows += [
-        row("not found", f"{clean(m.role)}: {clean(m.why)}", clean(m.look)) for m in reading.missing
-    ]
+def _rest(reading: Reading) -> list[Row]:
+    """What was not found, where to look, and what else is worth knowing."""
+    rows = []
+    for missing in reading.missing:
+        rows.append(row("not found", f"{clean(missing.role)}: {clean(missing.why)}"))
+        rows.append(row("", clean(missing.look)))
     return rows + [row("note", clean(note)) for note in reading.notes]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .step import Step
+from .step import BY_LENGTH, Step
 
 Known = Sequence[int | None]
 
@@ -25,7 +25,7 @@ class Columns(NamedTuple):
     busy_ns: Known
     pause_ns: Sequence[int]
     thread: Sequence[int]
-    estimated: Sequence[bool]
+    estimated: Sequence[int]
 
     def part(self, begin: int, end: int) -> Columns:
         """The steps from ``begin`` to before ``end``."""
@@ -59,6 +59,7 @@ class Sums(NamedTuple):
         split: Timed steps whose loading and compute were seen.
         pause_ns: Pauses.
         pauses: Steps that had one.
+        unexplained: Those of them of which nothing but their length tells.
     """
 
     steps: int = 0
@@ -74,6 +75,7 @@ class Sums(NamedTuple):
     split: int = 0
     pause_ns: int = 0
     pauses: int = 0
+    unexplained: int = 0
 
     def plus(self, other: Sums) -> Sums:
         """Both together."""
@@ -87,13 +89,14 @@ def sums(columns: Columns) -> Sums:
     loading, compute = columns.loading_ns, columns.compute_ns
     pauses = n - columns.pause_ns.count(0)
     pause = sum(columns.pause_ns) if pauses else 0
+    guessed = columns.estimated.count(BY_LENGTH)
     if unknown(busy) or unknown(items) or unknown(loading) % n or unknown(compute) % n:
-        return _some(columns, pause, pauses)
+        return _some(columns, pause, pauses, guessed)
     total, given = sum(busy), sum(items)  # type: ignore[arg-type]
     if loading[0] is None or compute[0] is None:
-        return Sums(n, n, given, n, total, n, given, total, 0, 0, 0, pause, pauses)
+        return Sums(n, n, given, n, total, n, given, total, 0, 0, 0, pause, pauses, guessed)
     waited, worked = sum(loading), sum(compute)  # type: ignore[arg-type]
-    return Sums(n, n, given, n, total, n, given, total, waited, worked, n, pause, pauses)
+    return Sums(n, n, given, n, total, n, given, total, waited, worked, n, pause, pauses, guessed)
 
 
 def unknown(column: Known) -> int:
@@ -101,7 +104,7 @@ def unknown(column: Known) -> int:
     return column.count(None)
 
 
-def _some(columns: Columns, pause: int, pauses: int) -> Sums:
+def _some(columns: Columns, pause: int, pauses: int, guessed: int) -> Sums:
     """Sums where some values are not known."""
     rows = list(
         zip(columns.busy_ns, columns.items, columns.loading_ns, columns.compute_ns, strict=True)
@@ -114,4 +117,5 @@ def _some(columns: Columns, pause: int, pauses: int) -> Sums:
         len(rows), len(sized), sum(sized), len(timed), sum(timed),
         len(counted), sum(i for _, i in counted), sum(b for b, _ in counted),
         sum(x for x, _ in split), sum(c for _, c in split), len(split), pause, pauses,
+        guessed,
     )  # fmt: skip

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+#: Of a step: nothing but its length tells that there was a pause in it.
+BY_LENGTH = 2
+
 
 class Step(NamedTuple):
     """One training step: waiting for the batch, work on it, and no pause.
@@ -25,7 +28,8 @@ class Step(NamedTuple):
             exceed ``loading_ns + compute_ns``: a pair may surround less than the step.
         pause_ns: Pauses before it and in it, taken out of all of the above.
         thread: The thread that ran it.
-        estimated: A pause in it had no boundary of its own; the step was given the usual time.
+        estimated: 1 when a pause in it had no boundary of its own, so that the step was given the
+            usual time; 2 when nothing but its length tells of the pause.
     """
 
     task: str
@@ -40,7 +44,7 @@ class Step(NamedTuple):
     busy_ns: int | None
     pause_ns: int
     thread: int
-    estimated: bool
+    estimated: int
 
     @property
     def seconds(self) -> float | None:

@@ -78,7 +78,11 @@ class TaskRecord:
                 "steady": {"verdict": verdict.verdict, "from_step": verdict.from_step},
                 "loading": judged["loading"],
                 "compute": judged["compute"],
-                "pause": {"seconds": of.pause_ns / 1e9, "count": of.pauses},
+                "pause": {
+                    "seconds": of.pause_ns / 1e9,
+                    "count": of.pauses,
+                    "unexplained": of.unexplained or None,
+                },
             }
         )
 

@@ -96,17 +96,27 @@ def _given_to_model(scope: Scope, loop: Loop) -> str | None:
 
 def _bound_in(scope: Scope, loop: Loop) -> tuple[str, ast.expr, ast.AST] | None:
     """Where the loop's body gets a batch: ``get_batch()``, ``next(it)``, ``X[i]``."""
-    indexed = None
+    given = set(_model_arguments(scope, loop))
+    found: list[tuple[bool, bool, int, tuple[str, ast.expr, ast.AST]]] = []
     for seen in scope.seen:
         node = seen.node
-        if loop not in seen.loops or not isinstance(node, ast.Assign):
+        if loop not in seen.loops or not isinstance(node, ast.Assign) or not bindings(node):
             continue
-        names = bindings(node)
-        if names and isinstance(node.value, ast.Call) and _GIVES.search(called(node.value)):
-            return names[0], node.value, node
-        if names and indexed is None and isinstance(node.value, ast.Subscript):
-            indexed = names[0], node.value, node
-    return indexed
+        names, values = _side_by_side(node)
+        for name, value in zip(names, values, strict=True):
+            drawn = isinstance(value, ast.Call) and bool(_GIVES.search(called(value)))
+            if drawn or isinstance(value, ast.Subscript):
+                # What is drawn is a batch; of what is indexed, what the model is given.
+                found.append((drawn, name in given, -len(found), (name, value, node)))
+    return max(found, key=lambda each: each[:3])[3] if found else None
+
+
+def _side_by_side(node: ast.Assign) -> tuple[list[str], list[ast.expr]]:
+    """``a, b = x, y`` name by name; of anything else the first name."""
+    names = bindings(node)
+    if isinstance(node.value, ast.Tuple) and len(node.value.elts) == len(names):
+        return names, node.value.elts
+    return names[:1], [node.value]
 
 
 # The variable that names the loop
@@ -128,8 +138,14 @@ def marker_of(scope: Scope, loop: Loop) -> str | None:
         if any(isinstance(one, ast.While) and one is not loop for one in seen.loops)
     }
     alone = [n for n in dict.fromkeys(inside) if n not in fors and n not in whiles]
-    counting = [n for n in alone if re.search(r"it|step|i$|n$|num|count|epoch", n)]
-    return next(iter([*counting, *alone]), None)
+    counted = [
+        name
+        for seen in scope.seen
+        if loop in seen.loops and isinstance(seen.node, ast.AugAssign)
+        for name in bindings(seen.node)
+        if name in alone
+    ]
+    return next(iter([*counted, *alone]), None)
 
 
 def _fors(scope: Scope) -> list[ast.For | ast.AsyncFor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 
@@ -9,11 +10,11 @@ class Finding(NamedTuple):
     """Something that a voirfile can show.
 
     Attributes:
-        role: ``loss``, ``step``, ``pair``, ``loading``, ``pause``, ``loader``, ``model``,
+        role: ``loss``, ``other loss``, ``step``, ``pair``, ``pause``, ``loader``, ``model``,
             ``options``, ``use_cuda``.
         selector: Where it is.
         comment: What it is, for a person to read.
-        where: ``file:line``.
+        where: ``file:line``, the file as the script was named or absolute.
         code: The line of the voirfile, if it is not simply to give what the selector finds.
     """
 
@@ -22,6 +23,15 @@ class Finding(NamedTuple):
     comment: str
     where: str
     code: str | None = None
+
+    def place(self, start: str) -> str:
+        """``file:line`` as seen from the directory ``start``, where that is shorter."""
+        path, _, line = self.where.rpartition(":")
+        try:
+            relative = os.path.relpath(path, start)
+        except ValueError:  # Another drive.
+            relative = path
+        return f"{relative if len(relative) <= len(os.path.abspath(path)) else path}:{line}"
 
     @property
     def line(self) -> str:
@@ -51,12 +61,14 @@ class Reading(NamedTuple):
         findings: In the order in which a voirfile has them.
         missing: What was looked for in vain.
         notes: What else is worth knowing.
+        learns: Whether the script learns, as far as its text tells.
     """
 
     script: str
     findings: list[Finding]
     missing: list[Missing]
     notes: list[str]
+    learns: bool = True
 
     def of(self, role: str) -> Finding | None:
         """The first finding of a role."""

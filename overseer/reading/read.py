@@ -13,11 +13,11 @@ from .scopes import Function, Scope, bindings, called, scopes
 from .sources import Source, project
 
 _LOOK = {
-    "loss": "call backward on a variable: loss = criterion(output, target); loss.backward()",
-    "step": "write ov.probe('//FUNCTION(BATCH as batch) > #endloop_BATCH as step').give()",
+    "loss": "where there is one: loss = criterion(output, target); loss.backward()",
+    "step": "ov.probe('//FUNCTION(BATCH as batch) > #endloop_BATCH as step').give()",
     "loader": "give the DataLoader a name of its own: train_loader = DataLoader(...)",
-    "model": "write ov.probe('//main > model').give() with the variable that holds it",
-    "options": "write ov.probe('//main > VARIABLE as options').give(), if there are any",
+    "model": "with the variable that holds it: ov.probe('//main > model').give()",
+    "options": "if there are any: ov.probe('//main > VARIABLE as options').give()",
 }
 
 
@@ -25,7 +25,9 @@ def read_script(script: Source) -> Reading:
     """Read the script and the modules of its project that it imports."""
     reader = _Reader([scope for source in project(script) for scope in scopes(source)])
     reader.read()
-    return Reading(script.path, reader.findings, reader.missing, reader.notes)
+    found = reader.found
+    learns = found is None or found.learning[0].kind != "forward"
+    return Reading(script.path, reader.findings, reader.missing, reader.notes, learns)
 
 
 class _Reader:
@@ -57,7 +59,7 @@ class _Reader:
         return self.found is None or self.found.learning[0].kind == "forward"
 
     def _add(self, role: str, selector: str, comment: str, where: str, code: str = "") -> None:
-        self.findings.append(Finding(role, selector, comment, _short(where), code or None))
+        self.findings.append(Finding(role, selector, comment, where, code or None))
 
     def _miss(self, role: str, why: str) -> None:
         self.missing.append(Missing(role, why, _LOOK[role]))
@@ -78,7 +80,7 @@ class _Reader:
             if shown is None:
                 continue
             if name != main:
-                self._add(f"loss {name}", shown.selector, f"Another loss: {name}.", shown.where)
+                self._add("other loss", shown.selector, f"Another loss: {name}.", shown.where)
             elif self._often(shown, found) and self._at_the_end(shown, found):
                 continue  # It comes with the step.
             else:
@@ -129,7 +131,7 @@ class _Reader:
             self._drawn(scope, batch, loop)
 
     def _step(self, scope: Scope, batch: Batch, loop: ast.AST, comment: str) -> None:
-        captured = f"({batch.name} as batch)" if batch.name else ""
+        captured = f"({_as_batch(batch.name)})" if batch.name else ""
         where = scope.where(loop)
         if batch.name is None:
             self.notes.append(
@@ -150,7 +152,7 @@ class _Reader:
     def _pair(self, scope: Scope, batch: Batch, loop: ast.AST) -> None:
         if batch.marker is None:
             return
-        captured = f"{batch.name} as batch, " if batch.name else ""
+        captured = f"{_as_batch(batch.name)}, " if batch.name else ""
         m = batch.marker
         selector = (
             f"{scope.reference}({captured}"
@@ -265,10 +267,13 @@ class _Reader:
         self._add("use_cuda", found.selector, "Which device is to be used.", found.where, code)
 
 
+def _as_batch(name: str) -> str:
+    return name if name == "batch" else f"{name} as batch"
+
+
 def _short(where: str) -> str:
-    path, _, line = where.rpartition(":")
-    relative = os.path.relpath(path)
-    return f"{relative if len(relative) < len(path) else path}:{line}"
+    """A place by the name of its file alone."""
+    return os.path.basename(where)
 
 
 __all__ = ["learning", "read_script"]

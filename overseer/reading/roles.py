@@ -194,6 +194,9 @@ def _named_options(scopes: list[Scope]) -> Variable | None:
                 for name in bindings(node)[:1]:
                     if _OPTIONS.match(name) and scope.source.is_script:
                         return Variable(scope, name, node.lineno)
+        for name in scope.parameters:
+            if _OPTIONS.match(name) and scope.source.is_script:
+                return Variable(scope, name, scope.bound[name])
     return None
 
 
@@ -201,7 +204,7 @@ def cuda_of(scopes: list[Scope]) -> Variable | None:
     """The variable that says whether a GPU is to be used: ``use_cuda``, else ``device``."""
     found = []
     for scope in scopes:
-        for seen in scope.seen:
+        for seen in scope.seen if not isinstance(scope.node, ast.ClassDef) else ():
             node = seen.node
             if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
                 continue

@@ -68,7 +68,7 @@ def open_script(name: str) -> Source:
 
 
 def _package(name: str) -> VoirError:
-    inside = sorted(f for f in os.listdir(name) if f.endswith(".py") and f != "__init__.py")
+    inside = sorted(f for f in os.listdir(name) if f.endswith(".py") and f[0] not in "._")
     example = os.path.join(name, inside[0] if inside else "train.py")
     what = "a package" if os.path.exists(os.path.join(name, "__init__.py")) else "a directory"
     return VoirError(

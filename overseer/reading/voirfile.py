@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from .findings import Finding, Reading
 
-_ORDER = ["loss", "step", "pair", "loader", "model", "options", "use_cuda", "pause"]
+_ORDER = ["loss", "other loss", "step", "pair", "loader", "model", "options", "use_cuda", "pause"]
 
 
 def voirfile_text(reading: Reading) -> str:
@@ -29,7 +29,8 @@ def voirfile_text(reading: Reading) -> str:
     for note in reading.notes:
         lines += ["", f"    # {note}"]
     for finding in sorted(reading.findings, key=_rank):
-        lines += ["", f"    # {finding.comment} ({finding.where})", *_code(finding)]
+        place = finding.place(os.path.dirname(os.path.abspath(reading.script)))
+        lines += ["", f"    # {finding.comment} ({place})", *_code(finding)]
     for missing in reading.missing:
         lines += ["", f"    # Not found: {missing.role}: {missing.why}.", f"    # {missing.look}"]
     return "\n".join([*lines, ""])
@@ -41,8 +42,7 @@ def _plain(text: str) -> str:
 
 
 def _rank(finding: Finding) -> int:
-    role = finding.role.partition(" ")[0]
-    return _ORDER.index(role) if role in _ORDER else len(_ORDER)
+    return _ORDER.index(finding.role)
 
 
 def _code(finding: Finding) -> Iterator[str]:

@@ -165,6 +165,14 @@ CASES = {
     "no-main": usage("src", **{"src/data.py": ""}),
     "no-module": usage("-m", "json.nowhere"),
     "no-script": usage(),
+    "init-empty": usage("init", "main.py"),
+    "init-exists": usage("init", "main.py", main__py="x = 1", voirfile__py=""),
+    "init-notebook": usage("init", "main.ipynb", main__ipynb="{}"),
+    "init-package": Case(("init", "project"), {"project/__init__.py": "", "project/train.py": ""}),
+    "init-script": usage("init", "mian.py"),
+    "init-syntax": usage("init", "main.py", main__py="while True\n    pass\n"),
+    "init-write": usage("init", "-o", "missing/voirfile.py", "main.py", main__py="x = 1"),
+    "verify-json": usage("--verify-json", "missing/checks.json", "main.py"),
     "data-fd": Case(env={"DATA_FD": "99"}),
     "record-unwritable": Case(files={"main.py": GIVE + "give(x=1)\n", "voir-runs": ""}),
     "run-dir-not-a-directory": usage("--run-dir", "main.py", "main.py"),
@@ -179,7 +187,8 @@ def said(case: Case, path: Path) -> str:
     for name, text in case.files.items():
         place.write(name, text)
     path.chmod(case.mode)
-    stderr = place.voir("--quiet", *case.arguments, env=case.env).stderr
+    quiet = [] if case.arguments[:1] == ("init",) else ["--quiet"]
+    stderr = place.voir(*quiet, *case.arguments, env=case.env).stderr
     return stderr.replace(str(path), "/project").replace(
         sys.executable, "/project/.venv/bin/python"
     )

@@ -1,0 +1,5 @@
+class Average:
+    total = 0
+
+    def update(self, value):
+        self.total += value
