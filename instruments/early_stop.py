@@ -81,7 +81,7 @@ def instrument_stop(ov: Overseer) -> Generator[Any, Any, None]:
         "--stop", type=_count, metavar="N", help="end the script after N steps, with status 0"
     )
     yield ov.phases.parse_args
-    if ov.options.stop is not None:
+    if ov.options.stop is not None and "--stop" not in ov.argparser.taken:
         ov.require(early_stop("step", ov.options.stop))
 
 

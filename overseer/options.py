@@ -44,7 +44,10 @@ class _Group(argparse._ArgumentGroup):
             )
         for option in action.option_strings:
             if (other := self._option_string_actions.get(option)) is not None:
-                raise _twice(option, getattr(other, "owner", "voir"), owner)
+                first = getattr(other, "owner", "voir")
+                if first not in self._parser.yielding or owner in self._parser.yielding:
+                    raise _twice(option, first, owner)
+                self._parser.take(option, other)
         action.owner = owner
         return super()._add_action(action)
 
@@ -65,10 +68,15 @@ class OptionParser(argparse.ArgumentParser):
 
     Attributes:
         resolved: Whether options have been parsed; others cannot be added any more.
+        yielding: The names of instruments whose options make way for another's of the same name:
+            a voirfile from before voir had such an option means its own.
+        taken: The options that made way.
     """
 
     def __init__(self, prog: str = "voir", environ: Mapping[str, str] | None = None) -> None:
         self.resolved = False
+        self.yielding: set[str] = set()
+        self.taken: set[str] = set()
         super().__init__(prog=prog, add_help=False, allow_abbrev=False, argument_default=None)
         self.environ = os.environ if environ is None else environ
         self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
@@ -114,6 +122,15 @@ class OptionParser(argparse.ArgumentParser):
         group = _Group(self, *args, **kwargs)
         self._action_groups.append(group)
         return group
+
+    def take(self, option: str, action: argparse.Action) -> None:
+        """Take ``option`` away from an action; one without any keeps its default for good."""
+        self.taken.add(option)
+        del self._option_string_actions[option]
+        action.option_strings = [one for one in action.option_strings if one != option]
+        if not action.option_strings:
+            action.container._remove_action(action)  # type: ignore[attr-defined]
+            self.set_defaults(**{action.dest: action.default})
 
     def error(self, message: str) -> NoReturn:
         """Raise the usage error that argparse would print."""

@@ -45,7 +45,7 @@ def instrument_dash(ov: Host) -> Generator[Any, Any, None]:
         "--dash", action="store_true", help="show progress and every given value live on stderr"
     )
     yield ov.phases.parse_args
-    if ov.options.dash:
+    if ov.options.dash and "--dash" not in ov.argparser.taken:
         ov.require(dash)
 
 
