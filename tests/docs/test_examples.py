@@ -14,10 +14,14 @@ PYTHON = blocks("python")
 PROGRAMS = {
     ("docs/run-directory.md", "`DATA_FD`"): ("true", []),
     ("docs/run-directory.md", "Reading a run back"): ("voir --run-dir run main.py", ["run"]),
+    ("docs/tracing.md", "From a script"): ("true", []),
+    ("docs/tracing.md", "Reading one back"): ("voir --trace --run-dir run main.py", ["run"]),
 }
 EXPECTED = {
     ("docs/run-directory.md", "`DATA_FD`"): "a loss of ",
     ("docs/run-directory.md", "Reading a run back"): "losses are recorded",
+    ("docs/tracing.md", "From a script"): "channels: [('My application', False)]",
+    ("docs/tracing.md", "Reading one back"): "0 bytes torn",
 }
 
 
