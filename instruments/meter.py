@@ -152,7 +152,6 @@ class Meter:
         self.loaders.listen(model.loading_begins, model.loading_ends)
         for listener, keys in self.listeners():
             ov.listen(listener, *keys)
-        ov.cost_of(lambda: model.notes, self._like_a_note())
         self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
         self._timer.__enter__()
 
@@ -213,15 +212,9 @@ class Meter:
                 self._ov.log({"task": task, key: value, "units": units, **_share(reading, key)})
 
     def _tick(self) -> None:
+        self._ov.weigh()
         self._model.drain()
         self._losses.read()
-
-    def _like_a_note(self) -> Callable[[], object]:
-        """Do to another model what a note does to this one."""
-        model, tasks = type(self._model)(self._ov.clock), type(self._tasks)()
-        model.sinks.append(tasks)
-        event = {"step": True, "batch_size": 1}
-        return lambda: model.on_step(event)
 
 
 def _model(asked: Measuring) -> StepModel:

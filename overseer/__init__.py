@@ -1,5 +1,6 @@
 """The engine: how a script is run, seen, measured and recorded."""
 
+from . import began as began
 from .boundary import OverseerAbort, StopProgram
 from .overseer import Overseer, active, current_overseer
 from .phases import Phase, PhaseSequence, PhaseWithPriority

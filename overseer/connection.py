@@ -56,10 +56,16 @@ class _Context:
 
 
 @contextmanager
-def connected(stream: EventStream) -> Iterator[None]:
-    """While open, everything given with giving's own ``give`` is pushed, from any thread."""
+def connected(stream: EventStream, push: Push | None = None) -> Iterator[None]:
+    """While open, everything given with giving's own ``give`` is pushed, from any thread.
+
+    Args:
+        stream: Where events go.
+        push: The way there; the stream's own, when not given.
+    """
     context, resolve = vars(gvr.Giver).get("context"), gvr.resolve
-    gvr.Giver.context, stream.inherited = _Context(_unless_empty(stream.push)), gvr.global_inherited
+    gvr.Giver.context = _Context(_unless_empty(push or stream.push))
+    stream.inherited = gvr.global_inherited
     gvr.resolve = _resolver(resolve, stream.report)
     try:
         yield

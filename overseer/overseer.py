@@ -34,6 +34,7 @@ from .scheduler import Instrument, Scheduler
 from .stream import Event, EventStream, Subscription
 from .timers import Timer
 from .version import version
+from .weighing import AT_A_TIME, Account, Weighed
 
 if TYPE_CHECKING:
     from .given import Given
@@ -64,6 +65,7 @@ class Overseer(Scheduler):
         tell: Shows a problem to the user when it happens.
         longest_step: How long an instrument may hold the script up, in seconds, until the options
             are known.
+        since_ns: What this thread had used of the processor when voir began; now, when not given.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Overseer(Scheduler):
         stderr: TextIO | None = None,
         tell: Callable[[Problem], object] | None = None,
         longest_step: float = LONGEST_STEP,
+        since_ns: int | None = None,
     ) -> None:
         self.environ = os.environ if environ is None else environ
         self.clock = clock or Clock()
@@ -103,7 +106,8 @@ class Overseer(Scheduler):
         self.options = Namespace()
         self.program: Program | None = None
         self.summary: dict[str, Any] = {}
-        self.charged_ns = 0
+        self.account = Account(self.clock, since_ns)
+        self.hear = Weighed(self._given_stream.push, self.account.now_ns)
         self.costs: list[tuple[Callable[[], int], Callable[[], object]]] = []
         self.status = "init"
         self.exit_status: int | None = None
@@ -158,7 +162,17 @@ class Overseer(Scheduler):
 
     def charge(self, nanoseconds: int) -> None:
         """Count processor time that voir used as voir's own cost."""
-        self.charged_ns += nanoseconds
+        self.account.charge(nanoseconds)
+
+    @property
+    def charged_ns(self) -> int:
+        """Processor time that is known to be voir's own so far."""
+        return self.account.charged_ns
+
+    def weigh(self) -> None:
+        """Time the next few events of each probe, for the account of voir's own cost."""
+        if self._engine is not None:
+            self._engine.weigh(self.account.now_ns, self.account.sampled, AT_A_TIME)
 
     def cost_of(self, count: Callable[[], int], event: Callable[[], object]) -> None:
         """Count what happened ``count()`` times as voir's own cost, ``event()`` being alike.
@@ -465,7 +479,7 @@ class Overseer(Scheduler):
 
         if not self._heard and hasattr(connection, "connected"):
             self._heard = True
-            self._exit.enter_context(connection.connected(self._given_stream))
+            self._exit.enter_context(connection.connected(self._given_stream, self.hear))
 
     def _load(self, target: Target | None) -> None:
         if target is None:
@@ -473,7 +487,8 @@ class Overseer(Scheduler):
                 "no-script", "no script was given", "Usage: voir [VOIR OPTIONS] SCRIPT [OPTIONS]"
             )
         self.program = locate(target)
-        self.program.load(self._instrument)
+        with self.account.script():
+            self.program.load(self._instrument)
         self._loaded = True
         if self._engine is not None:
             self._engine.main_loaded()
@@ -482,11 +497,17 @@ class Overseer(Scheduler):
         if self._engine is None:
             self._parts.append((tree, module, filename))  # A probe that is set later needs it.
             return tree
-        return self._engine.instrument(tree, module, filename)
+        begun = self.clock.cpu_ns()
+        try:
+            return self._engine.instrument(tree, module, filename)
+        finally:
+            self.charge(self.clock.cpu_ns() - begun)
 
     def _run(self) -> object:
         assert self.program is not None
-        return self.program.run()
+        self.weigh()
+        with self.account.script():
+            return self.program.run()
 
     # The end
 

@@ -35,7 +35,7 @@ class Give:
             if handlers:
                 _hand(values, handlers)
             if overseer is not None and values:
-                overseer.give(**values)
+                overseer.hear(values)
         return args[0] if len(args) == 1 else None
 
     def __getattr__(self, name: str) -> Any:

@@ -28,7 +28,7 @@ class Run:
         self.logged: list[Event] = []
         self.stream.listen(self.heard.append)
 
-    def give(self, **event: Any) -> None:
+    def hear(self, event: Event) -> None:
         self.stream.push(event)
 
     def log(self, event: Event) -> None:

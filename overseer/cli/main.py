@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 
+from ..began import CPU_NS
 from ..boundary import name_of
 from ..commandline import HelpAsked
 from ..errors import Problem, VoirError
@@ -61,7 +62,10 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
 
     options, script = look_ahead(argv, os.environ)
     overseer = Overseer(
-        tell=notices.problem, stderr=sys.stderr, longest_step=options.instrument_timeout
+        tell=notices.problem,
+        stderr=sys.stderr,
+        longest_step=options.instrument_timeout,
+        since_ns=CPU_NS,
     )
     overseer.argv = argv
     report = overseer.report

@@ -231,6 +231,11 @@ class Engine:
 
     # While the script runs, and after
 
+    @property
+    def fired(self) -> dict[int, int]:
+        """How often each probe has fired, by its number."""
+        return {placed.number: placed.fired for placed in self._probes}
+
     def _failed(self, number: int) -> None:
         """Called by inserted code with an exception in hand; raises it if the script is meant."""
         error = sys.exc_info()[1]
@@ -247,6 +252,21 @@ class Engine:
         for placed in self._probes:
             placed.active = False
             placed.refresh()
+
+    def weigh(
+        self, now: Callable[[], int], took: Callable[[int], Callable[[int], object]], n: int
+    ) -> None:
+        """Time what the next ``n`` events at each place of every probe take their listeners.
+
+        Args:
+            now: Reads a clock, in nanoseconds.
+            took: Returns what is told how long events of the probe of a number take.
+            n: How many events.
+        """
+        # Without the lock: the lanes take that of a stream, whose listeners may set probes.
+        for placed in tuple(self._probes) if self._ours() else ():
+            for lane in placed.lanes:
+                lane.weigh(now, took(placed.number), n)
 
     def verdicts(self) -> list[dict[str, Any]]:
         """What became of each probe, as ``run.json`` has it."""
