@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from .boundary import Report, said, where
 from .errors import Problem
+from .installed import distributions
 from .voirfile import callables, flat
 
 GROUP = "voir.instrument"
@@ -16,7 +16,10 @@ GROUP = "voir.instrument"
 
 def contributed(report: Report) -> list[Callable[..., Any]]:
     """Load the instruments of every installed distribution that declares any."""
-    if not any(_declares(path) for path in _entry_point_files()):
+    # importlib.metadata would parse all of them, and importing it costs as much as the rest of a
+    # start; hardly any environment has what is looked for.
+    files = (os.path.join(place, "entry_points.txt") for place, _ in distributions())
+    if not any(map(_declares, files)):
         return []
     from importlib.metadata import entry_points
 
@@ -36,26 +39,6 @@ def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
         what = f"{point.value} failed to load: {said(error)}"
         report(Problem("entry-point", who, what, where(error), "It is left out."))
         return []
-
-
-def _entry_point_files() -> list[str]:
-    """Every ``entry_points.txt`` on the path.
-
-    importlib.metadata would parse all of them, and importing it costs as much as the rest of a
-    start; hardly any environment has what is looked for.
-    """
-    files = []
-    for directory in dict.fromkeys(sys.path):
-        try:
-            names = os.listdir(directory or ".")
-        except OSError:
-            continue
-        files += [
-            os.path.join(directory, name, "entry_points.txt")
-            for name in names
-            if name.endswith((".dist-info", ".egg-info"))
-        ]
-    return files
 
 
 def _declares(path: str) -> bool:

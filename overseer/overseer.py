@@ -31,7 +31,7 @@ from .log import Log
 from .options import OptionParser, configurations
 from .phases import Phase
 from .scheduler import Instrument, Scheduler
-from .stream import Event, EventStream, Subscription
+from .stream import Event, EventStream, Outlet, Subscription
 from .timers import Timer
 from .version import version
 from .weighing import AT_A_TIME, Account, Weighed
@@ -134,6 +134,14 @@ class Overseer(Scheduler):
     def give(self, **event: Any) -> None:
         """Put an event into the given stream; from any thread, delivered before this returns."""
         self._given_stream.push(event)
+
+    def outlet(self, changed: Callable[[], object]) -> Outlet:
+        """A quicker way to give events whose keys are known: its ``for_keys`` makes the callable.
+
+        Args:
+            changed: Called when that is to be made anew, for others listen.
+        """
+        return self._given_stream.outlet(changed)
 
     def queue(self, **event: Any) -> None:
         """The same as :meth:`give`, the event marked with the time under ``$queued``."""
@@ -448,6 +456,8 @@ class Overseer(Scheduler):
 
     def _parse(self, argv: list[str]) -> Target | None:
         parser = self.argparser
+        if argv[:1] == ["--completion"]:
+            raise HelpAsked(_completion(parser, argv[1:]))
         own, rest = parser.split(argv)
         for found in configurations(own, self.environ, current_directory(), self.report):
             parser.add_config(*found)
@@ -456,6 +466,8 @@ class Overseer(Scheduler):
         if "--version" in own:
             raise HelpAsked(f"voir {version}")
         self.options = parser.resolve(own)
+        if self.options.completion is not None:
+            raise HelpAsked(_completion(parser, [self.options.completion]))
         self._deadline.seconds = self.options.instrument_timeout
         target = target_of(rest)
         self.options.SCRIPT = target.name if target and target.kind == "script" else None
@@ -517,9 +529,10 @@ class Overseer(Scheduler):
             return
         self.status = "finalized"
         self._last(self._close_open_phases)
-        for probe in self._probes:
-            self._last(probe._exit)
-        self._last(self._given_stream.complete)
+        if self.program is not None:  # Else nothing ran, and there is nothing to reduce.
+            for probe in self._probes:
+                self._last(probe._exit)
+            self._last(self._given_stream.complete)
         self._last(lambda: self._begin(self.phases.finalize))
         self._last(lambda: self.end(self.phases.finalize))
         self._last(self.close)
@@ -583,6 +596,18 @@ def _check_selector(selector: object) -> None:
             f"a selector is a string, not {selector!r:.60}",
             f'Name the function and what to watch in it: ov.probe("//{name} > x")',
         )
+
+
+def _completion(parser: OptionParser, words: list[str]) -> str:
+    """What ``--completion`` asks for: a shell's script, or what may come next."""
+    from .completion import SHELLS, WORDS, candidates, script
+
+    if words[:1] == [WORDS]:
+        return "\n".join(candidates(parser, words[1:]))
+    if words[:1] and words[0] in SHELLS:
+        return script(words[0])
+    example = f"Name one: voir --completion {SHELLS[0]}"
+    raise UsageError("option-value", f"--completion needs a shell: {' or '.join(SHELLS)}", example)
 
 
 def _meant(error: BaseException) -> BaseException:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .boundary import Report, acting, said, where
 from .errors import Problem, UsageError, VoirError
+from .oldnames import hint, old_names
 from .tools import instrument_definition
 from .trust import distrust
 
@@ -129,7 +130,7 @@ def _run(path: str, name: str, report: Report) -> dict[str, Any] | None:
     try:
         with open(path, "rb") as file:
             code = compile(file.read(), path, "exec", dont_inherit=True)
-        with acting(path):
+        with acting(path), old_names():
             exec(code, module.__dict__)
         return vars(module)
     except BaseException as error:
@@ -154,6 +155,7 @@ def _failed(path: str, error: BaseException) -> Problem:
             what += f": {error.text.strip()}"
     else:
         what, slug = f"it failed: {said(error)}", "voirfile-failed"
+        remedy = f"{advice} {remedy}" if (advice := hint(error)) else remedy
     return Problem(slug, path, what, where(error), remedy)
 
 

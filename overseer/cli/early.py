@@ -21,7 +21,8 @@ def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, 
     """
     parser = OptionParser(environ=environ)
     add_options(parser)
-    own, script = _scan(parser, argv)
+    # What is to be completed is no command line yet.
+    own, script = _scan(parser, argv[:2] if argv[:1] == ["--completion"] else argv)
     for source, values in configurations(own, environ, current_directory()):
         wanted = {k: v for k, v in values.items() if str(k).replace("-", "_") in NEEDED}
         parser.add_config(source, wanted)

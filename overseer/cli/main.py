@@ -10,6 +10,7 @@ from ..began import CPU_NS
 from ..boundary import name_of
 from ..commandline import HelpAsked
 from ..errors import Problem, VoirError
+from ..installed import look_for_another_voir
 from ..launch import DeadlySignals, Ending, current_directory, in_child
 from ..overseer import Overseer
 from ..scheduler import Instrument
@@ -74,6 +75,7 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
         found = find(options.voirfile, os.environ, current_directory(), script, report)
     if options.debug:
         explain(found, options, notices)
+    look_for_another_voir(report)
     overseer.voirfiles = [one.path for one in found]
     ours = stock()
     overseer.argparser.yielding.update(map(name_of, ours))
@@ -112,7 +114,7 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
         try:
             overseer(argv)
         except HelpAsked as asked:
-            print(asked.text)
+            show_help(asked.text)
             return
         except VoirError as refused:
             notices.error(refused)
@@ -128,6 +130,14 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
     if overseer.failed_checks:
         ending.leave(error, UNVERIFIED, instead=True)
     ending.leave(error, strictness(overseer))
+
+
+def show_help(text: str) -> None:
+    """Print ``text``; that its reader has seen enough (``voir --help | head``) is no error."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # Python would try again, and fail again, when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
