@@ -37,11 +37,13 @@ class Damage:
         bytes: How many bytes of the file.
         packets: Packets whose extent is known and whose contents make no sense.
         tail: Bytes at the end that begin a packet and do not finish it.
+    blocks: Compressed packets, whether what is in them could be read or not.
     """
 
     bytes: int = 0
     packets: int = 0
     tail: int = 0
+    blocks: int = 0
 
 
 def packets(data: bytes, damage: Damage) -> Iterator[list[tuple[int, Value]]]:
@@ -56,6 +58,7 @@ def packets(data: bytes, damage: Damage) -> Iterator[list[tuple[int, Value]]]:
         if inner is None:
             yield found
         else:
+            damage.blocks += 1
             yield from packets(_unpacked(inner, damage), damage)
 
 
@@ -64,8 +67,8 @@ def _unpacked(data: bytes, damage: Damage) -> bytes:
     unpacker, parts = zlib.decompressobj(), []
     try:
         # In pieces, for what comes before a damaged byte is as good as it was.
-        for start in range(0, len(data), 4096):
-            parts.append(unpacker.decompress(data[start : start + 4096], LARGEST))
+        for start in range(0, len(data), 256):
+            parts.append(unpacker.decompress(data[start : start + 256], LARGEST))
     except zlib.error:
         damage.packets += 1
     return b"".join(parts)

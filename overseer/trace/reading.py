@@ -189,7 +189,8 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     damage, assembly = Damage(), Assembly()
     for packet in packets(data, damage):
         damage.packets += not assembly.add(packet)
-    if data.strip(b"\0") and not assembly.understood and not (damage.tail == len(data)):
+    recognised = assembly.understood or damage.blocks or damage.tail == len(data)
+    if data.strip(b"\0") and not recognised:
         raise VoirError(
             "not-a-trace",
             f"{file} is no Perfetto trace",

