@@ -24,6 +24,8 @@ LONG_PAUSE, LONG_SHARE = 0.25, 0.05
 LOADING = 0.1
 #: Seconds in which a worker hands over a batch: less waiting than that is not helped.
 HANDED_OVER = 0.003
+#: Fewer steps than these are mostly start-up.
+ENOUGH = 24
 
 
 class Check(NamedTuple):
@@ -173,7 +175,7 @@ def _rates(e: Evidence) -> Iterator[Check]:
     for name in ("loading", "compute"):
         share = number(part(task, name).get("share"))
         if share is not None:
-            yield Check(f"{name} rate", PASS, f"{100 * share:.2g} % of the time")
+            yield Check(f"{name} rate", PASS, f"{_share(share)} of the time")
         else:
             yield _no_rate(e, f"{name} rate", "pair", task)
 
@@ -243,7 +245,7 @@ def _syncs(e: Evidence) -> Check:
     first, more = e.syncs[0], len(e.syncs) - 1
     share = sum(s.ns for s in e.syncs) / e.window_ns if e.window_ns else 0.0
     rest = f" and {more} more" if more else ""
-    each = first.count / max(1, e.counted)
+    each = first.count / max(1, first.steps)
     what = f"{first.call} at {first.where}{rest}, {each:.2g} a step, {_share(share)} of the time"
     hint = f"{first.where}: keep the tensor (.detach()), and read it every 50 steps"
     if first.device not in ("cpu", "meta") or share > WAITING:
@@ -265,6 +267,7 @@ def _workers(e: Evidence) -> Check:
     waited = number(part(task, "loading").get("seconds")) or 0.0
     each = waited / (number(part(task, "rate").get("n")) or 1)
     few = loader.workers < cores - 1 and each > HANDED_OVER
+    few = few and (number(part(task, "rate").get("n")) or 0) >= ENOUGH
     if share is not None and share > LOADING and few:
         what = f"{told}, and {_share(share)} of the time is loading"
         return Check(
@@ -274,7 +277,9 @@ def _workers(e: Evidence) -> Check:
 
 
 def _share(share: float) -> str:
-    return f"{100 * share:.2g} %" if share >= 0.0005 else "under 0.1 %"
+    if share < 0.0005:
+        return "under 0.1 %"
+    return f"{100 * share:.{0 if share >= 0.0995 else 1}f} %"
 
 
 # voir itself

@@ -14,8 +14,8 @@ from .hints import GENERIC, Proposals
 from .syncs import Site
 from .witness import Witness, promised, torch_module
 
-#: Steps must take so many seconds for voir's own part of them to be told.
-LONG = 0.5
+#: There must be so many seconds of steps, and so many steps, for voir's own part to be told.
+LONG, ENOUGH = 0.5, 24
 #: Nanoseconds after which the work of timers is typical.
 TYPICAL_NS = 3_000_000_000
 
@@ -145,7 +145,7 @@ def own_share(run: Mapping[str, Any], witness: Witness, charged_ns: int) -> floa
     when steps went on long enough behind the start for it to be typical.
     """
     overhead = (run.get("overhead") or {}).get("seconds")
-    if overhead is None or len(witness.ends) < 2:
+    if overhead is None or len(witness.ends) < ENOUGH:
         return None
     seconds = (witness.ends[-1] - witness.ends[0]) / 1e9
     if seconds < LONG:

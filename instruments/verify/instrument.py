@@ -31,22 +31,24 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
 
 
 def _verify(ov: Overseer) -> Generator[Any, Any, None]:
+    from .loaders import Loaders
     from .syncs import Syncs
     from .witness import Witness
 
-    syncs = Syncs(ov.clock)
+    syncs, loaders = Syncs(ov.clock), Loaders()
     most = None if getattr(ov.options, "stop", None) else MOST
     witness = Witness(ov, syncs, most)
     yield ov.phases.load_script(priority=-1000)  # Behind all that voirfiles set up.
     ov.listen(witness)
     try:
-        with syncs:
+        with syncs, loaders:
             yield ov.phases.run_script(priority=1000)
     except GeneratorExit:
         raise
     except BaseException:
         pass  # What the script ended by is not this instrument's affair.
     witness.close()
+    witness.found(loaders)
     yield ov.phases.finalize(priority=-1000)
     _judge(ov, witness)
 

@@ -43,14 +43,15 @@ class Site:
         call: How it waits.
         device: Where the tensor lies.
         count: How often, since the first step.
+        steps: In how many steps.
         ns: How long in all, since the first step.
     """
 
-    __slots__ = ("call", "count", "device", "ns", "where")
+    __slots__ = ("call", "count", "device", "ns", "steps", "where")
 
     def __init__(self, where: str, call: str, device: str) -> None:
         self.where, self.call, self.device = where, call, device
-        self.count = self.ns = 0
+        self.count = self.steps = self.ns = 0
 
 
 class Syncs:
@@ -92,14 +93,14 @@ class Syncs:
         """A step has ended: what was counted since the last one is the steps'."""
         if self.steps:
             for key, (count, ns) in self._pending.items():
-                self._sites[key].count += count
-                self._sites[key].ns += ns
+                site = self._sites[key]
+                site.steps, site.count, site.ns = site.steps + 1, site.count + count, site.ns + ns
         self._pending.clear()
         self.steps += 1
 
     def each_step(self) -> list[Site]:
-        """The places where every other step waits, or more; those that wait longest first."""
-        often = [s for s in self._sites.values() if s.count * 2 >= max(1, self.steps - 1)]
+        """The places where at least every other step waits; those that wait longest first."""
+        often = [s for s in self._sites.values() if s.steps * 2 >= max(1, self.steps - 1)]
         return sorted(often, key=lambda site: -site.ns)
 
     def _wrap(self, torch: Any) -> None:
@@ -136,9 +137,17 @@ class Syncs:
             if len(self._sites) >= SITES:
                 return
             device = str(getattr(getattr(tensor, "device", None), "type", "cpu"))
-            self._sites[key] = Site(f"{filename}:{line}", call, device)
+            self._sites[key] = Site(f"{_short(filename)}:{line}", call, device)
         count, spent = self._pending.get(key, (0, 0))
         self._pending[key] = count + 1, spent + ns
+
+
+def _short(path: str) -> str:
+    """``path`` from the current directory, where that is shorter."""
+    try:
+        return min(os.path.relpath(path), path, key=len)
+    except (OSError, ValueError):
+        return path
 
 
 _known: dict[str, bool] = {}

@@ -12,6 +12,7 @@ from overseer.measure.losses import TASK
 from overseer.measure.steady import steady
 from overseer.measure.steps import STEP_PAIRS
 
+from .loaders import Loaders
 from .syncs import Syncs
 
 #: Losses, sizes of batches, and keys that are kept.
@@ -66,6 +67,12 @@ class Witness:
         """The script has ended; what comes now is no evidence."""
         self._closed = True
         self.ended = self.ended or (self._ov.clock.now_ns(), self._ov.charged_ns)
+
+    def found(self, loaders: Loaders) -> None:
+        """Take the loader from those that were iterated over, when no event has shown it."""
+        if "loader" not in self.seen:
+            usual = max(self.sizes, default=None, key=lambda size: self.sizes[size])
+            self.seen["loader"] = loaders.of(usual)
 
     @property
     def missing_keys(self) -> list[tuple[str, str]]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
+import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from overseer.reading import open_script, read_script
-from tests.running import environment
+from tests.forks import Done, Job, run_all
 
 SCRIPTS = Path(__file__).with_name("scripts")
-FORKED = Path(__file__).with_name("forked.py")
 
 
 def pair(function: str, batch: str, marker: str) -> str:
@@ -210,26 +207,31 @@ def test_the_selectors_are_read_from_the_text(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Done]]:
     """What became of each script: one process that has torch, and a fork for each run."""
     if importlib.util.find_spec("torch") is None:
         pytest.skip("needs torch")
-    place = tmp_path_factory.mktemp("scripts")
-    command = [sys.executable, str(FORKED), str(SCRIPTS), str(place), *TRUTH]
-    env = environment({"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"})
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    jobs = {}
+    for name in TRUTH:
+        place = tmp_path_factory.mktemp(name)
+        shutil.copytree(file_of(name).parent, place, dirs_exist_ok=True)
+        script = file_of(name).name
+        verify = ["--verify", "--run-dir", "run", script]
+        jobs[name] = Job(str(place), [["init", script], verify])
+    done = run_all(list(jobs.values()))
+    return {
+        name: (Path(job.place), one) for (name, job), one in zip(jobs.items(), done, strict=True)
+    }
 
 
 @pytest.mark.parametrize("name", TRUTH)
-def test_what_init_writes_passes_verify(ran: dict[str, Any], name: str) -> None:
+def test_what_init_writes_passes_verify(ran: dict[str, tuple[Path, Done]], name: str) -> None:
     steps, items, _ = TRUTH[name]
-    one = ran[name]
-    assert (one["init"], one["verify"]) == (0, 0), one["said"]
-    checks = {check["check"]: check for check in one["checks"]}
-    assert checks["probes"]["verdict"] == checks["step"]["verdict"] == "PASS"
-    assert [check for check in one["checks"] if check["verdict"] == "FAIL"] == []
-    train = one["tasks"]["train"]
+    place, done = ran[name]
+    assert done.statuses == [0, 0], done.said[1]
+    run = json.loads((place / "run/run.json").read_text())
+    verdicts = {check["check"]: check["verdict"] for check in run["verify"]}
+    assert verdicts["probes"] == verdicts["step"] == "PASS"
+    assert "FAIL" not in verdicts.values()
+    train = run["tasks"]["train"]
     assert (train["steps"], train["items"]) == (steps, items)
