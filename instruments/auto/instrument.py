@@ -63,9 +63,9 @@ class Auto:
 
         ov = self._ov
         begun = ov.clock.cpu_ns()
-        self._steps = Steps(self._push)
+        self._steps = Steps(self._push, ov.outlet)
         self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov))
-        ov.listen(self._steps.hear)
+        ov.listen(self._steps)
         loaders = self._measuring.loaders
         loaders.listen(self._asked, self._hooks.answered, self._hooks.came)
         loaders.watch_torch()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
 from typing import Any
+
+from overseer.stream import Outlet
 
 from .loop import Spent
 from .passes import Pass
@@ -16,6 +17,8 @@ OTHERS = frozenset({"eval", "evaluation", "valid", "validation", "val", "test", 
 #: Names of ``$wrap`` pairs that are steps.
 STEP_PAIRS = frozenset({"step", "compute_start", "compute"})
 TRAIN = "train"
+#: The keys of a step in which nothing is missing.
+KEYS = ("step", "batch_size", "loss")
 #: Steps whose phases wait for the step model.
 WAITING = 65536
 
@@ -28,6 +31,7 @@ class Steps:
 
     Args:
         push: Gives an event.
+        outlet: Makes a quicker way to give events whose keys are known.
 
     Attributes:
         holding: The first step is held back.
@@ -37,9 +41,15 @@ class Steps:
         losses_elsewhere: Somebody else tells of losses.
     """
 
-    def __init__(self, push: Callable[[Event], object]) -> None:
+    def __init__(
+        self,
+        push: Callable[[Event], object],
+        outlet: Callable[[Callable[[], object]], Outlet],
+    ) -> None:
         self._push = push
-        self._giving: int | None = None
+        self._giving = False
+        self._quick = push
+        self._outlet = outlet(self._changed)
         self._held: tuple[int | None, list[Any]] | None = None
         self._counts: dict[str, int] = {}
         self.holding = False
@@ -48,12 +58,38 @@ class Steps:
         self.elsewhere: set[str] = set()
         self.losses_elsewhere = False
 
+    def _changed(self) -> None:
+        """Others listen now: the quick way is another."""
+        self._quick = self._outlet.for_keys(KEYS)
+
     # What others give
 
-    def hear(self, event: Event) -> None:
+    #: Any thread may call this, also while another does.
+    free = True
+
+    def for_keys(self, keys: tuple[str, ...]) -> Callable[[Event], object]:
+        """What hears events of just these keys; the first of a kind is enough."""
+        if "task" in keys:
+            return self
+        if "loss" not in keys and "step" not in keys and "$wrap" not in keys:
+            return _ignore
+        heard: set[object] = set()
+
+        def once(event: Event) -> None:
+            if self._giving:
+                return
+            name = event["$wrap"]["name"] if paired else None
+            if name not in heard:
+                heard.add(name)
+                self(event)
+
+        paired = "$wrap" in keys
+        return once
+
+    def __call__(self, event: Event) -> None:
         """Any given event."""
-        if self._giving is not None and self._giving == get_ident():
-            return
+        if self._giving:
+            return  # Another thread's may be missed here; it gives more.
         if "loss" in event:
             self.losses_elsewhere = True
         if "step" in event or "$wrap" in event or ("task" in event and _sized(event)):
@@ -78,6 +114,18 @@ class Steps:
         else:
             self._give_step(self.train, items, losses)
 
+    def counted(self, items: int | None, loss: Any) -> None:
+        """A training step has ended of which only this was seen; the loss may hang on its graph."""
+        self.train = number = self.train + 1
+        if self.elsewhere or self.losses_elsewhere or items is None:
+            self._give_step(number, items, [loss.detach()])
+            return
+        self._giving = True
+        try:
+            self._quick({"step": number, "batch_size": items, "loss": loss})
+        finally:
+            self._giving = False
+
     def settle(self) -> None:
         """The first iteration is over."""
         held, self._held = self._held, None
@@ -86,14 +134,14 @@ class Steps:
             self._give_step(1, *held)
 
     def _give_step(self, number: int, items: int | None, losses: list[Any]) -> None:
-        event: Event = {"task": TRAIN}
+        event: Event = {}
         if TRAIN not in self.elsewhere:
             event["step"] = number
             if items is not None:
                 event["batch_size"] = items
         if losses and not self.losses_elsewhere:
             event["loss"] = losses[0] if len(losses) == 1 else _sum(losses)
-        if len(event) > 1:
+        if event:
             self._give(event)
 
     def evaluated(self, made: Pass) -> None:
@@ -107,11 +155,11 @@ class Steps:
         self._give(event)
 
     def _give(self, event: Event) -> None:
-        self._giving = get_ident()
+        self._giving = True
         try:
             self._push(event)
         finally:
-            self._giving = None
+            self._giving = False
 
 
 def _sized(event: Event) -> bool:
@@ -124,3 +172,7 @@ def _sum(losses: list[Any]) -> Any:
     for loss in losses[1:]:
         total = total + loss
     return total
+
+
+def _ignore(event: Event) -> None:
+    """Nothing is to be heard from it."""
