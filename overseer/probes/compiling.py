@@ -37,7 +37,7 @@ _known: dict[Any, Known] = {}
 
 
 def when_compiling(start: Callable[[], None]) -> Watch:
-    """Call ``start()`` each time the script asks for something to be compiled."""
+    """Call ``start()`` each time the script asks for something to be compiled; now if it has."""
     return on_import("torch._dynamo.eval_frame", lambda module: _watch(module, start))
 
 
@@ -52,6 +52,8 @@ def _watch(module: Any, start: Callable[[], None]) -> None:
         before(self, *args, **kwargs)
 
     context.__init__ = __init__
+    if any(callable(backend) for backend in getattr(module, "cached_backends", {}).values()):
+        start()
 
 
 def opaque(function: Callable[..., object], known: Known) -> bool:
@@ -59,8 +61,22 @@ def opaque(function: Callable[..., object], known: Known) -> bool:
     if not _patched():
         return False
     _known[function] = known
+    _leave_alone(function)
     sys.modules["torch._dynamo"].config.reorderable_logging_functions.add(function)
     return True
+
+
+def _leave_alone(function: Any) -> None:
+    """Let Dynamo compile neither ``function`` nor what it calls: after a break, it is called."""
+    try:
+        from torch._C._dynamo import eval_frame  # type: ignore[import-not-found,unused-ignore]
+        from torch._dynamo import types  # type: ignore[import-not-found,unused-ignore]
+
+        kinds: Any = types
+        skip = kinds.FrameExecStrategy(kinds.FrameAction.SKIP, kinds.FrameAction.SKIP)
+        eval_frame.set_code_exec_strategy(function.__code__, skip)
+    except (ImportError, AttributeError):
+        return  # An older torch: it compiles them, or tries to, and all still works.
 
 
 def forget(function: Callable[..., object]) -> None:
