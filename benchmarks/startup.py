@@ -23,7 +23,8 @@ from pathlib import Path
 
 PEERS = {
     "cProfile": ["-m", "cProfile", "-o", os.devnull],
-    "coverage": ["-m", "coverage", "run", "--data-file", os.devnull],
+    # It deletes the file before it writes it: never one that is a device.
+    "coverage": ["-m", "coverage", "run", "--data-file", "{tmp}/coverage"],
     "pyinstrument": ["-m", "pyinstrument", "-o", os.devnull],
     "viztracer": ["-m", "viztracer", "-o", "{tmp}/trace.json", "--quiet"],
 }

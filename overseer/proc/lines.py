@@ -26,10 +26,10 @@ class Lines:
         return b"".join(begun)
 
 
-def texts(whole: bytes) -> list[str | bytes]:
+def texts(whole: bytes) -> list[str] | list[str | bytes]:
     """The lines of ``whole`` as text, each with its newline; those that are no UTF-8 as bytes."""
     try:
-        return [*_split(whole.decode("utf-8"))]
+        return _split(whole.decode("utf-8"))
     except UnicodeDecodeError:
         return [_text(line) for line in _cut(whole)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..smuggle import Separator
 from .lines import Lines, texts
 
 Entry = Callable[..., Any]
-Reading = Callable[[str | bytes], Any]
+Reading = Callable[[list[str] | list[str | bytes]], list[Any]]
 
 #: How much is read at once, and asked for as the size of a pipe.
 CHUNK = 1 << 20
@@ -42,8 +42,8 @@ class Source:
         self.open = True
         self._lines, self._hidden = Lines(), Lines()
         self._separator = Separator() if smuggled is not None else None
-        self._reading: Reading = str
-        self._reading_hidden: Reading = str
+        self._reading: Reading = list
+        self._reading_hidden: Reading = list
 
     def bind(self, entry: Entry, info: dict[str, Any]) -> None:
         """Make entries with ``entry``; each gets ``info`` of the program."""
@@ -63,34 +63,33 @@ class Source:
         self.open = False
         self.pipe.close()
 
-    def read(self) -> Iterator[Any]:
+    def read(self) -> list[Any]:
         """The entries of what there is to read now; at the end of the stream it is closed."""
         try:
             chunk = os.read(self.fileno(), CHUNK)
         except BlockingIOError:
-            return
+            return []
         except OSError:  # A terminal whose other side is gone says so by an error.
             chunk = b""
-        if chunk:
-            yield from self._entries(chunk)
-        else:
-            yield from self.finish()
+        return self._entries(chunk) if chunk else self.finish()
 
-    def finish(self) -> Iterator[Any]:
+    def finish(self) -> list[Any]:
         """The entries of what has no newline at its end, which nothing will complete any more."""
         if not self.open:
-            return
+            return []
         tail = self._lines.feed(self._separator.rest()) if self._separator is not None else b""
-        yield from map(self._reading, texts(tail + self._lines.rest()))
-        yield from map(self._reading_hidden, texts(self._hidden.rest()))
+        shown = self._reading(texts(tail + self._lines.rest()))
+        hidden = self._reading_hidden(texts(self._hidden.rest()))
         self.close()
+        return shown + hidden
 
-    def _entries(self, chunk: bytes) -> Iterator[Any]:
+    def _entries(self, chunk: bytes) -> list[Any]:
+        found: list[Any] = []
         if self._separator is not None:
             chunk, hidden = self._separator.feed(chunk)
             if hidden:
-                yield from map(self._reading_hidden, texts(self._hidden.feed(hidden)))
-        yield from map(self._reading, texts(self._lines.feed(chunk)))
+                found = self._reading_hidden(texts(self._hidden.feed(hidden)))
+        return found + self._reading(texts(self._lines.feed(chunk)))
 
 
 def _widen(fd: int) -> None:
@@ -104,17 +103,21 @@ def _widen(fd: int) -> None:
 
 
 def _reader(entry: Entry, deserializer: Callable[[str], Any] | None) -> Reading:
-    """What makes an entry of a line: its text, or the object in it."""
+    """What makes entries of lines: of their text, or of the objects in them."""
     make_line = partial(entry, event="line")
 
-    def read_text(line: str | bytes) -> Any:
-        if type(line) is str:
-            return make_line(data=line)
+    def read_texts(lines: list[str] | list[str | bytes]) -> list[Any]:
+        if bytes not in set(map(type, lines)):  # The usual case, by the hundred thousand.
+            return [make_line(data=line) for line in lines]
+        return [make_line(data=x) if isinstance(x, str) else binary(x) for x in lines]
+
+    def read_objects(lines: list[str] | list[str | bytes]) -> list[Any]:
+        return [read_object(line) if isinstance(line, str) else binary(line) for line in lines]
+
+    def binary(line: str | bytes) -> Any:
         return entry(event="binary", data=line)
 
-    def read_object(line: str | bytes) -> Any:
-        if isinstance(line, bytes):
-            return entry(event="binary", data=line)
+    def read_object(line: str) -> Any:
         assert deserializer is not None
         try:
             return _object(entry, deserializer(line))
@@ -122,7 +125,7 @@ def _reader(entry: Entry, deserializer: Callable[[str], Any] | None) -> Reading:
             said = {"line": line, "type": type(error).__name__, "message": str(error)}
             return entry(event="format_error", data=said)
 
-    return read_text if deserializer is None else read_object
+    return read_texts if deserializer is None else read_objects
 
 
 def _object(entry: Entry, found: Any) -> Any:

@@ -212,3 +212,10 @@ def test_waiting_leaves_the_processor_alone() -> None:
     multiplexer.start([*SH, "exec >&- 2>&-; sleep 0.5"], info={})
     assert [entry.event for entry in multiplexer] == ["start", "end"]
     assert len(calls) < 15  # Once for each stream's end and the program's; 20 a second without.
+
+
+def test_every_byte_and_every_line_of_much_output_arrives() -> None:
+    code = "import os\nblock = (b'x' * 99 + b'\\n') * 1000\nfor _ in range(300): os.write(1, block)"
+    entries = list(run([sys.executable, "-S", "-c", code]))
+    lengths = [len(str(data)) for _, data in on("stdout", entries)]
+    assert (len(lengths), set(lengths)) == (300_000, {100})
