@@ -79,7 +79,7 @@ class _Tracer:
         window = PARSERS["steps"](steps) if steps else None
         wanted = Settings(level=PARSERS["level"](level), duration=seconds, steps=window)
         first = self._session is None
-        session = None if wanted.level == "off" else self.begin(wanted._replace(level="step"))
+        session = None if wanted.level == "off" else self.begin(Settings())
         if session is None:
             return lambda: None
         return session.profile(wanted, alone=first or session.only_profiles)

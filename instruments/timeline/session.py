@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer, StopProgram
 from overseer.errors import Problem
@@ -18,11 +18,16 @@ from .figures import Figures
 from .phases import PhaseRow
 from .settings import Settings
 from .steps import StepRows
-from .window import Window
+from .window import Part, Window
+
+if TYPE_CHECKING:
+    from overseer.measure.step import Step
 
 #: How often what was recorded is written, in seconds: at most this much is lost to a SIGKILL.
 INTERVAL = 0.1
 MEGABYTE = 1 << 20
+#: Parts of the script whose last steps may still be on their way.
+PARTS = 1000
 
 
 class Session:
@@ -54,10 +59,10 @@ class Session:
         self.phases = PhaseRow(self._own, ov.clock)
         self.only_profiles = False
         self._over = False
-        self._listening: list[Any] = []
+        self._parts: list[Part] = []
         self._operators: Any = None
         self._modules: Any = None
-        self._watch(settings)
+        self._end_watch = self._watch(settings)
         self._figures = Figures(ov)
         self._rows = StepRows(ov, self._wanted, lambda: self._window.open and not self._over)
         self._until = _deadline(ov, settings)
@@ -79,23 +84,42 @@ class Session:
             ov.report(Problem("trace-unwritable", str(place), what, remedy=remedy))
             return None
 
-    def _watch(self, settings: Settings) -> None:
-        """Record the steps that ``settings`` want, in the detail that they want."""
+    def _watch(self, settings: Settings) -> Callable[[], None]:
+        """Record the steps that ``settings`` want, in their detail; returns what ends that."""
         self._window = Window(settings.steps, settings.every, self._gate)
-        if not self._window.everything or settings.level == "op":
-            self._listening.append(self._ov.listen(self._window.hear))
-        if settings.level in ("module", "op"):
-            from .modules import Modules
-
-            self._modules = Modules(self._ov, settings.modules)
+        part = Part(self._window, self._ov.clock.now_ns())
+        self._parts = [*self._parts[-PARTS:], part]
+        ends: list[Callable[[], object]] = []
         if settings.level == "op":
             from .operators import Operators
 
             self._operators = Operators(self._ov)
+            self._window.insistent = True  # PyTorch may not be there yet when the first begins.
+        if not self._window.everything or self._operators is not None:
+            ends.append(self._ov.listen(self._window.hear).dispose)
+        if settings.level in ("module", "op") and self._modules is None:
+            from .modules import Modules
+
+            self._modules = Modules(self._ov, settings.modules)
+            ends.append(self._close_modules)
         self._gate(self._window.open)
 
-    def _wanted(self, number: int) -> bool:
-        return not self._over and self._window.holds(number)
+        def end() -> None:
+            if self._operators is not None:
+                self._operators.switch(False)
+            part.end = min(part.end, self._ov.clock.now_ns())
+            for each in ends:
+                each()
+
+        return end
+
+    def _close_modules(self) -> None:
+        if self._modules is not None:
+            self._modules.close()
+            self._modules = None
+
+    def _wanted(self, step: Step) -> bool:
+        return any(part.holds(step) for part in self._parts)
 
     def _gate(self, opened: bool) -> None:
         """The step that begins is recorded, or not."""
@@ -111,6 +135,8 @@ class Session:
     def finish(self) -> None:
         """Record nothing more but the ends of what has begun."""
         self._over = True
+        for part in self._parts:
+            part.end = min(part.end, self._ov.clock.now_ns())
         recorder.gate(False, everything=True)
 
     # Parts of the script
@@ -123,27 +149,19 @@ class Session:
             alone: What is between such parts is not recorded.
         """
         self.only_profiles = alone
-        before = self._window, self._operators, self._until, self._over
-        self._over = False
-        self._operators = None
+        if alone:
+            self._parts[0].end = self._parts[0].begin
+        before = self._window, self._operators, self._until
+        self._over, self._operators = False, None
         self._until = _deadline(self._ov, wanted)
-        self._watch(wanted)
-        listening, modules = self._listening[-1:], self._modules
+        end_watch = self._watch(wanted)
 
         def end() -> None:
-            if self._operators is not None:
-                self._operators.switch(False)
-            if modules is not None:
-                modules.close()
-            if not self._window.everything:
-                listening[0].dispose()
-            self._window, self._operators, self._until, self._over = before
-            if alone:
-                self.finish()
-            else:
-                self._gate(self._window.open)
+            end_watch()
+            self._window, self._operators, self._until = before
+            self._over = alone
+            self._gate(self._window.open)
 
-        recorder.gate(self._window.open)
         return end
 
     # The end
@@ -163,12 +181,7 @@ class Session:
         self._timer.__exit__(None, None, None)
         self._figures.close()
         self._rows.close()
-        for listening in self._listening:
-            listening.dispose()
-        if self._operators is not None:
-            self._operators.switch(False)
-        if self._modules is not None:
-            self._modules.close()
+        self._end_watch()
         self.phases.end()
         self._writer.close()
         recorder.stop()

@@ -34,12 +34,12 @@ class StepRows:
 
     Args:
         ov: The run.
-        wanted: Whether a step of this number is recorded.
+        wanted: Whether a step of training is recorded.
         open: Whether what happens now is.
     """
 
     def __init__(
-        self, ov: Overseer, wanted: Callable[[int], bool], open: Callable[[], bool]
+        self, ov: Overseer, wanted: Callable[[Step], bool], open: Callable[[], bool]
     ) -> None:
         self._wanted, self._open = wanted, open
         self._channel = channel("steps", always=True)
@@ -59,7 +59,7 @@ class StepRows:
     def add(self, steps: list[Step]) -> None:
         """Steps that have been judged."""
         for step in steps:
-            if self._on and (step.task != "train" or self._wanted(step.number)):
+            if self._on and (step.task != "train" or self._wanted(step)):
                 self._add(step)
 
     def _add(self, step: Step) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from overseer.measure.step import Step
 
 Event = dict[str, Any]
 #: Names of ``$wrap`` pairs that are steps.
@@ -21,6 +25,8 @@ class Window:
 
     Attributes:
         count: Steps that have ended.
+        everything: Every step is recorded.
+        insistent: ``change`` is told again with every step.
         reached: Whether any step was one to be recorded.
     """
 
@@ -36,6 +42,7 @@ class Window:
         self._counts = {"step": 0, "pair": 0}
         self.count = 0
         self.everything = steps is None and every == 1
+        self.insistent = False
         self._open = self.holds(0)
         self.reached = self._open
 
@@ -66,7 +73,29 @@ class Window:
         if self._counts[source] > self.count:
             self.count = self._counts[source]
             opened = self.holds(self.count)
-            if opened is not self._open:
+            if opened is not self._open or self.insistent:
                 self._open = opened
                 self.reached = self.reached or opened
                 self._change(opened)
+
+
+class Part:
+    """A part of the run, and which of its steps are recorded; they are judged when it may be over.
+
+    Attributes:
+        begin: When it began, on the monotonic clock.
+        end: When it ended.
+    """
+
+    def __init__(self, window: Window, begin: int) -> None:
+        self._window = window
+        self._first: int | None = None
+        self.begin, self.end = begin, sys.maxsize
+
+    def holds(self, step: Step) -> bool:
+        """Whether ``step``, whose number counts from the run's beginning, is to be recorded."""
+        if not self.begin <= step.end_ns <= self.end:
+            return False
+        if self._first is None:
+            self._first = step.number
+        return self._window.holds(step.number - self._first)

@@ -320,3 +320,28 @@ def test_the_same_script_runs_under_plain_python(place: Place) -> None:
     done = place.python("main.py")
     assert (done.status, done.stdout, done.stderr) == (0, "done\n", "")
     assert list(place.path.rglob("*.pftrace")) == []
+
+
+def test_a_part_has_the_steps_asked_for_counted_from_its_beginning(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        import voir
+
+        def train(n):
+            for number in range(n):
+                voir.give(step=number, batch_size=4, loss=number)
+
+        train(3)
+        with voir.profile(steps="1:3"):
+            train(5)
+        train(3)
+        with voir.profile():
+            train(2)
+        print("done")
+        """,
+    )
+    trace = traced(place)
+    steps = [one.args["step"] for one in trace.slices() if one.label == "step"]
+    assert steps == [4, 5, 11, 12]
+    assert trace.counters["loss"].values == [1.0, 2.0, 0.0, 1.0]
