@@ -202,11 +202,11 @@ class Engine:
         if not self._ours():
             return
         with self._lock:
+            if placed.active and not placed.wish.slow:
+                self._places.resolve(placed, self.is_loaded(placed.wish.module))
             if placed.wish.slow or self._slow.claims(placed):
                 self._slow.update(placed)
                 return
-            if placed.active:
-                self._places.resolve(placed, self.is_loaded(placed.wish.module))
             blocks = {
                 (place.unit, place.scope.block)
                 for place in self._places.of(placed)

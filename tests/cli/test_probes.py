@@ -175,3 +175,24 @@ def test_the_program_is_the_same_and_its_events_are_seen(
     under = place.voir("--quiet", "--no-record", "--voirfile", "vf.py", "main.py")
     assert under == plain, under.stderr
     assert json.loads((tmp_path / "events.json").read_text()) == expected
+
+
+def test_a_probe_is_seen_in_a_function_that_the_slow_path_has_rewritten(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        "def g(x):\n    y = x * 2\n    return y\n\n\ndef f(n):\n    for i in range(n):\n        g(i)\n"
+        "\n\nf(3)\n",
+    )
+    place.write(
+        "voirfile.py",
+        "def instrument_probes(ov):\n    yield ov.phases.load_script\n"
+        '    ov.probe("//f > //g > y").subscribe(lambda event: print("slow", event))\n'
+        '    ov.probe("//g > y").subscribe(lambda event: print("after", event))\n'
+        '    ov.probe("//f > i").subscribe(lambda event: print("beside", event))\n',
+    )
+    ran = place.voir("main.py")
+    assert ran.status == 0, ran.stderr
+    for i in range(3):
+        for line in (f"slow {{'y': {2 * i}}}", f"after {{'y': {2 * i}}}", f"beside {{'i': {i}}}"):
+            assert ran.stdout.splitlines().count(line) == 1
