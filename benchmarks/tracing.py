@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -168,24 +169,42 @@ def sustained(seconds: float, rate: int = 200_000) -> str:
         )
 
 
-def run(rounds: int, epochs: int) -> tuple[list[float], str]:
-    """The example with a trace as a ratio to the example without, round by round."""
-    script = ROOT / "examples/digits/main.py"
-    ratios, sizes = [], ""
+def run(rounds: int, epochs: int) -> tuple[list[float], list[float], str]:
+    """The example with a trace as a ratio to the example without, round by round.
+
+    Returns:
+        The ratios of the median step, those of the processor time of the whole process, and what
+        the trace came to.
+    """
+    steps, used, sizes = [], [], ""
     for number in range(rounds):
-        took = {}
+        took, cpu = {}, {}
         for options in ([], ["--trace"]) if number % 2 else (["--trace"], []):
             with tempfile.TemporaryDirectory() as tmp:
                 voir = [sys.executable, "-m", "voir", "--quiet", "--run-dir", f"{tmp}/run"]
-                command = [*voir, *options, str(script), "--epochs", str(epochs)]
-                subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+                cpu[bool(options)] = _processor([*voir, *options, *_example(epochs)])
                 facts = json.loads(Path(tmp, "run/run.json").read_text())
-                trained = facts["tasks"]["train"]
-                took[bool(options)] = trained["rate"]["median"]
+                took[bool(options)] = facts["tasks"]["train"]["rate"]["median"]
                 if options:
                     sizes = _sizes(Path(tmp, "run/trace.pftrace"), facts["trace"]["events"])
-        ratios.append(took[False] / took[True])
-    return ratios, sizes
+        steps.append(took[False] / took[True])
+        used.append(cpu[True] / cpu[False])
+    return steps, used, sizes
+
+
+def _example(epochs: int) -> list[str]:
+    return [str(ROOT / "examples/digits/main.py"), "--epochs", str(epochs)]
+
+
+def _processor(command: list[str]) -> float:
+    """Processor seconds of a command; its libraries may use one thread, which varies less."""
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"{command} ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime
 
 
 def _sizes(path: Path, events: int) -> str:
@@ -213,12 +232,12 @@ def main() -> None:
         print(f"| {name} | {took:,.0f} |")
     print(f"\n{sustained(options.seconds)}")
     if not options.no_run:
-        ratios, sizes = run(options.rounds, options.epochs)
-        print(f"\nThe example's trace: {sizes}")
-        print(
-            f"--trace makes a step of the example {statistics.median(ratios) - 1:+.1%} longer "
-            f"(median of {len(ratios)}, {min(ratios) - 1:+.1%} to {max(ratios) - 1:+.1%})"
-        )
+        steps, used, sizes = run(options.rounds, options.epochs)
+        print(f"\nThe example's trace: {sizes}. With --trace, beside without:")
+        for name, ratios in (("the median step", steps), ("processor time of the run", used)):
+            spread = f"{min(ratios) - 1:+.1%} to {max(ratios) - 1:+.1%}"
+            middle = statistics.median(ratios) - 1
+            print(f"- {name}: {middle:+.1%} (median of {len(ratios)}, {spread})")
 
 
 if __name__ == "__main__":
