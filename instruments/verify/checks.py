@@ -76,7 +76,7 @@ def _probes(e: Evidence) -> Check:
     fired = sum(p.get("fired", 0) for p in probes)
     away = sum(p.get("state") == "compiled away" for p in probes)
     note = f"; {away} in compiled code are not seen" if away else ""
-    return Check("probes", PASS, f"all {len(probes)} fired, {fired:,} times{note}")
+    return Check("probes", PASS, f"{len(probes)} fired, {fired:,} times{note}")
 
 
 def _loss(e: Evidence) -> Iterator[Check]:
@@ -292,7 +292,7 @@ def _instruments(e: Evidence) -> Check:
         first = failed[0]
         what = f"{first.get('name')}: {first.get('error', 'failed')}"
         return Check("instruments", FAIL, what, first.get("failed_at") or first.get("where"))
-    return Check("instruments", PASS, f"none of {len(entries)} failed")
+    return Check("instruments", PASS, f"{len(entries)} ran, none failed")
 
 
 def _breaks(e: Evidence) -> Check:

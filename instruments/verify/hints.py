@@ -62,11 +62,18 @@ class Proposals:
 
     def instead_of(self, selector: str) -> str | None:
         """The line in place of ``selector``, which came to nothing."""
-        for word, role in _WORDS.items():
-            if word in selector:
-                line = self.line(role)
-                return line if line is not None and f'"{selector}"' not in line else None
-        return None
+        line = next((self.line(role) for word, role in _WORDS.items() if word in selector), None)
+        line = line or self._nearest(selector)
+        return line if line is not None and f'"{selector}"' not in line else None
+
+    def _nearest(self, selector: str) -> str | None:
+        """The line whose selector is most like this one, if any is."""
+        from difflib import get_close_matches
+
+        reading = self._read()
+        lines = {f.selector: f.line for f in reading.findings} if reading is not None else {}
+        near = get_close_matches(selector, lines, 1)
+        return lines[near[0]] if near else None
 
 
 def _read(script: str) -> Reading | None:

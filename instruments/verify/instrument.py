@@ -38,8 +38,8 @@ def _verify(ov: Overseer) -> Generator[Any, Any, None]:
     syncs, loaders = Syncs(ov.clock), Loaders()
     most = None if getattr(ov.options, "stop", None) else MOST
     witness = Witness(ov, syncs, most)
-    yield ov.phases.load_script(priority=-1000)  # Behind all that voirfiles set up.
     ov.listen(witness)
+    yield ov.phases.load_script
     try:
         with syncs, loaders:
             yield ov.phases.run_script(priority=1000)

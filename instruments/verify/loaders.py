@@ -40,7 +40,7 @@ class Loaders:
 
     def _wrap(self, module: Any) -> None:
         kind: Any = getattr(module, "DataLoader", None)
-        if self._inner is not None or not isinstance(kind, type):
+        if self._inner is not None or kind is None:
             return
         inner, seen = kind.__iter__, self.seen
 
