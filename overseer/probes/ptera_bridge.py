@@ -248,7 +248,8 @@ def _at(module: str, path: tuple[str, ...]) -> Any:
         if not isinstance(found, type):
             found = dig(found)
         if found is None:
-            raise LookupError(f"{'/'.join(path)} cannot be reached from the top of {module}")
+            what = f"{'/'.join(path)} cannot be reached from the top of {module}"
+            raise VoirError("unresolved-symbol", what)
     return found
 
 

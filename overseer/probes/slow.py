@@ -302,19 +302,41 @@ def _tooling() -> Iterator[None]:
     if missing:
         sys.modules["codefind"] = None  # type: ignore[assignment]
     try:
-        with silently():
+        with silently(), _undeprecated():
             yield
     finally:
         if missing:
             sys.modules.pop("codefind", None)
 
 
+@contextmanager
+def _undeprecated() -> Iterator[None]:
+    """Ignore what ptera uses of ``ast`` until 3.14, also where warnings are errors.
+
+    The list is changed in place: python takes no notice, and shows nothing a second time.
+    """
+    import re
+    import warnings
+
+    entry: Any = ("ignore", None, DeprecationWarning, re.compile(r"ptera\."), 0)
+    filters: Any = warnings.filters
+    filters.insert(0, entry)
+    try:
+        yield
+    finally:
+        filters.remove(entry)
+
+
 def _clean(function: FunctionType) -> None:
     for name in [name for name in function.__dict__ if name.startswith("__ptera_")]:
         del function.__dict__[name]
     space = function.__globals__
-    for name in [n for n in space if isinstance(n, str) and n.startswith(("__ptera_", "_ptera__"))]:
+    for name in [n for n in space if _of_ptera(n)]:
         del space[name]
+
+
+def _of_ptera(name: object) -> bool:
+    return name is None or str(name).startswith(("__ptera_", "_ptera__"))
 
 
 __all__ = ["Slow", "SlowPath"]
