@@ -38,8 +38,8 @@ from .weighing import AT_A_TIME, Account, Weighed
 
 if TYPE_CHECKING:
     from .given import Given
+    from .probed import Placed, Probe
     from .probes import Engine
-    from .probestream import Placed, ProbeStream
     from .recording import Recording
 
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
@@ -93,7 +93,7 @@ class Overseer(Scheduler):
         self._given: Given | None = None
         self._engine: Engine | None = None
         self._parts: list[tuple[Any, str, str]] = []
-        self._probes: list[ProbeStream] = []
+        self._probes: list[Probe] = []
         self.misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self.run: dict[str, Any] = {}
@@ -191,7 +191,7 @@ class Overseer(Scheduler):
         """
         self.costs.append((count, event))
 
-    def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> ProbeStream:
+    def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> Probe:
         """Set a probe on the script's code: ``ov.probe("//train_epoch > loss")``.
 
         A selector that cannot be read is reported, and the probe then never fires; the
@@ -202,8 +202,8 @@ class Overseer(Scheduler):
             overridable: Whether ``override`` may replace the variable's value.
             kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
         """
+        from .probed import Nowhere, Probe
         from .probes import ABSENT
-        from .probestream import Nowhere, ProbeStream
 
         frame = sys._getframe(1)
         kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
@@ -219,14 +219,11 @@ class Overseer(Scheduler):
             self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
             placed = Nowhere(str(selector))
         given = self._given_stream
-        probe = ProbeStream(
-            placed, given.push, self.report, outlet=given.outlet, absent=ABSENT,
-            overridable=overridable,
-        )  # fmt: skip
+        probe = Probe(placed, given, self.report, absent=ABSENT, overridable=overridable)
         self._probes.append(probe)
         return probe
 
-    def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> ProbeStream:
+    def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> Probe:
         """Show calls of a function, or turns of a loop, as spans in the trace.
 
         Args:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextvars import ContextVar
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 Listener = Callable[[Event], object]
+#: Returns the keys that an event inherits, if any.
+Inherits = Callable[[], object]
 #: The keys of an event, in order.
 Shape = tuple[str, ...]
 _MANY = sys.maxsize
@@ -82,11 +83,12 @@ class Plan:
 
     def outlet(self) -> Listener:
         """What delivers an event that may still inherit keys, in as few calls as there can be."""
-        inherited = self._stream.inherited
-        if self._direct is None or inherited is None:
+        if self._direct is None:
             return self._stream.push
+        inherited = self._stream.inherited
+        inherits = tuple if inherited is None else inherited.get
         make = _makers.get(len(self._direct), _several)
-        return make(self, self._direct, inherited, self._stream.push, self.tally.up, self.wanted)
+        return make(self, self._direct, inherits, self._stream.push, self.tally.up, self.wanted)
 
     def _sample(self, event: Event) -> None:
         with self._stream.lock:
@@ -116,14 +118,14 @@ class Plan:
             raise wish
 
 
-Make = Callable[[Plan, list[Listener], ContextVar[Event], Listener, Any, list[bool]], Listener]
+Make = Callable[[Plan, list[Listener], Inherits, Listener, Any, list[bool]], Listener]
 
 
 def _nobody(
-    plan: Plan, fns: list[Listener], inherited: ContextVar[Event], push: Listener, up: Any,
+    plan: Plan, fns: list[Listener], inherits: Inherits, push: Listener, up: Any,
     wanted: list[bool],
 ) -> Listener:  # fmt: skip
-    inherits, sample = inherited.get, plan._sample
+    sample = plan._sample
 
     def nobody(event: Event) -> None:
         if inherits():
@@ -137,10 +139,10 @@ def _nobody(
 
 
 def _one(
-    plan: Plan, fns: list[Listener], inherited: ContextVar[Event], push: Listener, up: Any,
+    plan: Plan, fns: list[Listener], inherits: Inherits, push: Listener, up: Any,
     wanted: list[bool],
 ) -> Listener:  # fmt: skip
-    inherits, sample, failed, fn = inherited.get, plan._sample, plan._failed, fns[0]
+    sample, failed, fn = plan._sample, plan._failed, fns[0]
 
     def one(event: Event) -> None:
         if inherits():
@@ -158,10 +160,10 @@ def _one(
 
 
 def _several(
-    plan: Plan, fns: list[Listener], inherited: ContextVar[Event], push: Listener, up: Any,
+    plan: Plan, fns: list[Listener], inherits: Inherits, push: Listener, up: Any,
     wanted: list[bool],
 ) -> Listener:  # fmt: skip
-    inherits, sample, failed, all_of_them = inherited.get, plan._sample, plan._failed, tuple(fns)
+    sample, failed, all_of_them = plan._sample, plan._failed, tuple(fns)
 
     def several(event: Event) -> None:
         if inherits():

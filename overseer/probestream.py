@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import reactivex
 from giving import gvn
@@ -12,47 +12,8 @@ from reactivex.disposable import Disposable
 from .boundary import Guarded, Report, current
 from .errors import VoirError
 from .given import Operators, Push, ending, plain, subscribed
+from .probed import Placed
 from .stream import Event, EventStream, finish
-
-
-class Placed(Protocol):
-    """What a probe stream needs of a probe in its place."""
-
-    selector: str
-
-    def listen(self, fn: Push) -> Any:
-        """Call ``fn(event)`` for each event; returns an object with ``dispose``.
-
-        An error of ``fn`` is reported, and ``fn`` then called no more.
-        """
-
-    def intercept(self, fn: Callable[[Event], object]) -> Any:
-        """Let ``fn(event)`` replace the value of the focus."""
-
-    def refresh(self) -> None:
-        """A listener has another way of taking events."""
-
-
-class Nowhere:
-    """The probe of a selector that cannot be read: it never fires.
-
-    Args:
-        selector: As the user wrote it.
-    """
-
-    def __init__(self, selector: str) -> None:
-        self.selector = selector
-
-    def listen(self, fn: Push) -> Disposable:
-        """Nothing will come."""
-        return Disposable()
-
-    def intercept(self, fn: Callable[[Event], object]) -> Disposable:
-        """Nothing will be replaced."""
-        return Disposable()
-
-    def refresh(self) -> None:
-        """Nothing comes, whatever the way."""
 
 
 class ProbeStream(Operators):
@@ -62,7 +23,6 @@ class ProbeStream(Operators):
         placed: The probe itself.
         give: Where ``.give()`` sends events.
         report: Where failing subscribers are reported.
-        outlet: Makes a quicker way there, which calls back when it changes.
         absent: What an interceptor returns to leave the value alone.
         overridable: Whether ``override`` and ``koverride`` work.
     """
@@ -73,7 +33,6 @@ class ProbeStream(Operators):
         give: Push | None = None,
         report: Report | None = None,
         *,
-        outlet: Callable[[Callable[[], None]], Push] | None = None,
         absent: object = None,
         overridable: bool = False,
         _obs: Any = None,
@@ -84,7 +43,6 @@ class ProbeStream(Operators):
         gvn.ObservableProxy.__init__(self, _obs)
         self._root = _root
         self._placed, self._give, self._report = placed, give, report
-        self._outlet = outlet
         self._absent, self._overridable = absent, overridable
         self._ends: list[tuple[Guarded, Callable[[], None]]] = []
         self._value: object = absent
@@ -138,19 +96,8 @@ class ProbeStream(Operators):
     def subscribe(self, *args: Any, **kwargs: Any) -> Any:
         """Subscribe; a plain callable on the probe itself is called without operators between."""
         if self._root is self and len(args) == 1 and not kwargs and plain(args[0]):
-            if self._overridable or self._placed is None:
-                return subscribed(self, self._listen(self._guarded(args[0])))
-            # The probe guards its listeners itself: nothing stands between.
-            return subscribed(self, self._placed.listen(args[0]).dispose)
+            return subscribed(self, self._listen(self._guarded(args[0])))
         return super().subscribe(*args, **kwargs)
-
-    def give(self, *keys: str, **extra: Any) -> Any:
-        """Give each element to the run: as it is, or under ``keys``, with ``extra`` along."""
-        placed, outlet = self._placed, self._outlet
-        if placed is None or outlet is None or self._overridable or keys or extra:
-            return super().give(*keys, **extra)
-        # The run guards its listeners itself, so nothing stands between the probe and the run.
-        return subscribed(self, placed.listen(outlet(placed.refresh)).dispose)
 
     def override(self, setter: Any = lambda value: value) -> Any:
         """Set the focus variable to ``setter(value)``, or to ``setter`` when not callable."""

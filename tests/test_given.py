@@ -13,7 +13,8 @@ import pytest
 from overseer.boundary import acting
 from overseer.errors import Problem, VoirError
 from overseer.given import Given, LogStream
-from overseer.probestream import Nowhere, ProbeStream
+from overseer.probed import Nowhere
+from overseer.probestream import ProbeStream
 from overseer.stream import EventStream
 from tests.test_stream import in_a_thread, unlocked
 
