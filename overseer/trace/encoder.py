@@ -13,7 +13,7 @@ from .describe import LABEL, annotation, cut, quantity
 from .process import Process
 from .recorder import BEGIN, END, INSTANT, VALUE, WIDTH
 from .tracks import COUNTER, PROCESS, ThreadTrack, Track
-from .wire import double, message, number, text
+from .wire import double, message, number, text, varint
 
 #: TracePacket
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11, 12, 13, 60
@@ -27,6 +27,8 @@ _CATEGORIES, _NAMES, _ANNOTATIONS = 1, 2, 3
 #: SequenceFlags: the header forgets what was interned, the others need it.
 _CLEARED, _NEEDS_STATE = number(_FLAGS, 1), number(_FLAGS, 2)
 _ONE_SEQUENCE = number(_SEQUENCE, 1)
+
+_BEFORE_EVENT = _ONE_SEQUENCE + _NEEDS_STATE + varint(_EVENT << 3 | 2)
 
 #: Perfetto shows no more spans within each other.
 DEEPEST = 500
@@ -73,13 +75,14 @@ class Encoder:
         self._instants: dict[tuple[Track, str, str], Piece] = {}
         self._ends: dict[Track, Piece] = {}
         self._values: dict[Track, Piece] = {}
+        self._named_events: dict[tuple[int, Track, str, str], bytes] = {}
         self._described: set[int] = set()
         self._strings: dict[tuple[int, str], int] = {}
 
     @property
     def full(self) -> bool:
         """Whether the segment remembers so much that another should begin."""
-        known = len(self._begins) + len(self._instants) + len(self._ends) + len(self._values)
+        known = len(self._named_events) + len(self._ends) + len(self._values)
         return known + len(self._strings) > REMEMBERED
 
     def header(self) -> bytes:
@@ -256,17 +259,26 @@ class Encoder:
     def _named(
         self, kind: int, track: Track, channel: str, label: str, parts: list[bytes]
     ) -> bytes:
+        known = self._named_events.get((kind, track, channel, label))
+        if known is not None:
+            return known
         self._describe(track, parts)
         category = self._string(_CATEGORIES, channel, parts)
         name = self._string(_NAMES, label, parts)
         event = number(_TYPE, kind) + number(_TRACK, track.number)
-        return event + number(_CATEGORY_IID, category) + number(_NAME_IID, name)
+        event += number(_CATEGORY_IID, category) + number(_NAME_IID, name)
+        self._named_events[kind, track, channel, label] = event
+        return event
 
     def _annotated(self, arguments: dict[str, Any], parts: list[bytes]) -> bytes:
         found = b""
         for key, value in arguments.items():
-            name = self._string(_ANNOTATIONS, key, parts)
-            found += message(_ANNOTATION, number(1, name) + annotation(value))
+            name = b"\x08" + varint(self._string(_ANNOTATIONS, key, parts))
+            if type(value) is int and 0 <= value < 1 << 63:
+                name += b"\x20" + varint(value)  # Most are; the same as below.
+            else:
+                name += annotation(value)
+            found += b"\x22" + varint(len(name)) + name
         return found
 
     # What a segment must have seen before it is referred to
@@ -320,9 +332,8 @@ def _six(high: int) -> bytes:
 
 def _piece(event: bytes) -> Piece:
     """A packet with room for a timestamp of nine bytes."""
-    after = _ONE_SEQUENCE + _NEEDS_STATE + message(_EVENT, event)
-    size = message(1, bytes(1 + 9 + len(after)))[: -(1 + 9 + len(after))]
-    return size + b"\x40", after
+    after = _BEFORE_EVENT + varint(len(event)) + event
+    return b"\x0a" + varint(1 + 9 + len(after)) + b"\x40", after
 
 
 def _packet(data: bytes) -> bytes:

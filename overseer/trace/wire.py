@@ -9,6 +9,7 @@ Value = int | bytes
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _double = struct.Struct("<d")
+_SMALL = [bytes([number]) for number in range(128)]
 
 
 class Malformed(ValueError):
@@ -17,6 +18,8 @@ class Malformed(ValueError):
 
 def varint(number: int) -> bytes:
     """A non-negative number, seven bits a byte, the least first."""
+    if number < 128:
+        return _SMALL[number]
     parts = bytearray()
     while number > 127:
         parts.append(number & 127 | 128)
