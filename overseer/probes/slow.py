@@ -221,11 +221,13 @@ class SlowPath:
             self.keys.add((code.co_filename, key_of(code)))
             transform = self._ptera.transform.SyncedStackedTransforms
             stack = self._stacks[function] = transform(function, proceed=self._proceed)
-        stack.push(captures)
+        with _without_new_names(function):
+            stack.push(captures)
         return function
 
     def _untool(self, function: Any, captures: Any) -> Any:
-        self._stacks[function].pop(captures)
+        with _without_new_names(function):
+            self._stacks[function].pop(captures)
         return function
 
     def around(self, frame: Any) -> Any:
@@ -327,16 +329,27 @@ def _undeprecated() -> Iterator[None]:
         filters.remove(entry)
 
 
+@contextmanager
+def _without_new_names(function: FunctionType) -> Iterator[None]:
+    """Undo that ptera makes the function's name global, as ``None``, where there was none.
+
+    For a method called ``next`` or ``print`` that would hide what everybody else calls so.
+    """
+    space: dict[Any, Any] = function.__globals__
+    absent = [name for name in (function.__name__, None) if name not in space]
+    try:
+        yield
+    finally:
+        for name in absent:
+            space.pop(name, None)
+
+
 def _clean(function: FunctionType) -> None:
     for name in [name for name in function.__dict__ if name.startswith("__ptera_")]:
         del function.__dict__[name]
     space = function.__globals__
-    for name in [n for n in space if _of_ptera(n)]:
+    for name in [n for n in space if n.startswith(("__ptera_", "_ptera__"))]:
         del space[name]
-
-
-def _of_ptera(name: object) -> bool:
-    return name is None or str(name).startswith(("__ptera_", "_ptera__"))
 
 
 __all__ = ["Slow", "SlowPath"]

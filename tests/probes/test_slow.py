@@ -122,6 +122,23 @@ def test_code_that_is_not_there_yet_is_waited_for(script: Make) -> None:
     assert events == [{"x": 2}, {"x": 4}]
 
 
+def test_a_method_does_not_hide_the_function_of_the_same_name(script: Make) -> None:
+    made = script(
+        """
+        class A:
+            def next(self, items):
+                first = next(items)
+                return first
+        def outer():
+            return A().next(iter([7]))
+        """
+    ).load()
+    events = made.probe("//outer > //A/next > first")
+    assert made.call("outer()") == 7
+    assert events == [{"first": 7}]
+    assert [name for name in made.main.__dict__ if not isinstance(name, str)] == []
+
+
 def test_ptera_leaves_nothing_behind(made: Script) -> None:
     names = set(made.main.__dict__)
     codes = {name: made.call(name).__code__ for name in ("inner", "outer", "gen")}
