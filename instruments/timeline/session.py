@@ -15,6 +15,7 @@ from overseer.trace.recorder import recorder
 from overseer.trace.writer import Writer
 
 from .figures import Figures
+from .marks import Checkpoints, Epochs
 from .phases import PhaseRow
 from .settings import Settings
 from .steps import StepRows
@@ -63,7 +64,11 @@ class Session:
         self._operators: Any = None
         self._modules: Any = None
         self._end_watch = self._watch(settings)
-        self._figures = Figures(ov)
+        self._shown: tuple[Figures, Epochs, Checkpoints] = (
+            Figures(ov),
+            Epochs(ov),
+            Checkpoints(ov),
+        )
         self._rows = StepRows(ov, self._wanted, lambda: self._window.open and not self._over)
         self._until = _deadline(ov, settings)
         self._timer = ov.every(INTERVAL, self._tick, first=INTERVAL)
@@ -179,7 +184,8 @@ class Session:
     def close(self) -> None:
         """Write what is left, and say what it came to."""
         self._timer.__exit__(None, None, None)
-        self._figures.close()
+        for each in self._shown:
+            each.close()
         self._rows.close()
         self._end_watch()
         self.phases.end()
