@@ -50,6 +50,7 @@ class Engine:
         self._slow = Slow(self._places, self.is_loaded, self._release, self._changed, self._hidden)
         self._watches: dict[str, list[Watch]] = {}
         self._main_loaded = False
+        self._arrived: set[str] = set()
         self._compiling = False
         self._closed = False
         _engines.add(self)
@@ -115,7 +116,9 @@ class Engine:
             return self._main_loaded
         module = sys.modules.get(name)
         spec = getattr(module, "__spec__", None)
-        return module is not None and not getattr(spec, "_initializing", False)
+        # The import system takes it for unfinished until those have returned who wait for it.
+        there = name in self._arrived or not getattr(spec, "_initializing", False)
+        return module is not None and there
 
     def _mind_torch(self, placed: PlacedProbe) -> None:
         if self._compiling:
@@ -146,6 +149,7 @@ class Engine:
         in turn; for another module, each time it is executed.
         """
         with self._lock:
+            self._arrived.discard(module)
             unit = self._places.execute(tree, module, filename)
             for placed in self._probes:
                 wish = placed.wish
@@ -191,6 +195,7 @@ class Engine:
         from .ptera_bridge import modules_of
 
         with self._lock:
+            self._arrived.add(name)
             for watch in self._watches.get(name, [])[1:]:
                 watch.dispose()
             for placed in self._probes:
@@ -275,10 +280,11 @@ class Engine:
 
     def _state_of(self, placed: PlacedProbe) -> tuple[bool, str]:
         """Whether the probe found its code, and what to say if it has not fired."""
+        if not placed.wish.slow:
+            self._places.resolve(placed, self.is_loaded(placed.wish.module))
         trouble = self._places.troubles.get(placed)
         if placed.wish.slow:
             return self._slow.attached(placed), trouble or silent(placed, [])
-        self._places.resolve(placed, self.is_loaded(placed.wish.module))
         places = self._places.of(placed)
         if places:
             return True, trouble or silent(placed, places)
