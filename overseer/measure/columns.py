@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from .step import BY_LENGTH, Step
 
 Known = Sequence[int | None]
+_TASK = itemgetter(0)
 
 
 class Columns(NamedTuple):
@@ -34,9 +36,22 @@ class Columns(NamedTuple):
         return Columns._make(column[begin:end] for column in self)
 
 
-def by_task(steps: list[Step]) -> Iterator[Columns]:
-    """The steps of each task, in order."""
-    tasks = dict.fromkeys(step[0] for step in steps)
+def by_task(steps: list[Step]) -> tuple[Columns, ...]:
+    """The steps of each task, in order; worked out once for all sinks that get the same list."""
+    global _last
+    known, columns = _last
+    if known is not steps:
+        columns = tuple(_by_task(steps))
+        _last = (steps, columns)
+    return columns
+
+
+#: The list that was asked for last, which must not change from then on.
+_last: tuple[list[Step], tuple[Columns, ...]] = ([], ())
+
+
+def _by_task(steps: list[Step]) -> Iterator[Columns]:
+    tasks = dict.fromkeys(map(_TASK, steps))
     for task in tasks:
         own = steps if len(tasks) == 1 else [step for step in steps if step[0] == task]
         yield Columns(*zip(*own, strict=True))
