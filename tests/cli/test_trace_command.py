@@ -225,6 +225,16 @@ def test_the_viewer_answers_nobody_elses_pages(viewer: Any) -> None:
         urllib.request.urlopen(asked)
 
 
+@pytest.mark.slow
+def test_a_browser_shows_the_rows_by_name(viewer: Any, tmp_path: Path) -> None:
+    from .browser import browsing
+
+    with browsing(tmp_path / "home") as browser:
+        browser.open(viewer.address)
+        shown = browser.wait_for(lambda text: "train steps" in text).splitlines()
+    assert {"phases", "train steps", "loss"} <= set(shown)
+
+
 def test_without_viztracer_it_says_how_to_install_it(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
