@@ -40,7 +40,7 @@ class DeviceSMI(DeviceReader):
         return {
             number: self._reading(number, handle)
             for number, handle in self._handles.items()
-            if wanted(selection, number, self._ask("hlmlDeviceGetUUID", handle))
+            if wanted(selection, number, _text(self._ask("hlmlDeviceGetUUID", handle)))
         }
 
     def _reading(self, number: int, handle: Any) -> dict[str, Any]:
