@@ -28,6 +28,8 @@ UNITS = {
     "bytes_sent": "B",
     "bytes_recv": "B",
 }
+#: What GPUs give in units of their own: the unit, and what makes it of the value.
+GPU = {"load": ("%", 100.0), "memory": ("MiB", 1.0)}
 #: Progress of so many steps is marked turn by turn; longer ones are loops of steps.
 TURNS = 1000
 #: How deep a monitor's figures are looked into, and how many of one list are shown.
@@ -76,9 +78,12 @@ class Figures:
     def _sampled(self, event: Event) -> None:
         for key, name in MONITORS.items():
             for path, value in _leaves(name, event.get(key)):
-                unit = UNITS.get(path.rpartition(".")[2])
+                last = path.rpartition(".")[2]
+                unit, factor = UNITS.get(last), 1.0
+                if key == "gpudata" and last in GPU:
+                    unit, factor = GPU[last]
                 if unit is not None:
-                    self._machine.counter(path, unit).add(value)
+                    self._machine.counter(path, unit).add(value * factor)
 
 
 def _of_task(name: str, event: Event) -> str:
