@@ -7,6 +7,7 @@ the probes are gone when the run is over.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Hashable, Mapping
 from types import FunctionType, GeneratorType
 from typing import Any
@@ -21,6 +22,8 @@ TORCH = "torch.utils.data.dataloader"
 ITERATORS = ("_BaseDataLoaderIter", "_DataLoaderIter")
 #: How many kinds of loaders are watched; a script that makes up more has them unwatched.
 KINDS = 64
+#: What to do where a loader cannot be watched.
+REMEDY = "Probe the loop instead: !#loop_X as compute_start, !!#endloop_X as compute_end."
 _GENERATOR = 0x20  # inspect.CO_GENERATOR, without importing inspect.
 
 
@@ -29,10 +32,14 @@ class Loaders:
 
     Args:
         ov: The run.
+
+    Attributes:
+        unseen: What kind of loader was given that cannot be watched from within, if one was.
     """
 
     def __init__(self, ov: Overseer) -> None:
         self._ov = ov
+        self.unseen: str | None = None
         self._begins: list[Callable[[Hashable], object]] = []
         self._ends: list[Callable[[Hashable, bool], object]] = []
         self._batches: list[Callable[[Hashable, Any], object]] = []
@@ -65,6 +72,9 @@ class Loaders:
     def watch(self, loader: object) -> None:
         """Watch ``loader`` and those like it."""
         kind = type(loader)
+        if isinstance(loader, GeneratorType):
+            self._made(loader)
+            return
         if kind in self._seen or len(self._seen) >= KINDS:
             return
         self._seen.add(kind)
@@ -74,6 +84,20 @@ class Loaders:
             self._answers(own)
         elif isinstance(own := getattr(kind, "__iter__", None), FunctionType):
             self._iterates(own)
+        else:
+            self.unseen = kind.__name__
+
+    def _made(self, generator: GeneratorType[Any, Any, Any]) -> None:
+        """Watch generators like this one, which runs on as it was made: those of later epochs."""
+        code = generator.gi_code
+        like = (code.co_filename, code.co_firstlineno, code.co_name)
+        if like in self._seen or len(self._seen) >= KINDS:
+            return
+        self._seen.add(like)
+        self.unseen = "generator"
+        for function in gc.get_referrers(code):
+            if isinstance(function, FunctionType):
+                self._yields(function, "", lambda event: id(code))
 
     def close(self) -> None:
         """Watch no longer; probes that found no code to be in are told."""
@@ -92,8 +116,7 @@ class Loaders:
         self._unwatched(f"{TORCH} has none of {', '.join(ITERATORS)}")
 
     def _unwatched(self, why: str) -> None:
-        remedy = "Probe the loop instead: !#loop_X as compute_start, !!#endloop_X as compute_end."
-        self._ov.report(Problem("unwatched-loader", "loader", why, remedy=remedy))
+        self._ov.report(Problem("unwatched-loader", "loader", why, remedy=REMEDY))
 
     def _answers(self, function: FunctionType) -> None:
         """Watch a ``__next__``: it returns a batch, or raises StopIteration."""
@@ -109,7 +132,7 @@ class Loaders:
             self._failed(_name(event["self"]), isinstance(event["error"], StopIteration))
 
         markers = {"#enter": enter, "#value as batch": value, "#error as error": error}
-        self._place(function, markers)
+        self._place(function, markers, _own(function))
 
     def _asked(self, name: Hashable) -> None:
         for begins in self._begins:
@@ -128,33 +151,46 @@ class Loaders:
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
         if function.__code__.co_flags & _GENERATOR:
-
-            def asked(event: dict[str, Any]) -> None:
-                self._asked(id(event["self"]))
-
-            def gave(event: dict[str, Any]) -> None:
-                self._answered(id(event["self"]), event["batch"])
-
-            def over(event: dict[str, Any]) -> None:
-                self._failed(id(event["self"]), True)
-
-            markers = {"#enter": asked, "#receive": asked, "#yield as batch": gave, "#exit": over}
-            self._place(function, markers)
+            self._yields(function, _own(function), lambda event: id(event["self"]))
         elif function not in self._seen:
             self._seen.add(function)
-            self._place(function, {"#value as iterator": self._iterator})
+            self._place(function, {"#value as iterator": self._iterator}, _own(function))
+
+    def _yields(
+        self, function: FunctionType, capture: str, name: Callable[[dict[str, Any]], Hashable]
+    ) -> None:
+        """Watch a generator function: from when it is asked until it yields or ends."""
+
+        def asked(event: dict[str, Any]) -> None:
+            self._asked(name(event))
+
+        def gave(event: dict[str, Any]) -> None:
+            self._answered(name(event), event["batch"])
+
+        def over(event: dict[str, Any]) -> None:
+            self._failed(name(event), True)
+
+        markers = {"#enter": asked, "#receive": asked, "#yield as batch": gave, "#exit": over}
+        self._place(function, markers, capture)
 
     def _iterator(self, event: dict[str, Any]) -> None:
         if not isinstance(event["iterator"], GeneratorType):
             self.watch(event["iterator"])
 
     def _place(
-        self, function: FunctionType, markers: Mapping[str, Callable[[dict[str, Any]], None]]
+        self,
+        function: FunctionType,
+        markers: Mapping[str, Callable[[dict[str, Any]], None]],
+        capture: str,
     ) -> None:
-        own = function.__code__.co_varnames[0]
         for marker, listener in markers.items():
-            selector = f"code({own} as self) > {marker}"
+            selector = f"code{capture} > {marker}"
             self._ov.probes.probe(selector, env={"code": function}).listen(listener, "loader")
+
+
+def _own(function: FunctionType) -> str:
+    """What captures the loader itself, in a selector of one of its methods."""
+    return f"({function.__code__.co_varnames[0]} as self)"
 
 
 def _name(iterator: Any) -> Hashable:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from overseer import Overseer
 from overseer.errors import Problem
 
-from .loader import Loaders
+from .loader import REMEDY, Loaders
 
 if TYPE_CHECKING:
     from overseer.measure.device import Device
@@ -119,9 +119,16 @@ class Measuring:
         told = self._meter.told if self._meter is not None else ()
         for key in self.logged:
             if key not in told:
-                flag = f"--{key.replace('_', '-')}"
-                what = "the run showed nothing that it could be told from"
-                self.ov.report(Problem("no-rate", flag, what, remedy=NEEDED[key]))
+                self.ov.report(self._untold(key))
+
+    def _untold(self, key: str) -> Problem:
+        """Why a figure that was asked for never came."""
+        flag, unseen = f"--{key.replace('_', '-')}", self.loaders.unseen
+        if key != "train_rate" and unseen is not None:
+            what = f"the loader that was given is a {unseen}, which cannot be watched from within"
+            return Problem("unwatched-loader", flag, what, remedy=REMEDY)
+        what = "the run showed nothing that it could be told from"
+        return Problem("no-rate", flag, what, remedy=NEEDED[key])
 
 
 class Meter:

@@ -28,7 +28,8 @@ class Reading:
         units: What the items are.
         first: Number of its first step.
         steps: How many steps have ended in it.
-        items: Items of the steps whose items and time are known; None without any.
+        items: Items of the steps whose items and time are known; None without any. Of a task
+            none of whose batches has a size it is the steps, and ``units`` is ``"steps"``.
         seconds: The time of those same steps, without pauses.
         rate: ``items / seconds``; over threads that work at the same time, summed.
         loading_seconds: Time waiting for batches; None when not seen.
@@ -119,9 +120,12 @@ class _Window:
             if thread in self._spans or len(self._spans) < _THREADS:
                 self._spans[thread] = (self._spans.get(thread, (start, 0))[0], end)
 
-    def reading(self) -> Reading:
-        """What the window says so far."""
+    def reading(self, sized: bool = True) -> Reading:
+        """What the window says so far; in steps, when no batch of the task has had a size."""
         of, (task, units, end_ns) = self.sums, self._last
+        if not sized:
+            units = "steps"
+            of = of._replace(counted=of.timed, counted_items=of.timed, counted_ns=of.busy_ns)
         split = of.split > 0
         rate = of.counted_items * 1e9 / of.counted_ns if of.counted_ns else None
         if rate is not None and len(self._spans) > 1:
@@ -161,6 +165,7 @@ class Rates:
         self._skip = skip
         self._began: dict[str, int] = {}
         self._windows: dict[str, _Window] = {}
+        self._sized: set[str] = set()
 
     def __call__(self, steps: list[Step]) -> None:
         """Take in steps."""
@@ -174,13 +179,13 @@ class Rates:
 
     def finish(self) -> None:
         """The run is over: the windows still open count too."""
-        for window in self._windows.values():
-            self._emit(window.reading())
+        for task, window in self._windows.items():
+            self._emit(window.reading(task in self._sized))
         self._windows.clear()
 
     def current(self) -> list[Reading]:
         """What the windows that are still open say so far."""
-        return [window.reading() for window in list(self._windows.values())]
+        return [w.reading(task in self._sized) for task, w in list(self._windows.items())]
 
     def _skipped(self, task: str, columns: Columns) -> int:
         """How many of the steps belong to what is skipped."""
@@ -197,9 +202,11 @@ class Rates:
                 window = self._windows[task] = _Window(columns.start_ns[at], columns.number[at])
             stop, closes = self._stop(window, columns, at)
             window.add(columns.part(at, stop))
+            if window.sums.sized:
+                self._sized.add(task)
             if closes:
                 del self._windows[task]
-                self._emit(window.reading())
+                self._emit(window.reading(task in self._sized))
             at = stop
 
     def _stop(self, window: _Window, columns: Columns, at: int) -> tuple[int, bool]:

@@ -77,10 +77,24 @@ def test_shares_and_rates_of_loading_and_compute() -> None:
 
 
 def test_what_was_not_seen_is_none() -> None:
-    bare = [step(i, loading_ns=None, compute_ns=None, items=None) for i in range(4)]
+    bare = [step(i, loading_ns=None, compute_ns=None, busy_ns=None) for i in range(4)]
     (reading,) = read(bare, interval=Span(steps=4))
     assert (reading.items, reading.rate, reading.loading_share) == (None, None, None)
     assert (reading.loading_rate, reading.compute_rate, reading.steps) == (None, None, 4)
+
+
+def test_a_task_whose_batches_have_no_size_is_told_in_steps() -> None:
+    unsized = [step(i)._replace(items=None) for i in range(4)]
+    (reading,) = read(unsized, interval=Span(steps=4))
+    assert (reading.units, reading.items, reading.rate) == ("steps", 4, pytest.approx(100))
+    assert reading.compute_rate == pytest.approx(1 / 0.0075)
+
+
+def test_units_do_not_change_where_some_batches_have_a_size() -> None:
+    steps = [step(i)._replace(items=None if i >= 2 else 32) for i in range(6)]
+    readings = read(steps, interval=Span(steps=2))
+    assert [r.units for r in readings] == ["items"] * 3
+    assert [r.rate for r in readings] == [pytest.approx(3200), None, None]
 
 
 def test_a_step_without_beginning_or_items_takes_neither_into_the_rate() -> None:

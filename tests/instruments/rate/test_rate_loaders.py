@@ -172,6 +172,64 @@ def test_for_a_generator_the_pair_tells_loading_by_the_gap(training: Place) -> N
     assert task["steps"] == 20
 
 
+def test_generators_of_later_epochs_are_watched(training: Place) -> None:
+    """The one that is given first runs on as it was made."""
+    training.write(
+        "main.py",
+        """
+        from training import *
+
+        def batches():
+            for i in range(20):
+                wait()
+                yield [i] * 8
+
+        def train(loader):
+            for inp in loader:
+                work()
+
+        train(batches())
+        seconds["loading"] = 0.0
+        for epoch in range(2):
+            spend("train", train, batches())
+        truth()
+        """,
+    )
+    voirfile(training, STEP, LOADER.replace("// ", "//train "))
+    ran = training.voir("--loading-rate", *WHOLE, "main.py")
+    told = truth(ran)
+    (window,) = logged(training, "loading_rate")
+    share = told["loading"] / (told["loading"] + told["compute"])
+    assert window["share"] == pytest.approx(share, rel=0.1)
+    assert training.record()["tasks"]["train"]["steps"] == 60
+
+
+@pytest.mark.parametrize("loader", ["batches()", "map(list, [[1]] * 9)", "[[1]] * 9"])
+def test_a_loader_that_cannot_be_watched_is_named_with_what_to_do(
+    training: Place, loader: str
+) -> None:
+    training.write(
+        "main.py",
+        f"""
+        def batches():
+            for i in range(9):
+                yield [i]
+
+        def train(loader):
+            for inp in loader:
+                pass
+
+        train({loader})
+        """,
+    )
+    voirfile(training, STEP, LOADER.replace("// ", "//train "))
+    ran = training.voir("--train-rate", "--loading-rate", "main.py")
+    assert "--loading-rate: the loader that was given is a " in ran.stderr
+    assert "[unwatched-loader]" in ran.stderr
+    assert "compute_start" in ran.stderr
+    assert "no-rate" not in ran.stderr
+
+
 def test_a_loader_with_a_loader_inside_is_waited_for_once(training: Place) -> None:
     fake_torch(training)
     training.write(
