@@ -174,6 +174,22 @@ CASES = {
     "init-write": usage("init", "-o", "missing/voirfile.py", "main.py", main__py="x = 1"),
     "verify-json": usage("--verify-json", "missing/checks.json", "main.py"),
     "data-fd": Case(env={"DATA_FD": "99"}),
+    "no-trace": Case(
+        ("trace", "summary", "voir-runs/20260102T030405-main-77"),
+        {"voir-runs/20260102T030405-main-77/run.json": "{}"},
+    ),
+    "not-a-trace": usage("trace", "summary", "results.json", results__json="[1, 2]"),
+    "span-selector": voirfile(
+        "def instrument_timeline(ov):\n"
+        "    yield ov.phases.load_script\n"
+        '    ov.span("//train_epoch > loss")\n'
+    ),
+    "trace-nowhere": usage("--trace", "--no-record", "main.py"),
+    "trace-settings": Case(env={"VOIR_TRACE": "yes please"}),
+    "trace-steps": Case(
+        ("--trace", "--trace-steps", "1000:1010", "main.py"),
+        {"main.py": GIVE + "for number in range(135):\n    give(step=number)\n"},
+    ),
     "record-unwritable": Case(files={"main.py": GIVE + "give(x=1)\n", "voir-runs": ""}),
     "run-dir-not-a-directory": usage("--run-dir", "main.py", "main.py"),
     "run-dir-taken": usage("--run-dir", "run", "main.py", **{"run/run.json": "{}"}),
@@ -187,7 +203,7 @@ def said(case: Case, path: Path) -> str:
     for name, text in case.files.items():
         place.write(name, text)
     path.chmod(case.mode)
-    quiet = [] if case.arguments[:1] == ("init",) else ["--quiet"]
+    quiet = [] if case.arguments[:1] in (("init",), ("trace",)) else ["--quiet"]
     stderr = place.voir(*quiet, *case.arguments, env=case.env).stderr
     return stderr.replace(str(path), "/project").replace(
         sys.executable, "/project/.venv/bin/python"
