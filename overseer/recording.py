@@ -41,6 +41,7 @@ class Recording:
         self._ov = ov
         self._script = script
         self.started_wall, self.started = ov.clock.wall_ns(), ov.clock.now_ns()
+        self._before = ov.account.outside_ns / 1e9
         self._base = os.path.join(current_directory() or os.sep, "voir-runs")
         self._directory: RunDirectory | None = None
         # A launcher that gave this process a rank may be gone when there is something to record.
@@ -205,8 +206,9 @@ class Recording:
             cost.calibrate(f"{number}", like)
             cost.count(f"{number}", count)
         cost.charge(ov.charged_ns)  # The last, for to measure what events cost costs too.
-        overhead = cost.overhead(seconds)
-        return {"seconds": overhead.seconds, "share": overhead.share}
+        overhead = cost.overhead(seconds + self._before)
+        outside = ov.account.outside_ns / 1e9
+        return {"seconds": overhead.seconds, "share": overhead.share, "outside": outside}
 
     def _instruments(self) -> list[dict[str, Any]]:
         writers = [w for w in (self._data_fd, self._metrics) if w is not None]

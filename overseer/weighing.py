@@ -127,10 +127,14 @@ class Account:
     @property
     def charged_ns(self) -> int:
         """All of it so far, but for events."""
-        own = self._own_ns
-        if not self._inside and threading.get_ident() == self._thread:
-            own += self._clock.cpu_ns() - self._since
-        return own + self._charged_ns
+        return self.outside_ns + self._charged_ns
+
+    @property
+    def outside_ns(self) -> int:
+        """What this thread has used before and after the script, or between its parts."""
+        if self._inside or threading.get_ident() != self._thread:
+            return self._own_ns
+        return self._own_ns + self._clock.cpu_ns() - self._since
 
     def now_ns(self) -> int:
         """A clock that stands still while something is charged, so that it is not weighed too."""

@@ -145,7 +145,12 @@ def record(run: Mapping[str, Any]) -> Iterator[Row]:
     """What the run cost, and where it is recorded."""
     overhead, trace = part(run, "overhead"), part(run, "trace")
     share, cost = percent(overhead.get("share")), duration(overhead.get("seconds"))
-    yield row("own cost", f"{share} of the run, {cost}" if share and cost else share or cost)
+    outside = duration(overhead.get("outside"))
+    yield row(
+        "own cost",
+        f"{share} of the run, {cost}" if share and cost else share or cost,
+        f"{outside} of it before and after the script" if outside else None,
+    )
     if trace.get("path"):
         dropped = number(trace.get("dropped"))
         yield row(
