@@ -354,7 +354,7 @@ class Overseer(Scheduler):
         self._ended(error)
         if error is None or isinstance(error, StopProgram):
             return value
-        if exit_status(_meant(error)) != 0:
+        if self.status == "running" and exit_status(_meant(error)) != 0:
             self._log_error("error", _meant(error))
         raise _meant(error)
 

@@ -22,6 +22,7 @@ REDUCTIONS = """
         ov.given["?loss"].min().print("Minimum loss: {}")
         ov.given["?loss"].average() >> ov.log
         ov.given["?loss"].last().fail_if_empty()
+        ov.listen_log(lambda event: event["$event"] == "phase" or print(event))
 """
 
 
@@ -100,6 +101,7 @@ def test_help_after_a_voirfile_with_reductions(place: Place, arguments: tuple[st
     assert (done.status, done.stderr) == (0, "")
     assert "an option of my own" in done.stdout
     assert "main\n" not in done.stdout
+    assert "$event" not in done.stdout
 
 
 def test_a_reader_that_has_seen_enough_of_the_help_is_no_error(place: Place) -> None:
