@@ -49,7 +49,7 @@ def add_options(parser: OptionParser) -> None:
     add("-h", "--help", action="store_true", help="show this and exit")
     add("--version", action="store_true", help="show voir's version and exit")
     add("--completion", metavar="bash|zsh", choices=("bash", "zsh", "words"),
-        help="show what to evaluate in the shell so that it completes options, and exit")  # fmt: skip
+        help="show what to evaluate so that the shell completes options, and exit")  # fmt: skip
     add("--voirfile", action="append", default=[], metavar="FILE",
         help="load this voirfile instead of looking for one; repeatable")  # fmt: skip
     add("--no-voirfile", action="store_true", help="load no voirfile")
