@@ -107,6 +107,7 @@ class Recording:
 
     def flush(self) -> None:
         """Write what was given since the last time; runs on a thread of its own."""
+        self._ov.weigh()
         lines = self._sampler.take()
         self._ov._given_stream.anew()
         metrics = self._open() if lines else None

@@ -7,35 +7,43 @@ from typing import Any
 
 from overseer.clock import Clock
 from overseer.measure.device import find_device
+from overseer.measure.spans import Span
 from overseer.measure.steps import StepModel
 from overseer.measure.summary import Tasks
 
 STEPS = 40
 LOAD_SECONDS = 0.005
+#: Nothing is left out as warm-up, for the profiler leaves nothing out.
+ALL = Span(seconds=1e-10)
 
 
-def loading_and_compute(torch: Any) -> tuple[float, float, float]:
-    """Loading and compute by the step model, and the profiler's time in kernels; seconds."""
-    tasks, model = Tasks(), StepModel(Clock(), find_device=find_device)
+def loading_and_compute(torch: Any) -> tuple[float, float, float, float]:
+    """Loading by the step model and as slept, compute by it and by the profiler; seconds."""
+    tasks = Tasks(ALL)
+    model = StepModel(Clock(), find_device=find_device)
     model.sinks.append(tasks)
     weight = torch.randn(4096, 4096, device="cuda")
     run(torch, weight, 5, None)
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
-        run(torch, weight, STEPS, model)
+        slept = run(torch, weight, STEPS, model)
         torch.cuda.synchronize()
     model.finish()
     assert model.clock_name == "cuda events"
     section = tasks.section(model.clock_name)["train"]
     kernels = sum(event.self_device_time_total for event in profile.key_averages())
-    return section["loading"]["seconds"], section["compute"]["seconds"], kernels / 1e6
+    return section["loading"]["seconds"], slept, section["compute"]["seconds"], kernels / 1e6
 
 
-def run(torch: Any, weight: Any, steps: int, model: StepModel | None) -> None:
+def run(torch: Any, weight: Any, steps: int, model: StepModel | None) -> float:
+    """Train; returns how long it slept in place of loading."""
+    slept = 0.0
     for _ in range(steps):
         if model is not None:
             model.loading_begins()
+        since = time.perf_counter()
         time.sleep(LOAD_SECONDS)
+        slept += time.perf_counter() - since
         if model is not None:
             model.loading_ends()
         out = weight
@@ -44,3 +52,4 @@ def run(torch: Any, weight: Any, steps: int, model: StepModel | None) -> None:
         torch.cuda.synchronize()  # The script's own wait: so that the device idles while loading.
         if model is not None:
             model({"step": True, "batch_size": 32})
+    return slept
