@@ -80,6 +80,7 @@ class OptionParser(argparse.ArgumentParser):
         super().__init__(prog=prog, add_help=False, allow_abbrev=False, argument_default=None)
         self.environ = os.environ if environ is None else environ
         self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
+        self.usage += "\n       %(prog)s init SCRIPT"
         self._configs: list[tuple[str, dict[str, Any]]] = []
         self._models: list[Model] = []
 

@@ -1,4 +1,4 @@
-"""The commands that look at runs: which there are, and how each ends."""
+"""The commands that run no script: which there are, and how each ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .notices import Notices
 
 USAGE = 2
 #: Each in a file of its own; a script of such a name goes before it.
-COMMANDS = ("doctor", "trace")
+COMMANDS = ("doctor", "init", "trace")
 
 
 def command(argv: list[str], notices: Notices) -> int:
@@ -22,6 +22,11 @@ def command(argv: list[str], notices: Notices) -> int:
             text, status = doctor(argv[1:])
             print(text, end="")
             return status
+        if argv[0] == "init":
+            from .init import init
+
+            print(init(argv[1:], notices.width()), end="")
+            return 0
         from .trace import trace
 
         for part in trace(argv[1:]):

@@ -83,7 +83,7 @@ def _told(path: str, script: str, reading: Reading, width: int) -> str:
     labels = [(clean(f.role), clean(f.place(os.curdir))) for f in reading.findings]
     places = max((len(where) for _, where in labels), default=0)
     probes = Layout(width, False, ascii_only, column=_ROLES + places + 6)
-    rest = Layout(width, False, ascii_only)
+    rest = Layout(width, False, ascii_only, column=_ROLES + 4)
     return "".join(
         [
             rest.head("voir:", [Piece(f"wrote {path}"), Piece(_counted(reading))]),

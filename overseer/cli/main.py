@@ -28,9 +28,6 @@ def main(argv: list[str] | None = None) -> None:
     """Run ``argv`` (``sys.argv[1:]`` when not given) and end the process as the script would."""
     argv = sys.argv[1:] if argv is None else argv
     notices = Notices(sys.stderr)
-    if argv[:1] == ["init"] and not runs("init"):
-        write_voirfile(argv[1:], notices)
-        return
     if argv and argv[0] in COMMANDS and not runs(argv[0]):
         sys.exit(command(argv, notices))
     try:
@@ -44,17 +41,6 @@ def main(argv: list[str] | None = None) -> None:
 def runs(name: str) -> bool:
     """Whether python could run a script of this name: it goes before a command of ours."""
     return os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py"))
-
-
-def write_voirfile(argv: list[str], notices: Notices) -> None:
-    """Do what ``voir init`` asks for, and say what was found."""
-    from .init import init
-
-    try:
-        print(init(argv, notices.width()), end="")
-    except VoirError as error:
-        notices.error(error)
-        sys.exit(USAGE)
 
 
 def prepare(argv: list[str], notices: Notices) -> Overseer:

@@ -9,7 +9,7 @@ import pytest
 
 from .source import ROOT, Import, Module, called, imports, is_below, modules
 
-ROOMS = ("launch", "probes", "stream", "measure", "record", "trace")
+ROOMS = ("launch", "probes", "reading", "stream", "measure", "record", "trace")
 OURS = ("overseer", "instruments", "voir")
 
 
