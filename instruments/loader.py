@@ -45,6 +45,7 @@ class Loaders:
         self._batches: list[Callable[[Hashable, Any], object]] = []
         self._seen: set[object] = set()
         self._waiting: Watch | None = None
+        self._probed = False
 
     def listen(
         self,
@@ -103,13 +104,14 @@ class Loaders:
         """Watch no longer; probes that found no code to be in are told."""
         if self._waiting is not None:
             self._waiting.dispose()
-        for verdict in self._ov.probes.verdicts():
+        for verdict in self._ov.probes.verdicts() if self._probed else ():
             if verdict["state"] == "unresolved" and "where" not in verdict:
                 self._unwatched(verdict["hint"])
 
     def _torch_imported(self, package: Any) -> None:
         for name in ITERATORS:
-            own = getattr(getattr(package.dataloader, name, None), "__next__", None)
+            kind = getattr(package.dataloader, name, None)
+            own = getattr(kind, "__next__", None)
             if isinstance(own, FunctionType):
                 self._answers(own)
                 return
@@ -183,6 +185,7 @@ class Loaders:
         markers: Mapping[str, Callable[[dict[str, Any]], None]],
         capture: str,
     ) -> None:
+        self._probed = True
         for marker, listener in markers.items():
             selector = f"code{capture} > {marker}"
             self._ov.probes.probe(selector, env={"code": function}).listen(listener, "loader")

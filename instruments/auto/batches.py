@@ -14,12 +14,17 @@ class Batches:
     A batch counts when ``backward`` has learned from it, once, however often that happens. Without
     a loader a batch is what a model is given; several models of one step see the same batch, so
     the one that saw least counts: the discriminator of a GAN sees each batch twice.
+
+    Attributes:
+        fetches: How many batches loaders have given.
+        source: The loader whose batch was last learned from; None when there were several.
     """
 
-    __slots__ = ("_fed", "_given", "_loaded", "_own", "_totals", "fetches")
+    __slots__ = ("_fed", "_given", "_loaded", "_own", "_totals", "fetches", "source")
 
     def __init__(self) -> None:
         self.fetches = 0
+        self.source: Hashable = None
         self._loaded: dict[Hashable, int | None] = {}
         self._own: set[Hashable] = set()
         self._fed: int | None = None
@@ -86,8 +91,10 @@ class Batches:
         if len(loaded) > 1:
             own = [n for source, n in loaded.items() if source in self._own and n is not None]
             if own:
+                self.source = None
                 return max(own)
         source, items = loaded.popitem()
+        self.source = source
         if source not in self._own and len(self._own) < SOURCES:
             self._own.add(source)
         return items

@@ -31,7 +31,8 @@ class Breakdown:
         self._task = task
         self._spent = spent
         self._steps = 0
-        self._sums = [0] * (len(PARTS) + 1)
+        self._end = -1
+        self._sums = [0] * (len(PARTS) + 3)  # And how many, their time, the time of all.
         self._points: list[tuple[int, int, list[int]]] = [(0, 0, list(self._sums))]
         self._stride = 1
 
@@ -42,18 +43,21 @@ class Breakdown:
                 self._add(step)
 
     def _add(self, step: Step) -> None:
-        spent, sums = self._spent, self._sums
-        known = step.busy_ns is not None and not step.estimated
+        spent, sums, taken = self._spent, self._sums, None
         while spent and spent[0].end <= step.end_ns:
             taken = spent.popleft()
-            if known:
-                for i, ns in enumerate(taken[1:]):
-                    sums[i] += ns
-        if known:
-            self._steps += 1
-            sums[-1] += step.busy_ns or 0
-            if self._steps % self._stride == 0:
-                self._keep(step.number)
+        before, self._end = self._end, step.end_ns
+        if step.busy_ns is None or step.estimated:
+            return
+        sums[-1] += step.busy_ns
+        if taken is not None and taken.end > before:
+            for i, ns in enumerate(taken[1:]):
+                sums[i] += ns
+            sums[-2] += step.busy_ns
+            sums[-3] += 1
+        self._steps += 1
+        if self._steps % self._stride == 0:
+            self._keep(step.number)
 
     def _keep(self, number: int) -> None:
         self._points.append((number + 1, self._steps, list(self._sums)))
@@ -72,9 +76,12 @@ class Breakdown:
         # The nearest point at or behind the beginning that leaves something to sum up.
         after = [point for point in self._points if point[0] >= start and point[1] < self._steps]
         _, before, sums = after[0] if after else self._points[0]
-        *parts, whole = (now - then for now, then in zip(self._sums, sums, strict=True))
-        if whole <= 0 or not any(parts):
+        *parts, watched, seen, whole = (
+            now - then for now, then in zip(self._sums, sums, strict=True)
+        )
+        if seen <= 0 or not any(parts):
             return {}
-        known = {name: ns / 1e9 for name, ns in zip(PARTS, parts, strict=True) if ns > 0}
-        known["other"] = max(0, whole - sum(parts)) / 1e9
-        return {**known, "steps": self._steps - before}
+        factor = whole / seen / 1e9  # Of short steps not all are watched.
+        known = {name: ns * factor for name, ns in zip(PARTS, parts, strict=True) if ns > 0}
+        known["other"] = max(0, seen - sum(parts)) * factor
+        return {**known, "steps": self._steps - before, "watched": watched}

@@ -74,10 +74,10 @@ class Auto:
 
     def _asked(self, source: Any) -> None:
         """A loader is asked for a batch: from here on there is something to measure."""
-        assert self._hooks is not None
-        if self._breakdown is None:
-            self._begin()
-        self._hooks.asked(source)
+        if self._hooks is not None:
+            if self._breakdown is None:
+                self._begin()
+            self._hooks.asked(source)
 
     def _push(self, event: dict[str, Any]) -> None:
         if self._breakdown is None:
@@ -98,6 +98,8 @@ class Auto:
         if hooks is not None and self._steps is not None:
             hooks.remove()
             self._steps.settle()
+            if self._breakdown is None:  # Nobody else has begun to measure, and would end it.
+                self._measuring.loaders.close()
 
     def tell(self) -> None:
         """Say where the time went."""

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple, Protocol
 
 from .batches import Batches
+from .light import Pattern
 from .passes import Pass, Passes
 from .phases import Phases
 from .sizing import Given
@@ -41,6 +42,9 @@ class Sink(Protocol):
     def step(self, items: int | None, losses: list[Any], spent: Spent) -> None:
         """A training step has ended."""
 
+    def counted(self, items: int | None, loss: Any) -> None:
+        """A training step has ended of which only this was seen; the loss may hang on its graph."""
+
     def evaluated(self, made: Pass) -> None:
         """A forward pass that nothing is learned from has ended."""
 
@@ -73,19 +77,29 @@ class Loop:
         sink: Where steps and passes go.
         phases: Who listens to phases.
         known: What is known of the script.
+
+    Attributes:
+        batches: What its steps learn from.
+        pattern: What the last steps had in common.
+        alike: How many steps in a row had.
+        step_ns: How long the last step took.
     """
 
     __slots__ = (
-        "_backward", "_backward_began", "_began", "_candidate", "_deep", "_forward", "_got",
-        "_inner", "_known", "_last", "_learned", "_loading", "_losses", "_made", "_nested",
-        "_optimizer", "_passes", "_phases", "_repeats", "_scaled", "_sink", "_step_began",
-        "_stepped", "_stepping", "_transfer", "_turns", "_zeroed", "batches",
+        "_backs", "_backward", "_backward_began", "_began", "_candidate", "_deep", "_forward",
+        "_got", "_inner", "_known", "_last", "_learned", "_loading", "_losses", "_made", "_model",
+        "_models", "_nested", "_optimized", "_optimizer", "_passes", "_phases", "_repeats",
+        "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer", "_turns",
+        "_zeroed", "alike", "batches", "pattern", "step_ns",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
         self._sink, self._phases, self._known = sink, phases, known
         self.batches = Batches()
         self._turns = Turns()
+        self.pattern = Pattern(0, 0, None)
+        self.alike = self.step_ns = self._backs = self._models = self._model = 0
+        self._optimized = 0
         self._passes = Passes(sink.evaluated)
         self._losses: list[Any] = []
         self._scaled: Any = None
@@ -131,6 +145,7 @@ class Loop:
         ):
             return False
         self.batches.evaluated()
+        self.alike = 0
         self._began = self._loading = self._got = 0
         return True
 
@@ -165,6 +180,8 @@ class Loop:
                 listener("eval", begin, end)
         elif grad:
             self.batches.given(made.model, given.items)
+            self._model = made.model
+            self._models += 1
             if not self._began:
                 self._begin(begin, given.away)
 
@@ -188,16 +205,19 @@ class Loop:
         """``backward`` is called on ``tensors``: one, or several."""
         self._deep += 1
         if self._deep > 1:
+            self.alike = -NESTED
             return  # Checkpointing computes gradients of a part within.
         if self._sink.holding:
             self._sink.settle()
         self._backward_began = now
         self._known.trains = self._learned = True
+        self._backs += 1
         self._passes.learned()
         if self._began:
             self._end_forward(now)
         if self._stepping is not None:
             if self._repeats:
+                self.alike = -NESTED
                 return  # A closure that is evaluated again.
             self._repeats = True
         scaled, self._scaled = self._scaled, None
@@ -221,8 +241,9 @@ class Loop:
 
     def backward_ends(self, now: int) -> bool:
         """``backward`` has ended; returns whether it was the outermost."""
-        if self._deep:
-            self._deep -= 1
+        if not self._deep:
+            return False  # It was not told that it began.
+        self._deep -= 1
         if self._deep:
             return False
         began = self._backward_began
@@ -255,6 +276,7 @@ class Loop:
             self._sink.settle()
         if self._stepping is not None and self._stepping != optimizer:
             self._nested += 1
+            self.alike = -NESTED
             if self._nested < NESTED:
                 return
         self._stepping = optimizer
@@ -276,20 +298,45 @@ class Loop:
         if self._stepping != optimizer:
             return
         self._stepping = None
+        self._optimized = optimizer
         began = self._step_began
         self._optimizer += now - began - self._inner
         for listener in self._phases.listeners:
             listener("optimizer", began, now)
         self._close(now, role)
 
+    def _compare(self, role: Hashable, losses: int) -> None:
+        """Whether this step looks like the one before: see :mod:`.light`."""
+        batches = self.batches
+        source = batches.source if batches.fresh else None
+        simple = self._backs == losses == 1 and role is not None and not self._nested
+        pattern = Pattern(self._optimized, self._model, source)
+        fits = simple and pattern == self.pattern and (self._models == 1 or source is not None)
+        self.alike = self.alike + 1 if fits else 0
+        self.pattern = pattern
+        self._backs = self._models = 0
+
+    def resume(self, now: int) -> None:
+        """The steps since the last were not told; one ended just ``now``, or it is 0."""
+        self._last = now
+
+    def learned(self, losses: Any) -> None:
+        """``backward`` was called on ``losses`` without having been told."""
+        self._learned = True
+        self._backs += 1
+        self._lose(losses)
+        self.batches.learned()
+
     def _close(self, now: int, role: Hashable) -> None:
         """An optimizer has stepped: a step ends, or goes on with another optimizer."""
         batches, losses, learned = self.batches, self._losses, self._learned
         self._losses, self._learned = [], False
+        self._compare(role, len(losses))
         made, self._made = self._made, self._known.optimizers
         ends = role is None or self._turns(role, batches.fresh or made < self._made, learned)
         items = batches.take()
         if not ends:
+            self.alike = 0
             return
         spent = Spent(
             now, self._loading, self._transfer, self._forward, self._backward, self._optimizer
@@ -297,6 +344,7 @@ class Loop:
         self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
         last, self._last = self._last, now
         if last:
+            self.step_ns = now - last
             for listener in self._phases.listeners:
                 listener("step", last, now)
         self._sink.step(items, losses, spent)  # At the very end: this is where a run is stopped.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
+from .light import Counting
 from .loop import EVALUATION, INFERENCE, Loop
 from .passes import Pass
 from .sizing import Given, Sizes
@@ -51,6 +52,8 @@ class Roots:
         self._given = Given(None, False)
         self._begin = 0
         self._grad = self._evaluated = False
+        self._counting: Counting | None = None
+        self._hook: Callable[..., None] | None = self._entered
         self.alive = True
 
     def place(self) -> None:
@@ -75,7 +78,32 @@ class Roots:
 
     def arm(self) -> None:
         """The next module to be called is an outermost one."""
-        self._table[KEY] = self._entered
+        if self._hook is not None:
+            self._table[KEY] = self._hook
+
+    def count(self, counting: Counting | None) -> None:
+        """From here on only see what light steps need; None: see everything again."""
+        self._counting = counting
+        self._hook = self._entered
+        if counting is not None:
+            self._hook = self._sized if counting.pattern.source is None else None
+        self.disarm()
+        self.arm()
+
+    def _sized(self, module: Any, args: Any) -> None:
+        """A module is called in a light step while no other is: only its batch's size is needed."""
+        counting = self._counting
+        if self._compiling() or counting is None or not self.alive:
+            return
+        if id(module) == counting.pattern.model and module.training and self._grad_enabled():
+            self._table.pop(KEY, None)
+            try:
+                counting.items = args[0].shape[0]
+            except BaseException as error:
+                self._failed(error)
+        elif self._is_model(module):
+            counting.leave()
+            self._entered(module, args)
 
     def disarm(self) -> None:
         """The next module to be called is not an outermost one."""
@@ -103,36 +131,43 @@ class Roots:
         if self.alive:
             self._ends(module, self._sizes.of_call(args, kwargs), end)
 
-    def compiled_enters(self, event: dict[str, Any]) -> None:
+    def compiled_enters(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """A module that ``torch.compile`` has made is called: it wants no hook in torch's table."""
-        module = event["self"]
+        module, *given = args
         if KEY in self._table and self.alive and self._is_model(module):
             self.disarm()
             try:
-                self._given = self._sizes.of_call(event["args"], event["kwargs"])
+                self._given = self._sizes.of_call(tuple(given), kwargs)
+                counting = self._counting
+                if counting is not None:
+                    if id(module) == counting.pattern.model and self._grad_enabled():
+                        counting.items = self._given.items
+                        return True
+                    counting.leave()
+                    self.disarm()
                 self._begins(module)
             except BaseException as error:
                 self._failed(error)
+        return True
 
-    def compiled_leaves(self, event: dict[str, Any]) -> None:
+    def compiled_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """It has ended, or has failed."""
-        if self._inside is not None and self._inside is event["self"] and self.alive:
+        if self._inside is not None and self._inside is args[0] and self.alive:
             self._inside = None
-            self._ends(event["self"], self._given, self._now())
+            self._ends(args[0], self._given, self._now())
 
-    def compiled_in_place(self, event: dict[str, Any]) -> None:
+    def compiled_in_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """``module.compile()`` has made what the module's call comes to from now on."""
-        module = event["self"]
+        module = args[0]
         own = module._compiled_call_impl
         enters, leaves = self.compiled_enters, self.compiled_leaves
 
         def compiled(*args: Any, **kwargs: Any) -> Any:
-            event = {"self": module, "args": args, "kwargs": kwargs}
-            enters(event)
+            enters((module, *args), kwargs)
             try:
                 return own(*args, **kwargs)
             finally:
-                leaves(event)
+                leaves((module,), kwargs)
 
         if own is not None and self.alive:
             module._compiled_call_impl = compiled  # It is never pickled.

@@ -1,30 +1,34 @@
 """Hooks in torch: they tell a thread's loop what happens, and are gone when the run is over.
 
-What can be is seen by torch's own global hooks (optimizers), or by probes in torch's code
-(``backward``, ``zero_grad``, loaders), which leave every object and name as it was.
+Optimizers are seen by torch's own global hooks, root modules by one that is mostly not there (see
+:mod:`.roots`), loaders and ``backward`` by probes in torch's code, what is called rarely by
+functions in the place of torch's. No object of the script's is changed.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from _thread import get_ident
 from collections.abc import Callable, Hashable
 from functools import partial
-from types import FunctionType
 from typing import Any
+from weakref import WeakSet
 
 from overseer import Overseer
 from overseer.boundary import problem, wished
 from overseer.errors import Problem
 from overseer.imports import on_import
+from overseer.wrapping import around
 
+from .gradients import Gradients
+from .light import ALIKE, Counting
 from .loop import Known, Loop, Sink
 from .phases import Phases
 from .roots import KEY, Roots
 from .sizing import Sizes
 
 WHO = "auto"
-Hook = Callable[[dict[str, Any]], None]
 
 
 class TorchHooks:
@@ -45,8 +49,12 @@ class TorchHooks:
         self._asked: dict[int, int] = {}
         self._sizes = Sizes(torch)
         self._undo: list[Callable[[], object]] = []
+        self._counting = Counting(self._switch)
+        self._before: Callable[..., None] | None = None
+        self._befores: dict[Any, Any] = {}
         self.alive = True
         self.roots = Roots(torch, self._now, self.loop, self._sizes, self.failed)
+        _placed.add(self)
 
     def place(self) -> None:
         """Put the hooks in; what this version of torch does not have is left out."""
@@ -54,9 +62,7 @@ class TorchHooks:
             self.roots.place,
             self._compiled,
             self._optimizers,
-            self._backwards,
-            self._zeroes,
-            self._scalers,
+            self._gradients,
         )
         for part in parts:
             try:
@@ -68,11 +74,15 @@ class TorchHooks:
 
     def remove(self) -> None:
         """Take the hooks out."""
-        self.alive = False
+        self.silence()
         self.roots.remove()
         for undo in self._undo:
             undo()
         self._undo.clear()
+
+    def silence(self) -> None:
+        """Tell nothing any more."""
+        self.alive = self.roots.alive = self._counting.on = False
 
     def failed(self, error: BaseException) -> None:
         """Report what went wrong in a hook, once; all of them are silent from here on.
@@ -83,8 +93,16 @@ class TorchHooks:
         if wished(error):
             raise error
         if self.alive:
-            self.alive = self.roots.alive = False
+            self.silence()
             self._ov.report(problem("auto", WHO, error, "automatic instrumentation failed"))
+
+    def _switch(self, light: bool) -> None:
+        """Light steps begin, or end: the hooks that they do not need are out meanwhile."""
+        self.roots.count(self._counting if light else None)
+        if light:
+            self._befores.pop(KEY, None)
+        elif self._before is not None and self.alive:
+            self._befores[KEY] = self._before
 
     def loop(self) -> Loop:
         """The calling thread's loop."""
@@ -98,6 +116,11 @@ class TorchHooks:
 
     def asked(self, source: Hashable) -> None:
         """A loader is asked for a batch."""
+        counting = self._counting
+        if counting.on:
+            if source == counting.pattern.source:
+                return
+            counting.leave()
         if self.alive:
             self._asked[get_ident()] = self._now()
             try:
@@ -108,11 +131,16 @@ class TorchHooks:
     def answered(self, source: Hashable, exhausted: bool) -> None:
         """A loader has answered."""
         if exhausted and self.alive:
+            if self._counting.on:
+                self._counting.leave()
             self.loop().batches.exhausted(source)
 
     def came(self, source: Hashable, batch: Any) -> None:
         """What a loader answered is this batch."""
         if self.alive:
+            if self._counting.on:
+                self._counting.items = self._sizes.of_batch(batch)
+                return
             now = self._now()
             begin = self._asked.get(get_ident(), now)
             try:
@@ -124,17 +152,21 @@ class TorchHooks:
 
     def _compiled(self) -> None:
         """See modules that ``torch.compile`` makes from when the script first calls it."""
+        module = self._torch.nn.Module
+        self._undo.append(around(module, "compile", None, self.roots.compiled_in_place))
         watch = on_import("torch._dynamo.eval_frame", self._dynamo_imported)
         self._undo.append(watch.dispose)
-        self._probe(self._torch.nn.Module.compile, {"(self) > #exit": self.roots.compiled_in_place})
 
     def _dynamo_imported(self, module: Any) -> None:
-        hooks: dict[str, Hook] = {
-            "(self, args, kwargs) > #enter": self.roots.compiled_enters,
-            "(self) > #exit": self.roots.compiled_leaves,
-        }
         if self.alive:
-            self._probe(vars(module.OptimizedModule)["__call__"], hooks)
+            enters, leaves = self.roots.compiled_enters, self.roots.compiled_leaves
+            self._undo.append(around(module.OptimizedModule, "__call__", enters, leaves))
+
+    def _gradients(self) -> None:
+        hooks = Gradients(
+            self._ov.probes, self._now, self.loop, self.roots, self._counting, self.failed
+        )
+        self._undo += hooks.place(self._torch)
 
     # Optimizers
 
@@ -142,6 +174,7 @@ class TorchHooks:
         """See every optimizer's step by torch's global hooks, and that one is made."""
         optimizer = sys.modules[self._torch.optim.Optimizer.__module__]
         before, after = self._optimizer_hooks()
+        self._before, self._befores = before, optimizer._global_optimizer_pre_hooks
         for table, hook in (
             (optimizer._global_optimizer_pre_hooks, before),
             (optimizer._global_optimizer_post_hooks, after),
@@ -149,14 +182,16 @@ class TorchHooks:
             table[KEY] = hook
             self._undo.append(partial(table.pop, KEY, None))
 
-        def made(event: dict[str, Any]) -> None:
-            self._known.optimizers += 1
-            self._known.trains = True
+        self._undo.append(around(optimizer.Optimizer, "__init__", self._made))
 
-        self._probe(optimizer.Optimizer.__init__, {"> #enter": made})
+    def _made(self, args: Any, kwargs: Any) -> None:
+        self._known.optimizers += 1
+        self._known.trains = True
 
     def _optimizer_hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         now, loop_of, compiling = self._now, self.loop, self._torch.compiler.is_compiling
+        counting, phases = self._counting, self._phases
+        rearm, counted = self.roots.arm, self._sink.counted
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             if not compiling() and self.alive:
@@ -166,72 +201,29 @@ class TorchHooks:
                     self.failed(error)
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if not compiling() and self.alive:
-                try:
-                    loop_of().optimizer_ends(now(), id(optimizer), _role(optimizer))
-                except BaseException as error:
-                    self.failed(error)
+            try:
+                if counting.on:
+                    loss, items = counting.loss, counting.items
+                    if loss is not None and id(optimizer) == counting.pattern.optimizer:
+                        counting.loss = counting.items = None
+                        rearm()
+                        counting.left -= 1
+                        if not counting.left:
+                            counting.done(now())
+                        counted(items, loss)
+                        return
+                    counting.leave()
+                    loop_of().optimizer_begins(now(), id(optimizer))
+                if compiling() or not self.alive:
+                    return
+                loop = loop_of()
+                loop.optimizer_ends(now(), id(optimizer), _role(optimizer))
+                if loop.alike >= ALIKE and not phases.listeners and len(self._loops) == 1:
+                    counting.consider(loop)
+            except BaseException as error:
+                self.failed(error)
 
         return before, after
-
-    # What is seen by probes in torch's code
-
-    def _backwards(self) -> None:
-        now, loop_of, roots = self._now, self.loop, self.roots
-
-        def enter(event: dict[str, Any]) -> None:
-            if self.alive:
-                roots.disarm()
-                try:
-                    loop_of().backward_begins(now(), event["tensors"])
-                except BaseException as error:
-                    self.failed(error)
-
-        def leave(event: dict[str, Any]) -> None:
-            if self.alive:
-                try:
-                    if loop_of().backward_ends(now()):
-                        roots.arm()
-                except BaseException as error:
-                    self.failed(error)
-
-        self._probe(self._torch.autograd.backward, {"(tensors) > #enter": enter, "> #exit": leave})
-
-    def _zeroes(self) -> None:
-        now, loop_of = self._now, self.loop
-        begun: dict[int, int] = {}
-
-        def enter(event: dict[str, Any]) -> None:
-            begun[get_ident()] = now()
-
-        def leave(event: dict[str, Any]) -> None:
-            if self.alive and (begin := begun.pop(get_ident(), None)) is not None:
-                try:
-                    loop_of().zero_grad(begin, now())
-                except BaseException as error:
-                    self.failed(error)
-
-        for owner in (self._torch.optim.Optimizer, self._torch.nn.Module):
-            self._probe(owner.zero_grad, {"> #enter": enter, "> #exit": leave})
-
-    def _scalers(self) -> None:
-        loop_of = self.loop
-
-        def scale(event: dict[str, Any]) -> None:
-            if self.alive:
-                loop_of().scales(event["outputs"])
-
-        self._probe(self._torch.amp.GradScaler.scale, {"(outputs) > #enter": scale})
-
-    def _probe(self, function: Any, hooks: dict[str, Hook]) -> None:
-        """Have ``hooks`` called by markers in torch's own code."""
-        while hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        if isinstance(function, FunctionType):
-            for marker, hook in hooks.items():
-                selector = f"code{'' if marker.startswith('(') else ' '}{marker}"
-                placed = self._ov.probes.probe(selector, env={"code": function})
-                self._undo.append(placed.listen(hook, WHO).dispose)
 
 
 def _role(optimizer: Any) -> Hashable:
@@ -240,3 +232,15 @@ def _role(optimizer: Any) -> Hashable:
         return id(optimizer.param_groups[0]["params"][0])
     except Exception:
         return id(optimizer)
+
+
+_placed: WeakSet[TorchHooks] = WeakSet()
+
+
+def _after_fork() -> None:
+    for hooks in _placed:
+        hooks.silence()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

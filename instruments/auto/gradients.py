@@ -1,0 +1,127 @@
+"""Sees what a script does with gradients: ``backward``, ``zero_grad``, scaled losses."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Callable
+from typing import Any
+
+from overseer.wrapping import Undo, around
+
+from .light import Counting
+from .loop import Loop
+from .roots import Roots
+
+Event = dict[str, Any]
+Hook = Callable[[Event], object]
+
+
+class Gradients:
+    """Hooks around torch's functions for gradients.
+
+    Args:
+        probes: Places probes.
+        now: Reads the clock.
+        loop: The calling thread's loop.
+        roots: Must not look at modules that are called within ``backward``.
+        counting: The light steps.
+        failed: Told of errors; raises those that are meant for the script.
+    """
+
+    def __init__(
+        self,
+        probes: Any,
+        now: Callable[[], int],
+        loop: Callable[[], Loop],
+        roots: Roots,
+        counting: Counting,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._probes = probes
+        self._now, self._loop, self._roots = now, loop, roots
+        self._counting, self._failed = counting, failed
+
+    def place(self, torch: Any) -> list[Undo]:
+        """Put the hooks in; returns what takes them out.
+
+        ``Tensor.backward`` ends in ``autograd.backward``: however it is called, this is seen.
+
+        Raises:
+            AttributeError, KeyError: This version of torch has no such functions.
+        """
+        enter, leave = self._zero_hooks()
+        optimizer = torch.optim.Optimizer
+        return [
+            *self._around_backward(torch.autograd.backward),
+            *self._probe(optimizer.zero_grad, {" > #enter": enter, " > #exit": leave}),
+            around(torch.nn.Module, "zero_grad", lambda *_: enter({}), lambda *_: leave({})),
+            around(torch.amp.GradScaler, "scale", self._scale),
+        ]
+
+    def _around_backward(self, function: Any) -> list[Undo]:
+        counting, roots, loop, now = self._counting, self._roots, self._loop, self._now
+        failed = self._failed
+
+        def enter(event: Event) -> None:
+            if counting.on:
+                if counting.loss is None:
+                    scaled, counting.scaled = counting.scaled, None
+                    counting.loss = event["tensors"] if scaled is None else scaled
+                    return
+                counting.leave()
+            if roots.alive:
+                roots.disarm()
+                try:
+                    loop().backward_begins(now(), event["tensors"])
+                except BaseException as error:
+                    failed(error)
+
+        def leave(event: Event) -> None:
+            if counting.on or not roots.alive:
+                return
+            try:
+                if loop().backward_ends(now()):
+                    roots.arm()
+            except BaseException as error:
+                failed(error)
+
+        return self._probe(function, {"(tensors) > #enter": enter, " > #exit": leave})
+
+    def _zero_hooks(self) -> tuple[Hook, Hook]:
+        counting, roots, loop, now = self._counting, self._roots, self._loop, self._now
+        begun: dict[int, int] = {}
+
+        def enter(event: Event) -> bool:
+            if counting.on:
+                if counting.loss is None:
+                    return False
+                counting.leave()
+            begun[get_ident()] = now()
+            return True
+
+        def leave(event: Event) -> None:
+            if counting.on or not roots.alive:
+                return
+            begin = begun.pop(get_ident(), None)
+            try:
+                if begin is not None:
+                    loop().zero_grad(begin, now())
+            except BaseException as error:
+                self._failed(error)
+
+        return enter, leave
+
+    def _scale(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        losses = args[1] if len(args) > 1 else kwargs.get("outputs")
+        if self._counting.on:
+            self._counting.scaled = losses
+        elif self._roots.alive:
+            self._loop().scales(losses)
+
+    def _probe(self, function: Any, hooks: dict[str, Hook]) -> list[Undo]:
+        """Have ``hooks`` called by markers in torch's own code."""
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        env = {"code": function}
+        placed = [(self._probes.probe(f"code{at}", env=env), hook) for at, hook in hooks.items()]
+        return [probe.listen(hook, "auto").dispose for probe, hook in placed]
