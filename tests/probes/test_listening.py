@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -129,8 +130,8 @@ def test_at_the_recursion_limit_the_script_is_the_one_that_fails(script: Make) -
 
 def codes(made: Any) -> dict[str, Any]:
     """The code objects of the script's functions, closures too."""
-    inner = [f for f in gc.get_objects() if getattr(f, "__qualname__", "") == "outer.<locals>.inner"
-             and getattr(f, "__module__", "") == "__main__"]  # fmt: skip
+    functions = [f for f in gc.get_objects() if type(f) is FunctionType]
+    inner = [f for f in functions if (f.__module__, f.__name__) == ("__main__", "inner")]
     named = {name: made.call(name).__code__ for name in ("f", "A.m", "outer", "g")}
     return {**named, **{f"inner {i}": f.__code__ for i, f in enumerate(inner)}}
 
