@@ -16,10 +16,14 @@ from typing import Any
 
 import pytest
 
+from overseer.clock import FakeClock
 from overseer.errors import VoirError
 from overseer.trace import channel, open_trace
+from overseer.trace.process import this_process
 from overseer.trace.reading import Trace
-from overseer.trace.recorder import recorder
+from overseer.trace.recorder import INSTANT, recorder
+from overseer.trace.tracks import Track
+from overseer.trace.writer import Writer
 
 from .conftest import Tracing
 from .processor import Processor
@@ -365,3 +369,21 @@ def test_a_writer_that_is_too_slow_loses_and_counts(
     assert "heard again" in labels
     assert trace.writer.dropped == 500
     assert open_trace(trace.path).dropped == 500
+
+
+def test_a_clock_that_is_set_changes_nothing(tmp_path: Path) -> None:
+    clock = FakeClock(now_ns=10**12)
+    process = this_process("test", clock)
+    began = clock.wall_ns()
+    writer = Writer(str(tmp_path / "t.pftrace"), process, recorder, 1 << 20, pytest.fail)
+    recorder.start()
+    app, row = channel("app"), Track("row")
+    for seconds in range(3):
+        app.at(clock.now_ns(), INSTANT, row, f"{seconds}")
+        writer.flush()
+        clock.advance(1)
+        clock.set_wall(began - seconds * 10**15)
+    writer.close()
+    recorder.stop()
+    marks = [one for one in open_trace(tmp_path / "t.pftrace").instants() if one.channel == "app"]
+    assert [one.start - began for one in marks] == [0, 10**9, 2 * 10**9]
