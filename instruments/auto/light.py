@@ -44,9 +44,10 @@ class Counting:
         loss: What ``backward`` was called on in this step.
         scaled: What a gradient scaler was given in this step.
         items: The size of the step's batch.
+        last: That of the step before.
     """
 
-    __slots__ = ("_loop", "_switch", "items", "left", "loss", "on", "pattern", "scaled")
+    __slots__ = ("_loop", "_switch", "items", "last", "left", "loss", "on", "pattern", "scaled")
 
     def __init__(self, switch: Callable[[bool], None]) -> None:
         self._switch = switch
@@ -57,6 +58,7 @@ class Counting:
         self.loss: Any = None
         self.scaled: Any = None
         self.items: int | None = None
+        self.last: int | None = None
 
     def consider(self, loop: Any) -> None:
         """Only count the steps that follow, if they are alike and short."""
@@ -66,8 +68,13 @@ class Counting:
         if self.left > 0:
             self._loop, self.pattern = loop, loop.pattern
             self.loss = self.scaled = self.items = None
+            self.last = loop.items
             self.on = True
             self._switch(True)
+
+    def same(self) -> int | None:
+        """The size of a step's batch where no other was seen: a loader's is used once more."""
+        return self.last if self.pattern.source is not None else None
 
     def done(self, now: int) -> None:
         """The last light step has ended."""

@@ -83,6 +83,7 @@ class Loop:
         pattern: What the last steps had in common.
         alike: How many steps in a row had.
         step_ns: How long the last step took.
+        items: How many items it had.
     """
 
     __slots__ = (
@@ -90,7 +91,7 @@ class Loop:
         "_got", "_inner", "_known", "_last", "_learned", "_loading", "_losses", "_made", "_model",
         "_models", "_nested", "_optimized", "_optimizer", "_passes", "_phases", "_repeats",
         "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer", "_turns",
-        "_zeroed", "alike", "batches", "pattern", "step_ns",
+        "_zeroed", "alike", "batches", "items", "pattern", "step_ns",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -100,6 +101,7 @@ class Loop:
         self.pattern = Pattern(0, 0, None)
         self.alike = self.step_ns = self._backs = self._models = self._model = 0
         self._optimized = 0
+        self.items: int | None = None
         self._passes = Passes(sink.evaluated)
         self._losses: list[Any] = []
         self._scaled: Any = None
@@ -334,7 +336,7 @@ class Loop:
         self._compare(role, len(losses))
         made, self._made = self._made, self._known.optimizers
         ends = role is None or self._turns(role, batches.fresh or made < self._made, learned)
-        items = batches.take()
+        items = self.items = batches.take()
         if not ends:
             self.alike = 0
             return

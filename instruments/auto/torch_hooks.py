@@ -205,7 +205,9 @@ class TorchHooks:
                 if counting.on:
                     loss, items = counting.loss, counting.items
                     if loss is not None and id(optimizer) == counting.pattern.optimizer:
-                        counting.loss = counting.items = None
+                        if items is None:
+                            items = counting.same()
+                        counting.loss, counting.items, counting.last = None, None, items
                         rearm()
                         counting.left -= 1
                         if not counting.left:

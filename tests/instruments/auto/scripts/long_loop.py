@@ -1,0 +1,28 @@
+"""Many short steps that are all alike, but for an evaluation, a smaller batch, a step left out."""
+
+import torch
+from telling import Truth
+
+torch.manual_seed(26)
+truth = Truth()
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+items, total = 0, 0
+for step in range(400):
+    if step % 150 == 149:
+        model.eval()
+        with torch.no_grad():
+            for _ in range(7):
+                model(torch.randn(11, 4))
+                truth.other("eval", 11)
+        model.train()
+    x = torch.randn(3 if step > 395 else 8, 4)
+    optimizer.zero_grad()
+    loss = model(x).pow(2).mean()
+    loss.backward()
+    items = items + len(x)
+    if step != 250:  # Its items are counted with the next step's, its gradients are lost.
+        optimizer.step()
+        truth.step(items, loss)
+        items = 0
+truth.tell()
