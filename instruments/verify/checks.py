@@ -215,7 +215,11 @@ def _pauses(e: Evidence) -> Check:
     told = f"{times:,} {'pause' if times == 1 else 'pauses'}, {seconds:.2f} s"
     rate = number(part(task, "rate").get("wall"))
     wall = (number(task.get("items")) or number(task.get("steps")) or 0) / rate if rate else 0
+    others = others_share(e.run) or 0.0
     if guessed * 2 > times and seconds > max(LONG_PAUSE, wall * LONG_SHARE):
+        if others >= DISTURBED:
+            what = f"{told}; other programs use {_share(others)} of the processors"
+            return Check("pauses", SKIP, what)
         return Check("pauses", FAIL, f"{told}; {guessed:,} without a cause", e.line("pause"))
     return Check("pauses", PASS, f"{told}: between loops, or declared")
 

@@ -99,7 +99,7 @@ def gather(ov: Overseer, witness: Witness) -> Evidence:
         others=witness.others,
         sizes=witness.sizes,
         unsized=witness.unsized,
-        losses=_numbers(witness.losses),
+        losses=_numbers([*witness.losses, *witness.last_losses]),
         loss_events=witness.loss_events,
         loss_limit=ov.options.verify_loss,
         device=witness.device,

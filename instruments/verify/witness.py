@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +16,8 @@ from overseer.measure.steps import STEP_PAIRS
 from .loaders import Loaders
 from .syncs import Syncs
 
-#: Losses, sizes of batches, and keys that are kept.
-LOSSES, SIZES, KEYS = 4096, 256, 4096
+#: The first and as many last losses, sizes of batches, and keys that are kept.
+LOSSES, SIZES, KEYS = 2048, 256, 4096
 #: Steps whose ends are kept, to tell whether they are steady.
 ENDS = 4096
 #: Steps at which it is asked whether there is enough evidence.
@@ -41,6 +42,7 @@ class Witness:
         self.sizes: dict[int, int] = {}
         self.unsized: str | None = None
         self.losses: list[Any] = []
+        self.last_losses: deque[Any] = deque(maxlen=LOSSES)
         self.keys: set[str] = set()
         self.seen: dict[str, Any] = {}
         self.device: str | None = None
@@ -129,9 +131,9 @@ class Witness:
 
     def _loss(self, value: Any) -> None:
         self.loss_events += 1
-        if len(self.losses) < LOSSES:
-            detach = getattr(value, "detach", None)
-            self.losses.append(value if detach is None else detach().clone())
+        detach = getattr(value, "detach", None)
+        value = value if detach is None else detach().clone()
+        (self.losses if len(self.losses) < LOSSES else self.last_losses).append(value)
 
     def _size(self, event: dict[str, Any]) -> None:
         if "batch_size" in event:

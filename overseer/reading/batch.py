@@ -148,5 +148,22 @@ def marker_of(scope: Scope, loop: Loop) -> str | None:
     return next(iter([*counted, *alone]), None)
 
 
+def once_bound(scope: Scope, loop: Loop) -> str | None:
+    """A variable that each iteration binds once, and that no other loop of the scope binds.
+
+    Its last one, so that as much as possible of the iteration lies before it.
+    """
+    elsewhere = {
+        name
+        for seen in scope.seen
+        if seen.loops and loop not in seen.loops
+        for name in bindings(seen.node)
+    }
+    inside = [name for s in scope.seen if loop in s.loops for name in bindings(s.node)]
+    always = [name for node in loop.body for name in bindings(node)]
+    found = [name for name in always if inside.count(name) == 1 and name not in elsewhere]
+    return found[-1] if found else None
+
+
 def _fors(scope: Scope) -> list[ast.For | ast.AsyncFor]:
     return [s.node for s in scope.seen if isinstance(s.node, (ast.For, ast.AsyncFor))]

@@ -6,10 +6,10 @@ import ast
 import os
 
 from . import roles
-from .batch import Batch, batch_of, marker_of
+from .batch import Batch, batch_of, marker_of, once_bound
 from .findings import Finding, Missing, Reading
 from .loop import Found, find_loop, learning, loss_name, main_loss
-from .scopes import Function, Scope, bindings, called, scopes
+from .scopes import Function, Loop, Scope, bindings, called, scopes
 from .sources import Source, project
 
 _LOOK = {
@@ -130,7 +130,7 @@ class _Reader:
         else:
             self._drawn(scope, batch, loop)
 
-    def _step(self, scope: Scope, batch: Batch, loop: ast.AST, comment: str) -> None:
+    def _step(self, scope: Scope, batch: Batch, loop: Loop, comment: str) -> None:
         captured = f"({_as_batch(batch.name)})" if batch.name else ""
         where = scope.where(loop)
         if batch.name is None:
@@ -141,12 +141,11 @@ class _Reader:
             selector = f"{scope.reference}{captured} > #endloop_{batch.marker} as step"
             self._add("step", selector, comment, where)
             return
-        loss = next((f for f in self.findings if f.role == "loss"), None)
-        if loss is None or "#" in loss.selector:
+        name = once_bound(scope, loop)
+        if name is None:
             self._miss("step", f"other loops have the same variables as that at {_short(where)}")
             return
-        name = loss.selector.rpartition("> ")[2].partition(" as ")[0]
-        told = "Another loop has the same variables, so a step is a value of the loss."
+        told = f"Another loop has the same variables, so each value of {name} is a step."
         self._add("step", f"{scope.reference}{captured} > {name} as step", told, where)
 
     def _pair(self, scope: Scope, batch: Batch, loop: ast.AST) -> None:

@@ -207,3 +207,37 @@ def test_a_voirfile_is_python_whatever_the_scripts_name(tmp_path: Path) -> None:
     compile(text, "voirfile.py", "exec")
     assert text.count("\n    ov.probe(") == 3
     assert max(len(line) for line in text.splitlines()) <= 120
+
+
+HUGGING = """
+    def main():
+        args = parse_args()
+        model = AutoModel.from_pretrained(args.name)
+        optimizer = AdamW([{{"params": [p for p in model.parameters()]}}])
+        for epoch in range(args.epochs):
+            for step, batch in enumerate(train_dataloader):
+                outputs = model(**batch)
+                loss = outputs.loss
+                loss = loss / args.accumulation{seen}
+                accelerator.backward(loss)
+                if step % args.accumulation == 0:
+                    optimizer.step()
+            for step, batch in enumerate(eval_dataloader):
+                outputs = model(**batch)
+    """
+
+
+@pytest.mark.parametrize(
+    ("seen", "step"),
+    [
+        ("", None),
+        ("\n                seen = loss.detach()", "//main(batch) > seen as step"),
+    ],
+)
+def test_a_loop_whose_names_are_anothers_too_is_told_by_what_only_it_binds(
+    tmp_path: Path, seen: str, step: str | None
+) -> None:
+    reading = read(tmp_path, HUGGING.format(seen=seen))
+    assert selector(reading, "step") == step
+    assert selector(reading, "options") == "//main > args as options"
+    assert any(missing.role == "step" for missing in reading.missing) == (step is None)
