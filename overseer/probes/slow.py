@@ -27,6 +27,8 @@ from .sources import silently
 from .stanzas import Stanzas
 from .units import Unit, key_of
 
+#: Of code objects; importing ``inspect`` for them takes milliseconds.
+CO_COROUTINE, CO_ASYNC_GENERATOR = 0x80, 0x200
 Resolver = Callable[[str], Any]
 
 
@@ -214,6 +216,9 @@ class SlowPath:
     def _tool(self, function: Any, captures: Any) -> Any:
         if not isinstance(function, FunctionType):
             raise TypeError(f"{function!r} is not a Python function")
+        if function.__code__.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+            what = f"{function.__qualname__} is asynchronous, which ptera does not do"
+            raise VoirError("not-probeable", what)
         stack = self._stacks.get(function)
         if stack is None:
             self._release(function)

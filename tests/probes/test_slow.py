@@ -33,6 +33,8 @@ def lazy(n):
 class A:
     def step(self, q):
         return inner(q)
+async def waits(n):
+    return inner(n)
 def tagged(n):
     cost: "@loss" = n
     return cost
@@ -161,6 +163,7 @@ def test_ptera_leaves_nothing_behind(made: Script) -> None:
             "ptera cannot serve it: missing cannot be reached from the top",
         ),
         ("//outer > //inner > nope", "ptera cannot serve it: "),
+        ("//waits > //inner > x", "waits is asynchronous, which ptera does not do"),
         ("//outer > x > y", "ptera cannot serve it: there is no x where the probe //outer > x > y"),
     ],
 )
