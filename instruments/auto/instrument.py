@@ -14,6 +14,7 @@ from .phases import phases_of
 
 if TYPE_CHECKING:
     from .breakdown import Breakdown
+    from .progress import Progress
     from .steps import Steps
     from .torch_hooks import TorchHooks
 
@@ -31,14 +32,18 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     if not ov.options.auto:
         return
     auto = Auto(ov)
-    watch = on_import("torch", auto.torch_imported)
+    watches = [
+        on_import("torch", auto.torch_imported),
+        on_import("tqdm.std", auto.tqdm_imported),
+    ]
     try:
         yield ov.phases.run_script(priority=60)  # Before the steps are summed up.
         auto.close()
         yield ov.phases.run_script(priority=40)  # And after.
         auto.tell()
     finally:
-        watch.dispose()
+        for watch in watches:
+            watch.dispose()
         auto.close()
 
 
@@ -53,6 +58,7 @@ class Auto:
         self._ov = ov
         self._hooks: TorchHooks | None = None
         self._steps: Steps | None = None
+        self._progress: Progress | None = None
         self._breakdown: Breakdown | None = None
         self._measuring: Measuring = measuring_of(ov)
 
@@ -71,6 +77,13 @@ class Auto:
         loaders.watch_torch()
         self._hooks.place()
         ov.charge(ov.clock.cpu_ns() - begun)
+
+    def tqdm_imported(self, module: Any) -> None:
+        """Look at tqdm's bars."""
+        from .progress import Progress
+
+        self._progress = Progress(self._ov)
+        self._progress.tqdm_imported(module)
 
     def _asked(self, source: Any) -> None:
         """A loader is asked for a batch: from here on there is something to measure."""
@@ -94,6 +107,8 @@ class Auto:
 
     def close(self) -> None:
         """The script has ended: take the hooks out, and give the step that was held back."""
+        if self._progress is not None:
+            self._progress.close()
         hooks, self._hooks = self._hooks, None
         if hooks is not None and self._steps is not None:
             hooks.remove()

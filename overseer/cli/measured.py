@@ -13,6 +13,8 @@ from .rows import TO, Piece, Row, clean, row
 _BAR = 16
 #: What parts of a step are called on a screen.
 _NAMES = {"transfer": "copy"}
+#: How many progress bars are shown.
+_BARS = 4
 
 
 def entries(of: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -28,6 +30,18 @@ def tasks(run: Mapping[str, Any]) -> Iterator[Row]:
     for name, task in shown:
         for each in _task(clean(name), task):
             yield each if task is main or len(shown) == 1 else each._replace(spare=each.spare + 1)
+
+
+def progress(run: Mapping[str, Any]) -> Iterator[Row]:
+    """How far the script's progress bars got, unless steps tell more."""
+    if part(run, "tasks"):
+        return
+    for bar in entries(run, "progress")[:_BARS]:
+        done, total, seconds = (number(bar.get(key)) for key in ("done", "total", "seconds"))
+        if done is not None:
+            of = f"{done:,.0f}" + (f" of {total:,.0f}" if total is not None else "")
+            pace = rates(done / seconds) if done and seconds else []
+            yield row(clean(bar.get("task") or "progress"), of, *(f"{each}/s" for each in pace))
 
 
 def _task(name: str, task: Mapping[str, Any]) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..measure.parts import part
 from .amounts import count, duration, number, percent
-from .measured import entries, machine, tasks, verdicts
+from .measured import entries, machine, progress, tasks, verdicts
 from .rows import Layout, Piece, Row, clean, row
 
 #: How many probes or instruments that failed are shown one by one.
@@ -30,7 +30,7 @@ def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool
         ascii_only: Draw with ASCII alone.
     """
     layout = Layout(width, colour, ascii_only)
-    measured = [*tasks(run), *machine(run), *verdicts(run)]
+    measured = [*tasks(run), *progress(run), *machine(run), *verdicts(run)]
     if not any(row.pieces for row in measured):
         measured = [_fired(run)]
     rows = [*measured, *_probes(run), *_instruments(run), *record(run)]
