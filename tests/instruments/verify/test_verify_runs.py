@@ -47,14 +47,6 @@ PROBES = """
         {more}
     """
 PLAIN = {"scale": 1, "each": "pass", "epochs": 1, "lr": 0.01, "end": "", "loss": "loss", "more": ""}
-MONITOR = """
-    class Thermometer:
-        emits = {"temperature": "C"}
-        __name__ = "Thermometer"
-
-        def __call__(self, ov):
-            {give}
-    """
 STEPS = ["--stop", "30"]
 
 
