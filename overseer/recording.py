@@ -202,7 +202,7 @@ class Recording:
         fired = ov._engine.fired if ov._engine is not None else {}
         inserted = cost.calibrate("inserted", _like_inserted(), n=20) if fired else 0.0
         cost.measured(lambda: ov.account.events_ns(fired, inserted))
-        cost.measured(lambda: ov.hear.sampled.cost_ns(ov.hear.events))
+        cost.measured(lambda: ov.account.given_ns(ov.hear))
         for number, (count, like) in enumerate(ov.costs):
             cost.calibrate(f"{number}", like)
             cost.count(f"{number}", count)

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 from .clock import Clock
 
@@ -24,8 +25,8 @@ _KEPT = 256
 class Sampled:
     """What the events of one kind have cost, from those that were timed.
 
-    The first is kept apart: it finds out what the others need not. Of the others the longest
-    eighth is left out, for something else came between.
+    The first is kept apart: it finds out what the others need not. Of the others the longest few
+    are left out: the garbage collector came between.
     """
 
     __slots__ = ("_first", "_taken")
@@ -45,7 +46,7 @@ class Sampled:
     def each_ns(self) -> float | None:
         """What an event costs that is not the first; ``None`` when none was timed."""
         ordered = sorted(self._taken)
-        usual = ordered[: len(ordered) - len(ordered) // 8]
+        usual = ordered[: len(ordered) - len(ordered) // 16]
         return sum(usual) / len(usual) if usual else None
 
     def cost_ns(self, events: int, else_ns: float = 0.0) -> float:
@@ -104,14 +105,16 @@ class Account:
         self._clock = clock
         self._thread = threading.get_ident()
         self._since = clock.cpu_ns() if since_ns is None else since_ns
-        self._own_ns = self._charged_ns = 0
+        self._own_ns = self._charged_ns = self._within_ns = 0
         self._inside = False
         self._samples: dict[int, Sampled] = {}
 
     def charge(self, ns: int) -> None:
         """Add processor time; on the script's own thread only what voir used within the script."""
-        if self._inside or threading.get_ident() != self._thread:
+        own = threading.get_ident() == self._thread
+        if self._inside or not own:
             self._charged_ns += ns
+            self._within_ns += ns if own else 0
 
     @contextmanager
     def script(self) -> Iterator[None]:
@@ -137,8 +140,11 @@ class Account:
         return self._own_ns + self._clock.cpu_ns() - self._since
 
     def now_ns(self) -> int:
-        """A clock that stands still while something is charged, so that it is not weighed too."""
-        return self._clock.now_ns() - self._charged_ns
+        """A clock to weigh events by: processor time, for other programs are not voir's cost.
+
+        It stands still while something is charged, so that this does not count twice.
+        """
+        return self._clock.cpu_ns() - self._within_ns
 
     def sampled(self, number: int) -> Sampled:
         """What is known of the events of the probe of this number."""
@@ -151,7 +157,17 @@ class Account:
             fired: How many there were, by the probe's number.
             inserted_ns: What each costs besides the time of its listeners.
         """
+        reading = self.reading_ns()
         known = [each for one in self._samples.values() if (each := one.each_ns) is not None]
         usual = sum(known) / len(known) if known else 0.0
         listeners = sum(self.sampled(probe).cost_ns(n, usual) for probe, n in fired.items())
-        return listeners + inserted_ns * sum(fired.values())
+        return max(0.0, listeners + (inserted_ns - reading) * sum(fired.values()))
+
+    def given_ns(self, way: Weighed) -> float:
+        """What the events have cost that came by ``way``."""
+        return max(0.0, way.sampled.cost_ns(way.events) - self.reading_ns() * way.events)
+
+    def reading_ns(self) -> int:
+        """What it takes to read the clock, which is in every event that was timed."""
+        times = [self.now_ns() for _ in range(20)]
+        return min(b - a for a, b in pairwise(times))

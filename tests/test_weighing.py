@@ -106,6 +106,9 @@ class TestAccount:
             begun = account.now_ns()
             clock.advance(0.5)
             account.charge(400_000_000)
+            thread = threading.Thread(target=account.charge, args=(10**9,))
+            thread.start()
+            thread.join()
             assert account.now_ns() - begun == 100_000_000
 
     def test_events_cost_their_listeners_and_what_was_inserted(self) -> None:
@@ -113,6 +116,18 @@ class TestAccount:
         for ns in (50_000, 2000, 2000):
             account.sampled(1)(ns)
         assert account.events_ns({1: 11}, 500) == 50_000 + 10 * 2000 + 11 * 500
+
+    def test_what_reading_the_clock_takes_is_no_events_cost(self) -> None:
+        class Slow(FakeClock):
+            def cpu_ns(self) -> int:
+                self.advance(300e-9)
+                return super().cpu_ns()
+
+        account = Account(Slow())
+        for _ in range(4):
+            begun = account.now_ns()
+            account.sampled(1)(account.now_ns() - begun)
+        assert account.events_ns({1: 100}, 0) == 0
 
     def test_a_probe_that_was_never_timed_costs_what_others_do(self) -> None:
         account = Account(FakeClock())
