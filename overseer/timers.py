@@ -72,11 +72,12 @@ class Timer:
         # A call may hang in a driver; the run's end does not wait for it for long.
         self.pause(END_PATIENCE)
 
-    def pause(self, patience: float) -> None:
-        """End the thread; the time until the next call runs on."""
+    def pause(self, patience: float) -> _Hidden | None:
+        """End the thread, and return it; the time until the next call runs on."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.end(patience)
+        return thread
 
     def resume(self) -> None:
         """Go on with a new thread."""
@@ -116,9 +117,11 @@ class _Hidden:
     def __init__(self, run: Callable[[threading.Event], None]) -> None:
         self._run = run
         self._asked, self._ended = threading.Event(), threading.Event()
+        self._task = 0
         self._ident = _thread.start_new_thread(self._main, ())
 
     def _main(self) -> None:
+        self._task = threading.get_native_id()
         try:
             self._run(self._asked)
         finally:
@@ -129,6 +132,12 @@ class _Hidden:
         self._asked.set()
         if self._ident != _thread.get_ident():
             self._ended.wait(patience)
+
+    def vanish(self, patience: float) -> None:
+        """Wait for the system to be rid of it too; where that can't be seen, don't."""
+        until = time.perf_counter() + patience
+        while os.path.exists(f"/proc/self/task/{self._task}") and time.perf_counter() < until:
+            time.sleep(0.0001)
 
 
 def _unlist() -> None:
@@ -146,8 +155,10 @@ def _watch_forks() -> None:
 
 
 def _before_fork() -> None:
-    for timer in list(_open):
-        timer.pause(FORK_PATIENCE)
+    paused = [timer.pause(FORK_PATIENCE) for timer in list(_open)]
+    for thread in paused:
+        if thread is not None:
+            thread.vanish(FORK_PATIENCE)
 
 
 def _after_fork() -> None:
