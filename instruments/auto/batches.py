@@ -17,16 +17,18 @@ class Batches:
 
     Attributes:
         fetches: How many batches loaders have given.
-        source: The loader whose batch was last learned from; None when there were several.
+        source: The loader whose batch was last learned from; None when there were several,
+            or when it is fetched from ahead of the work.
     """
 
-    __slots__ = ("_fed", "_given", "_loaded", "_own", "_totals", "fetches", "source")
+    __slots__ = ("_ahead", "_fed", "_given", "_loaded", "_own", "_totals", "fetches", "source")
 
     def __init__(self) -> None:
         self.fetches = 0
         self.source: Hashable = None
-        self._loaded: dict[Hashable, int | None] = {}
+        self._loaded: dict[Hashable, list[int | None]] = {}
         self._own: set[Hashable] = set()
+        self._ahead: set[Hashable] = set()
         self._fed: int | None = None
         self._given: dict[int, int] = {}
         self._totals: dict[int, int] = {}
@@ -39,12 +41,16 @@ class Batches:
     def fetched(self, source: Hashable, items: int | None) -> None:
         """A loader has given a batch."""
         self.fetches += 1
-        self._loaded.pop(source, None)  # The last to come is the last in the dictionary.
-        self._loaded[source] = items
+        before = self._loaded.pop(source, None)  # The last to come is the last in the dictionary.
+        if before is None or (source in self._own and source not in self._ahead):
+            self._loaded[source] = [items]  # One that was not learned from was left out.
+        else:
+            self._loaded[source] = [before[-1], items]
 
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more: what it gave that nobody learned from was an evaluation's."""
-        self._loaded.pop(source, None)
+        if source not in self._own:
+            self._loaded.pop(source, None)
 
     def given(self, model: int, items: int | None) -> None:
         """A model has been given a batch, in a forward pass that may be learned from."""
@@ -76,7 +82,7 @@ class Batches:
     def seen(self, items: int | None) -> int | None:
         """The items of a forward pass just made: those of the last batch, else those given."""
         if self._loaded:
-            found = next(reversed(self._loaded.values()))
+            found = next(reversed(self._loaded.values()))[-1]
             return items if found is None else found
         return items
 
@@ -89,12 +95,19 @@ class Batches:
         """Of several loaders' batches, the largest of those that fed training before too."""
         loaded, self._loaded = self._loaded, {}
         if len(loaded) > 1:
-            own = [n for source, n in loaded.items() if source in self._own and n is not None]
+            own = [n for source in loaded if source in self._own and (n := loaded[source][0])]
             if own:
                 self.source = None
                 return max(own)
-        source, items = loaded.popitem()
-        self.source = source
+        source, waiting = loaded.popitem()
         if source not in self._own and len(self._own) < SOURCES:
             self._own.add(source)
-        return items
+            if len(waiting) > 1:  # Before it works on a batch, the script fetches the next.
+                self._ahead.add(source)
+        if source not in self._ahead:
+            self.source = source
+            return waiting[-1]
+        self.source = None
+        if len(waiting) > 1:
+            self._loaded[source] = waiting[1:]
+        return waiting[0]
