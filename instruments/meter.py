@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from time import sleep
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from overseer import Overseer
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 Listener = Callable[[Event], object]
-#: How often windows are looked at and losses are read, in seconds, off the script's thread.
-TICK_SECONDS = 0.5
+#: How often steps are worked off and losses are read, in seconds, off the script's thread.
+TICK_SECONDS = 0.1
+#: How long the script's thread has the interpreter to itself between two chunks of that work.
+REST_SECONDS = 0.0003
 #: An event with any of these has to do with steps.
 KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
 #: What to do to have a figure known, by the key that it is logged under.
@@ -35,8 +37,7 @@ NEEDED = {
 }
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(NamedTuple):
     """A way to look at the steps: windows of ``interval``, from behind ``skip``.
 
     Attributes:
@@ -50,7 +51,6 @@ class Windows:
     given: bool = True
 
 
-@dataclass(eq=False)
 class Measuring:
     """What is to be measured of a run, and how; measures from the first step, loss or loader on.
 
@@ -68,20 +68,19 @@ class Measuring:
         loaders: The loaders that are watched.
     """
 
-    ov: Overseer
-    interval: str | float = "1s"
-    skip: str | float = "0"
-    logged: tuple[str, ...] = ()
-    multiplier: int = 1
-    method: str | None = None
-    batch_size: Callable[[Any], Any] | int | None = None
-    windows: list[Windows] = field(default_factory=list)
-    loaders: Loaders = field(init=False)
-    _waiting: Subscription = field(init=False)
-    _meter: Meter | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        self.loaders = Loaders(self.ov)
+    # Not a dataclass: to import dataclasses is a tenth of what starting may take.
+    def __init__(self, ov: Overseer) -> None:
+        self.ov = ov
+        self.interval: str | float = "1s"
+        self.skip: str | float = "0"
+        self.logged: tuple[str, ...] = ()
+        self.multiplier = 1
+        self.method: str | None = None
+        self.batch_size: Callable[[Any], Any] | int | None = None
+        self.windows: list[Windows] = []
+        self.loaders = Loaders(ov)
+        self._waiting: Subscription
+        self._meter: Meter | None = None
 
     def run(self) -> Generator[Any, Any, None]:
         """Listen until the script has ended; then sum up."""
@@ -220,7 +219,7 @@ class Meter:
 
     def _tick(self) -> None:
         self._ov.weigh()
-        self._model.drain()
+        self._model.drain(partial(sleep, REST_SECONDS))
         self._losses.read()
 
 

@@ -11,7 +11,7 @@ from tests.running import PYTHON, VOIR, Place
 HEAVY = {
     "rich", "reactivex", "giving", "ptera", "codefind", "torch", "numpy", "psutil", "yaml",
     "asyncio", "email", "http", "ssl", "logging", "tomllib", "subprocess", "hashlib",
-    "importlib.metadata",
+    "importlib.metadata", "dataclasses", "inspect", "pathlib", "socket", "json", "urllib",
 }  # fmt: skip
 SHOW = "import sys\nprint(*sorted(sys.modules), sep='\\n')\n"
 

@@ -95,7 +95,13 @@ def test_the_base_install_is_four_packages(metadata: Message) -> None:
 
 
 def test_every_extra_is_there(metadata: Message) -> None:
-    assert set(metadata.get_all("Provides-Extra", [])) == {"examples", "gpu", "test", "yaml"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {
+        "examples",
+        "gpu",
+        "test",
+        "trace",
+        "yaml",
+    }
 
 
 def test_the_readme_is_the_long_description(metadata: Message) -> None:
