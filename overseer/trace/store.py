@@ -20,7 +20,7 @@ from .wire import message
 #: TracePacket.compressed_packets
 _COMPRESSED = 50
 #: How much of a file is copied at once.
-_PIECE = 1 << 20
+_PIECE = 8 << 20
 #: What the file is called while it is written anew.
 SEALING = ".sealing"
 
@@ -44,6 +44,10 @@ class Segment:
     events: int = 0
     sealed: bool = False
     bridge: Bridge = NOTHING_OPEN
+
+
+#: A segment as it will be, what is to be written for it unless it is copied, and where it was.
+Ready = tuple[Segment, bytes | None, int]
 
 
 class Store:
@@ -130,11 +134,14 @@ class Store:
         # In proportion, so that copying what is compressed costs little however long it becomes.
         return plain > min(max(4 * self.segment_bytes, sealed // 2), self.most // 4)
 
-    def seal(self, everything: bool = False) -> None:
+    def seal(
+        self, everything: bool = False, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
         """Compress the segments that are full, and leave out the middle of a file too large.
 
         Args:
             everything: The last segment too.
+            meanwhile: Called again and again while this takes its time; may append.
 
         Raises:
             OSError: The file is as it was.
@@ -144,8 +151,7 @@ class Store:
         try:
             target = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             try:
-                plan = self._rewrite(source, target, everything)
-                os.fsync(target)
+                plan = self._rewrite(source, target, everything, meanwhile)
             finally:
                 os.close(target)
             os.replace(beside, self.path)
@@ -158,29 +164,16 @@ class Store:
         self._segments, self._gap, self._bridge, self.dropped = plan
 
     def _rewrite(
-        self, source: int, target: int, everything: bool
+        self, source: int, target: int, everything: bool, meanwhile: Callable[[], object]
     ) -> tuple[list[Segment], int, bytes, int]:
         """Write the file anew; what the file then holds."""
-        old = self._segments
-        last = len(old) if everything else len(old) - 1
-        # Compressed pieces first, in memory: only then is it known what there is room for.
-        ready: list[tuple[Segment, bytes | None, int]] = []
-        at = 0
-        for index, segment in enumerate(old):
-            at += len(self._bridge) if self._gap and index == self._gap else 0
-            data = None
-            size = segment.size
-            if not segment.sealed and index < last and size:
-                plain = _read(source, at, size)
-                data = message(1, message(_COMPRESSED, zlib.compress(plain, 6)))
-            fresh = segment if data is None else _sealed(segment, len(data))
-            ready.append((fresh, data, at))
-            at += size
+        old = list(self._segments)
+        ready = self._compress(source, old, len(old) - (not everything), meanwhile)
         kept, gap = self._choose([segment for segment, _, _ in ready])
         dropped = self.dropped + sum(
             segment.events for index, (segment, _, _) in enumerate(ready) if index not in kept
         )
-        bridge = b""
+        bridge, copied = b"", self.size
         for place, index in enumerate(kept):
             segment, data, start = ready[index]
             if gap and place == gap:
@@ -190,8 +183,37 @@ class Store:
             if data is not None:
                 _write(target, data)
             else:
-                _copy(source, start, segment.size, target)
-        return [ready[index][0] for index in kept], gap, bridge, dropped
+                size = copied - start if segment is old[-1] else segment.size
+                _copy(source, start, size, target, meanwhile)
+        os.fsync(target)
+        # What has been appended to the old file while the new one was written.
+        meanwhile()
+        if self.size > copied:
+            _copy(source, copied, self.size - copied, target)
+        return (
+            [ready[index][0] for index in kept] + self._segments[len(old) :],
+            gap,
+            bridge,
+            dropped,
+        )
+
+    def _compress(
+        self, source: int, old: list[Segment], last: int, meanwhile: Callable[[], object]
+    ) -> list[Ready]:
+        """The segments before ``last`` compressed, in memory: then it is known what has room."""
+        ready: list[Ready] = []
+        at = 0
+        for index, segment in enumerate(old):
+            at += len(self._bridge) if self._gap and index == self._gap else 0
+            fresh, data, size = segment, None, segment.size
+            if not segment.sealed and index < last and size:
+                plain = _read(source, at, size)
+                data = message(1, message(_COMPRESSED, zlib.compress(plain, 6)))
+                fresh = _sealed(segment, len(data))
+                meanwhile()
+            ready.append((fresh, data, at))
+            at += size
+        return ready
 
     def _choose(self, segments: list[Segment]) -> tuple[list[int], int]:
         """Which segments stay, and before which of those that stay some are missing."""
@@ -203,7 +225,7 @@ class Store:
         if self._gap:
             first = everything[: self._gap]
         else:
-            first = _within(everything, segments, room // 2)[:-1] or everything[:1]
+            first = _within(everything, segments, room // 2) or everything[:1]
         used = sum(segments[index].size for index in first)
         rest = everything[len(first) :]
         last = _within(rest[::-1], segments, room - used)[::-1] or rest[-1:]
@@ -239,8 +261,13 @@ def _read(fd: int, at: int, size: int) -> bytes:
     return data
 
 
-def _copy(source: int, at: int, size: int, target: int) -> None:
+def _copy(
+    source: int, at: int, size: int, target: int, meanwhile: Callable[[], object] = lambda: None
+) -> None:
     while size:
         data = _read(source, at, min(size, _PIECE))
         _write(target, data)
         at, size = at + len(data), size - len(data)
+        if size:
+            os.fsync(target)  # A little at a time: all at once could take seconds.
+            meanwhile()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 from collections.abc import Callable
 
@@ -48,7 +49,7 @@ class Writer:
         self._unwritten = 0
         self._told = False
         self._begun = False
-        self._closed = False
+        self._closed = self._sealing = False
         self.path = path
 
     @property
@@ -80,14 +81,26 @@ class Writer:
                 self._lock.release()
 
     def _flush(self) -> None:
+        self._write_recorded()
+        if self._store.due():
+            self._seal()
+
+    def _seal(self) -> None:
+        """Compress what is full; what is recorded while that takes its time is written too."""
+        self._sealing = True
+        try:
+            self._store.seal(meanwhile=self._write_recorded)
+        except OSError:
+            pass  # Uncompressed, it goes on as it is.
+        finally:
+            self._sealing = False
+
+    def _write_recorded(self) -> None:
         records = self._recorder.take()
         at_once = min(AT_ONCE, self._store.segment_bytes // 40) * WIDTH
         for start in range(0, len(records), at_once):
             self._write(records[start : start + at_once])
             self._recorder.relieve()
-        if self._store.due():
-            with contextlib.suppress(OSError):  # Uncompressed, it goes on as it is.
-                self._store.seal()
 
     def _write(self, records: list[object]) -> None:
         encoder, store = self._encoder, self._store
@@ -100,13 +113,23 @@ class Writer:
         count = encoder.events - before
         try:
             if store.size + len(packets) > store.most:
-                store.seal()
+                self._make_room()
             store.append(packets, count)
             self._begun = True
         except OSError as error:
             self._unwritten += count
             self._begun = False  # What was interned in these packets is not in the file.
             self._tell(error)
+
+    def _make_room(self) -> None:
+        """Leave something out.
+
+        Raises:
+            OSError: That is being done, or cannot be done.
+        """
+        if self._sealing:
+            raise OSError(errno.EFBIG, "it came faster than room could be made")
+        self._store.seal()
 
     def close(self) -> None:
         """Write what is left, and compress all of it."""
@@ -126,9 +149,10 @@ class Writer:
                 self._store.append(self._encoder.header(), 0)
             if self._unwritten or self._recorder.lost:
                 self._store.append(self._missing(self.dropped), 0)
-            self._store.seal(everything=True)
         except OSError as error:
             self._tell(error)
+        with contextlib.suppress(OSError):  # It is whole without being compressed.
+            self._store.seal(everything=True)
 
     def _tell(self, error: OSError) -> None:
         if self._told:

@@ -387,3 +387,39 @@ def test_a_clock_that_is_set_changes_nothing(tmp_path: Path) -> None:
     recorder.stop()
     marks = [one for one in open_trace(tmp_path / "t.pftrace").instants() if one.channel == "app"]
     assert [one.start - began for one in marks] == [0, 10**9, 2 * 10**9]
+
+
+def test_what_comes_while_segments_are_compressed_is_written(
+    tracing: Begin, processor: Processor
+) -> None:
+    trace = tracing(most=1 << 23)
+    app = channel("app")
+    writer, store = trace.writer, trace.writer._store
+    came = []
+
+    def meanwhile() -> None:
+        for _ in range(5_000):
+            app.instant(f"meanwhile {len(came)}")
+        came.append(len(came))
+        writer._write_recorded()
+
+    while not store.due():
+        for _ in range(1000):
+            with app.span("step"):
+                pass
+        writer._write_recorded()
+    writer._sealing = True
+    store.seal(meanwhile=meanwhile)
+    writer._sealing = False
+    with app.span("after"):
+        pass
+    data = trace.end()
+    assert len(came) >= 3
+    found = processor.load(data).query("select name, count(*) as n from slice group by name")
+    counts = {row["name"]: row["n"] for row in found}
+    assert processor.error == ""
+    assert counts["step"] >= 10_000
+    assert counts["after"] == 1
+    assert all(counts[f"meanwhile {number}"] == 5_000 for number in came)
+    assert writer.dropped == 0
+    assert open_trace(trace.path).torn_bytes == 0
