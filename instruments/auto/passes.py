@@ -59,7 +59,7 @@ class Passes:
             # It has come round before the first did.
             self._first = first = other
             self._other, self._running = None, False
-        if trains and fetches and fetches == first.fetches:
+        if trains and fetches and fetches == first.fetches and not self._running:
             return False  # The same batch once more.
         if not self._running:
             self._running = True
