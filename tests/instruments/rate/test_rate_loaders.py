@@ -48,9 +48,10 @@ def agrees(place: Place, ran: Ran) -> None:
     (window,) = logged(place, "compute_rate")
     compute = task["items"] / window["compute_rate"]
     assert task["steps"] == told["steps"]
-    assert compute == pytest.approx(told["compute"], rel=0.15)
+    hitches = task["pause"]["seconds"]  # Another program had the machine for a while.
+    assert compute == pytest.approx(told["compute"], abs=0.15 * told["compute"] + hitches)
     loading = compute / window["share"] - compute
-    assert loading == pytest.approx(told["loading"], rel=0.15)
+    assert loading == pytest.approx(told["loading"], abs=0.15 * told["loading"] + hitches)
 
 
 @pytest.fixture
@@ -200,7 +201,7 @@ def test_generators_of_later_epochs_are_watched(training: Place) -> None:
     told = truth(ran)
     (window,) = logged(training, "loading_rate")
     share = told["loading"] / (told["loading"] + told["compute"])
-    assert window["share"] == pytest.approx(share, rel=0.1)
+    assert window["share"] == pytest.approx(share, abs=0.1)
     assert training.record()["tasks"]["train"]["steps"] == 60
 
 
