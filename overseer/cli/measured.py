@@ -11,6 +11,8 @@ from .amounts import count, duration, figure, gibibytes, number, percent, rates
 from .rows import TO, Piece, Row, clean, row
 
 _BAR = 16
+#: What goes first where there is too little room: the highest.
+SPREAD, OTHER, HOST, TREE = 9, 5, 4, 3
 #: What parts of a step are called on a screen.
 _NAMES = {"transfer": "copy"}
 #: How many progress bars are shown.
@@ -28,8 +30,10 @@ def tasks(run: Mapping[str, Any]) -> Iterator[Row]:
     shown = [(name, task) for name, task in part(run, "tasks").items() if isinstance(task, Mapping)]
     main = main_task(run)
     for name, task in shown:
-        for each in _task(clean(name), task):
-            yield each if task is main or len(shown) == 1 else each._replace(spare=each.spare + 1)
+        for each in _task(clean(name), task, task is main):
+            yield (
+                each if task is main or len(shown) == 1 else each._replace(spare=each.spare + OTHER)
+            )
 
 
 def progress(run: Mapping[str, Any]) -> Iterator[Row]:
@@ -44,11 +48,11 @@ def progress(run: Mapping[str, Any]) -> Iterator[Row]:
             yield row(clean(bar.get("task") or "progress"), of, *(f"{each}/s" for each in pace))
 
 
-def _task(name: str, task: Mapping[str, Any]) -> Iterator[Row]:
+def _task(name: str, task: Mapping[str, Any], main: bool) -> Iterator[Row]:
     units = clean(task.get("units") or "items").removesuffix("/s")
     first = duration(task.get("first_step_seconds"))
     items = count(task.get("items"), units, units) if units != "steps" else None
-    steps, pauses = count(task.get("steps"), "step"), _pauses(task)
+    steps, pauses = count(task.get("steps"), "step"), _pauses(task, main)
     if steps is None and _loss(part(task, "loss")).pieces:
         steps = "no steps seen"  # So that the loss below stands under its task's name.
     yield row(name, steps, items, first and f"first step {first}", pauses)
@@ -86,7 +90,7 @@ def _spread(rate: Mapping[str, Any]) -> Row:
     sample = f"n {steps:,.0f}" if steps is not None else ""
     sample += f", skipped {skipped:,.0f}" if sample and skipped is not None else ""
     clock = f"{clean(rate['clock'])} clock" if rate.get("clock") else None
-    return _sub("", median, sample, clock)._replace(spare=9)
+    return _sub("", median, sample, clock)._replace(spare=SPREAD)
 
 
 def _time(task: Mapping[str, Any]) -> Row:
@@ -119,16 +123,17 @@ def _tree(task: Mapping[str, Any]) -> Row:
     known = [(_NAMES.get(name, name), share) for name, share in shares.items() if share >= 0.005]
     if len(known) < 2:
         return row("")
-    return _sub("      └", *(f"{name} {100 * s:.0f} %" for name, s in known))._replace(spare=3)
+    return _sub("      └", *(f"{name} {100 * s:.0f} %" for name, s in known))._replace(spare=TREE)
 
 
-def _pauses(task: Mapping[str, Any]) -> str | None:
+def _pauses(task: Mapping[str, Any], main: bool) -> str | None:
     pause = part(task, "pause")
     times, took = count(pause.get("count"), "pause"), duration(pause.get("seconds"))
     if not number(pause.get("count")):
         return None
     parts = as_parts(task)
-    share = f", {percent(parts.pause)}" if parts is not None and parts.pause >= 0.05 else ""
+    worth = main and parts is not None and parts.pause >= 0.05
+    share = f", {percent(parts.pause)}" if worth and parts is not None else ""
     return f"{times}, {took}{share}" if took else times
 
 
@@ -148,7 +153,7 @@ def _sub(label: str, *pieces: Piece | str | None) -> Row:
 def machine(run: Mapping[str, Any]) -> Iterator[Row]:
     """Load and memory of the host, and each device."""
     host = part(run, "host")
-    yield row("host", _cpu(part(host, "cpu")), _memory(part(host, "memory")), spare=2)
+    yield row("host", _cpu(part(host, "cpu")), _memory(part(host, "memory")), spare=HOST)
     for index, device in enumerate(entries(run, "devices")):
         yield _device(index, device)
 
