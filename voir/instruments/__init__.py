@@ -3,6 +3,7 @@
 # From the modules beside this one where there is one: loading it later would put the module in the
 # place of the instrument of the same name.
 from instruments.argparse_options import instrument_argparse
+from instruments.auto import phases_of
 from instruments.cpu import Cpu
 from instruments.disk import Disk
 from instruments.display import instrument_display
@@ -31,5 +32,6 @@ __all__ = [
     "instrument_display",
     "log",
     "monitor_all",
+    "phases_of",
     "rate",
 ]

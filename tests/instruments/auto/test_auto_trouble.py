@@ -1,0 +1,158 @@
+"""What else may happen to a script that is watched, and what must not happen because it is."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+
+from instruments.auto import Phases, phases_of
+from instruments.auto.loop import Known, Loop
+from instruments.auto.passes import Pass
+from instruments.auto.phases import NAMES
+from instruments.auto.sizing import Given
+from overseer import Overseer
+from tests.running import Place
+
+from .conftest import watched
+
+
+def test_the_record_says_where_the_time_of_steps_went() -> None:
+    train = watched("function_loop.py").tasks["train"]
+    parts = train["breakdown"]
+    assert set(parts) >= {"loading", "forward", "backward", "optimizer", "other", "steps"}
+    assert parts["steps"] == parts["watched"]
+    assert all(parts[name] > 0 for name in ("loading", "forward", "backward", "optimizer"))
+
+
+def test_phases_lie_in_their_steps() -> None:
+    heard: list[tuple[str, int, int]] = []
+
+    def instrument_hear(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.parse_args
+        phases_of(ov).listen(lambda *phase: heard.append(phase))
+
+    seen = watched("trainer_class.py", instruments=(instrument_hear,))
+    names = [name for name, _, _ in heard]
+    assert set(names) <= set(NAMES)
+    assert names.count("backward") == names.count("forward") == seen.truth["steps"]
+    assert names.count("optimizer") == 2 * seen.truth["steps"]  # zero_grad, and step.
+    assert all(begin <= end for _, begin, end in heard)
+    steps = [phase for phase in heard if phase[0] == "step"]
+    assert len(steps) == seen.truth["steps"] - 1  # The first one's beginning was not seen.
+    assert all(a[2] == b[1] for a, b in pairwise(steps))
+
+
+def test_who_hears_phases_hears_those_of_short_steps_too() -> None:
+    heard: list[str] = []
+
+    def instrument_hear(ov: Overseer) -> None:
+        phases_of(ov).listen(lambda name, begin, end: heard.append(name))
+
+    seen = watched("long_loop.py", instruments=(instrument_hear,))
+    assert heard.count("backward") == seen.truth["steps"] + 1  # One gradient is thrown away.
+
+
+class Nowhere:
+    holding = False
+
+    def step(self, *what: object) -> None: ...
+    def counted(self, *what: object) -> None: ...
+    def evaluated(self, *what: object) -> None: ...
+    def settle(self) -> None: ...
+
+
+def test_memory_does_not_grow_with_steps() -> None:
+    import torch
+
+    loop, tensor = Loop(Nowhere(), Phases(), Known()), torch.tensor(1.0)
+
+    def steps(n: int) -> int:
+        for i in range(n):
+            loop.fetched("loader", 4, i, i)
+            loop.forward_begins(i % 50, True, True)
+            loop.forward_ends(Pass(i % 50, i, "eval", 4), Given(4, False), i, i, True, False)
+            loop.backward_begins(i, tensor)
+            loop.backward_ends(i)
+            loop.optimizer_begins(i, i % 7)
+            loop.optimizer_ends(i, i % 7, i % 7)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = steps(500)
+        assert steps(5000) - before < 5000
+    finally:
+        tracemalloc.stop()
+
+
+FORKS = """
+    import os, sys
+    import torch
+
+    def train(steps):
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(steps):
+            loss = model(torch.randn(3, 4)).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return loss.item()
+
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    train(3)
+    sys.stdout.flush()
+    child = os.fork()
+    value = train(2 if child else 50)
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(value)
+    """
+
+
+def test_what_a_forked_child_trains_is_its_own(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", FORKS)
+    under, plain = place.voir("main.py"), place.python("main.py")
+    assert under.seen == plain.seen
+    assert place.record()["tasks"]["train"]["steps"] == 5
+    assert place.record()["problems"] == []
+
+
+def test_torch_that_is_imported_late_is_seen(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("training.py", "import torch\n\ndef model():\n    return torch.nn.Linear(4, 1)\n")
+    place.write(
+        "main.py",
+        """
+        import sys
+
+        def main():
+            from training import model
+            import torch
+            made = model()
+            optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
+            for _ in range(4):
+                made(torch.ones(2, 4)).sum().backward()
+                optimizer.step()
+            print(sorted(name for name in sys.modules if name.startswith("torch._dynamo"))[:1])
+
+        main()
+        """,
+    )
+    under = place.voir("main.py")
+    assert under.seen == place.python("main.py").seen
+    train = place.record()["tasks"]["train"]
+    assert (train["steps"], train["items"]) == (4, 8)
+    assert "train     4 steps · 8 items" in under.stderr
