@@ -14,8 +14,11 @@ _NOT_OPTIMIZER = re.compile(r"sched|env|prof|bar|warmup", re.IGNORECASE)
 _LOSS = re.compile(r"loss|cost|objective|err|criterion", re.IGNORECASE)
 _MODEL = re.compile(r"^(self\.)?_?(model|net|network|module|encoder|classifier|policy)$")
 BACKWARD = {"backward", "manual_backward"}
-#: Calls between a loop and the code that learns, at most.
-_DEEP = 4
+#: Calls between a loop and the code that learns, at most, and scopes that are looked at for them.
+_DEEP, _CALLERS = 4, 64
+
+#: By the name of a function, who calls it, and the loops around the call.
+Callers = dict[str, list[tuple[Scope, tuple[Loop, ...]]]]
 
 
 class Learning(NamedTuple):
@@ -72,10 +75,11 @@ def _learns(scope: Scope, seen: Seen) -> Iterator[Learning]:
 def find_loop(scopes: list[Scope]) -> Found | None:
     """The loop whose iterations are steps; None if the text shows none."""
     places = learning(scopes)
+    callers = _callers(scopes)
     best: tuple[int, Found] | None = None
     for place in places:
-        for scope, loops in _loops_around(place.scope, place.loops, scopes, _DEEP):
-            found = _found(scope, loops, place, places, scopes)
+        for scope, loops in _loops_around(place, callers):
+            found = _found(scope, loops, place, places)
             score = _score(found, place)
             if best is None or score > best[0]:
                 best = score, found
@@ -84,21 +88,31 @@ def find_loop(scopes: list[Scope]) -> Found | None:
     return _inference(scopes)
 
 
-def _loops_around(
-    scope: Scope, loops: tuple[Loop, ...], scopes: list[Scope], deep: int
-) -> Iterator[tuple[Scope, tuple[Loop, ...]]]:
+def _loops_around(place: Learning, callers: Callers) -> Iterator[tuple[Scope, tuple[Loop, ...]]]:
     """The loops around a place: those of its scope, else those around calls of that scope."""
-    if loops:
-        yield scope, loops
-        return
-    if not scope.path or deep == 0:
-        return
-    name = scope.path[-1]
-    for caller in scopes:
-        for seen in caller.calls:
+    waiting, seen = [(place.scope, place.loops, _DEEP)], {place.scope}
+    while waiting:
+        scope, loops, deep = waiting.pop(0)
+        if loops:
+            yield scope, loops
+        elif scope.path and deep:
+            for caller, around in callers.get(scope.path[-1], ()):
+                if caller not in seen or around:
+                    seen.add(caller)
+                    waiting.append((caller, around, deep - 1))
+        if len(seen) > _CALLERS:
+            return
+
+
+def _callers(scopes: list[Scope]) -> Callers:
+    """Who calls a function of each name, or hands it to somebody, and in which loops."""
+    found: Callers = {}
+    for scope in scopes:
+        for seen in scope.calls:
             handed = [arg.id for arg in _arguments(seen.node) if isinstance(arg, ast.Name)]
-            if (called(seen.node) == name or name in handed) and caller is not scope:
-                yield from _loops_around(caller, seen.loops, scopes, deep - 1)
+            for name in {called(seen.node), *handed}:
+                found.setdefault(name, []).append((scope, seen.loops))
+    return found
 
 
 def _arguments(call: ast.AST) -> list[ast.expr]:
@@ -111,7 +125,6 @@ def _found(
     loops: tuple[Loop, ...],
     place: Learning,
     places: list[Learning],
-    scopes: list[Scope],
 ) -> Found:
     loop = loops[-1]
     micro = None
