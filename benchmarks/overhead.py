@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -180,8 +181,16 @@ def sides(upstream: str | None, traceml: str | None) -> list[Side]:
         found.append(Side("voir 0.2.24", (upstream, "-m", "voir"), UPSTREAM))
     if traceml:
         command = str(Path(traceml).with_name("traceml"))
-        found.append(Side("TraceML", (command, "run"), None, edited=True))
+        found.append(
+            Side("TraceML", (command, "run", "--aggregator-port", free_port()), None, edited=True)
+        )
     return found
+
+
+def free_port() -> str:
+    """A port that nobody listens on: a run that was killed leaves an aggregator on its own."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
 
 
 def once(side: Side, work: Work, directory: Path) -> dict[str, float]:
