@@ -8,7 +8,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from overseer.clock import now_ns
 from overseer.errors import Problem
+from overseer.measure.growth import Growth
 
 from .nvml import MIB, Device, Nvml
 from .sampling import Monitor, Running
@@ -33,6 +35,7 @@ class DeviceSummary:
         self._samples = 0
         self._load = Running()
         self._memory = Running()
+        self._growth = Growth()
         self._memory_total: float | None = None
         self._power = Running()
         self._power_limit: float | None = None
@@ -50,6 +53,7 @@ class DeviceSummary:
         if "memory" in data:
             used, self._memory_total = data["memory"]
             self._memory.add(used)
+            self._growth.add(now_ns() / 1e9, used * MIB)
         for name, mhz in data.get("clocks", {}).items():
             self._clocks.setdefault(name, Running()).add(mhz)
         if "throttle" in data:
@@ -77,12 +81,14 @@ class DeviceSummary:
         told = {key: value for key, value in entries.items() if value not in ({}, "")}
         return told if self._throttled is None else {**told, "throttled": self._shares()}
 
-    def _bytes(self) -> dict[str, int]:
+    def _bytes(self) -> dict[str, Any]:
         if not self._memory.n or self._memory_total is None:
             return {}
+        grown = self._growth.grown()
         return {
             "peak": round(self._memory.greatest * MIB),
             "total": round(self._memory_total * MIB),
+            **({"growth": grown._asdict()} if grown is not None else {}),
         }
 
     def _shares(self) -> dict[str, float]:

@@ -368,3 +368,17 @@ def test_a_real_gpu_tells_its_name_memory_and_load(
     first = next(iter(ov.given("gpudata")[0].values()))
     assert first["name"] and 0 <= first["memory"][0] <= first["memory"][1]
     assert 0 <= first.get("load", 0) <= 1
+
+
+def test_memory_that_grows_all_the_time_is_told() -> None:
+    from types import SimpleNamespace
+
+    from instruments.gpu import DeviceSummary
+
+    device: Any = SimpleNamespace(name="GPU", uuid="GPU-1", index=0)
+    growing, level = DeviceSummary(device), DeviceSummary(device)
+    for sample in range(40):
+        growing.add({"memory": [1000.0 + 50 * sample, 80_000.0]})
+        level.add({"memory": [1000.0, 80_000.0]})
+    assert growing.entry()["memory"]["growth"]["bytes"] > 1000 << 20
+    assert "growth" not in level.entry()["memory"]
