@@ -326,6 +326,10 @@ def _cost(e: Evidence) -> Check:
     if e.own_share is None:
         return Check("own cost", SKIP, "the run is too short to tell")
     told = f"{_share(e.own_share)} of the steps' time"
+    others = others_share(e.run) or 0.0
+    if DEAR < e.own_share < 3 * DEAR and others >= DISTURBED:
+        what = f"{told}, but other programs use {_share(others)} of the processors"
+        return Check("own cost", SKIP, what)
     if e.own_share > DEAR:
         hint = "fewer probes in the innermost loop, or --no-monitor"
         return Check("own cost", FAIL, told, hint)

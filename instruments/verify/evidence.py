@@ -118,7 +118,7 @@ def gather(ov: Overseer, witness: Witness) -> Evidence:
         promised=len(promised(ov)),
         unkept=witness.missing_keys,
         seconds=(ov.clock.now_ns() - witness.began) / 1e9,
-        own_share=own_share(run, witness, ov.charged_ns),
+        own_share=own_share(run, witness, ov.account.charged_ns - ov.account.outside_ns),
         proposals=Proposals(ov.program.file if ov.program is not None else None),
     )
 
@@ -138,19 +138,25 @@ def claim_of(seen: Mapping[str, Any]) -> tuple[str | None, str]:
     return None, ""
 
 
-def own_share(run: Mapping[str, Any], witness: Witness, charged_ns: int) -> float | None:
+def own_share(run: Mapping[str, Any], witness: Witness, within_ns: int) -> float | None:
     """What voir itself took of the steps' time; what it took once, to start, does not count.
 
-    Events are counted at their calibrated cost over the whole run. What its timers took is added
-    when steps went on long enough behind the start for it to be typical.
+    Events count over the whole run, but for what the checks took. What voir's timers took
+    is added when steps went on long enough behind the start for it to be typical.
+
+    Args:
+        run: What ``run.json`` will say.
+        witness: What was heard, and what that took.
+        within_ns: What was charged to voir while the script ran, events left out.
     """
-    overhead = (run.get("overhead") or {}).get("seconds")
-    if overhead is None or len(witness.ends) < ENOUGH:
+    overhead = run.get("overhead") or {}
+    if overhead.get("seconds") is None or len(witness.ends) < ENOUGH:
         return None
     seconds = (witness.ends[-1] - witness.ends[0]) / 1e9
     if seconds < LONG:
         return None
-    share: float = max(0.0, overhead - charged_ns / 1e9) / seconds
+    events = overhead["seconds"] - (overhead.get("outside") or 0.0)
+    share: float = max(0.0, events - (within_ns + witness.cost_ns) / 1e9) / seconds
     if witness.settled is not None and witness.ended is not None:
         (begin, before), (end, after) = witness.settled, witness.ended
         if end - begin > TYPICAL_NS:

@@ -22,8 +22,8 @@ LOSSES, SIZES, KEYS = 2048, 256, 4096
 ENDS = 4096
 #: Steps at which it is asked whether there is enough evidence.
 ASKED = (40, 60, 80, 100, 125, 150, 175)
-#: Seconds into the run from which on what voir does is no start-up any more.
-SETTLED = 1.5
+#: Seconds into the run and steps from which on what voir does is no start-up any more.
+SETTLED, BEGINNING = 1.5, 20
 
 
 class Witness:
@@ -47,6 +47,7 @@ class Witness:
         self.seen: dict[str, Any] = {}
         self.device: str | None = None
         self.ends: list[int] = []
+        self.cost_ns = 0
         self.began = ov.clock.now_ns()
         self.settled: tuple[int, int] | None = None
         self.ended: tuple[int, int] | None = None
@@ -56,6 +57,13 @@ class Witness:
         """Hear one event; raises the stop when there is enough."""
         if self._closed:
             return
+        begun = self._ov.clock.cpu_ns()
+        try:
+            self._hear(event)
+        finally:
+            self.cost_ns += self._ov.clock.cpu_ns() - begun
+
+    def _hear(self, event: dict[str, Any]) -> None:
         self._note_keys(event)
         for key in ("model", "loader", "options", "use_cuda"):
             if key in event and event.get("task", TASK) == TASK:
@@ -100,7 +108,8 @@ class Witness:
             self.with_batch += "batch" in event or "batch_size" in event
             self._size(event)
         self.ended = (now, self._ov.charged_ns)
-        if self.settled is None and now - self.began > SETTLED * 1e9:
+        late = len(self.ends) >= BEGINNING and now - self.began > SETTLED * 1e9
+        if self.settled is None and late:
             self.settled = self.ended
         if len(self.ends) < ENDS:
             self.ends.append(now)
