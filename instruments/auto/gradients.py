@@ -64,7 +64,7 @@ class Gradients:
 
         def enter(event: Event) -> None:
             if counting.on:
-                if counting.loss is None:
+                if counting.loss is None and get_ident() == counting.thread:
                     scaled, counting.scaled = counting.scaled, None
                     counting.loss = event["tensors"] if scaled is None else scaled
                     return

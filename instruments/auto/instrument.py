@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import RLock
 from argparse import BooleanOptionalAction
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,7 @@ class Auto:
         self._steps: Steps | None = None
         self._progress: Progress | None = None
         self._breakdown: Breakdown | None = None
+        self._beginning = RLock()
         self._measuring: Measuring = measuring_of(ov)
 
     def torch_imported(self, torch: Any) -> None:
@@ -102,8 +104,11 @@ class Auto:
         from .steps import TRAIN
 
         assert self._steps is not None
-        self._breakdown = Breakdown(TRAIN, self._steps.spent)
-        self._measuring.begin().also(self._breakdown)
+        with self._beginning:  # What another thread gives meanwhile would not be heard.
+            if self._breakdown is None:
+                breakdown = Breakdown(TRAIN, self._steps.spent)
+                self._measuring.begin().also(breakdown)
+                self._breakdown = breakdown
 
     def close(self) -> None:
         """The script has ended: take the hooks out, and give the step that was held back."""

@@ -8,6 +8,7 @@ been seen of the step until then is handed on.
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
@@ -45,9 +46,21 @@ class Counting:
         scaled: What a gradient scaler was given in this step.
         items: The size of the step's batch.
         last: That of the step before.
+        thread: The thread whose steps they are.
     """
 
-    __slots__ = ("_loop", "_switch", "items", "last", "left", "loss", "on", "pattern", "scaled")
+    __slots__ = (
+        "_loop",
+        "_switch",
+        "items",
+        "last",
+        "left",
+        "loss",
+        "on",
+        "pattern",
+        "scaled",
+        "thread",
+    )
 
     def __init__(self, switch: Callable[[bool], None]) -> None:
         self._switch = switch
@@ -59,6 +72,7 @@ class Counting:
         self.scaled: Any = None
         self.items: int | None = None
         self.last: int | None = None
+        self.thread = 0
 
     def consider(self, loop: Any) -> None:
         """Only count the steps that follow, if they are alike and short."""
@@ -69,6 +83,7 @@ class Counting:
             self._loop, self.pattern = loop, loop.pattern
             self.loss = self.scaled = self.items = None
             self.last = loop.items
+            self.thread = get_ident()
             self.on = True
             self._switch(True)
 

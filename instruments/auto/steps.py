@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +48,7 @@ class Steps:
         outlet: Callable[[Callable[[], object]], Outlet],
     ) -> None:
         self._push = push
-        self._giving = False
+        self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
         self._held: tuple[int | None, list[Any]] | None = None
@@ -76,7 +77,7 @@ class Steps:
         heard: set[object] = set()
 
         def once(event: Event) -> None:
-            if self._giving:
+            if get_ident() in self._giving:
                 return
             name = event["$wrap"]["name"] if paired else None
             if name not in heard:
@@ -88,8 +89,8 @@ class Steps:
 
     def __call__(self, event: Event) -> None:
         """Any given event."""
-        if self._giving:
-            return  # Another thread's may be missed here; it gives more.
+        if get_ident() in self._giving:
+            return
         if "loss" in event:
             self.losses_elsewhere = True
         if "step" in event or "$wrap" in event or ("task" in event and _sized(event)):
@@ -120,11 +121,12 @@ class Steps:
         if self.elsewhere or self.losses_elsewhere or items is None:
             self._give_step(number, items, [loss.detach()])
             return
-        self._giving = True
+        ident = get_ident()
+        self._giving.add(ident)
         try:
             self._quick({"step": number, "batch_size": items, "loss": loss})
         finally:
-            self._giving = False
+            self._giving.discard(ident)
 
     def settle(self) -> None:
         """The first iteration is over."""
@@ -155,11 +157,12 @@ class Steps:
         self._give(event)
 
     def _give(self, event: Event) -> None:
-        self._giving = True
+        ident = get_ident()
+        self._giving.add(ident)
         try:
             self._push(event)
         finally:
-            self._giving = False
+            self._giving.discard(ident)
 
 
 def _sized(event: Event) -> bool:

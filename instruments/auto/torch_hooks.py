@@ -204,7 +204,11 @@ class TorchHooks:
             try:
                 if counting.on:
                     loss, items = counting.loss, counting.items
-                    if loss is not None and id(optimizer) == counting.pattern.optimizer:
+                    if (
+                        loss is not None
+                        and id(optimizer) == counting.pattern.optimizer
+                        and get_ident() == counting.thread
+                    ):
                         if items is None:
                             items = counting.same()
                         counting.loss, counting.items, counting.last = None, None, items
