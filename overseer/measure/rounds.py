@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .track import Track
 
 #: Rounds taken at once: what is usual is looked at anew after each such stretch.
-MOST = 64
+MOST = 256
 #: With fewer, it does not pay.
 LEAST = 4
 _LOAD, _PAIR, _STEP = bytes((LOADING, LOADED)), bytes((BEGIN, END)), bytes((STEP,))

@@ -38,7 +38,7 @@ class Typical:
     @property
     def room(self) -> int:
         """How many durations may be judged before what is usual is looked at anew."""
-        return _WINDOW if len(self._recent) == _WINDOW else self._due
+        return 4 * _WINDOW if len(self._recent) == _WINDOW else self._due
 
     def allows(self, many: list[int]) -> bool:
         """Whether it is known what is usual, and none of these is far above it."""
