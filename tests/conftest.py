@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 import signal
 import sys
 import threading
@@ -10,6 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The same examples each time: whoever searches for more says so.
+settings.register_profile("steady", derandomize=True, database=None)
+settings.register_profile("search", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 @pytest.fixture(autouse=True)

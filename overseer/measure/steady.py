@@ -130,12 +130,13 @@ class _Search:
         """Bound outliers, and weigh single steps and blocks of them by their own noise."""
         head = next((i for i, count in enumerate(self.counts) if count > 1), self.n)
         settled = self.values[head // 4 : head]
-        floor = 0.002 * sorted(settled)[len(settled) // 2] or 1e-30
+        floor = max(0.002 * sorted(settled)[len(settled) // 2], 1e-30)
         self.sigma = max(noise(settled), floor)
         blocks = self.values[head:]
         sigma = max(noise(blocks), floor)
         self.bounded = clipped(self.values[:head], self.sigma) + clipped(blocks, sigma)
-        worth = max(1.0, (self.sigma / sigma) ** 2)
+        ratio = self.sigma / sigma
+        worth = max(1.0, ratio * ratio)  # Not a power: that overflows with an error.
         self.weights = [min(worth, count) for count in self.counts]
         self.sums = [
             0.0, *accumulate(v * c for v, c in zip(self.bounded, self.counts, strict=True))
