@@ -198,7 +198,11 @@ class Engine:
             self._arrived.add(name)
             for watch in self._watches.get(name, [])[1:]:
                 watch.dispose()
+            units = self._places.units_of(name)
+            done = name != MAIN and any(unit.loaded is not None for unit in units)
             for placed in self._probes:
+                if done and not placed.wish.slow:
+                    continue  # The module was executed with the probe in it.
                 if set(modules_of(placed.wish, placed.asked)) & set(_names_of(name)):
                     self._changed(placed)
 

@@ -220,7 +220,10 @@ class _Inserter:
         for name in leaves:
             self.use(name)
         calls = [*exits, *(self.stanzas().leave(name) for name in leaves)]
-        return [unplaced(ast.Expr(call)) for call in calls]
+        made: list[ast.stmt] = [unplaced(ast.Expr(call)) for call in calls]
+        if made and self._scope.is_suspended:
+            return self.blind().unless_gone(made)
+        return made
 
     def _entry(self, line: int) -> list[ast.stmt]:
         """At the start of a call: the marker, what is only read, the parameters."""

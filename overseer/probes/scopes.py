@@ -53,6 +53,11 @@ class Scope:
         return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in self.own)
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether calls of this may be left in the middle, and ended when python itself ends."""
+        return self.is_generator or isinstance(self.node, ast.AsyncFunctionDef)
+
+    @property
     def body(self) -> list[ast.stmt]:
         """The statements."""
         body: list[ast.stmt] = self.node.body  # type: ignore[attr-defined]

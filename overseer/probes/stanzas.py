@@ -119,6 +119,14 @@ class Stanzas:
         """Call ``name``, whatever comes of it."""
         return self._guarded([ast.Expr(_call(name))], [ast.Pass()])
 
+    def unless_gone(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """``body``, also when python ends and has removed the names that it calls."""
+        gone = ast.ExceptHandler(_read("NameError"), None, [ast.Pass()])
+        whole = ast.Try(body=body, handlers=[gone], orelse=[], finalbody=[])
+        for node in (whole, gone, *ast.walk(gone)):
+            _place(node, -1)
+        return [whole]
+
     def reachable(self, names: list[str]) -> list[ast.stmt]:
         """At the start of a call that evaluates ``names``: where they are missing, make them."""
         code = (

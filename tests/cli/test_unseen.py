@@ -186,3 +186,43 @@ def counted(place: Place, env: dict[str, str], *under: str) -> dict[str, object]
     found = json.loads((place.path / "counted.json").read_text())["files"]["main.py"]
     kinds = ("executed_lines", "missing_lines", "executed_branches", "missing_branches")
     return {kind: sorted(found[kind]) for kind in kinds}
+
+
+@pytest.mark.parametrize("ending", ["", "1 / 0"])
+def test_what_is_suspended_when_python_ends_is_closed_as_ever(tmp_path: Path, ending: str) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        f"""
+        def counting(n):
+            try:
+                for i in range(n):
+                    got = yield i
+            finally:
+                last = n
+                print("closed")
+        async def waiting():
+            try:
+                await Never()
+            finally:
+                print("left")
+        class Never:
+            def __await__(self):
+                yield
+        numbers = counting(3)
+        print(next(numbers))
+        waits = waiting()
+        print(waits.send(None))
+        {ending}
+        """,
+    )
+    selectors = [
+        "//counting > #exit", "//counting > #yield", "//counting > last", "//counting > #receive",
+        "//counting(!#loop_i, !!#endloop_i)", "//waiting > #exit", "//waiting > #error",
+    ]  # fmt: skip
+    place.write("vf.py", VOIRFILE.format(phase="parse_args", selectors=selectors))
+    plain = place.python("main.py")
+    under = place.voir("--quiet", "--no-record", "--voirfile", "vf.py", "main.py")
+    assert "closed" in plain.stdout
+    assert under.seen == plain.seen
+    assert unplaced(under.stderr) == plain.stderr
