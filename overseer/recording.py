@@ -181,7 +181,7 @@ class Recording:
         seconds = (ov.clock.now_ns() - self.started) / 1e9
         return {
             "seconds": seconds,
-            "overhead": self._overhead(seconds),
+            "overhead": self._overhead(),
             "exit_status": ov.exit_status,
             "stopped_early": ov.stopped_early,
             "probes": ov.probe_verdicts(),
@@ -191,7 +191,7 @@ class Recording:
             **ov.summary,
         }
 
-    def _overhead(self, seconds: float) -> dict[str, float | None] | None:
+    def _overhead(self) -> dict[str, float | None] | None:
         """voir's own cost: what was timed, and events at what one costs on this machine."""
         ov = self._ov
         if not ov._given_stream.events:
@@ -207,9 +207,12 @@ class Recording:
             cost.calibrate(f"{number}", like)
             cost.count(f"{number}", count)
         cost.charge(ov.charged_ns)  # The last, for to measure what events cost costs too.
-        overhead = cost.overhead(seconds + self._before)
+        # What was measured just now has made the run longer.
+        seconds = (ov.clock.now_ns() - self.started) / 1e9 + self._before
+        overhead = cost.overhead(seconds)
+        share = None if overhead.share is None else min(1.0, overhead.share)
         outside = ov.account.outside_ns / 1e9
-        return {"seconds": overhead.seconds, "share": overhead.share, "outside": outside}
+        return {"seconds": overhead.seconds, "share": share, "outside": outside}
 
     def _instruments(self) -> list[dict[str, Any]]:
         writers = [w for w in (self._data_fd, self._metrics) if w is not None]

@@ -42,6 +42,7 @@ class Lane:
         self._label = f"{placed.number}.{index}" if index else f"{placed.number}"
         self._wish = placed.wish
         self.entries = _entries(placed.wish, capture)
+        self._weighing: tuple[Any, Any, int] | None = None
         self._relay = self._make_relay()
         self._steady = self._make_steady()
         self._reader = self._make_reader()
@@ -73,12 +74,19 @@ class Lane:
     def weigh(self, now: Callable[[], int], took: Callable[[int], object], n: int) -> None:
         """Tell ``took`` the nanoseconds that each of the next ``n`` events takes its listeners."""
         if self._placed.active and not self._placed.opaque:
-            timing = _timing(self._sink(), now, took, n, self.refresh)
-            self._put(timing)
+            self._weighing = (now, took, n)
+            self.refresh()
+
+    def _weighed(self) -> None:
+        self._weighing = None
+        self.refresh()
 
     def refresh(self) -> None:
         """Put the right callables behind this lane's names."""
-        self._put(self._sink() if self._placed.active else callable)
+        sink: Listener = self._sink() if self._placed.active else callable
+        if self._weighing is not None and self._placed.active:
+            sink = _timing(sink, *self._weighing, self._weighed)
+        self._put(sink)
 
     def _put(self, sink: Listener) -> None:
         put, label, active = self._placed.hidden.put, self._label, self._placed.active

@@ -14,7 +14,7 @@ SUPPORTED = [(3, minor) for minor in range(10, 15)]
 #: What needs no PyTorch and differs between interpreters: code, tracebacks, options, threads.
 SUITES = ["tests/probes", "tests/launch", "tests/cli", "tests/test_*.py"]
 NEEDED = ["pytest", "hypothesis", "pyte", "pyyaml", "cloudpickle"]
-SECONDS = 500
+SECONDS = 600
 
 
 def _version(python: Path) -> tuple[int, int] | None:
