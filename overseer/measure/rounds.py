@@ -27,7 +27,9 @@ MOST = 256
 #: With fewer, it does not pay.
 LEAST = 4
 _LOAD, _PAIR, _STEP = bytes((LOADING, LOADED)), bytes((BEGIN, END)), bytes((STEP,))
-PATTERNS = tuple(load + work for load in (b"", _LOAD) for work in (_STEP, _PAIR, _PAIR + _STEP))
+_AROUND = bytes((BEGIN, STEP, END))
+_WORK = (_STEP, _PAIR, _PAIR + _STEP, _AROUND)
+PATTERNS = tuple(load + work for load in (b"", _LOAD) for work in _WORK)
 _LONGEST = max(map(len, PATTERNS))
 
 
@@ -137,7 +139,7 @@ def _columns(
 def _steps_of(found: _Rounds, lane: Lane, track: Track) -> list[Step] | None:
     """The steps that are known now; None when something is not as it was before."""
     pattern = found.pattern
-    paired, stepped, fed = BEGIN in pattern, STEP in pattern, LOADING in pattern
+    paired, stepped, fed = BEGIN in pattern, pattern[-1] == STEP, LOADING in pattern
     if fed != lane.fed or (not paired and lane.unmatched):
         return None
     ends = found.at(STEP if stepped else END)
@@ -229,12 +231,13 @@ def _advance(lane: Lane, track: Track, made: list[Step], found: _Rounds) -> list
     n, end = len(made), made[-1].end_ns
     lane.count[0] += n
     lane.evidence.closed += n
-    paired, stepped = BEGIN in found.pattern, STEP in found.pattern
+    paired, stepped = BEGIN in found.pattern, found.pattern[-1] == STEP
     if paired:
         ident = found.of(found.idents, END)[-1]
         lane.evidence.calls_repeat |= ident == lane.evidence.ident
         lane.evidence.ident = ident
-        lane.unmatched = not stepped
+        within = found.items[found.pattern.index(STEP)] if STEP in found.pattern else [None]
+        lane.unmatched = not stepped and within[-1] is None
     track.closed += n * (2 if paired and stepped else 1)
     lane.last_end = track.last_end = end
     known = [*lane.pending, *made[:-1]]

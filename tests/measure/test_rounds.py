@@ -15,7 +15,10 @@ from overseer.measure.rounds import take_rounds
 from overseer.measure.step import Step
 from overseer.measure.steps import StepModel
 
-FORMS = ("step", "pair", "pair step", "load step", "load pair", "load pair step")
+FORMS = (
+    "step", "pair", "pair step", "pair around step",
+    "load step", "load pair", "load pair step", "load pair around step",
+)  # fmt: skip
 ODD = ("evaluation", "checkpoint", "exhausted", "other task", "pause", "restart", "no batch size")
 
 
@@ -45,10 +48,12 @@ class Loop:
         if "pair" in self.form:
             self.wrap("begin", ident)
         self.pass_(work)
+        if "around" in self.form:
+            model.on_step({"step": True, **size})
         if "pair" in self.form:
             self.wrap("end", ident, **size)
         self.pass_(rest)
-        if "step" in self.form:
+        if "step" in self.form and "around" not in self.form:
             model.on_step({"step": True, **size})
 
     def pass_(self, milliseconds: float) -> None:
@@ -125,5 +130,7 @@ def test_nearly_all_of_a_regular_loop_is_worked_off_at_once(form: str) -> None:
     with patch.object(steps, "take_rounds", counting):
         found = run(form, [(1.0, 5.0, 0.1, None)] * 1000, False, 10_000)
     assert len(found) == 1000
-    boundaries = 1000 * sum({"load": 2, "pair": 2, "step": 1}[part] for part in form.split())
+    boundaries = 1000 * sum(
+        {"load": 2, "pair": 2, "step": 1, "around": 0}[part] for part in form.split()
+    )
     assert sum(taken) > 0.9 * boundaries
