@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pyte
 
 from overseer.clock import FakeClock
+from overseer.options import OptionParser
 
 
 class Emulator:
@@ -91,7 +92,7 @@ class FakeOverseer:
         self.phases = SimpleNamespace(
             init="init", parse_args="parse_args", finalize=lambda priority: "finalize"
         )
-        self.argparser = ArgumentParser()
+        self.argparser = OptionParser()
         self.options = Namespace(SCRIPT="main.py", dash=True)
         self.clock = clock or FakeClock()
         self.stderr = io.StringIO() if stderr is None else stderr
