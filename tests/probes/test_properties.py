@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from overseer.probes import Engine
 
 from .programs import FILENAME, NAMES, PRELUDE, bindings, functions, generators, line_events, run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects() -> Iterator[None]:
+    """Of all that other tests have left, the engine need not look at anything each time it ends."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
 
 MARKERS = ["#enter", "#exit", "#value", "#error"]
 LOOPS = [f"{kind}_{name}" for name in NAMES for kind in ("#loop", "#endloop")]
