@@ -50,10 +50,11 @@ class Plan:
         tally: Counts them.
 
     Attributes:
+        push: Delivers an event of any keys.
         wanted: Not empty while the stream's sampler wants the next event.
     """
 
-    __slots__ = ("_direct", "_stream", "_subscriptions", "tally", "wanted")
+    __slots__ = ("_direct", "_stream", "_subscriptions", "push", "tally", "wanted")
 
     def __init__(
         self,
@@ -64,10 +65,11 @@ class Plan:
     ) -> None:
         self._stream = stream
         self._subscriptions = subscriptions
+        self.push = stream.push
         self.tally = tally
         self.wanted: list[bool] = [True] if stream.sampler is not None else []
         free = all(one.free for one in subscriptions)
-        self._direct = [one.of(keys) for one in subscriptions] if free else None
+        self._direct = tuple(one.of(keys) for one in subscriptions) if free else None
 
     def deliver(self, event: Event) -> None:
         """Deliver an event, on this thread, under the stream's lock.
@@ -84,11 +86,12 @@ class Plan:
     def outlet(self) -> Listener:
         """What delivers an event that may still inherit keys, in as few calls as there can be."""
         if self._direct is None:
-            return self._stream.push
+            return self.push
         inherited = self._stream.inherited
         inherits = tuple if inherited is None else inherited.get
-        make = _makers.get(len(self._direct), _several)
-        return make(self, self._direct, inherits, self._stream.push, self.tally.up, self.wanted)
+        if len(self._direct) == 1:  # By far the most frequent, and cheaper without a loop.
+            return _one(self, self._direct[0], inherits)
+        return _any_number(self, self._direct, inherits)
 
     def _sample(self, event: Event) -> None:
         with self._stream.lock:
@@ -118,31 +121,9 @@ class Plan:
             raise wish
 
 
-Make = Callable[[Plan, list[Listener], Inherits, Listener, Any, list[bool]], Listener]
-
-
-def _nobody(
-    plan: Plan, fns: list[Listener], inherits: Inherits, push: Listener, up: Any,
-    wanted: list[bool],
-) -> Listener:  # fmt: skip
-    sample = plan._sample
-
-    def nobody(event: Event) -> None:
-        if inherits():
-            push(event)
-            return
-        next(up)
-        if wanted:
-            sample(event)
-
-    return nobody
-
-
-def _one(
-    plan: Plan, fns: list[Listener], inherits: Inherits, push: Listener, up: Any,
-    wanted: list[bool],
-) -> Listener:  # fmt: skip
-    sample, failed, fn = plan._sample, plan._failed, fns[0]
+def _one(plan: Plan, fn: Listener, inherits: Inherits) -> Listener:
+    push, up, wanted = plan.push, plan.tally.up, plan.wanted
+    sample, failed = plan._sample, plan._failed
 
     def one(event: Event) -> None:
         if inherits():
@@ -159,13 +140,11 @@ def _one(
     return one
 
 
-def _several(
-    plan: Plan, fns: list[Listener], inherits: Inherits, push: Listener, up: Any,
-    wanted: list[bool],
-) -> Listener:  # fmt: skip
-    sample, failed, all_of_them = plan._sample, plan._failed, tuple(fns)
+def _any_number(plan: Plan, fns: tuple[Listener, ...], inherits: Inherits) -> Listener:
+    push, up, wanted = plan.push, plan.tally.up, plan.wanted
+    sample, failed = plan._sample, plan._failed
 
-    def several(event: Event) -> None:
+    def any_number(event: Event) -> None:
         if inherits():
             push(event)
             return
@@ -174,13 +153,10 @@ def _several(
             sample(event)
         at = 0
         try:
-            for fn in all_of_them:
+            for fn in fns:
                 fn(event)
                 at += 1
         except BaseException as error:
             failed(error, at, event)
 
-    return several
-
-
-_makers: dict[int, Make] = {0: _nobody, 1: _one}
+    return any_number

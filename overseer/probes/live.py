@@ -166,21 +166,21 @@ class Ledger:
         codes = [*self._originals.values(), *self._ours.values()]
         return [c for c in codes if c.co_filename == filename and key_of(c) in wanted]
 
-    def swapped(self) -> list[FunctionType]:
-        """The functions that run code of the engine now."""
-        return [one for one in self._users() if isinstance(one, FunctionType)]
+    def users(self) -> list[Any]:
+        """The functions, and suspended generators and coroutines, that have code of the engine.
 
-    def in_use(self) -> bool:
-        """Whether a call is under way, or suspended, in code of the engine."""
-        if any(_is_suspended(one) for one in self._users()):
-            return True
-        return any(id(frame.f_code) in self._ours for frame in _frames())
-
-    def _users(self) -> list[Any]:
-        """The functions, and suspended generators and coroutines, that have code of the engine."""
+        This looks at every object that is alive, which takes tenths of a second where there are
+        millions: ask once.
+        """
         codes = list(self._ours.values())
         objects = gc.get_referrers(*codes) if len(codes) <= _MANY else gc.get_objects()
         return [one for one in objects if id(_code_of(one)) in self._ours]
+
+    def in_use(self, users: list[Any]) -> bool:
+        """Whether a call is under way, or suspended, in code of the engine, which has ``users``."""
+        if any(_is_suspended(one) for one in users):
+            return True
+        return any(id(frame.f_code) in self._ours for frame in _frames())
 
     def clear(self) -> None:
         """Forget everything."""

@@ -118,12 +118,15 @@ class Swapper:
         for unit in units:
             for block in {scope.block for scope in unit.loaded or {} if scope.path}:
                 self._swap(unit, block, [])
-        for function in self._ledger.swapped():
+        users = self._ledger.users()
+        for function in users:
+            if not isinstance(function, FunctionType):
+                continue
             code = function.__code__
             plain = self._ledger.original(code.co_filename, key_of(code)) or _plain(units, code)
             if plain is not None:
                 give(function, plain)
-        in_use = self._ledger.in_use()
+        in_use = self._ledger.in_use(users)
         self._ledger.clear()
         return in_use
 
