@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ..targets import targets
 from .hidden import Shared
 from .scopes import (
     Comprehension,
@@ -24,7 +25,6 @@ from .scopes import (
     loops,
     opening_line,
     pattern_names,
-    targets,
 )
 from .stanzas import Stanzas, Trigger, unplaced
 

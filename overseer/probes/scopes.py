@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ..targets import targets
+
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 Definition = (*Function, ast.ClassDef)
 Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -200,17 +202,6 @@ def _rare_bindings(node: ast.AST) -> list[str]:
     return []
 
 
-def targets(target: ast.AST) -> list[str]:
-    """The names in an assignment target, from left to right; attributes and items bind none."""
-    if isinstance(target, ast.Name):
-        return [target.id]
-    if isinstance(target, ast.Starred):
-        return targets(target.value)
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return [name for element in target.elts for name in targets(element)]
-    return []
-
-
 def binding_line(node: ast.AST) -> int:
     """The line of the instruction that binds the last name of this node; -1: hard to say.
 
@@ -326,5 +317,4 @@ __all__ = [
     "own_nodes",
     "pattern_names",
     "scopes",
-    "targets",
 ]

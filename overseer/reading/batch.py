@@ -6,7 +6,8 @@ import ast
 import re
 from typing import NamedTuple
 
-from .scopes import Loop, Scope, bindings, called, dotted, targets
+from ..targets import targets
+from .scopes import Loop, Scope, bindings, called, dotted
 
 #: Calls that hand on what they iterate over: the loader is their first argument.
 WRAPPERS = {

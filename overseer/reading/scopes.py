@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from ..targets import targets
 from .sources import Source
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -148,17 +149,6 @@ def bindings(node: ast.AST) -> list[str]:
         return targets(node.target)
     if isinstance(node, ast.withitem) and node.optional_vars is not None:
         return targets(node.optional_vars)
-    return []
-
-
-def targets(target: ast.AST) -> list[str]:
-    """The names in an assignment's target, from left to right."""
-    if isinstance(target, ast.Name):
-        return [target.id]
-    if isinstance(target, ast.Starred):
-        return targets(target.value)
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return [name for element in target.elts for name in targets(element)]
     return []
 
 

@@ -1,0 +1,16 @@
+"""The names that an assignment binds."""
+
+from __future__ import annotations
+
+import ast
+
+
+def targets(target: ast.AST) -> list[str]:
+    """The names in an assignment's target, from left to right; attributes and items bind none."""
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if isinstance(target, ast.Starred):
+        return targets(target.value)
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [name for element in target.elts for name in targets(element)]
+    return []
