@@ -6,7 +6,19 @@ import subprocess
 
 import pytest
 
-READY = "import os, signal, sys\nprint('ready', flush=True)\n"
+# Written at once: a signal in the middle of print() would find its stream locked.
+READY = "import os, signal, sys\nos.write(1, b'ready\\n')\n"
+#: A thread that is still there when the main one has ended. It waits until that one waits for it:
+#: python loses a signal that comes just before.
+THREAD = r"""
+import os, threading, time
+def work():
+    threading.main_thread().join()
+    time.sleep(0.3)
+    os.write(1, b"ready\n")
+    threading.Event().wait()
+threading.Thread(target=work).start()
+"""
 
 
 class Running:
@@ -14,7 +26,9 @@ class Running:
 
     def __init__(self, sides, code, side="launcher", **env):
         (sides.root / "main.py").write_text(code)
-        environ = {**os.environ, "MINIVOIR_TELL": "1", **env}
+        # Without PYTHONUNBUFFERED and its like: what is buffered is the subject of a test below.
+        environ = {name: value for name, value in os.environ.items() if name[:6] != "PYTHON"}
+        environ |= {"PYTHONDONTWRITEBYTECODE": "1", "MINIVOIR_TELL": "1", **env}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = sides.command(side, ["main.py"])
         self.process = subprocess.Popen(command, cwd=sides.root, env=environ, **pipes)
@@ -52,18 +66,18 @@ def test_output_that_was_not_flushed_is_lost_as_under_python(start):
     code = f"{READY}sys.stdout.write('lost')\nos.write(1, b'kept')\nsignal.pause()"
     for side in ("python", "launcher"):
         running = start(code, side=side)
-        running.process.stdout.read(4)
+        assert running.process.stdout.read(4) == b"kept"
         assert running.end(signal.SIGTERM)[:2] == (-signal.SIGTERM, "")
 
 
 def test_the_scripts_own_handler_wins(start):
-    code = """
-import signal, sys
+    code = r"""
+import os, signal, sys
 def handler(signum, frame):
     print("handled", flush=True)
     sys.exit(5)
 signal.signal(signal.SIGTERM, handler)
-print("ready", flush=True)
+os.write(1, b"ready\n")
 signal.pause()
 """
     assert start(code).end(signal.SIGTERM) == (5, "handled\n", "finalized None\n")
@@ -93,15 +107,7 @@ child.wait()
 
 
 def test_a_signal_while_threads_are_awaited_kills_as_well(start):
-    code = """
-import threading
-def work():
-    threading.main_thread().join()
-    print("ready", flush=True)
-    threading.Event().wait()
-threading.Thread(target=work).start()
-"""
-    status, _, err = start(code).end(signal.SIGTERM)
+    status, _, err = start(THREAD).end(signal.SIGTERM)
     assert (status, err) == (-signal.SIGTERM, "finalized 15\n")
 
 
@@ -113,16 +119,8 @@ def test_ctrl_c_interrupts_and_finalizes(start):
 
 
 def test_ctrl_c_while_threads_are_awaited_is_no_error(start):
-    code = """
-import threading
-def work():
-    threading.main_thread().join()
-    print("ready", flush=True)
-    threading.Event().wait()
-threading.Thread(target=work).start()
-"""
-    plain, _, complaint = start(code, side="python").end(signal.SIGINT)
-    status, _, err = start(code).end(signal.SIGINT)
+    plain, _, complaint = start(THREAD, side="python").end(signal.SIGINT)
+    status, _, err = start(THREAD).end(signal.SIGINT)
     assert status == plain == 0
     assert complaint.endswith("KeyboardInterrupt: \n")
     *_, interrupt, finalized = err.splitlines()
