@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import (
     AsyncGeneratorType,
@@ -170,13 +171,27 @@ class Ledger:
         """The functions, and suspended generators and coroutines, that have code of the engine.
 
         This looks at every object that is alive, which takes tenths of a second where there are
-        millions: ask once.
+        millions; but only when somebody has such code at all.
         """
-        codes = list(self._ours.values())
+        codes = self._held()
+        if not codes:
+            return []
         objects = gc.get_referrers(*codes) if len(codes) <= _MANY else gc.get_objects()
         # The type first: of a million objects, a few thousand have code at all.
         running = [one for one in objects if type(one) in _CODE]
         return [one for one in running if id(_code_of(one)) in self._ours]
+
+    def _held(self) -> list[CodeType]:
+        """The engine's code that something else than the engine refers to."""
+        codes = list(self._ours.values())
+        own = [inner for code in codes for inner in code.co_consts if type(inner) is CodeType]
+        # Once each by the ledger, the list, and the call below; once more by the code around it.
+        expected = Counter({id(code): 3 for code in codes})
+        expected.update(map(id, own))
+        del own
+        counts = list(map(sys.getrefcount, codes))
+        both = zip(counts, codes, strict=True)
+        return [code for count, code in both if count != expected[id(code)]]
 
     def in_use(self, users: list[Any]) -> bool:
         """Whether a call is under way, or suspended, in code of the engine, which has ``users``."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType
 
 from .fitting import Place
-from .live import Ledger, give, live_functions
+from .live import Ledger, give, live_functions, reachable
 from .placed import PlacedProbe
 from .scopes import Key, Scope
 from .units import Unfit, Unit, key_of, merged
@@ -116,19 +116,39 @@ class Swapper:
         """Give every function its own code back; ``True``: calls of the other are under way."""
         units = list(units)
         for unit in units:
-            for block in {scope.block for scope in unit.loaded or {} if scope.path}:
-                self._swap(unit, block, [])
+            named = self._restore_named(unit)
+            for block, outermost in _outermost(unit).items():
+                if not outermost <= named:
+                    self._swap(unit, block, [])
         users = self._ledger.users()
         for function in users:
-            if not isinstance(function, FunctionType):
-                continue
-            code = function.__code__
-            plain = self._ledger.original(code.co_filename, key_of(code)) or _plain(units, code)
-            if plain is not None:
-                give(function, plain)
+            if isinstance(function, FunctionType):
+                self._restore(function, units)
         in_use = self._ledger.in_use(users)
         self._ledger.clear()
         return in_use
+
+    def _restore_named(self, unit: Unit) -> set[Key]:
+        """Do so with those that names lead to, for which nobody need look at the heap; their keys."""
+        module = sys.modules.get(unit.module)
+        if module is None:
+            return set()
+        at_load = {key: block for block, keys in _outermost(unit).items() for key in keys}
+        named = set()
+        for function in reachable(vars(module), unit.filename):
+            key = key_of(function.__code__)
+            block = at_load.get(key)
+            if block is not None and self._recognised(function.__code__, unit, block):
+                named.add(key)
+            if self._ledger.is_ours(function.__code__):
+                self._restore(function, [unit])
+        return named
+
+    def _restore(self, function: FunctionType, units: Iterable[Unit]) -> None:
+        code = function.__code__
+        plain = self._ledger.original(code.co_filename, key_of(code)) or _plain(units, code)
+        if plain is not None:
+            give(function, plain)
 
     def restore_one(self, function: FunctionType, unit: Unit, block: int) -> None:
         """Give one function its own code back."""
@@ -145,6 +165,15 @@ def _keys(scope: Scope, only: FunctionType | None) -> list[Key]:
 def _keys_at_load(unit: Unit, block: int) -> set[Key]:
     scopes = [scope for scope in unit.loaded or {} if scope.block == block]
     return {key for scope in scopes for key in _keys(scope, None)}
+
+
+def _outermost(unit: Unit) -> dict[int, set[Key]]:
+    """For each block that had probes when it was executed: its functions that are in no other."""
+    found: dict[int, set[Key]] = {}
+    for scope in unit.loaded or {}:
+        if scope.path:
+            found.setdefault(scope.block, set()).update(_keys(scope, None)[-1:])
+    return found
 
 
 def _plain(units: Iterable[Unit], code: CodeType) -> CodeType | None:

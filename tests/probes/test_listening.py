@@ -165,6 +165,23 @@ def test_code_that_was_probed_from_its_beginning_ends_as_plain_code(script: Make
     assert made.call("g").__code__ == plain["g"].__code__
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_nobody_looks_at_the_heap_for_functions_that_have_names(
+    script: Make, monkeypatch: pytest.MonkeyPatch, early: bool
+) -> None:
+    made = script(SOURCE)
+    made = made if early else made.load()
+    for selector in ("//f > x", "//A/m > x", "//outer/inner > x", "//g > #yield"):
+        made.probe(selector)
+    made = made.load() if early else made
+    looked: list[str] = []
+    for name in ("get_referrers", "get_objects"):
+        monkeypatch.setattr(gc, name, lambda *_, name=name: looked.append(name) or [])
+    assert made.call("outer(1)(1)") == 2
+    made.engine.close()
+    assert looked == []
+
+
 def test_a_probe_without_listeners_leaves_the_code_as_it_is(script: Make) -> None:
     made = script(SOURCE).load()
     before = made.call("f").__code__
