@@ -129,7 +129,7 @@ class Swapper:
         return in_use
 
     def _restore_named(self, unit: Unit) -> set[Key]:
-        """Do so with those that names lead to, for which nobody need look at the heap; their keys."""
+        """Do so with those that names lead to, without a look at the heap; their keys."""
         module = sys.modules.get(unit.module)
         if module is None:
             return set()
