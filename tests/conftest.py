@@ -18,6 +18,12 @@ settings.register_profile("steady", derandomize=True, database=None)
 settings.register_profile("search", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# Run with nohup, or beside something in a shell, the tests' programs would not hear these.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        default = signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(_number, default)
+
 
 @pytest.fixture(autouse=True)
 def nothing_outlives_a_test() -> Iterator[None]:
