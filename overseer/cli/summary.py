@@ -41,10 +41,19 @@ def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool
 def head_of(run: Mapping[str, Any]) -> list[Piece]:
     """The script, how it ended, and how long it took."""
     script = _short(clean(run.get("script") or "the script"))
-    pieces = [Piece(script, "bold"), Piece(*_outcome(run)), Piece(duration(_seconds(run)) or "")]
+    outcome, seconds = Piece(*_outcome(run)), Piece(duration(_seconds(run)) or "")
+    pieces = [Piece(script, "bold"), Piece(_rank(run)), outcome, seconds]
     if not run.get("probes") and not run.get("instruments") and not run.get("tasks"):
         pieces.append(Piece("nothing measured (no probe or instrument)", "dim"))
     return [piece for piece in pieces if piece.text]
+
+
+def _rank(run: Mapping[str, Any]) -> str:
+    """Which process of a job this was: each has a summary of its own."""
+    rank, world = run.get("rank"), run.get("world_size")
+    if not isinstance(rank, int):
+        return ""
+    return f"rank {rank} of {world}" if isinstance(world, int) else f"rank {rank}"
 
 
 def _outcome(run: Mapping[str, Any]) -> tuple[str, str]:

@@ -100,6 +100,18 @@ def test_the_first_line_says_how_the_run_ended(facts, said):
     assert lines(facts)[0].startswith(f"voir: main.py · {said}")
 
 
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"rank": 1, "world_size": 2}, "rank 1 of 2 · "),
+        ({"rank": 0, "world_size": None}, "rank 0 · "),
+        ({"rank": None, "world_size": None}, ""),
+    ],
+)
+def test_of_a_job_each_process_says_which_it_was(facts, said):
+    assert lines({**facts, "exit_status": 0})[0].startswith(f"voir: main.py · {said}finished")
+
+
 def test_the_time_is_what_the_monotonic_clock_says_where_it_is_told():
     moments = {"started": "2026-01-05T09:30:00.500000Z", "ended": "2026-01-05T09:30:02.000000Z"}
     assert "· 1.50 s" in lines(moments)[0]
