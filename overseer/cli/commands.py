@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
 from ..errors import VoirError
 from .notices import Notices
 
 USAGE = 2
 #: Each in a file of its own; a script of such a name goes before it.
-COMMANDS = ("doctor", "init", "trace")
+COMMANDS = ("compare", "doctor", "init", "trace")
 
 
 def command(argv: list[str], notices: Notices) -> int:
@@ -22,14 +23,7 @@ def command(argv: list[str], notices: Notices) -> int:
             text, status = doctor(argv[1:])
             print(text, end="")
             return status
-        if argv[0] == "init":
-            from .init import init
-
-            print(init(argv[1:], notices.width()), end="")
-            return 0
-        from .trace import trace
-
-        for part in trace(argv[1:]):
+        for part in _said(argv[0], argv[1:], notices.width()):
             print(part, end="", flush=True)
     except VoirError as error:
         notices.error(error)
@@ -37,3 +31,18 @@ def command(argv: list[str], notices: Notices) -> int:
     except BrokenPipeError:  # Piped into head, say; nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _said(name: str, argv: list[str], width: int) -> Iterable[str]:
+    """What the command of that name says."""
+    if name == "compare":
+        from .compare import compare
+
+        return [compare(argv, width)]
+    if name == "init":
+        from .init import init
+
+        return [init(argv, width)]
+    from .trace import trace
+
+    return trace(argv)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from ..errors import UsageError, VoirError
+from ..errors import VoirError
 from ..record.reading import Metrics, read_run
 from ..trace.reading import NAME, open_trace
 from .amounts import count
+from .parsing import CommandParser
 
 GOOD, WARNING, BAD = "ok", "note", "bad"
 
@@ -31,9 +31,12 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError("usage", f"voir doctor: {message}", "For example: voir doctor voir-runs/R")
+def parser() -> CommandParser:
+    """What ``voir doctor`` takes."""
+    about, example = "Say what a run left behind, and how sound.", "voir doctor voir-runs/RUN"
+    made = CommandParser(prog="voir doctor", description=about, example=example)
+    made.add_argument("run", metavar="RUN", help="a run directory")
+    return made
 
 
 def doctor(argv: list[str]) -> tuple[str, int]:
@@ -42,9 +45,7 @@ def doctor(argv: list[str]) -> tuple[str, int]:
     Raises:
         VoirError: There is no such directory.
     """
-    parser = _Parser(prog="voir doctor", description="Say what a run left behind, and how sound.")
-    parser.add_argument("run", metavar="RUN", help="a run directory")
-    path = Path(parser.parse_args(argv).run)
+    path = Path(parser().parse_args(argv).run)
     if not path.is_dir():
         what = f"{path}: there is no such directory"
         raise VoirError("run-missing", what, "Name a directory in voir-runs/.")

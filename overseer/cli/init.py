@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from typing import NoReturn
+from argparse import RawDescriptionHelpFormatter
 
-from ..errors import UsageError, VoirError
+from ..errors import VoirError
 from ..reading import Reading, open_script, read_script, voirfile_text
+from .parsing import CommandParser
 from .rows import Layout, Piece, Row, clean, row
 
 _ABOUT = """\
@@ -21,11 +21,6 @@ beside it, with probes for what a training loop has: loss, step, batch, loader, 
 _ROLES = len("other loss")
 
 
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError("usage", f"voir init: {message}", "For example: voir init main.py")
-
-
 def init(argv: list[str], width: int) -> str:
     """Write the voirfile; what to tell the user.
 
@@ -36,7 +31,7 @@ def init(argv: list[str], width: int) -> str:
     Raises:
         VoirError: The script cannot be read, or there is a voirfile already.
     """
-    options = _options(argv)
+    options = parser().parse_args(argv)
     script = open_script(options.script)
     reading = read_script(script)
     path = options.output or os.path.join(os.path.dirname(script.path), "voirfile.py")
@@ -44,18 +39,18 @@ def init(argv: list[str], width: int) -> str:
     return _told(path, options.script, reading, width)
 
 
-def _options(argv: list[str]) -> _Options:
-    parser = _Parser(prog="voir init", description=_ABOUT, formatter_class=_Formatter)
-    parser.add_argument("script", metavar="SCRIPT", help="the script, as it is given to python")
-    parser.add_argument("--force", action="store_true", help="replace a voirfile that is there")
-    parser.add_argument("--output", "-o", metavar="FILE", help="write this file instead")
-    found = parser.parse_args(argv)
-    return _Options(found.script, found.force, found.output)
-
-
-class _Options:
-    def __init__(self, script: str, force: bool, output: str | None) -> None:
-        self.script, self.force, self.output = script, force, output
+def parser() -> CommandParser:
+    """What ``voir init`` takes."""
+    made = CommandParser(
+        prog="voir init",
+        description=_ABOUT,
+        formatter_class=_Formatter,
+        example="voir init main.py",
+    )
+    made.add_argument("script", metavar="SCRIPT", help="the script, as it is given to python")
+    made.add_argument("--force", action="store_true", help="replace a voirfile that is there")
+    made.add_argument("--output", "-o", metavar="FILE", help="write this file instead")
+    return made
 
 
 def _Formatter(prog: str) -> RawDescriptionHelpFormatter:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
-from ..errors import UsageError, VoirError
+from ..errors import VoirError
 from ..trace.reading import Trace, open_trace, trace_file
 from ..trace.summary import LabelFigures, Node, by_label, call_tree, extent
 from .amounts import count, figure
+from .parsing import CommandParser
 from .rows import cells, clean
 
 #: Labels, and lines of call trees, that are shown unless told.
 TOP = 30
 _HEAD = ("label", "channel", "count", "total", "min", "mean", "p95", "max")
-
-
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(
-            "usage", f"voir trace: {message}", "For example: voir trace summary voir-runs/RUN"
-        )
 
 
 def trace(argv: list[str]) -> Iterator[str]:
@@ -35,7 +28,7 @@ def trace(argv: list[str]) -> Iterator[str]:
     Raises:
         VoirError: There is no trace, or it cannot be shown or written.
     """
-    options = _options(argv)
+    options = parser().parse_args(argv)
     if options.what == "summary":
         yield summary(open_trace(options.run), options.top)
     elif options.what == "export":
@@ -44,23 +37,30 @@ def trace(argv: list[str]) -> Iterator[str]:
         yield from _view(options)
 
 
-def _options(argv: list[str]) -> Namespace:
-    parser = _Parser(prog="voir trace", description="Look at the trace that voir --trace wrote.")
-    commands = parser.add_subparsers(dest="what", required=True, metavar="summary|view|export")
-    about = {
+def parser() -> CommandParser:
+    """What ``voir trace`` takes."""
+    example = "voir trace summary voir-runs/RUN"
+    about = "Look at the trace that voir --trace wrote."
+    made = CommandParser(prog="voir trace", description=about, example=example)
+    commands = made.add_subparsers(dest="what", required=True, metavar="summary|view|export")
+    parts = {
         "summary": "what the labels come to, and which spans lie within which",
         "view": "open it in Perfetto's viewer, on this machine",
         "export": "write it as JSON, for TensorBoard or other readers",
     }
-    made = {name: commands.add_parser(name, help=what) for name, what in about.items()}
-    for each in made.values():
+    for name, what in parts.items():
+        commands.add_parser(name, help=what, example=example)
+    each_of = commands.choices
+    for each in each_of.values():
         each.add_argument("run", metavar="RUN", help="a run directory, or a .pftrace file")
-    made["summary"].add_argument("--top", type=int, default=TOP, metavar="N", help="lines to show")
-    made["view"].add_argument("--port", type=int, default=0, help="where to listen (any)")
-    made["view"].add_argument("--no-browser", action="store_true", help="only say the address")
-    made["export"].add_argument("--to", choices=("json", "tensorboard"), required=True)
-    made["export"].add_argument("--output", "-o", metavar="PATH", help="the file, or directory")
-    return parser.parse_args(argv)
+    each_of["summary"].add_argument(
+        "--top", type=int, default=TOP, metavar="N", help="lines to show"
+    )
+    each_of["view"].add_argument("--port", type=int, default=0, help="where to listen (any)")
+    each_of["view"].add_argument("--no-browser", action="store_true", help="only say the address")
+    each_of["export"].add_argument("--to", choices=("json", "tensorboard"), required=True)
+    each_of["export"].add_argument("--output", "-o", metavar="PATH", help="the file, or directory")
+    return made
 
 
 # The summary

@@ -96,6 +96,17 @@ def part(of: object, key: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def at(facts: Any, path: str) -> Any:
+    """What stands under a dotted path, in lists by number; None when nothing does."""
+    for key in path.split("."):
+        if isinstance(facts, Mapping):
+            facts = facts.get(key)
+        else:
+            short = isinstance(facts, list) and key.isdecimal() and int(key) < len(facts)
+            facts = facts[int(key)] if short else None
+    return facts
+
+
 def number(value: Any) -> float | None:
     """``value`` when it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -94,6 +94,27 @@ class Series:
             means.append(self._open[1] / self._open[0])
         return numbers, counts, means
 
+    def parts(self, first: int, most: int) -> tuple[int, list[float]]:
+        """The steps from number ``first`` on in parts of equal length, in order.
+
+        Args:
+            first: What comes before is left out.
+            most: The largest number of parts.
+
+        Returns:
+            How many steps are in a part, and the mean time of one in ns, part by part; a last
+            part that is not full is left out.
+        """
+        judged = [point for point in zip(*self.points(), strict=True) if point[0] >= first]
+        length = -(-sum(count for _, count, _ in judged) // most)
+        means, steps, busy = [], 0, 0.0
+        for _, count, mean in judged:
+            steps, busy = steps + count, busy + count * mean
+            if steps >= length:
+                means.append(busy / steps)
+                steps, busy = 0, 0.0
+        return length, means
+
     def _single(
         self,
         numbers: Sequence[int],

@@ -16,6 +16,8 @@ from .step import Step
 
 _TASKS = 256
 _THREADS = 64
+#: Of how many parts a run's series of step times is, at most.
+_PARTS = 100
 
 
 class TaskRecord:
@@ -75,6 +77,7 @@ class TaskRecord:
                 "units": self._units if of.sized else "steps",
                 "first_step_seconds": self._first_step_seconds(),
                 "rate": judged["rate"],
+                "step_seconds": judged["step_seconds"],
                 "steady": {"verdict": verdict.verdict, "from_step": verdict.from_step},
                 "loading": judged["loading"],
                 "compute": judged["compute"],
@@ -105,6 +108,7 @@ class TaskRecord:
         }
         return {
             "rate": rate,
+            "step_seconds": self._times(found or 0),
             "loading": {"seconds": loading, "share": part} if part is not None else {},
             "compute": {"seconds": compute, "share": 1 - part} if part is not None else {},
         }
@@ -120,6 +124,16 @@ class TaskRecord:
             return {}
         q1, median, q3 = quartiles(rates)
         return {"median": median, "q1": q1, "q3": q3}
+
+    def _times(self, first: int) -> dict[str, Any]:
+        """How long steps took from ``first`` on: quartiles, and their course in parts."""
+        times = sorted(ns / 1e9 for _, ns in self._sample.since(first))
+        if not times:
+            return {}
+        q1, median, q3 = quartiles(times)
+        length, means = self._series.parts(first, _PARTS)
+        course = {"steps": length, "means": [float(f"{ns / 1e9:.4g}") for ns in means]}
+        return {"median": median, "q1": q1, "q3": q3, "course": course}
 
     def _wall(self) -> float | None:
         """Items over all the time from the first step's beginning to the last one's end."""

@@ -13,18 +13,12 @@ PYTHON = blocks("python")
 #: Programs that are no voirfiles, by page and heading: a command to run before, and arguments.
 PROGRAMS = {
     ("docs/coming-from-voir.md", "Starting programs"): ("true", []),
-    ("docs/measuring.md", "Comparing two runs"): (
-        "for i in 1 2; do voir --quiet --run-dir a/$i main.py; voir --quiet --run-dir b/$i main.py;"
-        " done",
-        ["a", "b"],
-    ),
     ("docs/run-directory.md", "`DATA_FD`"): ("true", []),
     ("docs/run-directory.md", "Reading a run back"): ("voir --run-dir run main.py", ["run"]),
     ("docs/tracing.md", "From a script"): ("true", []),
     ("docs/tracing.md", "Reading one back"): ("voir --trace --run-dir run main.py", ["run"]),
 }
 EXPECTED = {
-    ("docs/measuring.md", "Comparing two runs"): "times the rate (95 %: ",
     ("docs/coming-from-voir.md", "Starting programs"): "a loss of 0.3333333333333333",
     ("docs/run-directory.md", "`DATA_FD`"): "a loss of ",
     ("docs/run-directory.md", "Reading a run back"): "losses are recorded",

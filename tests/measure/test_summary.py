@@ -26,6 +26,7 @@ KEYS = {
     "loss": {"first", "last", "min"},
     "first_step_seconds": None,
     "rate": {"wall", "steady", "median", "q1", "q3", "n", "skipped", "clock"},
+    "step_seconds": {"median", "q1", "q3", "course"},
     "steady": {"verdict", "from_step"},
     "loading": {"seconds", "share"},
     "compute": {"seconds", "share"},
@@ -86,6 +87,18 @@ def test_warm_up_is_in_the_wall_rate_and_in_no_other() -> None:
     assert section["loading"] == {
         "seconds": pytest.approx(80 * 0.004), "share": pytest.approx(4 / 14)
     }  # fmt: skip
+
+
+def test_the_time_of_a_step_is_told_with_its_course() -> None:
+    program = Program("loader, step")
+    program.epoch(450, compute=lambda step: 0.5 if step < 20 else 0.010 + step % 2 * 0.002)
+    program.finish()
+    times = program.section()["step_seconds"]
+    found = times["q1"], times["median"], times["q3"]
+    assert found == pytest.approx((0.014, 0.015, 0.016), abs=0.0011)
+    course = times["course"]
+    assert (course["steps"], len(course["means"])) == (5, 86)
+    assert all(0.0145 < mean < 0.0155 for mean in course["means"])
 
 
 def test_a_run_that_never_settles_has_no_steady_rate() -> None:

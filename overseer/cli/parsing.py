@@ -1,0 +1,26 @@
+"""How commands that run no script read their arguments."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any, NoReturn
+
+from ..errors import UsageError
+
+
+class CommandParser(ArgumentParser):
+    """An ``ArgumentParser`` that raises the usage error that argparse would print.
+
+    Args:
+        example: What to type instead.
+    """
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        self._example = example
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        command = " ".join(self.prog.split()[:2])
+        remedy = f"For example: {self._example}" if self._example else f"See {self.prog} --help."
+        raise UsageError("usage", f"{command}: {message}", remedy)

@@ -1,0 +1,111 @@
+"""What was different about two sides of runs, by what ``run.json`` says they were made with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Facts = Mapping[str, Any]
+#: What differs from run to run and says nothing.
+_IDLE = frozenset({
+    "command", "torch.seed", "python.build", "git.moved_to", "env.TERM", "env.COLUMNS",
+    "env.VOIR_RUN_DIR", "env.VOIR_APP", "env.MASTER_PORT",
+})  # fmt: skip
+#: Options that change what is shown and where, not what is measured; with how many values.
+_SHOWN = {"--run-dir": 1, "--quiet": 0, "--debug": 0, "--app": 1, "--tensorboard": 1}
+#: Where a name goes without its section.
+_PLAIN = ("packages.", "env.")
+_ABSENT = "-"
+
+
+class Difference(NamedTuple):
+    """Something that is not the same on both sides.
+
+    Attributes:
+        name: ``git.sha``, ``arguments``, the name of a package or a variable.
+        before: The values of the first side, ``-`` where there is none.
+        after: Those of the second.
+    """
+
+    name: str
+    before: str
+    after: str
+
+
+def differences(before: Sequence[Facts], after: Sequence[Facts]) -> list[Difference]:
+    """What is different: the command, git, packages, the machine, the environment; in this order.
+
+    Args:
+        before: ``run.json`` of each run of the first side.
+        after: The same of the second side.
+    """
+    sides = [[dict(_of(run)) for run in side] for side in (before, after)]
+    names = dict.fromkeys(name for side in sides for found in side for name in found)
+    every = (Difference(_plain(name), *(_values(side, name) for side in sides)) for name in names)
+    commands = _arguments(*(_command(side[0]) for side in (before, after)))
+    return [*commands, *(one for one in every if one.before != one.after)]
+
+
+def _of(run: Facts) -> Iterator[tuple[str, str]]:
+    provenance = run.get("provenance")
+    facts = dict(provenance) if isinstance(provenance, Mapping) else {}
+    first = {key: facts.pop(key) for key in ("git", "voirfiles", "packages") if key in facts}
+    facts.pop("load_average", None)
+    environment = {"env": facts.pop("env", None)}
+    for name, value in _flat("", {**first, **facts, **environment}):
+        if name not in _IDLE and not name.endswith(".path"):
+            yield name, value
+    yield "ranks", str(run.get("world_size", 1))
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _flat(f"{name}.{index}", inner)
+    elif value is not None:
+        yield name, str(value)
+
+
+def _values(side: Sequence[Mapping[str, str]], name: str) -> str:
+    found = sorted({found.get(name, _ABSENT) for found in side})
+    return ", ".join(value[:12] if name == "git.sha" else value for value in found)
+
+
+def _plain(name: str) -> str:
+    for section in _PLAIN:
+        name = name.removeprefix(section)
+    return name
+
+
+def _command(run: Facts) -> list[str]:
+    """The command line without what does not matter for what is measured."""
+    argv = run.get("argv")
+    words = [str(word) for word in argv][1:] if isinstance(argv, list) else []
+    kept, skip = list[str](), 0
+    for word in words:
+        name, glued, _ = word.partition("=")
+        if skip:
+            skip -= 1
+        elif name in _SHOWN:
+            skip = 0 if glued else _SHOWN[name]
+        else:
+            kept.append(word)
+    return kept
+
+
+def _arguments(before: list[str], after: list[str]) -> Iterator[Difference]:
+    """Where two command lines differ, with the option that the first difference belongs to."""
+    if before == after:
+        return
+    shorter = min(len(before), len(after))
+    start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
+    end = 0
+    while end < shorter - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    if start and before[start - 1].startswith("-"):
+        start -= 1
+    cut = (" ".join(words[start : len(words) - end]) or _ABSENT for words in (before, after))
+    yield Difference("arguments", *cut)

@@ -1,0 +1,126 @@
+"""``voir compare``: what people read, what programs read, and what is refused.
+
+``VOIR_UPDATE_GOLDEN=1`` makes what is shown now the golden text; look at the difference then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from overseer.cli.compare import compare
+from overseer.errors import VoirError
+from tests.running import Place
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+FIRST = json.loads((GOLDEN / "summary/training.json").read_text(encoding="utf-8"))
+
+
+def put(directory: Path, pace: float, argv: str, **provenance: Any) -> None:
+    """A run ``pace`` times as fast as the one in the golden files."""
+    facts, random = json.loads(json.dumps(FIRST)), Random(int(pace * 1000))
+    task = facts["tasks"]["train"]
+    for key in ("wall", "steady"):
+        task["rate"][key] *= pace
+    step = 32 / task["rate"]["steady"]
+    means = [step * random.gauss(1, 0.02) for _ in range(90)]
+    task["step_seconds"] = {"median": step, "q1": step * 0.98, "q3": step * 1.03}
+    task["step_seconds"]["course"] = {"steps": 20, "means": means}
+    facts["argv"] = ["voir", *argv.split()]
+    facts["provenance"] = {"kernel": "Linux 6", **provenance}
+    directory.mkdir()
+    (directory / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    for number, pace in enumerate((1.0, 1.01, 0.99), 1):
+        put(tmp_path / f"a{number}", pace, "main.py", git={"sha": "a" * 40}, packages={"x": "1"})
+    for number, pace in enumerate((0.91, 0.90, 0.89), 1):
+        git = {"sha": "b" * 40, "dirty": True}
+        put(tmp_path / f"b{number}", pace, "main.py --lr 1", git=git, packages={"x": "2"})
+    yield
+
+
+def golden(name: str, actual: str) -> None:
+    path, saved = GOLDEN / "compare" / name, GOLDEN / "compare/actual" / name
+    if os.environ.get("VOIR_UPDATE_GOLDEN"):
+        path.write_text(actual, encoding="utf-8")
+    expected = path.read_text(encoding="utf-8") if path.exists() else ""
+    if actual != expected:
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        saved.write_text(actual, encoding="utf-8")
+    assert actual == expected, f"compare {path} with {saved}"
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize(
+    ("name", "argv"), [("single.txt", ["a1", "b1"]), ("repeats.txt", ["a1,a2,a3", "b1,b2,b3"])]
+)
+def test_it_is_shown_as_people_have_seen_it(name: str, argv: list[str]) -> None:
+    actual = compare(argv, 80)
+    golden(name, actual)
+    assert max(map(len, actual.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("runs")
+def test_programs_get_the_same_as_json() -> None:
+    found = json.loads(compare(["a1,a2", "b1,b2", "--json", "--threshold", "3"], 80))
+    assert list(found) == [
+        "before", "after", "threshold", "figures", "verdicts", "notes", "differences"
+    ]  # fmt: skip
+    assert (found["before"], found["threshold"]) == (["a1", "a2"], 0.03)
+    (verdict,) = found["verdicts"]
+    assert (verdict["task"], verdict["verdict"], verdict["over"]) == ("train", "slower", "runs")
+    assert verdict["interval"][0] < verdict["ratio"] < verdict["interval"][1] < 1
+    steady = next(one for one in found["figures"] if one["figure"] == "rate.steady")
+    assert (steady["task"], steady["units"]) == ("train", "items/s")
+    assert len(steady["before"]) == 2
+    assert {one["name"] for one in found["differences"]} >= {"arguments", "git.sha", "x"}
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_directory_of_runs_is_all_of_them(tmp_path: Path) -> None:
+    for side in "ab":
+        (tmp_path / side).mkdir()
+        for number in "12":
+            (tmp_path / f"{side}{number}").rename(tmp_path / side / number)
+    (tmp_path / "a/notes").mkdir()
+    found = json.loads(compare(["a", "b,b3", "--json"], 80))
+    assert (found["before"], found["after"]) == (["a/1", "a/2"], ["b/1", "b/2", "b3"])
+
+
+@pytest.mark.parametrize(
+    ("argv", "slug"),
+    [
+        (["a1"], "usage"),
+        (["a1", "nowhere"], "run-missing"),
+        (["a1", ","], "usage"),
+        (["a1", "b1", "--threshold", "x"], "usage"),
+        (["a1", "/"], "not-a-run"),
+    ],
+)
+@pytest.mark.usefixtures("runs")
+def test_what_cannot_be_compared_is_refused(argv: list[str], slug: str) -> None:
+    with pytest.raises(VoirError) as refused:
+        compare(argv, 80)
+    assert refused.value.slug == slug
+
+
+@pytest.mark.usefixtures("runs")
+def test_it_ends_with_0_and_with_2_where_a_run_cannot_be_read(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    done = place.voir("compare", "a1", "b1")
+    assert (done.status, done.stderr) == (0, "")
+    assert "B is slower" in done.stdout
+    (tmp_path / "b1/run.json").write_text("{")
+    done = place.voir("compare", "a1", "b1")
+    assert (done.status, done.stdout) == (2, "")
+    assert "[run-damaged]" in done.stderr
