@@ -67,15 +67,8 @@ def monitor_all(ov: Overseer, poll_interval: float = 10, arch: str | None = None
         poll_interval: Seconds between two readings.
         arch: The kind of accelerator; found by itself when not given.
     """
-    return monitor(
-        ov,
-        poll_interval=poll_interval,
-        worker_init=lambda: select_backend(arch, force=True),
-        gpudata=gpu_reader(),
-        iodata=io_monitor(),
-        netdata=network_monitor(),
-        cpudata=cpu_monitor(),
-    )
+    readers = {"iodata": io_monitor(), "netdata": network_monitor(), "cpudata": cpu_monitor()}
+    return _with_devices(ov, poll_interval, arch, **readers)
 
 
 @instrument_definition
@@ -87,9 +80,11 @@ def gpu_monitor(ov: Overseer, poll_interval: float = 10, arch: str | None = None
         poll_interval: Seconds between two readings.
         arch: The kind of accelerator; found by itself when not given.
     """
-    return monitor(
-        ov,
-        poll_interval=poll_interval,
-        worker_init=lambda: select_backend(arch, force=True),
-        gpudata=gpu_reader(),
-    )
+    return _with_devices(ov, poll_interval, arch)
+
+
+def _with_devices(ov: Overseer, poll_interval: float, arch: str | None, **more: Reader) -> Any:
+    def chosen() -> object:
+        return select_backend(arch, force=True)
+
+    return monitor(ov, poll_interval, chosen, gpudata=gpu_reader(), **more)
