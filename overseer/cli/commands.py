@@ -11,7 +11,7 @@ from .notices import Notices
 
 USAGE = 2
 #: Each in a file of its own; a script of such a name goes before it.
-COMMANDS = ("compare", "doctor", "init", "trace")
+COMMANDS = ("compare", "doctor", "init", "sql", "trace")
 
 
 def command(argv: list[str], notices: Notices) -> int:
@@ -43,6 +43,10 @@ def _said(name: str, argv: list[str], width: int) -> Iterable[str]:
         from .init import init
 
         return [init(argv, width)]
+    if name == "sql":
+        from .sql import sql
+
+        return sql(argv, width)
     from .trace import trace
 
     return trace(argv)

@@ -67,6 +67,12 @@ class Run:
     ranks: tuple[Run, ...] = field(default=())
 
     @property
+    def rank(self) -> int:
+        """The rank in its job; 0 for a run in one process."""
+        name = self.path.name
+        return _number(self.path) if name.startswith("rank") and name[4:].isdigit() else 0
+
+    @property
     def finished(self) -> bool:
         """Whether the run came to its end, rather than being killed or still going on."""
         return all("ended" in run.facts for run in self.ranks or (self,))

@@ -1,0 +1,16 @@
+"""Runs read back in Python: ``from voir.runs import read_run``."""
+
+from overseer.database import open_database
+from overseer.measure.comparison import compare
+from overseer.record.reading import Metrics, Run, read_run
+from overseer.trace.reading import Trace, open_trace
+
+__all__ = [
+    "Metrics",
+    "Run",
+    "Trace",
+    "compare",
+    "open_database",
+    "open_trace",
+    "read_run",
+]
