@@ -155,7 +155,7 @@ class Meter:
         self.told: set[str] = set()
         model.sinks += [*self._rates, self._tasks]
         self.loaders = asked.loaders
-        self.loaders.listen(model.loading_begins, model.loading_ends)
+        self.loaders.measure(model)
         for listener, keys in self.listeners():
             ov.listen(listener, *keys)
         self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
@@ -170,8 +170,8 @@ class Meter:
             heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
         return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
 
-    def also(self, sink: Callable[[list[Any]], object]) -> None:
-        """Hand each list of new steps to ``sink`` too."""
+    def also(self, sink: Callable[[Any], object]) -> None:
+        """Hand new steps, which it goes through as through a list, to ``sink`` too."""
         self._model.sinks.append(sink)
 
     def close(self) -> None:
@@ -232,6 +232,7 @@ def _model(asked: Measuring) -> StepModel:
         batch_size=asked.batch_size,
         find_device=_device,
         report=asked.ov.report,
+        charge=asked.ov.charge,
     )
 
 

@@ -10,19 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .boundary import wished
+from .ways import Ends, Event, Gate, Keys, Listener
 
 if TYPE_CHECKING:
     from .stream import EventStream, Subscription
 
-Event = dict[str, Any]
-Listener = Callable[[Event], object]
-#: Returns the keys that an event inherits, if any.
-Inherits = Callable[[], object]
-#: The keys of an event, in order.
-Shape = tuple[str, ...]
 _MANY = sys.maxsize
 
 
@@ -54,16 +49,17 @@ class Plan:
         wanted: Not empty while the stream's sampler wants the next event.
     """
 
-    __slots__ = ("_direct", "_stream", "_subscriptions", "push", "tally", "wanted")
+    __slots__ = ("_direct", "_keys", "_stream", "_subscriptions", "push", "tally", "wanted")
 
     def __init__(
         self,
         stream: EventStream,
-        keys: Shape,
+        keys: Keys,
         subscriptions: tuple[Subscription, ...],
         tally: Tally,
     ) -> None:
         self._stream = stream
+        self._keys = keys
         self._subscriptions = subscriptions
         self.push = stream.push
         self.tally = tally
@@ -87,11 +83,38 @@ class Plan:
         """What delivers an event that may still inherit keys, in as few calls as there can be."""
         if self._direct is None:
             return self.push
+        if len(self._direct) != 1:
+            return _any_number(self._gate(), self._direct, self._failed)
+        # By far the most frequent, and cheaper without a loop; cheapest in one call.
+        own = self._subscriptions[0].alone(self._keys, self._gate())
+        return own or _one(self._gate(), self._direct[0])
+
+    def pairs(self, ends: Ends) -> Listener | None:
+        """What takes an event that is one end of a pair, not marked as such; None: nothing."""
+        if self._direct is None or len(self._direct) != 1:
+            return None
+        return self._subscriptions[0].pairs(self._keys, self._gate(), ends)
+
+    def _gate(self) -> Gate:
+        inherited, failed = self._stream.inherited, self._failed
+        return Gate(
+            self.tally.up,
+            self.wanted,
+            None if inherited is None else inherited.get,
+            self._aside,
+            lambda error, event: failed(error, 0, event),
+        )
+
+    def _aside(self, event: Event) -> bool:
+        """Count an event, and see to it if it is wanted, or inherits: then it is delivered."""
         inherited = self._stream.inherited
-        inherits = tuple if inherited is None else inherited.get
-        if len(self._direct) == 1:  # By far the most frequent, and cheaper without a loop.
-            return _one(self, self._direct[0], inherits)
-        return _any_number(self, self._direct, inherits)
+        if inherited is not None and inherited.get():
+            self.push(event)
+            return True
+        next(self.tally.up)
+        if self.wanted:
+            self._sample(event)
+        return False
 
     def _sample(self, event: Event) -> None:
         with self._stream.lock:
@@ -121,36 +144,32 @@ class Plan:
             raise wish
 
 
-def _one(plan: Plan, fn: Listener, inherits: Inherits) -> Listener:
-    push, up, wanted = plan.push, plan.tally.up, plan.wanted
-    sample, failed = plan._sample, plan._failed
+def _one(gate: Gate, fn: Listener) -> Listener:
+    up, wanted, inherits, aside, failed = gate
 
     def one(event: Event) -> None:
-        if inherits():
-            push(event)
+        if not wanted and inherits is None:
+            next(up)
+        elif aside(event):
             return
-        next(up)
-        if wanted:
-            sample(event)
         try:
             fn(event)
         except BaseException as error:
-            failed(error, 0, event)
+            failed(error, event)
 
     return one
 
 
-def _any_number(plan: Plan, fns: tuple[Listener, ...], inherits: Inherits) -> Listener:
-    push, up, wanted = plan.push, plan.tally.up, plan.wanted
-    sample, failed = plan._sample, plan._failed
+def _any_number(
+    gate: Gate, fns: tuple[Listener, ...], failed: Callable[[BaseException, int, Event], object]
+) -> Listener:
+    up, wanted, inherits, aside, _ = gate
 
     def any_number(event: Event) -> None:
-        if inherits():
-            push(event)
+        if not wanted and inherits is None:
+            next(up)
+        elif aside(event):
             return
-        next(up)
-        if wanted:
-            sample(event)
         at = 0
         try:
             for fn in fns:

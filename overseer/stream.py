@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from .boundary import Guarded, Report, asked_for, current, name_of
-from .plans import Event, Listener, Plan, Shape, Tally
+from .plans import Plan, Tally
+from .ways import Ends, Event, Gate, Keys, Listener
 
 #: Takes an event and how many there were of its keys; says whether it wants the next one too.
 Sampler = Callable[[Event, int], object]
@@ -33,7 +34,7 @@ class Subscription:
         stream: EventStream,
         fn: Listener,
         who: str,
-        keys: Shape,
+        keys: Keys,
         completed: Callable[[], object] | None,
     ) -> None:
         self.stream = stream
@@ -44,10 +45,20 @@ class Subscription:
         self.free = getattr(fn, "free", False) is True
         self.who = who
 
-    def of(self, keys: Shape) -> Listener:
+    def of(self, keys: Keys) -> Listener:
         """What takes events of just these keys, unguarded."""
         choose = getattr(self.fn, "for_keys", None)
         return self.fn if choose is None else choose(keys)
+
+    def alone(self, keys: Keys, gate: Gate) -> Listener | None:
+        """What takes them where no other listens, and sees to the gate; None without such."""
+        choose = getattr(self.fn, "for_keys_alone", None)
+        return None if choose is None else choose(keys, gate)
+
+    def pairs(self, keys: Keys, gate: Gate, ends: Ends) -> Listener | None:
+        """The same for events that are ends of pairs, and not yet marked as such."""
+        choose = getattr(self.fn, "for_pairs_alone", None)
+        return None if choose is None else choose(keys, gate, ends)
 
     def dispose(self) -> None:
         """Stop listening, from this moment on; harmless when done twice."""
@@ -78,8 +89,8 @@ class EventStream:
     def __init__(self, report: Report) -> None:
         self.report = report
         self._listeners: tuple[Subscription, ...] = ()
-        self._plans: dict[Shape, Plan] = {}
-        self._tallies: dict[Shape, Tally] = {}
+        self._plans: dict[Keys, Plan] = {}
+        self._tallies: dict[Keys, Tally] = {}
         self._others = Tally()
         self._outlets: WeakSet[Outlet] = WeakSet()
         self._inherited: ContextVar[Event] | None = None
@@ -98,7 +109,8 @@ class EventStream:
 
         Args:
             fn: A plain callable; what it returns is ignored. If it has ``for_keys(keys)``, that
-                returns one that is quicker for events of just these keys; if ``free`` is true of
+                returns one that is quicker for events of just these keys; the same with
+                ``_alone`` is for where no other listens, see :mod:`.ways`. If ``free`` is true of
                 it, several threads may call it at once, and where that holds for all listeners,
                 no lock is taken.
             keys: Keys that the event must have.
@@ -168,7 +180,7 @@ class EventStream:
             event = {**extra, **event}
         (self._plans.get(tuple(event)) or self.plan(tuple(event))).deliver(event)
 
-    def plan(self, keys: Shape) -> Plan:
+    def plan(self, keys: Keys) -> Plan:
         """Who gets events of these keys; remembered, for scripts give the same keys for ever."""
         with self.lock:
             plan = self._plans.get(keys)
@@ -225,9 +237,13 @@ class Outlet:
         """Push an event."""
         self._stream.push(event)
 
-    def for_keys(self, keys: Shape) -> Listener:
+    def for_keys(self, keys: Keys) -> Listener:
         """What takes events of just these keys, until ``changed`` is called."""
         return self._stream.plan(keys).outlet()
+
+    def for_pairs(self, keys: Keys, ends: Ends) -> Listener | None:
+        """What takes events of just these keys that are ends of pairs, and not marked as such."""
+        return self._stream.plan(keys).pairs(ends)
 
 
 def finish(call: Guarded, completed: Callable[[], object]) -> None:

@@ -1,8 +1,9 @@
-"""Steps turned into columns, which Python sums twenty times faster than it walks steps."""
+"""Steps in columns, which Python sums twenty times faster than it walks steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -12,9 +13,7 @@ Known = Sequence[int | None]
 _TASK = itemgetter(0)
 
 
-class Columns(NamedTuple):
-    """Steps of one task, column by column; see :class:`.step.Step`."""
-
+class _Fields(NamedTuple):
     task: Sequence[str]
     number: Sequence[int]
     items: Known
@@ -29,32 +28,101 @@ class Columns(NamedTuple):
     thread: Sequence[int]
     estimated: Sequence[int]
 
+
+class Columns(_Fields):
+    """Steps of one task, column by column; see :class:`.step.Step`."""
+
+    @property
+    def rows(self) -> int:
+        """How many steps there are."""
+        return len(self.task)
+
+    @cached_property
+    def sums(self) -> Sums:
+        """The sums of the steps, added up once for all who ask."""
+        return _sums(self)
+
     def part(self, begin: int, end: int) -> Columns:
         """The steps from ``begin`` to before ``end``."""
         if begin == 0 and end >= len(self.task):
             return self
         return Columns._make(column[begin:end] for column in self)
 
+    def steps(self) -> Iterator[Step]:
+        """The steps one by one."""
+        return map(Step._make, zip(*self, strict=True))
 
-def by_task(steps: list[Step]) -> tuple[Columns, ...]:
-    """The steps of each task, in order; worked out once for all sinks that get the same list."""
-    global _last
-    known, columns = _last
-    if known is not steps:
-        columns = tuple(_by_task(steps))
-        _last = (steps, columns)
-    return columns
-
-
-#: The list that was asked for last, which must not change from then on.
-_last: tuple[list[Step], tuple[Columns, ...]] = ([], ())
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> Columns:
+        """Steps of one task, of which there is at least one."""
+        return cls._make(zip(*steps, strict=True))
 
 
-def _by_task(steps: list[Step]) -> Iterator[Columns]:
+class Steps:
+    """Steps in the order in which they were judged; those that come in columns stay in columns.
+
+    Args:
+        steps: The first of them.
+    """
+
+    __slots__ = ("_by_task", "_parts")
+
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
+        self._parts: list[list[Step] | Columns] = []
+        self._by_task: tuple[Columns, ...] | None = None
+        self.extend(list(steps))
+
+    def __len__(self) -> int:
+        return sum(part.rows if isinstance(part, Columns) else len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[Step]:
+        for part in self._parts:
+            yield from part.steps() if isinstance(part, Columns) else part
+
+    def extend(self, steps: list[Step]) -> None:
+        """Add steps one by one."""
+        if steps:
+            if not self._parts or isinstance(self._parts[-1], Columns):
+                self._parts.append([])
+            self._parts[-1] += steps  # type: ignore[operator]
+
+    def add(self, columns: Columns) -> None:
+        """Add steps in columns, which are lists; they may be added to, and are not to be used."""
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, Columns) and last.task[0] == columns.task[0]:
+            for own, new in zip(last, columns, strict=True):
+                own += new  # type: ignore[operator]
+        else:
+            self._parts.append(columns)
+
+    def by_task(self) -> tuple[Columns, ...]:
+        """The steps of each task, in order; no more may be added then."""
+        if self._by_task is None:
+            self._by_task = tuple(_by_task(self._parts))
+        return self._by_task
+
+
+def _by_task(parts: Iterable[list[Step] | Columns]) -> Iterator[Columns]:
+    found: dict[str, list[Columns]] = {}
+    for part in parts:
+        for columns in (part,) if isinstance(part, Columns) else _columns(part):
+            found.setdefault(columns.task[0], []).append(columns)
+    for own in found.values():
+        yield own[0] if len(own) == 1 else Columns._make(map(_joined, zip(*own, strict=True)))
+
+
+def _columns(steps: list[Step]) -> Iterator[Columns]:
+    """The steps of each task."""
     tasks = dict.fromkeys(map(_TASK, steps))
     for task in tasks:
-        own = steps if len(tasks) == 1 else [step for step in steps if step[0] == task]
-        yield Columns(*zip(*own, strict=True))
+        yield Columns.of(steps if len(tasks) == 1 else [s for s in steps if s[0] == task])
+
+
+def _joined(parts: Sequence[Sequence[int]]) -> list[int]:
+    joined: list[int] = []
+    for part in parts:
+        joined += part
+    return joined
 
 
 class Sums(NamedTuple):
@@ -97,26 +165,25 @@ class Sums(NamedTuple):
         return Sums(*map(int.__add__, self, other))
 
 
-def sums(columns: Columns) -> Sums:
-    """Sum the steps of ``columns``."""
+def _sums(columns: Columns) -> Sums:
     n = len(columns.task)
-    busy, items = columns.busy_ns, columns.items
-    loading, compute = columns.loading_ns, columns.compute_ns
     pauses = n - columns.pause_ns.count(0)
     pause = sum(columns.pause_ns) if pauses else 0
-    guessed = columns.estimated.count(BY_LENGTH)
-    if unknown(busy) or unknown(items) or unknown(loading) % n or unknown(compute) % n:
+    guessed = columns.estimated.count(BY_LENGTH) if any(columns.estimated) else 0
+    loading, compute = columns.loading_ns, columns.compute_ns
+    try:  # To look for what is not known would cost more than the sums do.
+        busy, items = sum(columns.busy_ns), sum(columns.items)  # type: ignore[arg-type]
+        if nothing_known(loading) or nothing_known(compute):
+            return Sums(n, n, items, n, busy, n, items, busy, 0, 0, 0, pause, pauses, guessed)
+        waited, worked = sum(loading), sum(compute)  # type: ignore[arg-type]
+    except TypeError:
         return _some(columns, pause, pauses, guessed)
-    total, given = sum(busy), sum(items)  # type: ignore[arg-type]
-    if loading[0] is None or compute[0] is None:
-        return Sums(n, n, given, n, total, n, given, total, 0, 0, 0, pause, pauses, guessed)
-    waited, worked = sum(loading), sum(compute)  # type: ignore[arg-type]
-    return Sums(n, n, given, n, total, n, given, total, waited, worked, n, pause, pauses, guessed)
+    return Sums(n, n, items, n, busy, n, items, busy, waited, worked, n, pause, pauses, guessed)
 
 
-def unknown(column: Known) -> int:
-    """How many values of a column are not known."""
-    return column.count(None)
+def nothing_known(column: Known) -> bool:
+    """Whether no value of a column is known."""
+    return column[0] is None and column.count(None) == len(column)
 
 
 def _some(columns: Columns, pause: int, pauses: int, guessed: int) -> Sums:

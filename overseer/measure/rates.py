@@ -10,9 +10,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .columns import Columns, Sums, by_task, sums
+from .columns import Columns, Steps, Sums
 from .spans import NOTHING, ONE_STEP, Span
-from .step import Step
 
 #: Tasks and threads a window tells apart; a run with more has its later ones in no window.
 _TASKS = 256
@@ -109,12 +108,12 @@ class _Window:
 
     def add(self, part: Columns) -> None:
         """Take in steps."""
-        self.sums = self.sums.plus(sums(part))
+        self.sums = self.sums.plus(part.sums)
         self._last = (part.task[-1], part.units[-1], part.end_ns[-1])
-        threads = set(part.thread)
-        if len(threads) == 1 and self._spans.keys() <= threads:
-            begin, _ = self._spans.get(part.thread[0], (part.start_ns[0], 0))
-            self._spans[part.thread[0]] = (begin, part.end_ns[-1])
+        only = part.thread[0]
+        if part.thread.count(only) == part.rows and self._spans.keys() <= {only}:
+            begin, _ = self._spans.get(only, (part.start_ns[0], 0))
+            self._spans[only] = (begin, part.end_ns[-1])
             return
         for thread, start, end in zip(part.thread, part.start_ns, part.end_ns, strict=True):
             if thread in self._spans or len(self._spans) < _THREADS:
@@ -167,9 +166,9 @@ class Rates:
         self._windows: dict[str, _Window] = {}
         self._sized: set[str] = set()
 
-    def __call__(self, steps: list[Step]) -> None:
+    def __call__(self, steps: Steps) -> None:
         """Take in steps."""
-        for columns in by_task(steps):
+        for columns in steps.by_task():
             task = columns.task[0]
             if task not in self._began:
                 if len(self._began) >= _TASKS:

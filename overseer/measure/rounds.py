@@ -3,17 +3,17 @@
 A loop's boundaries come in rounds: asked for a batch, got it, begin, end, step. Where a stretch of
 them has nothing else in it (no pause, no other task, nothing far from the usual), what
 :class:`.lane.Lane` would make of it one by one is worked out here column by column, which costs a
-fifth. Anything out of the ordinary is left to the lane; a test holds both to the same results.
+tenth. Anything out of the ordinary is left to the lane; a test holds both to the same results.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Sequence
-from itertools import count, repeat
-from operator import eq, gt, le, sub
+from operator import eq, gt, sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .columns import Columns, Steps
+from .notes import IDENT, ITEMS, MARK, NOW, THREAD, WIDTH, Notes, What
 from .step import Step
 from .threads import BEGIN, END, LOADED, LOADING, STEP, Threads
 
@@ -34,61 +34,52 @@ _LONGEST = max(map(len, PATTERNS))
 
 
 class _Rounds(NamedTuple):
-    """The boundaries of a stretch, one column for each of a round; times on the timeline."""
+    """A stretch of notes in which the same boundaries come over and over.
+
+    Attributes:
+        pattern: The kinds of boundary in a round.
+        whats: What the notes of a round say happened.
+        notes: All notes of the stretch.
+        since: How much later on the timeline than on the host's clock all of it is.
+    """
 
     pattern: bytes
-    nows: list[list[int]]
-    items: list[Sequence[int | None]]
-    names: Sequence[Hashable]
-    idents: Sequence[Hashable]
+    whats: list[What]
+    notes: list[Any]
+    since: int
+
+    def column(self, of: int, kind: int) -> list[Any]:
+        """One of the values of the notes, for one kind of boundary."""
+        return self.notes[self.pattern.index(kind) * WIDTH + of :: len(self.pattern) * WIDTH]
 
     def at(self, kind: int) -> list[int]:
-        """The times of one kind of boundary."""
-        return self.nows[self.pattern.index(kind)]
+        """The times of one kind of boundary, on the timeline."""
+        times, since = self.column(NOW, kind), self.since
+        return [ns + since for ns in times] if since else times
 
-    def of(self, column: Sequence[Any], kind: int) -> Sequence[Any]:
-        """The part of a column of notes that belongs to one kind of boundary."""
-        return column[self.pattern.index(kind) :: len(self.pattern)]
+    def name(self, kind: int) -> Hashable:
+        """The name that comes with one kind of boundary."""
+        return self.whats[self.pattern.index(kind)][2]
 
 
-def take_rounds(queue: deque[Any], threads: Threads, steps: list[Step]) -> int:
-    """Take rounds off the queue, their steps into ``steps``; how many boundaries were taken.
+def take_rounds(notes: Notes, threads: Threads, steps: Steps) -> int:
+    """Take rounds off the notes, their steps into ``steps``; how many notes were taken.
 
     None are taken unless the lane that they belong to is between two steps and saw such a round
     before.
     """
-    if len(queue) < LEAST:
+    if len(notes.taken) - notes.at < LEAST * WIDTH:
         return 0
-    thread, task = queue[0][2], queue[0][3]
+    what, _, thread, *_ = notes.first()
     at = threads.known(thread)
-    lane = at.lanes.get(task) if at is not None else None
+    lane = at.lanes.get(what[1]) if at is not None else None
     if at is None or lane is None or not _settled(lane, at.track):
         return 0
-    # Taken and put back: a queue that another thread adds to cannot be iterated over.
-    stretch = [queue.popleft() for _ in range(min(len(queue), MOST * _LONGEST))]
-    taken = _take(stretch, lane, at, thread, task, steps)
-    queue.extendleft(reversed(stretch[taken:]))
-    return taken
-
-
-def _take(
-    stretch: list[Any], lane: Lane, at: Thread, thread: int, task: str, steps: list[Step]
-) -> int:
-    kinds = bytes([note[0] for note in stretch])
-    for pattern in PATTERNS:
-        rounds = _common(kinds, pattern, lane.evidence.room(BEGIN in pattern))
-        if rounds >= LEAST:
-            break
-    else:
+    found = _find(notes, lane, at)
+    if found is None or not _steps_of(found, lane, at.track, steps):
         return 0
-    taken = rounds * len(pattern)
-    found = _columns(pattern, stretch[:taken], at, thread, task)
-    made = None if found is None else _steps_of(found, lane, at.track)
-    if made is None:
-        return 0
-    steps += made
-    at.timeline.unmarked(stretch[taken - 1][1])
-    return taken
+    at.timeline.unmarked(found.notes[NOW - WIDTH])
+    return len(found.notes) // WIDTH
 
 
 def _settled(lane: Lane, track: Track) -> bool:
@@ -105,98 +96,95 @@ def _settled(lane: Lane, track: Track) -> bool:
         or lane.changes != track.changes
         or evidence.paused != track.paused_ns
         or track.left_ns >= lane.last_end
-        or not lane.pending
+        or len(lane.pending) != 1
         or evidence.restarted >= lane.last_end
     )
 
 
-def _common(kinds: bytes, pattern: bytes, most: int) -> int:
-    """How many rounds of the pattern the boundaries begin with, nearly."""
-    rounds = min(len(kinds) // len(pattern), most)
-    if not kinds.startswith(pattern * LEAST):
-        return 0
-    while kinds[: rounds * len(pattern)] != pattern * rounds:
+def _find(notes: Notes, lane: Lane, at: Thread) -> _Rounds | None:
+    """The rounds that the notes begin with; None without, or if it is not plain when they were."""
+    taken, start = notes.taken, notes.at
+    whats: list[What] = taken[start : start + MOST * _LONGEST * WIDTH : WIDTH]
+    kinds = bytes([what[0] for what in whats[: LEAST * _LONGEST]])
+    pattern = next((each for each in PATTERNS if kinds.startswith(each * LEAST)), None)
+    if pattern is None or any(task != lane.task for _, task, _ in whats[: len(pattern)]):
+        return None
+    rounds = _alike(whats, len(pattern), lane.evidence.room(BEGIN in pattern))
+    if rounds < LEAST:
+        return None
+    n = rounds * len(pattern)
+    stretch = taken[start : start + n * WIDTH]
+    nows = stretch[NOW::WIDTH]
+    if stretch[THREAD::WIDTH].count(lane.thread) != n or stretch[MARK::WIDTH].count(None) != n:
+        return None
+    line = at.timeline
+    if nows[0] < line.host_ns or nows != sorted(nows):
+        return None
+    return _Rounds(pattern, whats[: len(pattern)], stretch, line.ns - line.host_ns)
+
+
+def _alike(whats: list[What], width: int, most: int) -> int:
+    """How many rounds are as the first, nearly."""
+    rounds = min(len(whats) // width, most)
+    while whats[: rounds * width] != whats[:width] * rounds:
         rounds //= 2
     return rounds
 
 
-def _columns(
-    pattern: bytes, stretch: list[Any], at: Thread, thread: int, task: str
-) -> _Rounds | None:
-    """The stretch in columns; None when it is not one thread's, one task's, or not in order."""
-    _, nows, of, tasks, items, names, idents, marks = zip(*stretch, strict=True)
-    n = len(stretch)
-    if of.count(thread) != n or tasks.count(task) != n or marks.count(None) != n:
-        return None
-    if nows[0] < at.timeline.host_ns or not all(map(le, nows, nows[1:])):
-        return None
-    since = at.timeline.ns - at.timeline.host_ns
-    width = len(pattern)
-    times = [[now + since for now in nows[i::width]] for i in range(width)]
-    return _Rounds(pattern, times, [items[i::width] for i in range(width)], names, idents)
-
-
-def _steps_of(found: _Rounds, lane: Lane, track: Track) -> list[Step] | None:
-    """The steps that are known now; None when something is not as it was before."""
+def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> bool:
+    """Add the steps that are known now; False when something is not as it was before."""
     pattern = found.pattern
     paired, stepped, fed = BEGIN in pattern, pattern[-1] == STEP, LOADING in pattern
     if fed != lane.fed or (not paired and lane.unmatched):
-        return None
+        return False
     ends = found.at(STEP if stepped else END)
     lasts: list[int] = [lane.last_end, *ends[:-1]]  # type: ignore[list-item]
     busy = list(map(sub, ends, lasts))
     loading = _loading(found, lasts, track) if fed else None
     if fed and loading is None:
-        return None
-    ready: Sequence[int | None] = found.at(LOADED) if fed else [None] * len(ends)
+        return False
+    n = len(ends)
+    ready: Sequence[int | None] = found.at(LOADED) if fed else [None] * n
     gaps: list[int] | None = None
     compute: list[int] | None = None
     if paired:
         if not _pairs_as_ever(found, lane):
-            return None
+            return False
         ready, done = found.at(BEGIN), found.at(END)
         gaps, compute = list(map(sub, ready, lasts)), list(map(sub, done, ready))
         shown = gaps if loading is None else loading
         gaps = gaps if loading is None else list(map(sub, gaps, loading))
         if stepped and any(map(gt, map(sub, ends, done), (4 * ns for ns in compute))):
-            return None  # Another loop's step, perhaps.
+            return False  # Another loop's step, perhaps.
         loading = shown
     elif loading is not None:
         compute = list(map(sub, busy, loading))
-    work = busy if compute is None else compute
-    if not _usual(lane, gaps, work):
-        return None
-    n = len(ends)
-    made = list(
-        map(
-            _new,
-            zip(
-                repeat(lane.task, n), count(lane.count[0]), _items(found), repeat(lane.units),
-                lasts, ready, ends, loading or repeat(None), compute or repeat(None), busy,
-                repeat(0), repeat(lane.thread), repeat(False),
-            ),
-        )
+    if not _usual(lane, gaps, busy if compute is None else compute):
+        return False
+    number = lane.count[0]
+    made = Columns(
+        [lane.task] * n, list(range(number, number + n)), _items(found), [lane.units] * n,
+        lasts, ready, ends, loading or [None] * n, compute or [None] * n, busy,
+        [0] * n, [lane.thread] * n, [False] * n,
     )  # fmt: skip
-    return _advance(lane, track, made, found)
-
-
-def _new(fields: tuple[Any, ...]) -> Step:
-    return tuple.__new__(Step, fields)
+    _advance(lane, track, ends[-1], found)
+    steps.add(_shifted(lane, made))
+    return True
 
 
 def _loading(found: _Rounds, lasts: list[int], track: Track) -> list[int] | None:
     """Waits for batches, all of the one loader that fed the lane before."""
-    names = (*found.of(found.names, LOADING), *found.of(found.names, LOADED))
-    if names.count(names[0]) != len(names) or track.own != {names[0]}:
+    name = found.name(LOADING)
+    if name != found.name(LOADED) or track.own != {name}:
         return None
     return list(map(sub, found.at(LOADED), map(max, found.at(LOADING), lasts)))
 
 
 def _pairs_as_ever(found: _Rounds, lane: Lane) -> bool:
     """Whether the pairs are of one name, each closed by its own end, in calls as before."""
-    names = (*found.of(found.names, BEGIN), *found.of(found.names, END))
-    begun, ended = found.of(found.idents, BEGIN), found.of(found.idents, END)
-    return names.count(names[0]) == len(names) and begun == ended and _calls_as_ever(begun, lane)
+    begun, ended = found.column(IDENT, BEGIN), found.column(IDENT, END)
+    alike = found.name(BEGIN) == found.name(END) and begun == ended
+    return alike and _calls_as_ever(begun, lane)
 
 
 def _calls_as_ever(idents: Sequence[Hashable], lane: Lane) -> bool:
@@ -218,28 +206,34 @@ def _usual(lane: Lane, gaps: list[int] | None, work: list[int]) -> bool:
     return True
 
 
-def _items(found: _Rounds) -> Sequence[int | None]:
+def _items(found: _Rounds) -> list[int | None]:
     """The items of each step: those that come with the pair's end, else with the step."""
-    columns = [found.items[found.pattern.index(k)] for k in (END, STEP) if k in found.pattern]
+    columns = [found.column(ITEMS, kind) for kind in (END, STEP) if kind in found.pattern]
     if len(columns) == 1 or None not in columns[0]:
         return columns[0]
     return [own if own is not None else other for own, other in zip(*columns, strict=True)]
 
 
-def _advance(lane: Lane, track: Track, made: list[Step], found: _Rounds) -> list[Step]:
-    """Leave lane and track as they are after these steps; returns those that are known."""
-    n, end = len(made), made[-1].end_ns
+def _advance(lane: Lane, track: Track, end: int, found: _Rounds) -> None:
+    """Leave lane and track as they are after these steps, of which the last one's end is given."""
+    pattern, n = found.pattern, len(found.notes) // WIDTH // len(found.pattern)
     lane.count[0] += n
     lane.evidence.closed += n
-    paired, stepped = BEGIN in found.pattern, found.pattern[-1] == STEP
+    paired, stepped = BEGIN in pattern, pattern[-1] == STEP
     if paired:
-        ident = found.of(found.idents, END)[-1]
+        ident = found.column(IDENT, END)[-1]
         lane.evidence.calls_repeat |= ident == lane.evidence.ident
         lane.evidence.ident = ident
-        within = found.items[found.pattern.index(STEP)] if STEP in found.pattern else [None]
-        lane.unmatched = not stepped and within[-1] is None
+        within = STEP in pattern and found.column(ITEMS, STEP)[-1] is not None
+        lane.unmatched = not stepped and not within
     track.closed += n * (2 if paired and stepped else 1)
     lane.last_end = track.last_end = end
-    known = [*lane.pending, *made[:-1]]
-    lane.pending = [made[-1]]
-    return known
+
+
+def _shifted(lane: Lane, made: Columns) -> Columns:
+    """The steps that are known now: the one held back before, and these but for the last."""
+    held = lane.pending[0]
+    for column, value in zip(made, held, strict=True):
+        column.insert(0, value)  # type: ignore[attr-defined]
+    lane.pending = [Step._make(column.pop() for column in made)]  # type: ignore[union-attr]
+    return made

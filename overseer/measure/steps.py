@@ -8,18 +8,17 @@ waits, no list grows with the run.
 from __future__ import annotations
 
 from _thread import allocate_lock, get_ident
-from collections import deque
 from collections.abc import Callable, Hashable
-from functools import partial
 from typing import Any
 
 from ..clock import Clock
 from ..errors import Problem
+from .columns import Steps
 from .counts import Counts
-from .device import Device, Mark
-from .hearing import TASK, TIMED, WORK_PAIRS, Heard, step_listener, wrap_listener
+from .device import Device
+from .hearing import TASK, WORK_PAIRS, Pairs, StepEnds
+from .notes import FULL, Note, Notes, What
 from .rounds import take_rounds
-from .step import Step
 from .threads import (
     ABANDON,
     BEGIN,
@@ -39,9 +38,7 @@ from .threads import (
 from .timeline import Marks
 
 Event = dict[str, Any]
-Sink = Callable[[list[Step]], object]
-#: Kind, host time, thread, task, items, name of the pair or loader, id of the pair, device mark.
-Note = tuple[int, int, int, str, int | None, Hashable, Hashable, Mark | None]
+Sink = Callable[[Steps], object]
 
 #: Names of ``$wrap`` pairs that surround a step, or the work in one.
 STEP_PAIRS = WORK_PAIRS | {"step"}
@@ -52,10 +49,10 @@ _CLOSING = (STEP, END)
 CHUNK = 64
 #: Boundaries worked off one by one, at least, before many at once are tried again.
 SOME = 16
-#: Boundaries noted before the thread that notes one more works them off itself.
-BATCH = 8192
 #: Boundaries that may wait for the device; beyond that the host's clock has to do.
 LATE = 8192
+#: Kinds of boundary, with their tasks and names, that are kept so that the like are the same.
+WHATS = 256
 
 
 class StepModel:
@@ -73,9 +70,12 @@ class StepModel:
         find_device: Returns the accelerator in use or None; asked until there is one.
         report: Told once about each thing that could not be measured, and why.
         thread: Identifies the calling thread.
+        charge: Told the processor time that a thread of the script's works off what was noted.
 
     Attributes:
-        sinks: Called with each list of new steps.
+        note: Takes a note; set anew by the first, so it is to be looked up each time.
+        fresh: The list that notes are added to.
+        sinks: Called with new steps.
     """
 
     def __init__(
@@ -87,18 +87,21 @@ class StepModel:
         find_device: Callable[[], Device | None] | None = None,
         report: Callable[[Problem], object] | None = None,
         thread: Callable[[], int] = get_ident,
+        charge: Callable[[int], object] = id,
     ) -> None:
         self.now = clock.now_ns
         self._cpu = clock.cpu_ns
         self.thread = thread
+        self._charge = charge
         self._report = report
         self._told: set[str] = set()
         self.counts = Counts(multiplier, batch_size, units, self._unsized)
         self.marks = Marks(find_device, self._lost)
-        self.queue: deque[Note] = deque()
+        self._waiting = Notes()
+        self.fresh = self._waiting.fresh
+        self._whats: dict[What, What] = {}
         self._working = allocate_lock()
         self._threads = Threads(self.counts.units)
-        self._worked_off = self._timed = self._timed_ns = self._drained_ns = 0
         self.note: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
 
@@ -109,23 +112,19 @@ class StepModel:
 
     @property
     def notes(self) -> int:
-        """How many boundaries have been noted, for the account of voir's own cost."""
-        return self._worked_off + len(self.queue)
+        """How many boundaries have been noted."""
+        return self._waiting.done + self.waiting
 
     @property
-    def cost_ns(self) -> float:
-        """What the model has cost the run: notes as far as timed, and all work on them.
-
-        The work is in processor time, for it may be done on a timer's thread.
-        """
-        each = self._timed_ns / self._timed if self._timed else 0.0
-        return each * self.notes + self._drained_ns
+    def waiting(self) -> int:
+        """How many boundaries have been noted and not worked off."""
+        return len(self._waiting)
 
     def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
         """What to listen to: callables, each with the keys its events have; none acts twice."""
         return [
-            (Heard(self.on_step, partial(step_listener, self)), ("step",)),
-            (Heard(self.on_wrap, partial(wrap_listener, self)), ("$wrap",)),
+            (StepEnds(self), ("step",)),
+            (Pairs(self), ("$wrap",)),
             (self.on_batch, ("task", "batch")),
             (self.on_batch_size, ("task", "batch_size")),
             (self.on_progress, ("task", "progress")),
@@ -153,12 +152,7 @@ class StepModel:
         task = event.get("task", TASK)
         if type(task) is not str:
             task = str(task)
-        # _note, written out: this is the hottest of paths, and calls are what it costs.
-        thread, marks = self.thread(), self.marks
-        mark = None if marks.device is None else marks.mark(now, thread, True)
-        self.note((STEP, now, thread, task, self.counts(event, task), None, None, mark))
-        if not len(self.queue) % TIMED:
-            self.noted(now)
+        self._note(STEP, now, task, self.counts(event, task))
 
     def on_batch(self, event: Event) -> None:
         """``task`` with ``batch`` is the end of a step too, as it was in voir 0.2."""
@@ -228,35 +222,43 @@ class StepModel:
             rest: Called between chunks, to let the script's threads go on.
         """
         if self._working.acquire(False):
-            began = self._cpu()
             try:
                 self.marks.look()
-                steps: list[Step] = []
-                left = len(self.queue)
+                self._waiting.take()
+                steps = Steps()
+                left = self.waiting
                 while left > 0:
                     # A part of the backlog, so that this keeps up with any script.
-                    chunk = max(CHUNK, len(self.queue) >> 3)
+                    chunk = max(CHUNK, self.waiting >> 3)
                     if not self._work_off(steps, min(chunk, left)):
                         break
                     left -= chunk
                     if rest is not None:
                         rest()
-                self._deliver(steps + self._threads.flush(everything=False))
+                steps.extend(self._threads.flush(everything=False))
+                self._deliver(steps)
             finally:
-                self._drained_ns += self._cpu() - began
                 self._working.release()
+
+    def full(self) -> None:
+        """A batch has been noted: work it off, on the thread of the script that noted it."""
+        began = self._cpu()
+        self.drain()
+        self._charge(self._cpu() - began)
 
     def finish(self) -> None:
         """The run is over: wait for the device, and hand on every step there is."""
         if not self._working.acquire(timeout=1.0):
             return  # A signal's handler came in the middle of the work: better lost than stuck.
         try:
-            if self.queue:
+            if self.waiting:
                 self.marks.wait()
-            steps: list[Step] = []
+            self._waiting.take()
+            steps = Steps()
             while self._work_off(steps, CHUNK, late=0):
                 pass
-            self._deliver(steps + self._threads.flush())
+            steps.extend(self._threads.flush())
+            self._deliver(steps)
         finally:
             self._working.release()
 
@@ -271,53 +273,53 @@ class StepModel:
     ) -> None:
         thread, marks = self.thread(), self.marks
         mark = None if marks.device is None else marks.mark(now, thread, kind in _CLOSING)
-        self.note((kind, now, thread, task, items, name, ident, mark))
-        if not len(self.queue) % TIMED:
-            self.noted(now)
+        self.note((self.what(kind, task, name), now, thread, items, ident, mark))
+        if len(self.fresh) > FULL:
+            self.full()
 
-    def noted(self, began: int) -> None:
-        """Time the note just taken, and work off a batch of them."""
-        self._timed_ns += self.now() - began
-        self._timed += 1
-        if not len(self.queue) % BATCH:
-            self.drain()
+    def what(self, kind: int, task: str, name: Hashable = None) -> What:
+        """What a note says happened: the same object for the same, so that it costs none."""
+        what = (kind, task, name)
+        if len(self._whats) > WHATS:
+            self._whats.clear()
+        return self._whats.setdefault(what, what)
 
     def _begin(self, note: Note) -> None:
         """Note the first boundary, marked by the device if one is in use by now."""
-        self.note = self.queue.append
+        self.note = self.fresh.extend
         self.marks.look()
         if self.marks.device is not None:
-            kind, now, thread = note[:3]
-            note = (*note[:7], self.marks.mark(now, thread, kind in _CLOSING))
+            what, now, thread = note[:3]
+            note = (*note[:5], self.marks.mark(now, thread, what[0] in _CLOSING))
         self.note(note)
 
-    def _work_off(self, steps: list[Step], most: int, late: int = LATE) -> bool:
+    def _work_off(self, steps: Steps, most: int, late: int = LATE) -> bool:
         """Work off about so many boundaries, into ``steps``; whether there may be more."""
-        queue, left = self.queue, min(most, len(self.queue))
+        waiting = self._waiting
+        left = min(most, waiting.ready)
         while left > 0:
             taken = 0
             if self.marks.device is None:
-                taken = take_rounds(queue, self._threads, steps)
-                self._worked_off += taken
+                taken = take_rounds(waiting, self._threads, steps)
+                waiting.pass_over(taken)
             if taken == 0:
                 taken = self._one_by_one(steps, left, late)
                 if taken == 0:
                     return False
             left -= taken
-        return len(queue) > 0
+        return waiting.ready > 0
 
-    def _one_by_one(self, steps: list[Step], most: int, late: int) -> int:
+    def _one_by_one(self, steps: Steps, most: int, late: int) -> int:
         """Work off boundaries up to the end of a step; how many, 0 if the device is not ready."""
-        queue, marks, threads = self.queue, self.marks, self._threads
+        waiting, marks, threads = self._waiting, self.marks, self._threads
         known = at = None
-        for taken in range(most):
-            kind, now, thread, task, items, name, ident, mark = queue[0]
+        for taken in range(min(most, waiting.ready)):
+            (kind, task, name), now, thread, items, ident, mark = waiting.first()
             if mark is not None and not marks.passed(mark):
-                if len(queue) <= late:
+                if len(waiting) <= late:
                     return taken
                 mark = None
-            queue.popleft()
-            self._worked_off += 1
+            waiting.pass_over(1)
             if thread != known or at is None:
                 at, known = threads.of(thread, now), thread
             line = at.timeline
@@ -327,9 +329,9 @@ class StepModel:
                 continue
             lane = at.lanes.get(task) or threads.lane(thread, at, task)
             if kind == STEP:
-                steps += lane.step(ns, items)
+                steps.extend(lane.step(ns, items))
             elif kind == END:
-                steps += lane.end(ns, name, ident, items)
+                steps.extend(lane.end(ns, name, ident, items))
             elif kind == BEGIN:
                 lane.begin(ns, name, ident)
             elif kind == ABANDON:
@@ -340,7 +342,7 @@ class StepModel:
                 return taken + 1
         return most
 
-    def _deliver(self, steps: list[Step]) -> None:
+    def _deliver(self, steps: Steps) -> None:
         if steps:
             for sink in self.sinks:
                 sink(steps)

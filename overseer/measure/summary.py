@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-from .columns import Columns, Sums, by_task, sums
+from .columns import Columns, Steps, Sums
 from .losses import Loss
 from .rates import concurrency, share
 from .series import Series
@@ -42,7 +42,7 @@ class TaskRecord:
         """Take in steps, of which ``first`` is the first."""
         if self._first is None:
             self._first, self._units = first, first.units
-        self._sums = self._sums.plus(sums(columns))
+        self._sums = self._sums.plus(columns.sums)
         self._span(columns)
         at = self._left_out(columns)
         self._skipped += sum(1 for busy in columns.busy_ns[:at] if busy is not None)
@@ -169,7 +169,7 @@ class TaskRecord:
         self._sample.extend(number, list(zip(items, timed, strict=True)))
 
     def _span(self, columns: Columns) -> None:
-        if len(set(columns.thread)) == 1:
+        if columns.thread.count(columns.thread[0]) == columns.rows:
             self._widen(columns.thread[0], columns.start_ns[0], columns.end_ns[-1])
             return
         for thread, start, end in zip(
@@ -195,9 +195,9 @@ class Tasks:
         self._skip = skip
         self.records: dict[str, TaskRecord] = {}
 
-    def __call__(self, steps: list[Step]) -> None:
+    def __call__(self, steps: Steps) -> None:
         """Take in steps."""
-        for columns in by_task(steps):
+        for columns in steps.by_task():
             task = columns.task[0]
             record = self.records.get(task)
             if record is None:

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ..ways import Ends, Event, Keys, Listener
 from .selectors import END, FOCUS, LOOPS, TIMES, Capture, Wish
 from .stanzas import Entry, Trigger
 
 if TYPE_CHECKING:
     from .placed import PlacedProbe
 
-Event = dict[str, Any]
-Listener = Callable[[Event], object]
 Tests = dict[str, Callable[[object], bool]]
 
-#: Unlike giving's own ids, which count from 0 in the same streams.
+#: Unlike giving's own ids, which count from 0 in the same streams, and those of tallies.
 _pair_ids = count(1 << 40)
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
@@ -84,17 +84,21 @@ class Lane:
     def refresh(self) -> None:
         """Put the right callables behind this lane's names."""
         sink: Listener = self._sink() if self._placed.active else callable
+        counting = self._own_pairs() if self._placed.active else None
         if self._weighing is not None and self._placed.active:
             sink = _timing(sink, *self._weighing, self._weighed)
-        self._put(sink)
+            if counting is not None:
+                counting = _timing(counting, *self._weighing, self._weighed)
+        self._put(sink, counting)
 
-    def _put(self, sink: Listener) -> None:
+    def _put(self, sink: Listener, counting: Listener | None) -> None:
         put, label, active = self._placed.hidden.put, self._label, self._placed.active
         put(f"{label} lane", sink)
         if self._placed.opaque:
             put(f"{label} counting lane", self._steady)
         else:
-            put(f"{label} counting lane", self._counting(sink) if active else callable)
+            counting = counting or (self._counting(sink) if active else callable)
+            put(f"{label} counting lane", counting)
         put(f"{label} relay", self._relay)
         put(f"{label} reader", self._reader)
 
@@ -104,9 +108,26 @@ class Lane:
         choose = getattr(sink, "for_keys", None)
         if choose is None:
             return sink
-        keys = [key for key, _ in self.entries] + (["$wrap"] if self._wish.paired else [])
-        chosen: Listener = choose(tuple(dict.fromkeys(keys)))
+        chosen: Listener = choose(self._keys(("$wrap",) if self._wish.paired else ()))
         return chosen
+
+    def _own_pairs(self) -> Listener | None:
+        """What takes the ends of pairs in one call, from inserted code, if the sink has such."""
+        choose = getattr(self._placed.sink, "for_pairs", None)
+        if choose is None or not self._wish.paired or self._wish.tests or self._placed.opaque:
+            return None
+        placed, focus = self._placed, _focus(self._wish)
+        step = _step(self._capture)
+        depth = 1 if self._weighing is None else 2
+        ends = Ends(
+            focus, step == "begin", placed.open, placed.tally, depth, partial(_mark, focus, step)
+        )
+        own: Listener | None = choose(self._keys(("$wrap",)), ends)
+        return own
+
+    def _keys(self, more: Keys = ()) -> Keys:
+        """The keys of this lane's events."""
+        return tuple(dict.fromkeys((*(key for key, _ in self.entries), *more)))
 
     def _counting(self, sink: Listener) -> Listener:
         placed, tests = self._placed, self._wish.tests
@@ -262,9 +283,8 @@ def _beginning(focus: str, open_pairs: dict[int, int], tally: Any, sink: Listene
     getframe = sys._getframe
 
     def beginning(event: Event) -> None:
-        number = open_pairs[id(getframe(1))] = next(_pair_ids)
+        number = open_pairs[id(getframe(1))] = next(tally)
         event["$wrap"] = {"name": focus, "step": "begin", "id": number}
-        next(tally)
         sink(event)
 
     return beginning
@@ -295,8 +315,13 @@ def _marked(
         if found is None:
             return False
         number = found
-    event["$wrap"] = {"name": focus, "step": step, "id": number}
+    _mark(focus, step, event, number)
     return True
+
+
+def _mark(focus: str, step: str, event: Event, number: int) -> Event:
+    event["$wrap"] = {"name": focus, "step": step, "id": number}
+    return event
 
 
 def _step(capture: Capture) -> str:

@@ -6,7 +6,6 @@ is one step of a C iterator beside it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from itertools import repeat
 from typing import Any
@@ -17,7 +16,7 @@ from .lanes import Event, Lane, Listener, leaving
 from .selectors import Asked, Wish
 from .stanzas import Trigger
 
-_MANY = sys.maxsize
+_MANY = 1 << 43
 
 
 class _Absent:
@@ -93,7 +92,9 @@ class PlacedProbe:
         self.hidden = hidden
         self._changed = changed
         self._report = report
-        self.tally = repeat(None, _MANY)
+        first = number + 1 << 44
+        # Where there are pairs, the tally numbers them: so that is one thing less to do.
+        self.tally: Any = iter(range(first, first + _MANY)) if wish.paired else repeat(None, _MANY)
         self._listeners: tuple[Listening, ...] = ()
         self._interceptors: tuple[Listening, ...] = ()
         self.open: dict[int, int] = {}
@@ -103,7 +104,8 @@ class PlacedProbe:
     @property
     def fired(self) -> int:
         """How many events it delivered."""
-        return _MANY - self.tally.__length_hint__()
+        left: int = self.tally.__length_hint__()
+        return _MANY - left
 
     @property
     def heard(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from overseer.clock import FakeClock
 from overseer.measure.device import FakeDevice, HostDevice, TorchDevice, find_device
+from overseer.measure.notes import BATCH
 from overseer.measure.steps import LATE, StepModel
 from overseer.measure.timeline import Timeline
 
@@ -144,10 +145,10 @@ def test_a_device_that_passes_nothing_does_not_fill_the_memory() -> None:
     program = Program("step", device=True)
     assert program.device is not None
     program.device.launch(1e6)
-    for _ in range(2 * LATE):
+    for _ in range(LATE + 2 * BATCH):
         program.clock.advance(0.01)
         program.give(step=True, batch_size=8)
-    assert len(program.model.queue) <= LATE + 64
+    assert program.model.waiting <= LATE + BATCH
     assert len(program.steps) >= LATE - 64
 
 

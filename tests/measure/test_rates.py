@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overseer.measure.columns import Steps
 from overseer.measure.rates import Rates, Reading, concurrency, share
 from overseer.measure.spans import Span
 from overseer.measure.step import Step
@@ -31,7 +32,7 @@ def read(steps: list[Step], chunk: int = 5, **options: Any) -> list[Reading]:
     readings: list[Reading] = []
     rates = Rates(readings.append, **options)
     for start in range(0, len(steps), chunk):
-        rates(steps[start : start + chunk])
+        rates(Steps(steps[start : start + chunk]))
     rates.finish()
     return readings
 
@@ -135,7 +136,7 @@ def test_threads_at_once_add_up_in_a_window() -> None:
 
 def test_the_open_window_can_be_read() -> None:
     rates = Rates(lambda reading: None, interval=Span(steps=100))
-    rates([step(i) for i in range(7)])
+    rates(Steps(step(i) for i in range(7)))
     assert [r.steps for r in rates.current()] == [7]
 
 

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overseer.clock import FakeClock
+from overseer.measure.notes import BATCH
 from overseer.measure.step import Step
-from overseer.measure.steps import BATCH, StepModel
+from overseer.measure.steps import StepModel
 from overseer.measure.threads import THREADS
 
 from .program import FORMS, Program, Tensor
@@ -486,22 +487,16 @@ def test_events_from_two_threads_that_drain_at_once_are_worked_off_once() -> Non
     assert [step.number for step in program.steps] == list(range(3 * BATCH))
 
 
-def test_the_model_tells_what_it_costs() -> None:
-    """Every sixteenth note is timed and stands for the others; all work on them is."""
+def test_what_the_scripts_own_thread_works_off_is_charged() -> None:
     clock = FakeClock()
-    model = StepModel(clock)
+    charged: list[int] = []
+    model = StepModel(clock, charge=charged.append)
     model.sinks.append(lambda steps: clock.advance(0.001))
-
-    class Slow:
-        @property
-        def shape(self) -> tuple[int]:
-            clock.advance(0.000_01)
-            return (8,)
-
-    for _ in range(2 * BATCH):
-        model({"step": True, "batch": Slow()})
-    looks = 2 * BATCH * 0.000_01
-    assert model.cost_ns == pytest.approx((2 * 0.001 + looks) * 1e9, rel=0.05)
+    for _ in range(2 * BATCH + 2):
+        model({"step": True, "batch_size": 8})
+    assert charged == [1_000_000] * 2
+    model.drain()
+    assert len(charged) == 2  # A timer is charged for all that its thread does.
 
 
 BOUNDARIES = [
