@@ -10,11 +10,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Hashable, Mapping
 from types import FunctionType, GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer
 from overseer.errors import Problem
 from overseer.imports import Watch, on_import
+from overseer.measure.audience import Audience
+
+if TYPE_CHECKING:
+    from overseer.measure.steps import StepModel
+    from overseer.measure.waiting import Lull, Waits
 
 #: Where PyTorch's DataLoader lives, in every version; its package is imported when it is.
 TORCH = "torch.utils.data.dataloader"
@@ -40,9 +45,8 @@ class Loaders:
     def __init__(self, ov: Overseer) -> None:
         self._ov = ov
         self.unseen: str | None = None
-        self._begins: list[Callable[[Hashable], object]] = []
-        self._ends: list[Callable[[Hashable, bool], object]] = []
-        self._batches: list[Callable[[Hashable, Any], object]] = []
+        self._audience = Audience()
+        self._waits: list[Waits] = []
         self._seen: set[object] = set()
         self._waiting: Watch | None = None
         self._probed = False
@@ -60,10 +64,28 @@ class Loaders:
             ends: Called with that name, and whether the loader has no more, when the wait is over.
             batch: Called with that name and each batch that has come, after ``ends``.
         """
-        self._begins.append(begins)
-        self._ends.append(ends)
+        self.hear_all()
+        self._audience.begins.append(begins)
+        self._audience.ends.append(ends)
         if batch is not None:
-            self._batches.append(batch)
+            self._audience.batches.append(batch)
+
+    def measure(self, model: StepModel) -> None:
+        """Have the step model note waits; it is told before anybody else."""
+        self._audience.model = model
+
+    def expect(self, lull: Lull) -> bool:
+        """Tell nobody but the step model of the batches of one loader; whether that can be done.
+
+        That ends when it gives no more, when another loader does, or by :meth:`hear_all`; the
+        lull is told when all its batches have come.
+        """
+        return any(waits.expect(lull) for waits in tuple(self._waits))
+
+    def hear_all(self) -> None:
+        """Tell everybody of all batches."""
+        for waits in tuple(self._waits):
+            waits.slow()
 
     def watch_torch(self) -> None:
         """Watch every DataLoader, from when the script imports them; imports nothing itself."""
@@ -122,33 +144,17 @@ class Loaders:
 
     def _answers(self, function: FunctionType) -> None:
         """Watch a ``__next__``: it returns a batch, or raises StopIteration."""
-        asked, answered = self._asked, self._answered
+        from overseer.measure.waiting import Waits
 
-        def enter(event: dict[str, Any]) -> None:
-            asked(_name(event["self"]))
-
-        def value(event: dict[str, Any]) -> None:
-            answered(_name(event["self"]), event["batch"])
-
-        def error(event: dict[str, Any]) -> None:
-            self._failed(_name(event["self"]), isinstance(event["error"], StopIteration))
-
-        markers = {"#enter": enter, "#value as batch": value, "#error as error": error}
-        self._place(function, markers, _own(function))
-
-    def _asked(self, name: Hashable) -> None:
-        for begins in self._begins:
-            begins(name)
-
-    def _answered(self, name: Hashable, batch: Any) -> None:
-        for ends in self._ends:
-            ends(name, False)
-        for heard in self._batches:
-            heard(name, batch)
-
-    def _failed(self, name: Hashable, exhausted: bool) -> None:
-        for ends in self._ends:
-            ends(name, exhausted)
+        placed: list[Any] = []
+        waits = Waits(self._audience, lambda: [probe.refresh() for probe in placed])
+        self._waits.append(waits)
+        markers: dict[str, Callable[[dict[str, Any]], object]] = {
+            "#enter": waits.ask,
+            f"{_batch_of(function)} as batch": waits.give,
+            "#error as error": waits.error,
+        }
+        placed += self._place(function, markers, _own(function))
 
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
@@ -164,13 +170,13 @@ class Loaders:
         """Watch a generator function: from when it is asked until it yields or ends."""
 
         def asked(event: dict[str, Any]) -> None:
-            self._asked(name(event))
+            self._audience.asked(name(event))
 
         def gave(event: dict[str, Any]) -> None:
-            self._answered(name(event), event["batch"])
+            self._audience.answered(name(event), event["batch"])
 
         def over(event: dict[str, Any]) -> None:
-            self._failed(name(event), True)
+            self._audience.failed(name(event), True)
 
         markers = {"#enter": asked, "#receive": asked, "#yield as batch": gave, "#exit": over}
         self._place(function, markers, capture)
@@ -182,13 +188,15 @@ class Loaders:
     def _place(
         self,
         function: FunctionType,
-        markers: Mapping[str, Callable[[dict[str, Any]], None]],
+        markers: Mapping[str, Callable[[dict[str, Any]], object]],
         capture: str,
-    ) -> None:
+    ) -> list[Any]:
         self._probed = True
-        for marker, listener in markers.items():
-            selector = f"code{capture} > {marker}"
-            self._ov.probes.probe(selector, env={"code": function}).listen(listener, "loader")
+        place, env = self._ov.probes.probe, {"code": function}
+        placed = [place(f"code{capture} > {marker}", env=env) for marker in markers]
+        for probe, listener in zip(placed, markers.values(), strict=True):
+            probe.listen(listener, "loader")
+        return placed
 
 
 def _own(function: FunctionType) -> str:
@@ -196,6 +204,12 @@ def _own(function: FunctionType) -> str:
     return f"({function.__code__.co_varnames[0]} as self)"
 
 
-def _name(iterator: Any) -> Hashable:
-    """A name for what ``iterator`` reads from, the same in each epoch where that can be told."""
-    return id(getattr(iterator, "_index_sampler", iterator))
+def _batch_of(function: FunctionType) -> str:
+    """What to capture for the batch: the variable that holds it in PyTorch's, else what it returns.
+
+    Where a variable is bound there is room for a statement, which costs a third of what it takes
+    to step into ``return``.
+    """
+    code = function.__code__
+    known = "data" in code.co_varnames and "_next_data" in code.co_names
+    return "data" if known else "#value"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import Problem
+from ..ways import Event, Gate, Keys, Listener
 
 #: The task of a loss that names none.
 TASK = "train"
@@ -59,7 +60,7 @@ class Losses:
     #: Any thread may call it, also while another does.
     free = True
 
-    def __call__(self, event: dict[str, Any]) -> None:
+    def __call__(self, event: Event) -> None:
         """An event that has ``loss``."""
         task = event.get("task", TASK)
         of = self._tasks.get(task) if type(task) is str else None
@@ -77,12 +78,12 @@ class Losses:
         if len(of.pending) > PENDING:
             self._thin(of)
 
-    def for_keys(self, keys: tuple[str, ...]) -> Callable[[dict[str, Any]], object]:
+    def for_keys(self, keys: Keys) -> Listener:
         """What takes losses that come with just these keys: the same, with less to look up."""
         if "task" in keys:
             return self
 
-        def take(event: dict[str, Any]) -> None:
+        def take(event: Event) -> None:
             try:
                 append(event["loss"].detach())
             except Exception:
@@ -90,6 +91,31 @@ class Losses:
                 return
             if len(pending) > PENDING:
                 self._thin(of)
+
+        of = self._of(TASK)
+        pending, append = of.pending, of.pending.append
+        return take
+
+    def for_keys_alone(self, keys: Keys, gate: Gate) -> Listener | None:
+        """The same where no other listens, which sees to the gate; None without such."""
+        if "task" in keys:
+            return None
+        up, wanted, inherits, aside, failed = gate
+
+        def take(event: Event) -> None:
+            if not wanted and inherits is None:
+                next(up)
+            elif aside(event):
+                return
+            try:
+                append(event["loss"].detach())
+                if len(pending) > PENDING:
+                    self._thin(of)
+            except Exception:
+                try:
+                    self(event)
+                except BaseException as error:
+                    failed(error, event)
 
         of = self._of(TASK)
         pending, append = of.pending, of.pending.append
@@ -133,6 +159,11 @@ class Losses:
         with self._taking:
             values = task.taken()
         task.seen += len(values)
+        try:  # Tensors of one number each, as nearly always; in as few steps as there can be.
+            task.take_all([value.item() for value in values])
+            return
+        except Exception:
+            pass  # One by one it is seen which of them is something else.
         for value in values:
             try:
                 number = as_number(value)
@@ -170,6 +201,23 @@ class _Task:
     def taken(self) -> list[Any]:
         """What is pending, which then is so no more; others may go on adding to it."""
         return [self.pending.popleft() for _ in range(len(self.pending))]
+
+    def take_all(self, numbers: list[float]) -> None:
+        """Take in numbers.
+
+        Raises:
+            TypeError: Some are no real numbers; none of them is taken in.
+        """
+        if not set(map(type, numbers)) <= {float, int, bool}:
+            raise TypeError
+        finite = [float(number) for number in numbers if math.isfinite(number)]
+        if finite:
+            lowest = min(finite)
+            self.min = lowest if self.min is None else min(self.min, lowest)
+        if numbers:
+            self.first = float(numbers[0]) if self.first is None else self.first
+            self.last = float(numbers[-1])
+        self.not_finite += len(numbers) - len(finite)
 
     def take(self, number: float) -> None:
         self.first = number if self.first is None else self.first

@@ -1,0 +1,56 @@
+"""Who is told when a script waits for a batch; apart, for it is there before there is a loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .steps import StepModel
+
+
+class Audience:
+    """Who is told of waits.
+
+    Attributes:
+        model: The step model, once there is one; it is told first.
+        begins: Called with a loader's name when it is asked for a batch.
+        ends: Called with it, and whether there was none left, when it has answered.
+        batches: Called with it and the batch that has come, after ``ends``.
+    """
+
+    __slots__ = ("batches", "begins", "ends", "model")
+
+    def __init__(self) -> None:
+        self.model: StepModel | None = None
+        self.begins: list[Callable[[Hashable], object]] = []
+        self.ends: list[Callable[[Hashable, bool], object]] = []
+        self.batches: list[Callable[[Hashable, Any], object]] = []
+
+    def asked(self, name: Hashable) -> None:
+        """A loader is asked for a batch."""
+        if self.model is not None:
+            self.model.loading_begins(name)
+        for begins in self.begins:
+            begins(name)
+
+    def answered(self, name: Hashable, batch: Any) -> None:
+        """It has answered with a batch."""
+        if self.model is not None:
+            self.model.loading_ends(name)
+        for ends in self.ends:
+            ends(name, False)
+        for heard in self.batches:
+            heard(name, batch)
+
+    def failed(self, name: Hashable, exhausted: bool) -> None:
+        """It has answered without."""
+        if self.model is not None:
+            self.model.loading_ends(name, exhausted)
+        for ends in self.ends:
+            ends(name, exhausted)
+
+    @property
+    def nobody_else(self) -> bool:
+        """Whether only the model is told."""
+        return self.model is not None and not (self.begins or self.ends or self.batches)
