@@ -6,6 +6,7 @@ from .display import instrument_display
 from .early_stop import instrument_stop
 from .monitors import instrument_monitors
 from .rate import instrument_rates
+from .tensorboard import instrument_tensorboard
 from .trace import instrument_trace
 from .verify import instrument_verify
 
@@ -16,6 +17,7 @@ __instruments__ = [
     instrument_monitors,
     instrument_rates,
     instrument_stop,
+    instrument_tensorboard,
     instrument_trace,
     instrument_verify,
 ]

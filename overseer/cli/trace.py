@@ -174,6 +174,8 @@ def _digits(value: float) -> str:
 
 
 def _export(options: Namespace) -> str:
+    from ..record.reading import read_run
+    from ..record.scalars import export_scalars
     from ..trace.export import export_json, export_tensorboard
 
     found = trace_file(options.run)
@@ -183,9 +185,10 @@ def _export(options: Namespace) -> str:
             written = Path(options.output or found.with_suffix(".json"))
             export_json(read, written)
         else:
-            written = export_tensorboard(
-                read, Path(options.output or found.parent / "tensorboard"), _rank(found)
-            )
+            to = Path(options.output or found.parent / "tensorboard")
+            written = export_tensorboard(read, to, _rank(found))
+            if (found.parent / "metrics.jsonl").exists():
+                export_scalars(read_run(found.parent), to)
     except OSError as error:
         place = getattr(error, "filename", None) or options.output or found.parent
         what = f"{place} cannot be written: {error.strerror or error}"

@@ -1,0 +1,63 @@
+"""``--tensorboard DIR``: the run's curves and its trace, where TensorBoard shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from overseer import Overseer
+from overseer.errors import Problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: How large a trace may grow that nobody asked for but this: a browser has to read it.
+TRACE_MB = 4
+
+
+def instrument_tensorboard(ov: Overseer) -> Generator[Any, Any, None]:
+    """Export the run at its end when the option asks for it."""
+    yield ov.phases.init
+    ov.argparser.add_argument(
+        "--tensorboard",
+        metavar="DIR",
+        help="at the end, put curves and a trace where tensorboard --logdir DIR shows them",
+    )
+    yield ov.phases.parse_args(priority=100)  # Before the trace looks whether it is wanted.
+    if not ov.options.tensorboard:
+        return
+    ov.options.trace = ov.options.trace or {"enable": True, "max_mb": TRACE_MB}
+    from pathlib import Path
+
+    logs = Path(ov.options.tensorboard).expanduser().absolute()
+    yield ov.phases.finalize(priority=-200)  # When the trace is complete.
+    try:
+        _export(ov, logs)
+    except OSError as error:
+        what = f"the run is not in {logs} ({error.strerror or error})"
+        remedy = "Later, too: voir trace export RUN --to tensorboard -o DIR"
+        ov.report(Problem("export-unwritable", "--tensorboard", what, remedy=remedy))
+
+
+def _export(ov: Overseer, logs: Path) -> None:
+    from overseer.record.reading import read_run
+    from overseer.record.scalars import export_scalars
+    from overseer.trace.export import export_tensorboard
+    from overseer.trace.reading import open_trace
+
+    assert ov.recording is not None
+    ov.recording.flush()
+    directory = ov.recording.directory.path if ov.recording.made else None
+    if directory is None:
+        what = "there is no record to put there"
+        remedy = "Leave out --no-record, or have something given or logged."
+        ov.report(Problem("tensorboard-nothing", "--tensorboard", what, remedy=remedy))
+        return
+    run = read_run(directory)
+    job = directory.parent.name if directory.name == f"rank{run.rank}" else ""
+    to = logs / job / directory.name
+    export_scalars(run, to)
+    trace = ov.summary.get("trace")
+    if isinstance(trace, dict) and trace.get("path"):
+        export_tensorboard(open_trace(trace["path"]), to, run.rank)
+    ov.summary["tensorboard"] = str(to)
