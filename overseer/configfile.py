@@ -30,8 +30,9 @@ def configurations(
     """
     if (table := read_pyproject(directory, report)) is not None:
         yield table
-    for path in _named(own) or _in(environ):
-        yield path, read_config(path)
+    named = _named(own)
+    for path in named or _in(environ):
+        yield path, read_config(path, "--config" if named else "VOIR_CONFIG")
 
 
 def _named(own: list[str]) -> list[str]:
@@ -67,8 +68,12 @@ def words(text: str) -> list[str]:
     return split(text)
 
 
-def read_config(path: str) -> Values:
+def read_config(path: str, by: str = "--config") -> Values:
     """The mapping in a YAML or TOML file.
+
+    Args:
+        path: The file.
+        by: What named it.
 
     Raises:
         UsageError: It is missing, unreadable, malformed, or not a mapping.
@@ -79,11 +84,11 @@ def read_config(path: str) -> Values:
     except (OSError, ValueError) as error:
         raise UsageError(
             "config-missing",
-            f"--config {path}: {getattr(error, 'strerror', None) or error}",
+            f"{by} {path}: {getattr(error, 'strerror', None) or error}",
             "Give the path of a YAML or TOML file.",
         ) from None
     values = _parse_toml(data, path) if path.endswith(".toml") else _parse_yaml(data, path)
-    return _mapping({} if values is None else values, f"--config {path}", "option: value")
+    return _mapping({} if values is None else values, f"{by} {path}", "option: value")
 
 
 def _mapping(values: object, source: str, shape: str) -> Values:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from .configfile import words
-from .errors import UsageError
+from .errors import Problem, UsageError, VoirError
 
 TRUE = {"1", "true", "yes", "on", "y"}
 FALSE = {"0", "false", "no", "off", "n", ""}
@@ -38,7 +38,7 @@ class Layers:
         groups: set[str],
         convert: Callable[[argparse.Action, str], Any],
     ) -> None:
-        never = ("help", "version", argparse.SUPPRESS)
+        never = ("help", "version", "completion", argparse.SUPPRESS)
         self._actions = [action for action in actions if action.dest not in never]
         self._groups = groups
         self._convert = convert
@@ -69,12 +69,28 @@ class Layers:
         Raises:
             UsageError: A value is wrong.
         """
-        for action in self._actions:
-            name = variable(action)
+        for action, name in self._variables():
             text = environ.get(name)
             if text or (text is not None and _is_switch(action)):
                 value = _from_text(action, text, name)
                 self.chosen[action.dest] = self._checked(action, value, name)
+            elif isinstance(action, argparse.BooleanOptionalAction) and environ.get(_no(name)):
+                value = not _from_text(action, environ[_no(name)], _no(name))
+                self.chosen[action.dest] = value
+
+    def _variables(self) -> Iterator[tuple[argparse.Action, str]]:
+        return ((action, variable(action)) for action in self._actions)
+
+    def misspelt(self, environ: Mapping[str, str]) -> Iterator[Problem]:
+        """Variables that are nearly those of an option; others are somebody else's."""
+        set_ = [name for name in environ if name.startswith("VOIR_")]
+        known = {name for _, own in self._variables() for name in (own, _no(own))} if set_ else ()
+        for name in set_:
+            near = nearest(name, known, cutoff=0.85) if name not in known else []
+            if near:
+                what = "it is set, and there is no such option"
+                remedy = f"Did you mean {' or '.join(near)}?"
+                yield Problem("unknown-variable", name, what, remedy=remedy)
 
     def _named(self, key: str, source: str, group: str) -> argparse.Action:
         wanted, names = key.replace("_", "-"), self._names(group)
@@ -110,11 +126,20 @@ class Layers:
             return self._convert(action, str(value))
         except argparse.ArgumentError as error:
             raise UsageError("option-value", f"{source}: {error.message}") from None
+        except VoirError as error:
+            if source in error.what:
+                raise
+            raise UsageError(error.slug, f"{source}: {error.what}", error.remedy) from None
 
 
 def variable(action: argparse.Action) -> str:
     """The environment variable that sets an option: ``--run-dir`` is ``VOIR_RUN_DIR``."""
     return "VOIR_" + _long(action).lstrip("-").replace("-", "_").replace(".", "_").upper()
+
+
+def _no(name: str) -> str:
+    """The variable of the switch that turns off what ``name`` turns on."""
+    return name.replace("VOIR_", "VOIR_NO_", 1)
 
 
 def _long(action: argparse.Action) -> str:
@@ -153,11 +178,11 @@ def _from_text(action: argparse.Action, text: str, name: str) -> Any:
         raise _wrong(name, text, "words; a quotation in it has no end") from None
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The two known names most like ``name``."""
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The two known names most like ``name``, none of them less than ``cutoff``."""
     from difflib import get_close_matches
 
-    return get_close_matches(name, list(known), n=2, cutoff=0.6)
+    return get_close_matches(name, list(known), n=2, cutoff=cutoff)
 
 
 def _wrong(source: str, value: object, wanted: str) -> UsageError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .boundary import current, said
 from .configfile import configurations
-from .errors import UsageError, VoirError
+from .errors import Problem, UsageError, VoirError
 from .layers import Fallback, Layers, nearest, variable
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class OptionParser(argparse.ArgumentParser):
         yielding: The names of instruments whose options make way for another's of the same name:
             a voirfile from before voir had such an option means its own.
         taken: The options that made way.
+        misspelt: Variables that were probably meant for an option, once options are parsed.
     """
 
     def __init__(self, prog: str = "voir", environ: Mapping[str, str] | None = None) -> None:
@@ -81,6 +82,8 @@ class OptionParser(argparse.ArgumentParser):
         self.environ = os.environ if environ is None else environ
         self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
         self.usage += "\n       %(prog)s init SCRIPT"
+        self.usage += "\n       %(prog)s compare A B | sql RUN QUERY | trace ... RUN | doctor RUN"
+        self.misspelt: list[Problem] = []
         self._configs: list[tuple[str, dict[str, Any]]] = []
         self._models: list[Model] = []
 
@@ -205,6 +208,7 @@ class OptionParser(argparse.ArgumentParser):
         for source, values in self._configs:
             layers.take_config(source, values)
         layers.take_environment(self.environ)
+        self.misspelt = list(layers.misspelt(self.environ))
         for action in self._actions:
             action.required = action.required and action.dest not in layers.chosen
         options = self.parse_args(argv, argparse.Namespace(**layers.chosen))

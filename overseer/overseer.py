@@ -465,6 +465,8 @@ class Overseer(Scheduler):
         self.options = parser.resolve(own)
         if self.options.completion is not None:
             raise HelpAsked(_completion(parser, [self.options.completion]))
+        for problem in parser.misspelt:
+            self.report(problem)
         self._deadline.seconds = self.options.instrument_timeout
         target = target_of(rest)
         self.options.SCRIPT = target.name if target and target.kind == "script" else None

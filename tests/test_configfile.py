@@ -185,6 +185,12 @@ class TestAll:
         found = self.sources(files, "--config=b.toml", VOIR_CONFIG="a.toml")
         assert found[1:] == [("b.toml", {"stop": 3})]
 
+    def test_a_file_that_is_missing_is_told_with_what_names_it(self, files: Path) -> None:
+        with pytest.raises(UsageError, match=r"^VOIR_CONFIG none.toml: No such file"):
+            self.sources(files, VOIR_CONFIG="none.toml")
+        with pytest.raises(UsageError, match=r"^--config none.toml: No such file"):
+            self.sources(files, "--config=none.toml")
+
     def test_a_quotation_without_an_end_is_a_usage_error(self, files: Path) -> None:
         with pytest.raises(UsageError, match="VOIR_CONFIG is"):
             self.sources(files, VOIR_CONFIG="'a.toml")

@@ -224,6 +224,32 @@ class TestTheEnvironment:
             made.add_argument("--no-x", action="store_false", dest="x", default=None)
             assert made.resolve([]).x is value
 
+    def test_a_switch_with_a_no_has_a_variable_with_one(self) -> None:
+        for name, text, value in [("VOIR_NO_COLOUR", "1", False), ("VOIR_NO_COLOUR", "0", True)]:
+            assert resolved(environ={name: text}).colour is value
+        assert resolved(environ={"VOIR_NO_COLOUR": "1", "VOIR_COLOUR": "1"}).colour is True
+        with pytest.raises(UsageError, match="VOIR_NO_COLOUR is 'x'"):
+            resolved(environ={"VOIR_NO_COLOUR": "x"})
+
+    def test_an_option_that_checks_by_itself_is_told_by_its_variable(self) -> None:
+        def check(text: str) -> str:
+            raise VoirError("bad-span", f"--window {text!r} is no span", "Write 10.")
+
+        made = parser({"VOIR_WINDOW": "x"})
+        made.add_argument("--window", type=check)
+        with pytest.raises(UsageError) as caught:
+            made.resolve([])
+        assert caught.value.slug == "bad-span"
+        assert caught.value.what == "VOIR_WINDOW: --window 'x' is no span"
+
+    def test_a_variable_that_is_nearly_one_is_named_and_others_are_left_alone(self) -> None:
+        made = parser({"VOIR_STOPP": "3", "VOIR_RUNDIR": "x", "VOIR_MINE": "1", "VOIR_STOP": "2"})
+        assert made.resolve([]).stop == 2
+        assert [(problem.who, problem.remedy) for problem in made.misspelt] == [
+            ("VOIR_STOPP", "Did you mean VOIR_STOP?"),
+            ("VOIR_RUNDIR", "Did you mean VOIR_RUN_DIR?"),
+        ]
+
     def test_a_constant_is_chosen(self) -> None:
         made = parser({"VOIR_FAST": "1"})
         made.add_argument("--fast", action="store_const", const=9, default=1, dest="speed")

@@ -159,6 +159,8 @@ CASES = {
     "no-rate": usage("--train-rate", "main.py"),
     "option-value": Case(env={"VOIR_DEBUG": "perhaps"}),
     "unknown-option": usage("--dahs", "main.py"),
+    "unknown-variable": Case(files={"main.py": ""}, env={"VOIR_RUNDIR": "runs/mine"}),
+    "tensorboard-nothing": usage("--no-record", "--tensorboard", "logs", "main.py", main__py=""),
     "usage": usage("--quiet=no", "main.py"),
     "no-file": usage("mian.py"),
     "no-function": usage("-m", "json:dumpz"),
