@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer
+from overseer.errors import Problem
+from overseer.profiling import profiling_by
 
-from .timeline.settings import Settings, add_options, settings_of
+from .timeline.options import add_options
+from .timeline.settings import Settings, settings_of, switched_off, window_of
 
 if TYPE_CHECKING:
     from .timeline.session import Session
@@ -21,18 +25,18 @@ def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
     initialized = ov.clock.now_ns()
     yield ov.phases.parse_args
     tracer = _Tracer(ov)
-    ov.profiling = tracer.profile
     settings = settings_of(ov.options)
-    session = tracer.begin(settings) if settings is not None else None
+    session = tracer.begin(settings) if settings is not None and tracer.is_rank(settings) else None
     if session is not None:
         session.phases.happened("init", begun, initialized)
         session.phases.happened("parse_args", initialized, ov.clock.now_ns())
         session.phases.begin("load_script")
+    profiling = nullcontext() if switched_off(ov.options) else profiling_by(tracer.profile)
     try:
-        yield from _watch(ov, tracer)
+        with profiling:
+            yield from _watch(ov, tracer)
         yield ov.phases.finalize(priority=-100)  # What others record at the end is kept.
     finally:
-        ov.profiling = None
         tracer.close()
 
 
@@ -69,17 +73,47 @@ class _Tracer:
                 self._session.phases.begin(self._phase)
         return self._session
 
+    def is_rank(self, settings: Settings) -> bool:
+        """Whether this process is of the rank that ``settings`` want, if they want one."""
+        if settings.rank is None:
+            return True
+        assert self._ov.recording is not None
+        known = self._ov.recording.directory.rank
+        own, size = (known.rank, known.world_size) if known is not None else (0, 1)
+        if size is not None and settings.rank >= size:
+            what = f"there is no rank {settings.rank}: ranks are 0 to {size - 1}"
+            remedy = "Name one that there is, or none: then all are traced."
+            self._ov.report(Problem("trace-rank", "--trace-rank", what, remedy=remedy))
+        return settings.rank == own
+
     def profile(
-        self, level: str, ms_duration: float | None, steps: str | None
+        self,
+        level: str,
+        ms_duration: float | None,
+        steps: str | int | None,
+        skip: int,
+        every: int,
+        rank: int | None,
     ) -> Callable[[], object]:
         """Trace a part of the script; returns what ends it."""
         from .timeline.settings import PARSERS
 
         seconds = ms_duration / 1000 if ms_duration is not None else None
-        window = PARSERS["steps"](steps) if steps else None
-        wanted = Settings(level=PARSERS["level"](level), duration=seconds, steps=window)
+        if isinstance(steps, str):
+            window = PARSERS["steps"](steps)
+        else:
+            window = window_of(steps, skip, every)
+        whole = window == (0, None)
+        wanted = Settings(
+            level=PARSERS["level"](level),
+            duration=seconds,
+            steps=None if whole else window,
+            every=PARSERS["every"](str(every)),
+            rank=rank,
+        )
         first = self._session is None
-        session = None if wanted.level == "off" else self.begin(Settings())
+        chosen = wanted.level != "off" and self.is_rank(wanted)
+        session = self.begin(Settings()) if chosen else None
         if session is None:
             return lambda: None
         return session.profile(wanted, alone=first or session.only_profiles)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import repeat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from . import overseer as engine
+from .nothing import nothing
 
 F = TypeVar("F", bound=Callable[..., Any])
+Start = Callable[..., Callable[[], object]]
+#: Begins to trace; ``None`` when nothing is to be traced. The first thing that is looked at: a call
+#: to learn it would be half of what this may cost.
+_start: Start | None = None
 
 
 class Profile:
@@ -19,7 +23,7 @@ class Profile:
         options: For ``start``.
     """
 
-    def __init__(self, start: Callable[..., Callable[[], object]], options: dict[str, Any]) -> None:
+    def __init__(self, start: Start, options: dict[str, Any]) -> None:
         self._start = start
         self._options = options
         self._ends: list[Callable[[], object]] = []
@@ -43,37 +47,41 @@ class Profile:
         return traced  # type: ignore[return-value]
 
 
-class NoProfile:
-    """What there is to trace without a run of voir's: nothing."""
-
-    __slots__ = ()
-
-    def __call__(self, function: F, /) -> F:
-        """The function as it is."""
-        return function
-
-
-_none: Any = NoProfile()
-# Built in C, and no descriptors, so that entering and leaving runs no Python at all.
-NoProfile.__enter__ = repeat(_none).__next__  # type: ignore[attr-defined]
-NoProfile.__exit__ = "".format  # type: ignore[attr-defined]
-
-
 def profile(
-    level: str = "step", ms_duration: float | None = None, steps: str | None = None
+    level: str = "step",
+    ms_duration: float | None = None,
+    steps: str | int | None = None,
+    skip: int = 0,
+    every: int = 1,
+    rank: int | None = None,
 ) -> Profile:
     """Trace what runs within: ``with voir.profile(level="op", ms_duration=15000): ...``.
 
-    Under voir it writes to the run's ``trace.pftrace``, whether ``--trace`` was given or not.
+    Under voir it writes to the run's ``trace.pftrace``, whether ``--trace`` was given or not;
+    with ``--no-trace``, and under plain python, it does nothing.
 
     Args:
         level: ``step``, ``module`` (every module's forward too) or ``op`` (PyTorch's operators
             and kernels too).
         ms_duration: Trace no longer than this, in milliseconds.
-        steps: ``A:B``: trace only these steps, counted from the beginning of the block.
+        steps: Trace only these steps, counted from the beginning of the block: ``"A:B"``, or how
+            many after ``skip``.
+        skip: Steps to leave out first.
+        every: Trace one step in so many.
+        rank: Trace in the process of this rank only.
     """
-    overseer = engine._active  # Not active(): a call more would be half of what this may cost.
-    if overseer is None or overseer.profiling is None:
-        return _none  # type: ignore[no-any-return]
+    if _start is None:
+        return nothing  # type: ignore[no-any-return]
     options = {"level": level, "ms_duration": ms_duration, "steps": steps}
-    return Profile(overseer.profiling, options)
+    return Profile(_start, {**options, "skip": skip, "every": every, "rank": rank})
+
+
+@contextmanager
+def profiling_by(start: Start) -> Iterator[None]:
+    """Have :func:`profile` trace by ``start``, which returns what ends it."""
+    global _start
+    before, _start = _start, start
+    try:
+        yield
+    finally:
+        _start = before

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from threading import get_ident, main_thread
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,13 +22,14 @@ class Modules:
     Args:
         ov: The run.
         pattern: Of the names of modules, or of their classes, that are recorded.
+        called: Told before each module is called on the main thread.
     """
 
-    def __init__(self, ov: Overseer, pattern: str) -> None:
-        self._pattern = pattern
+    def __init__(self, ov: Overseer, pattern: str, called: Callable[[], object]) -> None:
+        self._pattern, self._called = pattern, called
+        self._main = main_thread().ident
         self._channel: Channel = channel("modules")
         self._names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        self._depth = 0
         self._handles: list[Any] = []
         self._watch = on_import("torch", self._imported)
 
@@ -47,6 +50,8 @@ class Modules:
         self._handles.clear()
 
     def _enter(self, module: Any, inputs: Any) -> None:
+        if get_ident() == self._main:
+            self._called()
         name = self._name(module)
         if name:
             self._channel.begin(name, module=type(module).__name__)

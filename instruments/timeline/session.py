@@ -17,9 +17,9 @@ from overseer.trace.writer import Writer
 from .figures import Figures
 from .marks import Checkpoints, Epochs
 from .phases import PhaseRow
-from .settings import Settings
+from .settings import LEVELS, Settings
 from .steps import StepRows
-from .window import Part, Window
+from .window import TRAIN, Part, Window
 
 if TYPE_CHECKING:
     from overseer.measure.step import Step
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: How often what was recorded is written, in seconds: at most this much is lost to a SIGKILL.
 INTERVAL = 0.1
 MEGABYTE = 1 << 20
+#: Levels at which looking takes so long that rates are not those of the script by itself.
+DETAILED = ("module", "op")
 #: Parts of the script whose last steps may still be on their way.
 PARTS = 1000
 
@@ -61,6 +63,7 @@ class Session:
         self.only_profiles = False
         self._over = False
         self._parts: list[Part] = []
+        self._profiled: list[tuple[str, Window]] = []
         self._operators: Any = None
         self._modules: Any = None
         self._end_watch = self._watch(settings)
@@ -92,6 +95,9 @@ class Session:
     def _watch(self, settings: Settings) -> Callable[[], None]:
         """Record the steps that ``settings`` want, in their detail; returns what ends that."""
         self._window = Window(settings.steps, settings.every, self._gate)
+        detailed = settings.level in DETAILED
+        if detailed:
+            self._profiled.append((settings.level, self._window))
         part = Part(self._window, self._ov.clock.now_ns())
         self._parts = [*self._parts[-PARTS:], part]
         ends: list[Callable[[], object]] = []
@@ -100,12 +106,12 @@ class Session:
 
             self._operators = Operators(self._ov)
             self._window.insistent = True  # PyTorch may not be there yet when the first begins.
-        if not self._window.everything or self._operators is not None:
+        if not self._window.everything or detailed:
             ends.append(self._ov.listen(self._window.hear).dispose)
-        if settings.level in ("module", "op") and self._modules is None:
+        if detailed and self._modules is None:
             from .modules import Modules
 
-            self._modules = Modules(self._ov, settings.modules)
+            self._modules = Modules(self._ov, settings.modules, self._forward)
             ends.append(self._close_modules)
         self._gate(self._window.open)
 
@@ -122,6 +128,11 @@ class Session:
         if self._modules is not None:
             self._modules.close()
             self._modules = None
+
+    def _forward(self) -> None:
+        """A model is called: PyTorch is there, which it may not have been when the step began."""
+        if self._operators is not None and self._window.open and not self._over:
+            self._operators.switch(True)
 
     def _wanted(self, step: Step) -> bool:
         return any(part.holds(step) for part in self._parts)
@@ -194,8 +205,24 @@ class Session:
         self._complain()
         writer = self._writer
         self._ov.summary["trace"] = {
-            "path": writer.path, "events": writer.events, "dropped": writer.dropped
+            "path": writer.path, "events": writer.events, "dropped": writer.dropped,
+            **self._mark_rates(),
         }  # fmt: skip
+
+    def _mark_rates(self) -> dict[str, object]:
+        """Say of the rates of training how many of their steps were slowed down by being looked at.
+
+        Returns:
+            The same for the trace: that number, and the level.
+        """
+        steps = sum(window.recorded for _, window in self._profiled)
+        if not steps:
+            return {}
+        levels = {level for level, _ in self._profiled}
+        rate = self._ov.summary.get("tasks", {}).get(TRAIN, {}).get("rate")
+        if rate is not None:
+            rate["profiled"] = steps
+        return {"level": max(levels, key=LEVELS.index), "profiled": steps}
 
     def _complain(self) -> None:
         if not self._window.reached:

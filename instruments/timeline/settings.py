@@ -13,6 +13,8 @@ LEVELS = ("off", "step", "module", "op")
 MAX_MB = 256
 #: Steps that ``op`` traces unless told: PyTorch's profiler is too heavy for a whole run.
 OP_STEPS = (2, 7)
+#: Steps that ``--profile`` looks into unless told.
+PROFILE_STEPS = 2
 TRUE, FALSE = ("1", "true", "yes", "on", "y"), ("0", "false", "no", "off", "n", "")
 
 
@@ -28,6 +30,7 @@ class Settings(NamedTuple):
         max_mb: What the file may grow to.
         level: How much detail.
         modules: A pattern of the names of the modules that ``module`` shows.
+        rank: The only rank of a job that is traced; None for all.
     """
 
     directory: str | None = None
@@ -38,6 +41,7 @@ class Settings(NamedTuple):
     max_mb: float = MAX_MB
     level: str = "step"
     modules: str = "*"
+    rank: int | None = None
 
 
 #: Names in VOIR_TRACE's object, and the options that they stand for.
@@ -50,21 +54,13 @@ KEYS = {
     "max_mb": "trace_max_mb",
     "level": "trace_level",
     "modules": "trace_modules",
+    "rank": "trace_rank",
+    "profile": "profile",
+    "profile_steps": "profile_steps",
+    "profile_skip": "profile_skip",
+    "profile_every": "profile_every",
+    "profile_rank": "profile_rank",
 }
-
-
-class TraceSwitch(argparse.Action):
-    """``--trace``; its variable ``VOIR_TRACE`` may be a JSON object of settings too."""
-
-    def __init__(self, option_strings: Any, dest: str, **keywords: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, type=switch, **keywords)
-
-    def __call__(
-        self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None
-    ) -> None:
-        """Switch it on, keeping what else the environment asks for."""
-        known = getattr(namespace, self.dest) or {}
-        setattr(namespace, self.dest, {**known, "enable": True})
 
 
 def switch(text: str) -> dict[str, Any]:
@@ -91,6 +87,8 @@ def switch(text: str) -> dict[str, Any]:
     if enabled not in TRUE + FALSE:
         raise _wrong(f"VOIR_TRACE: enable is {found['enable']!r}")
     parsed = {name: _parse(name, value) for name, value in found.items() if name in KEYS}
+    if enabled in FALSE:
+        parsed.pop("profile", None)
     return {**parsed, "enable": enabled in TRUE}
 
 
@@ -105,16 +103,47 @@ def _wrong(what: str) -> UsageError:
 
 def settings_of(options: argparse.Namespace) -> Settings | None:
     """What the options ask for; ``None`` when nothing is to be traced."""
-    found = dict(options.trace or {})
-    enabled = found.pop("enable", False)
-    chosen = {name: getattr(options, dest) for name, dest in KEYS.items()}
-    found.update((name, value) for name, value in chosen.items() if value is not None)
+    found = _found(options)
+    enabled = (found.pop("enable", False) or found["profile"]) and not found.pop("never", False)
+    found = _without_profile(found)
     level = found.get("level", "step")
     if not enabled or level == "off":
         return None
     if level == "op" and "steps" not in found:
         found["steps"] = OP_STEPS
     return Settings(**found)
+
+
+def switched_off(options: argparse.Namespace) -> bool:
+    """Whether the options say that nothing is traced, whatever the script asks for."""
+    found = _found(options)
+    return settings_of(options) is None and ("enable" in found or found.get("level") == "off")
+
+
+def _found(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings by name: options go before the variable."""
+    found = {"profile": False, **(options.trace or {})}
+    chosen = {name: getattr(options, dest) for name, dest in KEYS.items()}
+    found.update((name, value) for name, value in chosen.items() if value is not None)
+    return found
+
+
+def _without_profile(found: dict[str, Any]) -> dict[str, Any]:
+    """What ``--profile`` and its kin stand for; the settings that are not theirs go before."""
+    asked = {name: found.pop(name) for name in KEYS if name.startswith("profile") and name in found}
+    if not asked["profile"]:
+        return found
+    every = found.get("every") or asked.get("profile_every") or 1
+    window = window_of(
+        asked.get("profile_steps", PROFILE_STEPS), asked.get("profile_skip", 0), every
+    )
+    stands = {"level": "op", "steps": window, "every": every, "rank": asked.get("profile_rank")}
+    return {**stands, **found}
+
+
+def window_of(count: int | None, skip: int, every: int) -> tuple[int, int | None]:
+    """The steps from ``skip`` on of which one in ``every`` is recorded, ``count`` in all."""
+    return skip, None if count is None else skip + count * every
 
 
 def _parse(name: str, value: Any) -> Any:
@@ -167,6 +196,12 @@ def _patterns(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) or ("*",)
 
 
+def _yes(text: str) -> bool:
+    if text.lower() not in TRUE + FALSE:
+        raise UsageError("trace-settings", f"profile is {text!r}", "Say true or false.")
+    return text.lower() in TRUE
+
+
 PARSERS: dict[str, Any] = {
     "directory": str,
     "channels": _patterns,
@@ -176,22 +211,10 @@ PARSERS: dict[str, Any] = {
     "max_mb": _number("the largest size in megabytes", 1),
     "level": _level,
     "modules": str,
+    "rank": _number("the rank", 0, whole=True),
+    "profile": _yes,
+    "profile_steps": _number("the number of steps to profile", 1, whole=True),
+    "profile_skip": _number("the number of steps to skip", 0, whole=True),
+    "profile_every": _number("one step in so many", 1, whole=True),
+    "profile_rank": _number("the rank", 0, whole=True),
 }
-
-
-def add_options(parser: Any) -> None:
-    """Add ``--trace`` and its kin."""
-    add = parser.add_argument
-    add("--trace", action=TraceSwitch, help="write a timeline, trace.pftrace, for Perfetto")
-    add("--trace-dir", metavar="DIR", help="where the trace goes (default: the run directory)")
-    for name, metavar, what in (
-        ("channels", "A,B", "record only these channels; patterns are allowed"),
-        ("duration", "S", "record for so many seconds"),
-        ("steps", "A:B", "record the steps from A on, before B"),
-        ("every", "N", "record one step in N"),
-        ("max-mb", "MB", f"size of the file; first and last are kept (default: {MAX_MB})"),
-        ("level", "off|step|module|op", "how much detail (default: step)"),
-        ("modules", "PATTERN", "at level module, only modules of such names"),
-    ):
-        key = name.replace("-", "_")
-        add(f"--trace-{name}", type=PARSERS[key], metavar=metavar, help=what)

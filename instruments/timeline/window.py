@@ -28,6 +28,7 @@ class Window:
         everything: Every step is recorded.
         insistent: ``change`` is told again with every step.
         reached: Whether any step was one to be recorded.
+        recorded: Steps that have ended and were.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Window:
         self._every = every
         self._change = change
         self._counts = {"step": 0, "pair": 0}
-        self.count = 0
+        self.count = self.recorded = 0
         self.everything = steps is None and every == 1
         self.insistent = False
         self._open = self.holds(0)
@@ -72,6 +73,7 @@ class Window:
         self._counts[source] += 1
         if self._counts[source] > self.count:
             self.count = self._counts[source]
+            self.recorded += self._open
             opened = self.holds(self.count)
             if opened is not self._open or self.insistent:
                 self._open = opened

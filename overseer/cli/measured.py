@@ -66,11 +66,15 @@ def _task(name: str, task: Mapping[str, Any], main: bool) -> Iterator[Row]:
 def _rate(rate: Mapping[str, Any], steady: Mapping[str, Any], units: str) -> Row:
     verdict = Piece(*_verdict(steady))
     shown = rates(rate.get("steady"), rate.get("wall"))
+    # What was looked at in detail was slower than it is by itself.
+    steps = count(rate.get("profiled"), "step")
+    profiled = Piece(f"{steps} profiled", "warn") if steps else None
     if len(shown) == 2:
-        return _sub("rate", Piece(f"{shown[0]} {units}/s", "bold"), verdict, f"{shown[1]} overall")
+        steady_rate = Piece(f"{shown[0]} {units}/s", "bold")
+        return _sub("rate", steady_rate, verdict, f"{shown[1]} overall", profiled)
     overall = " overall" if number(rate.get("steady")) is None else ""
     best = Piece(f"{shown[0]} {units}/s{overall}", "bold") if shown else None
-    return _sub("rate", best, verdict)
+    return _sub("rate", best, verdict, profiled)
 
 
 def _verdict(steady: Mapping[str, Any]) -> tuple[str, str]:

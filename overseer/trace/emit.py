@@ -8,10 +8,11 @@ from __future__ import annotations
 import functools
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from ..clock import now_ns
+from ..nothing import nothing
 from .describe import label_of, quantity, settled
 from .recorder import BEGIN, CHANNELS, END, INSTANT, VALUE, Put, recorder
 from .tracks import COUNTER, Track, local
@@ -31,22 +32,6 @@ class SpanLike(Protocol):
     def __exit__(self, *error: Any) -> Any: ...
     def __call__(self, function: F, /) -> F:
         """Do the same to each call of ``function``."""
-
-
-class NoSpan:
-    """The span of a channel that does not record."""
-
-    __slots__ = ()
-
-    def __call__(self, function: F, /) -> F:
-        """The function as it is."""
-        return function
-
-
-no_span: Any = NoSpan()
-# Built in C, and no descriptors, so that entering and leaving runs no Python at all.
-NoSpan.__enter__ = repeat(no_span).__next__  # type: ignore[attr-defined]
-NoSpan.__exit__ = "".format  # type: ignore[attr-defined]
 
 
 class Span:
@@ -89,7 +74,8 @@ class Channel:
         self.always = always
         self.enabled = recorder.wants(name)
         self._counters: dict[str, Counter] = {}
-        self._put: Put | None = recorder.put_of(self)
+        self._put: Put | None = None
+        self.switch(recorder.put_of(self))
 
     def __repr__(self) -> str:
         return f"Channel({self.name!r}, {'on' if self.enabled else 'off'})"
@@ -97,16 +83,17 @@ class Channel:
     def switch(self, put: Put | None) -> None:
         """Record by ``put`` from here on; the recorder calls this."""
         self._put = put
+        self.__class__ = Channel if put is not None else Silent
 
     def enable(self) -> None:
         """Record while a trace is written."""
         self.enabled = True
-        self._put = recorder.put_of(self)
+        self.switch(recorder.put_of(self))
 
     def disable(self) -> None:
         """Record nothing until enabled again; spans that are open still end."""
         self.enabled = False
-        self._put = recorder.put_of(self)
+        self.switch(recorder.put_of(self))
 
     @property
     def recording(self) -> bool:
@@ -116,8 +103,8 @@ class Channel:
     def span(self, label: object, /, **arguments: Any) -> SpanLike:
         """A context manager, or decorator, whose time is shown under ``label``; they nest."""
         put = self._put
-        if put is None:
-            return no_span  # type: ignore[no-any-return]
+        if put is None:  # Switched off by another thread just now.
+            return nothing  # type: ignore[no-any-return]
         text = label if type(label) is str else label_of(label)
         return Span(self, text, settled(arguments) if arguments else arguments, put)
 
@@ -191,6 +178,16 @@ class Channel:
         put = self._put if kind != END else recorder.put
         if self._put is not None and put is not None:
             put((time, kind, track, self.name, label, arguments))
+
+
+class Silent(Channel):
+    """A channel while it does not record; it need not even ask whether it does."""
+
+    __slots__ = ()
+
+    def span(self, label: object, /, **arguments: Any) -> SpanLike:
+        """Nothing that a context manager or decorator can do."""
+        return nothing  # type: ignore[no-any-return]
 
 
 class Series:

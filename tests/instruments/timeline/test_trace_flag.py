@@ -345,3 +345,35 @@ def test_a_part_has_the_steps_asked_for_counted_from_its_beginning(place: Place)
     steps = [one.args["step"] for one in trace.slices() if one.label == "step"]
     assert steps == [4, 5, 11, 12]
     assert trace.counters["loss"].values == [1.0, 2.0, 0.0, 1.0]
+
+
+def test_a_part_may_have_so_many_steps_of_which_some_are_left_out(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        import voir
+
+        with voir.profile(steps=2, skip=1, every=3):
+            for number in range(9):
+                voir.give(step=number, batch_size=4)
+        print("done")
+        """,
+    )
+    steps = [one.args["step"] for one in traced(place).slices() if one.label == "step"]
+    assert steps == [1, 4]
+
+
+def test_where_traces_are_switched_off_a_script_traces_no_part_of_itself(place: Place) -> None:
+    place.write("main.py", PROFILED)
+    assert place.voir("--no-trace", "main.py").stdout == "done\n"
+    assert list(place.path.rglob("*.pftrace")) == []
+
+
+def test_only_the_rank_asked_for_is_traced(place: Place) -> None:
+    options = ("--run-dir", "run", "--trace", "--trace-rank", "1", "main.py")
+    for rank in ("0", "1"):
+        done = place.voir(*options, env={"RANK": rank, "WORLD_SIZE": "2"})
+        assert (done.status, done.stdout) == (0, "done\n"), done.stderr
+    (file,) = place.path.rglob("*.pftrace")
+    assert file.parent.name == "rank1"
+    assert "there is no rank 1: ranks are 0 to 0 [trace-rank]" in place.voir(*options[2:]).stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from overseer.trace import Trace, open_trace
@@ -118,6 +120,26 @@ def test_operators_lie_in_the_modules_that_call_them(detailed: Trace) -> None:
     for operator, module in zip(linear, modules, strict=True):
         assert module.start <= operator.start
         assert _end(operator) <= _end(module)
+
+
+def test_profile_shows_all_of_the_first_steps_and_marks_the_rates(place: Place) -> None:
+    done = place.voir("--strict", "--no-monitor", "--profile", "--run-dir", "first", "main.py")
+    assert done.status == 0, done.stderr
+    trace = open_trace(place.path / "first")
+    steps = [one for one in row(trace, "train steps") if one.label == "step"]
+    assert [one.args["step"] for one in steps] == [0, 1]
+    assert [one.label for one in row(trace, "MainThread")].count("Sequential") == 2
+    operators = [
+        one
+        for thread in trace.threads
+        if thread.name.startswith("operators")
+        for _, one in thread.walk()
+    ]
+    assert [one.label for one in operators].count("aten::linear") == 4
+    facts = json.loads((place.path / "first/run.json").read_text())
+    assert facts["tasks"]["train"]["rate"]["profiled"] == 2
+    assert (facts["trace"]["level"], facts["trace"]["profiled"]) == ("op", 2)
+    assert "2 steps profiled" in done.stderr
 
 
 def _end(one: Slice) -> int:

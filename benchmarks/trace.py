@@ -1,8 +1,8 @@
 """What a trace costs: an event on the script's thread, beside peers; writing; bytes; a whole run.
 
-    python benchmarks/tracing.py [--seconds S] [--rounds N] [--no-run]
+    python benchmarks/trace.py [--seconds S] [--rounds N] [--no-run]
 
-One process, one thread's time, the best of several repetitions with the garbage collector on; the
+One process, one thread's time, the best of many short rounds with the garbage collector on; the
 peers are viztracer's ``log_event`` and PyTorch's ``record_function`` where they are installed, a
 line of JSON, and a tuple put into a list, which is the least that Python can do. Then 200,000
 events a second while the writer runs on a thread of its own, and the example under ``voir`` with
@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
+import voir
 from overseer.clock import Clock
 from overseer.timers import Timer
 from overseer.trace import channel
@@ -31,23 +32,28 @@ from overseer.trace.recorder import recorder
 from overseer.trace.writer import Writer
 
 ROOT = Path(__file__).resolve().parents[1]
-CALLS, REPEATS = 20_000, 9
+CALLS, SECONDS = 2_000, 2.0
+EMPTY = "a call of an empty function; in no other row"
 
 
-def nanoseconds(call: Callable[[], object], after: Callable[[], object] = lambda: None) -> float:
-    """What ``call`` takes, the loop around it left out."""
+Calls = dict[str, Callable[[], object]]
 
-    def timed(function: Callable[[], object]) -> float:
-        best = float("inf")
-        for _ in range(REPEATS):
+
+def nanoseconds(calls: Calls, after: Callable[[], object] = lambda: None) -> dict[str, float]:
+    """What each of ``calls`` takes, the empty call that is :data:`EMPTY` left out of the others.
+
+    In turn, the least of many short rounds: other programs slow some of them down, not all.
+    """
+    best = dict.fromkeys({EMPTY: None, **calls}, float("inf"))
+    until = perf_counter() + SECONDS
+    while perf_counter() < until:
+        for name, function in {EMPTY: lambda: None, **calls}.items():
             since = perf_counter_ns()
             for _ in range(CALLS):
                 function()
-            best = min(best, (perf_counter_ns() - since) / CALLS)
+            best[name] = min(best[name], (perf_counter_ns() - since) / CALLS)
             after()
-        return best
-
-    return timed(call) - timed(lambda: None)
+    return {name: took - best[EMPTY] if name != EMPTY else took for name, took in best.items()}
 
 
 def ours() -> dict[str, float]:
@@ -62,21 +68,34 @@ def ours() -> dict[str, float]:
         with app.span("step", number=1, name="x"):
             pass
 
-    calls: dict[str, Callable[[], object]] = {
+    calls: Calls = {
         "span, no arguments": span,
         "span, two arguments": arguments,
         "counter": lambda: loss.add(1.5),
         "instant": lambda: app.instant("now"),
     }
-    off = {f"{name}, tracing off": nanoseconds(call) for name, call in calls.items()}
+    off = nanoseconds({f"{name}, tracing off": call for name, call in {**calls, **parts()}.items()})
     recorder.start()
-    on = {name: nanoseconds(call, recorder.take) for name, call in calls.items()}
+    on = nanoseconds(calls, recorder.take)
     recorder.stop()
     return on | off
 
 
+def parts() -> Calls:
+    """``voir.profile`` around a part of a script; where there is a run, that begins a trace."""
+
+    def part() -> None:
+        with voir.profile():
+            pass
+
+    def options() -> None:
+        with voir.profile(level="op", ms_duration=15000, steps="10:20"):
+            pass
+
+    return {"voir.profile": part, "voir.profile, three arguments": options}
+
+
 def peers() -> dict[str, float]:
-    found: dict[str, float] = {}
     lines: list[object] = []
 
     def put() -> None:
@@ -85,10 +104,8 @@ def peers() -> dict[str, float]:
     def line() -> None:
         lines.append(json.dumps({"ph": "B", "ts": perf_counter_ns(), "name": "step", "pid": 1}))
 
-    found["one event: a tuple into a list"] = nanoseconds(put, lines.clear)
-    found["one event: json.dumps of a line"] = nanoseconds(line, lines.clear)
-    found.update(_viztracer() | _torch())
-    return found
+    calls: Calls = {"one event: a tuple into a list": put, "one event: json.dumps of a line": line}
+    return nanoseconds(calls, lines.clear) | _viztracer() | _torch()
 
 
 def _viztracer() -> dict[str, float]:
@@ -103,10 +120,10 @@ def _viztracer() -> dict[str, float]:
         with tracer.log_event("step"):
             pass
 
-    took = nanoseconds(span, tracer.clear)
+    took = nanoseconds({"span: viztracer's log_event": span}, tracer.clear)
     tracer.stop()
     tracer.clear()
-    return {"span: viztracer's log_event": took}
+    return took
 
 
 def _torch() -> dict[str, float]:
@@ -119,13 +136,10 @@ def _torch() -> dict[str, float]:
         with torch.profiler.record_function("step"):
             pass
 
-    off = nanoseconds(span)
+    off = nanoseconds({"span: record_function, not profiling": span})
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-        on = nanoseconds(span)
-    return {
-        "span: record_function, profiling": on,
-        "span: record_function, not profiling": off,
-    }
+        on = nanoseconds({"span: record_function, profiling": span})
+    return on | off
 
 
 def sustained(seconds: float, rate: int = 200_000) -> str:
