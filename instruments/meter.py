@@ -27,6 +27,8 @@ Listener = Callable[[Event], object]
 TICK_SECONDS = 0.1
 #: How long the script's thread has the interpreter to itself between two chunks of that work.
 REST_SECONDS = 0.0003
+#: So often does it weigh at first what events cost, as long as a short run may last.
+WEIGHINGS = 10
 #: An event with any of these has to do with steps.
 KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
 #: What to do to have a figure known, by the key that it is logged under.
@@ -153,6 +155,7 @@ class Meter:
         self._tasks = Tasks(parse_span(asked.skip, "--skip"))
         self._rates = [self._reader(each) for each in _windows(asked)]
         self.told: set[str] = set()
+        self._weighings = WEIGHINGS
         model.sinks += [*self._rates, self._tasks]
         self.loaders = asked.loaders
         self.loaders.measure(model)
@@ -218,7 +221,9 @@ class Meter:
                 self._ov.log({"task": task, key: value, "units": units, **_share(reading, key)})
 
     def _tick(self) -> None:
-        self._ov.weigh()
+        if self._weighings:  # From then on, it is enough to do so as often as the record does.
+            self._weighings -= 1
+            self._ov.weigh()
         self._model.drain(partial(sleep, REST_SECONDS))
         self._losses.read()
 

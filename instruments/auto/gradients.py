@@ -8,6 +8,7 @@ from typing import Any
 
 from overseer.wrapping import Undo, around
 
+from .codes import Codes
 from .light import Counting
 from .loop import Loop
 from .roots import Roots
@@ -40,6 +41,7 @@ class Gradients:
         self._probes = probes
         self._now, self._loop, self._roots = now, loop, roots
         self._counting, self._failed = counting, failed
+        self._codes: list[Codes] = []
 
     def place(self, torch: Any) -> list[Undo]:
         """Put the hooks in; returns what takes them out.
@@ -50,20 +52,38 @@ class Gradients:
             AttributeError, KeyError: This version of torch has no such functions.
         """
         enter, leave = self._zero_hooks()
-        optimizer = torch.optim.Optimizer
+        begins, ends = self._backward_hooks()
+        backward, undo = self._probe(
+            torch.autograd.backward, [("(tensors) > #enter", begins), (" > #exit", ends)]
+        )
+        zero, undo_zero = self._probe(
+            torch.optim.Optimizer.zero_grad, [(" > #enter", enter), (" > #exit", leave)]
+        )
+        self._codes = [backward, zero]
+        module, scaler = torch.nn.Module, torch.amp.GradScaler
         return [
-            *self._around_backward(torch.autograd.backward),
-            *self._probe(optimizer.zero_grad, {" > #enter": enter, " > #exit": leave}),
-            around(torch.nn.Module, "zero_grad", lambda *_: enter({}), lambda *_: leave({})),
-            around(torch.amp.GradScaler, "scale", self._scale),
+            backward.close,
+            zero.close,
+            *undo,
+            *undo_zero,
+            around(module, "zero_grad", lambda *_: enter({}), lambda *_: leave({})),
+            around(scaler, "scale", self._scale),
         ]
 
-    def _around_backward(self, function: Any) -> list[Undo]:
+    def light(self, on: bool) -> None:
+        """Light steps begin or end: what they do not need is out of torch's code meanwhile."""
+        markers = -1 if not on else 0 if self._counting.told else 1
+        for codes in self._codes:
+            codes.use(markers)
+
+    def _backward_hooks(self) -> tuple[Hook, Hook]:
         counting, roots, loop, now = self._counting, self._roots, self._loop, self._now
         failed = self._failed
 
         def enter(event: Event) -> None:
             if counting.on:
+                if counting.told:
+                    return
                 if counting.loss is None and get_ident() == counting.thread:
                     scaled, counting.scaled = counting.scaled, None
                     counting.loss = event["tensors"] if scaled is None else scaled
@@ -85,7 +105,7 @@ class Gradients:
             except BaseException as error:
                 failed(error)
 
-        return self._probe(function, {"(tensors) > #enter": enter, " > #exit": leave})
+        return enter, leave
 
     def _zero_hooks(self) -> tuple[Hook, Hook]:
         counting, roots, loop, now = self._counting, self._roots, self._loop, self._now
@@ -114,14 +134,16 @@ class Gradients:
     def _scale(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         losses = args[1] if len(args) > 1 else kwargs.get("outputs")
         if self._counting.on:
-            self._counting.scaled = losses
+            self._counting.scaled = None if self._counting.told else losses
         elif self._roots.alive:
             self._loop().scales(losses)
 
-    def _probe(self, function: Any, hooks: dict[str, Hook]) -> list[Undo]:
+    def _probe(self, function: Any, hooks: list[tuple[str, Hook]]) -> tuple[Codes, list[Undo]]:
         """Have ``hooks`` called by markers in torch's own code."""
         while hasattr(function, "__wrapped__"):
             function = function.__wrapped__
-        env = {"code": function}
-        placed = [(self._probes.probe(f"code{at}", env=env), hook) for at, hook in hooks.items()]
-        return [probe.listen(hook, "auto").dispose for probe, hook in placed]
+        codes, undo, env = Codes(function), [], {"code": function}
+        for at, hook in hooks:
+            undo.append(self._probes.probe(f"code{at}", env=env).listen(hook, "auto").dispose)
+            codes.placed()
+        return codes, undo

@@ -14,6 +14,8 @@ from ..meter import Measuring, measuring_of
 from .phases import phases_of
 
 if TYPE_CHECKING:
+    from overseer.stream import Subscription
+
     from .breakdown import Breakdown
     from .progress import Progress
     from .steps import Steps
@@ -61,6 +63,7 @@ class Auto:
         self._steps: Steps | None = None
         self._progress: Progress | None = None
         self._breakdown: Breakdown | None = None
+        self._listening: Subscription | None = None
         self._beginning = RLock()
         self._measuring: Measuring = measuring_of(ov)
 
@@ -71,14 +74,21 @@ class Auto:
 
         ov = self._ov
         begun = ov.clock.cpu_ns()
-        self._steps = Steps(self._push, ov.outlet)
-        self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov))
-        ov.listen(self._steps)
+        self._steps = Steps(self._push, ov.outlet, self._satisfied)
         loaders = self._measuring.loaders
+        self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders)
+        self._listening = ov.listen(self._steps)
         loaders.listen(self._asked, self._hooks.answered, self._hooks.came)
         loaders.watch_torch()
         self._hooks.place()
         ov.charge(ov.clock.cpu_ns() - begun)
+
+    def _satisfied(self) -> None:
+        """Others tell of all steps and losses of training: leave them to it."""
+        assert self._steps is not None
+        assert self._listening is not None
+        self._listening.dispose()
+        self._listening = self._ov.listen(self._steps, "task")
 
     def tqdm_imported(self, module: Any) -> None:
         """Look at tqdm's bars."""

@@ -2,8 +2,9 @@
 
 What a step looks like is known after a few dozen of them. If steps are so short that watching each
 one in full would show in their time, most are then only counted: their items and their loss are
-still taken, their phases are not. Whatever does not fit the pattern ends it at once, and what had
-been seen of the step until then is handed on.
+still taken, their phases are not. Where somebody else tells of steps and losses, not even that is
+done. Whatever does not fit the pattern ends it at once, and what had been seen of the step until
+then is handed on.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from _thread import get_ident
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
-#: What watching a step in full costs, roughly, and the share of a step that it may take.
-FULL_NS, SHARE = 40_000, 0.005
-#: Alike steps before the pattern is believed, and the most that are only counted in a row.
-ALIKE, MOST = 32, 256
+from overseer.measure.waiting import Lull
+
+#: What watching a step in full costs, with the switching there and back, and the share of all
+#: steps' time that it may take.
+FULL_NS, SHARE = 120_000, 0.002
+#: Alike steps before the pattern is believed; how many are only counted in a row.
+ALIKE, LEAST, MOST = 32, 4, 256
 
 
 class Pattern(NamedTuple):
@@ -32,81 +36,84 @@ class Pattern(NamedTuple):
     source: Hashable | None
 
 
-class Counting:
+class Counting(Lull):
     """The state of light steps; hooks look at ``on`` first.
+
+    Where a loader feeds them, they end when it is asked for a batch behind the last of them.
 
     Args:
         switch: Called with True when light steps begin, with False when they end.
+        size: Sizes a loader's batch.
 
     Attributes:
         on: Steps are only counted.
-        left: How many more of them.
+        ending: The last of them has its batch.
+        told: Somebody else tells of steps and losses: nothing is to be counted.
         pattern: What they look like.
+        optimizer: Whose step ends them.
         loss: What ``backward`` was called on in this step.
         scaled: What a gradient scaler was given in this step.
-        items: The size of the step's batch.
-        last: That of the step before.
+        last: The size of the last step's batch.
         thread: The thread whose steps they are.
     """
 
     __slots__ = (
-        "_loop",
-        "_switch",
-        "items",
-        "last",
-        "left",
-        "loss",
-        "on",
-        "pattern",
-        "scaled",
-        "thread",
-    )
+        "_loop", "_size", "_switch", "ending", "last", "loss", "on", "optimizer", "pattern",
+        "scaled", "thread", "told",
+    )  # fmt: skip
 
-    def __init__(self, switch: Callable[[bool], None]) -> None:
-        self._switch = switch
+    def __init__(self, switch: Callable[[bool], None], size: Callable[[Any], int | None]) -> None:
+        super().__init__(None, 0, self._end, size)
+        self._switch, self._size = switch, size
         self._loop: Any = None
         self.pattern = Pattern(0, 0, None)
-        self.on = False
-        self.left = 0
+        self.optimizer = 0
+        self.on = self.ending = self.told = False
         self.loss: Any = None
         self.scaled: Any = None
-        self.items: int | None = None
         self.last: int | None = None
         self.thread = 0
 
-    def consider(self, loop: Any) -> None:
+    def consider(self, loop: Any, told: bool) -> None:
         """Only count the steps that follow, if they are alike and short."""
         if loop.alike < ALIKE or loop.step_ns <= 0:
             return
         self.left = min(MOST, int(FULL_NS / (SHARE * loop.step_ns)) - 1)
-        if self.left > 0:
+        if self.left >= LEAST:
             self._loop, self.pattern = loop, loop.pattern
+            self.optimizer, _, self.source = loop.pattern
+            self.told = told and self.source is not None
+            self.size = None if self.told else self._size
             self.loss = self.scaled = self.items = None
             self.last = loop.items
             self.thread = get_ident()
-            self.on = True
+            self.ending, self.on = False, True
             self._switch(True)
+
+    def _end(self) -> None:
+        """The last batch has come: with the next, look at everything again."""
+        self.ending = True
 
     def same(self) -> int | None:
         """The size of a step's batch where no other was seen: a loader's is used once more."""
-        return self.last if self.pattern.source is not None else None
+        return self.last if self.source is not None else None
 
     def done(self, now: int) -> None:
         """The last light step has ended."""
         self.on = False
         self._switch(False)
-        self._loop.resume(now)
+        self._loop.resume(now, False)
 
-    def leave(self) -> None:
-        """Something does not fit: look at everything again, from the middle of this step on."""
+    def leave(self, between: bool = False) -> None:
+        """Look at everything again, from the middle of this step on, or ``between`` two."""
         self.on = False
         self._switch(False)
-        loop, pattern = self._loop, self.pattern
-        loop.resume(0)
-        if self.items is not None and pattern.source is not None:
-            loop.batches.fetched(pattern.source, self.items)
+        loop = self._loop
+        loop.resume(0, not between)
+        if self.items is not None and self.source is not None:
+            loop.batches.fetched(self.source, self.items)
         elif self.items is not None:
-            loop.batches.given(pattern.model, self.items)
+            loop.batches.given(self.pattern.model, self.items)
         if self.scaled is not None:
             loop.scales(self.scaled)
         if self.loss is not None:

@@ -35,12 +35,14 @@ class Sink(Protocol):
 
     Attributes:
         holding: The first step is held back until its iteration is over.
+        told: Somebody else tells of steps and losses.
     """
 
     holding: bool
+    told: bool
 
-    def step(self, items: int | None, losses: list[Any], spent: Spent) -> None:
-        """A training step has ended."""
+    def step(self, items: int | None, losses: list[Any], spent: Spent | None) -> None:
+        """A training step has ended; not all of it was seen where it is not known what it spent."""
 
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""
@@ -89,9 +91,9 @@ class Loop:
     __slots__ = (
         "_backs", "_backward", "_backward_began", "_began", "_candidate", "_deep", "_forward",
         "_got", "_inner", "_known", "_last", "_learned", "_loading", "_losses", "_made", "_model",
-        "_models", "_nested", "_optimized", "_optimizer", "_passes", "_phases", "_repeats",
-        "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer", "_turns",
-        "_zeroed", "alike", "batches", "items", "pattern", "step_ns",
+        "_models", "_nested", "_optimized", "_optimizer", "_part", "_passes", "_phases",
+        "_repeats", "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer",
+        "_turns", "_zeroed", "alike", "batches", "items", "pattern", "step_ns",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -106,6 +108,7 @@ class Loop:
         self._losses: list[Any] = []
         self._scaled: Any = None
         self._candidate = self._learned = self._repeats = self._stepped = False
+        self._part = False
         self._stepping: int | None = None
         self._made = self._deep = self._nested = self._last = self._got = 0
         self._began = self._zeroed = self._backward_began = self._step_began = self._inner = 0
@@ -318,9 +321,12 @@ class Loop:
         self.pattern = pattern
         self._backs = self._models = 0
 
-    def resume(self, now: int) -> None:
-        """The steps since the last were not told; one ended just ``now``, or it is 0."""
-        self._last = now
+    def resume(self, now: int, part: bool) -> None:
+        """The steps since the last were not told; one ended just ``now``, or it is 0.
+
+        Of the one that goes on only a ``part`` will be seen, or all of it.
+        """
+        self._last, self._part = now, part
 
     def learned(self, losses: Any) -> None:
         """``backward`` was called on ``losses`` without having been told."""
@@ -340,9 +346,12 @@ class Loop:
         if not ends:
             self.alike = 0
             return
-        spent = Spent(
-            now, self._loading, self._transfer, self._forward, self._backward, self._optimizer
-        )
+        spent = None
+        if not self._part:
+            spent = Spent(
+                now, self._loading, self._transfer, self._forward, self._backward, self._optimizer
+            )
+        self._part = False
         self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
         last, self._last = self._last, now
         if last:

@@ -86,7 +86,7 @@ class Roots:
         self._counting = counting
         self._hook = self._entered
         if counting is not None:
-            self._hook = self._sized if counting.pattern.source is None else None
+            self._hook = self._sized if counting.source is None else None
         self.disarm()
         self.arm()
 

@@ -33,6 +33,7 @@ class Steps:
     Args:
         push: Gives an event.
         outlet: Makes a quicker way to give events whose keys are known.
+        satisfied: Called when events that have no ``task`` need not be heard any more.
 
     Attributes:
         holding: The first step is held back.
@@ -40,14 +41,16 @@ class Steps:
         spent: The phases of steps that the step model has not judged yet.
         elsewhere: Tasks whose steps somebody else tells of.
         losses_elsewhere: Somebody else tells of losses.
+        told: Of both, so that nothing has to be told of training.
     """
 
     def __init__(
         self,
         push: Callable[[Event], object],
         outlet: Callable[[Callable[[], object]], Outlet],
+        satisfied: Callable[[], object] = bool,
     ) -> None:
-        self._push = push
+        self._push, self._satisfied = push, satisfied
         self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
@@ -57,7 +60,7 @@ class Steps:
         self.train = 0
         self.spent: deque[Spent] = deque(maxlen=WAITING)
         self.elsewhere: set[str] = set()
-        self.losses_elsewhere = False
+        self.losses_elsewhere = self.told = False
 
     def _changed(self) -> None:
         """Others listen now: the quick way is another."""
@@ -95,6 +98,9 @@ class Steps:
             self.losses_elsewhere = True
         if "step" in event or "$wrap" in event or ("task" in event and _sized(event)):
             self._hear_step(event)
+        if not self.told and self.losses_elsewhere and TRAIN in self.elsewhere:
+            self.told = True
+            self._satisfied()
 
     def _hear_step(self, event: Event) -> None:
         wrap = event.get("$wrap")
@@ -105,10 +111,11 @@ class Steps:
 
     # What is seen
 
-    def step(self, items: int | None, losses: list[Any], spent: Spent) -> None:
+    def step(self, items: int | None, losses: list[Any], spent: Spent | None) -> None:
         """A training step has ended."""
         self.train += 1
-        self.spent.append(spent)
+        if spent is not None:
+            self.spent.append(spent)
         if self.train == 1:
             self._held = (items, losses)
             self.holding = True

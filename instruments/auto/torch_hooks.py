@@ -21,6 +21,7 @@ from overseer.errors import Problem
 from overseer.imports import on_import
 from overseer.wrapping import around
 
+from ..loader import Loaders
 from .gradients import Gradients
 from .light import ALIKE, Counting
 from .loop import Known, Loop, Sink
@@ -39,19 +40,23 @@ class TorchHooks:
         torch: The module, which the script has imported.
         sink: Where steps go.
         phases: Who listens to phases.
+        loaders: The loaders that are watched.
     """
 
-    def __init__(self, ov: Overseer, torch: Any, sink: Sink, phases: Phases) -> None:
+    def __init__(
+        self, ov: Overseer, torch: Any, sink: Sink, phases: Phases, loaders: Loaders
+    ) -> None:
         self._ov, self._torch, self._sink, self._phases = ov, torch, sink, phases
+        self._loaders = loaders
         self._now = ov.clock.now_ns
         self._known = Known()
         self._loops: dict[int, Loop] = {}
         self._asked: dict[int, int] = {}
         self._sizes = Sizes(torch)
         self._undo: list[Callable[[], object]] = []
-        self._counting = Counting(self._switch)
-        self._before: Callable[..., None] | None = None
-        self._befores: dict[Any, Any] = {}
+        self._counting = Counting(self._switch, self._sizes.of_batch)
+        self._gradient_hooks: Gradients | None = None
+        self._optimizer_tables: list[tuple[dict[Any, Any], Callable[..., None]]] = []
         self.alive = True
         self.roots = Roots(torch, self._now, self.loop, self._sizes, self.failed)
         _placed.add(self)
@@ -98,11 +103,20 @@ class TorchHooks:
 
     def _switch(self, light: bool) -> None:
         """Light steps begin, or end: the hooks that they do not need are out meanwhile."""
-        self.roots.count(self._counting if light else None)
-        if light:
-            self._befores.pop(KEY, None)
-        elif self._before is not None and self.alive:
-            self._befores[KEY] = self._before
+        counting = self._counting
+        self.roots.count(counting if light else None)
+        if self._gradient_hooks is not None:
+            self._gradient_hooks.light(light)
+        tables = self._optimizer_tables if self.alive or light else []
+        for table, hook in tables if not light or counting.told else tables[:1]:
+            if light:
+                table.pop(KEY, None)
+            else:
+                table[KEY] = hook
+        if not light:
+            self._loaders.hear_all()
+        elif counting.source is not None:
+            self._loaders.expect(counting)
 
     def loop(self) -> Loop:
         """The calling thread's loop."""
@@ -118,9 +132,9 @@ class TorchHooks:
         """A loader is asked for a batch."""
         counting = self._counting
         if counting.on:
-            if source == counting.pattern.source:
+            if source == counting.source and not counting.ending:
                 return
-            counting.leave()
+            counting.leave(between=source == counting.source)
         if self.alive:
             self._asked[get_ident()] = self._now()
             try:
@@ -132,14 +146,17 @@ class TorchHooks:
         """A loader has answered."""
         if exhausted and self.alive:
             if self._counting.on:
-                self._counting.leave()
+                self._counting.leave(between=True)
             self.loop().batches.exhausted(source)
 
     def came(self, source: Hashable, batch: Any) -> None:
         """What a loader answered is this batch."""
         if self.alive:
-            if self._counting.on:
-                self._counting.items = self._sizes.of_batch(batch)
+            counting = self._counting
+            if counting.on:
+                counting.items = self._sizes.of_batch(batch)
+                counting.left -= 1
+                counting.ending |= counting.left <= 0
                 return
             now = self._now()
             begin = self._asked.get(get_ident(), now)
@@ -167,6 +184,7 @@ class TorchHooks:
             self._ov.probes, self._now, self.loop, self.roots, self._counting, self.failed
         )
         self._undo += hooks.place(self._torch)
+        self._gradient_hooks = hooks
 
     # Optimizers
 
@@ -174,11 +192,11 @@ class TorchHooks:
         """See every optimizer's step by torch's global hooks, and that one is made."""
         optimizer = sys.modules[self._torch.optim.Optimizer.__module__]
         before, after = self._optimizer_hooks()
-        self._before, self._befores = before, optimizer._global_optimizer_pre_hooks
-        for table, hook in (
+        self._optimizer_tables = [
             (optimizer._global_optimizer_pre_hooks, before),
             (optimizer._global_optimizer_post_hooks, after),
-        ):
+        ]
+        for table, hook in self._optimizer_tables:
             table[KEY] = hook
             self._undo.append(partial(table.pop, KEY, None))
 
@@ -190,8 +208,8 @@ class TorchHooks:
 
     def _optimizer_hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         now, loop_of, compiling = self._now, self.loop, self._torch.compiler.is_compiling
-        counting, phases = self._counting, self._phases
-        rearm, counted = self.roots.arm, self._sink.counted
+        counting, phases, sink = self._counting, self._phases, self._sink
+        rearm, counted = self.roots.arm, sink.counted
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             if not compiling() and self.alive:
@@ -206,17 +224,20 @@ class TorchHooks:
                     loss, items = counting.loss, counting.items
                     if (
                         loss is not None
-                        and id(optimizer) == counting.pattern.optimizer
+                        and id(optimizer) == counting.optimizer
                         and get_ident() == counting.thread
                     ):
                         if items is None:
                             items = counting.same()
                         counting.loss, counting.items, counting.last = None, None, items
-                        rearm()
-                        counting.left -= 1
-                        if not counting.left:
-                            counting.done(now())
+                        if counting.source is None:
+                            rearm()
+                            counting.left -= 1
+                            if not counting.left:
+                                counting.done(now())
                         counted(items, loss)
+                        return
+                    if counting.told:
                         return
                     counting.leave()
                     loop_of().optimizer_begins(now(), id(optimizer))
@@ -225,7 +246,7 @@ class TorchHooks:
                 loop = loop_of()
                 loop.optimizer_ends(now(), id(optimizer), _role(optimizer))
                 if loop.alike >= ALIKE and not phases.listeners and len(self._loops) == 1:
-                    counting.consider(loop)
+                    counting.consider(loop, sink.told)
             except BaseException as error:
                 self.failed(error)
 

@@ -128,7 +128,7 @@ class Waits:
         assert model is not None
         self._quick = True
         self.ask.fn = _asks(model, self._source)
-        self.give.fn = _gives(model, self._source, lull, self._other)
+        self.give.fn = _gives(model, self._source, lull, self._other, self.slow)
         self._refresh()
 
     def _other(self, event: Event) -> None:
@@ -163,7 +163,13 @@ def _asks(model: StepModel, source: Hashable) -> Listener:
     return asks
 
 
-def _gives(model: StepModel, source: Hashable, lull: Lull | None, other: Listener) -> Listener:
+def _gives(
+    model: StepModel,
+    source: Hashable,
+    lull: Lull | None,
+    other: Listener,
+    slow: Callable[[], object],
+) -> Listener:
     what, marks, device = model.what(LOADED, TASK, source), model.marks, model.marks.device
     now, ident, fresh, size = model.now, model.thread, model.fresh, lull.size if lull else None
 
@@ -183,6 +189,7 @@ def _gives(model: StepModel, source: Hashable, lull: Lull | None, other: Listene
                 lull.items = size(event["batch"])
             lull.left -= 1
             if lull.left <= 0:
+                slow()
                 lull.over()
 
     return gives
