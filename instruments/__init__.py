@@ -1,5 +1,6 @@
 """The stock instruments: one file each, all of them listed here."""
 
+from .app import instrument_app
 from .auto import instrument_auto
 from .dash import instrument_dash
 from .display import instrument_display
@@ -12,6 +13,7 @@ from .trace import instrument_trace
 from .verify import instrument_verify
 
 __instruments__ = [
+    instrument_app,
     instrument_auto,
     instrument_dash,
     instrument_display,

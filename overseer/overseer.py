@@ -191,6 +191,23 @@ class Overseer(Scheduler):
         """
         self.costs.append((count, event))
 
+    def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
+        """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
+
+        Args:
+            objects: Mappings; of the same key, the last value stands.
+            values: More of them.
+        """
+        from .record.encode import simplify
+
+        shown: dict[str, Any] = self.summary.setdefault("app", {})
+        for one in (*objects, values):
+            if isinstance(one, Mapping):
+                shown.update({str(key): simplify(value) for key, value in one.items()})
+            else:
+                what = f"it was given {one!r:.60}, which is no mapping"
+                self.report(Problem("app-object", "app", what, remedy="Give names: app(size=3)."))
+
     def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> Probe:
         """Set a probe on the script's code: ``ov.probe("//train_epoch > loss")``.
 

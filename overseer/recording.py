@@ -155,6 +155,7 @@ class Recording:
             "rank": rank.rank if rank else None,
             "world_size": rank.world_size if rank else None,
             "version": version,
+            "app": ov.summary.get("app"),
             "provenance": self._find_provenance().at_start(),
         }
 

@@ -1,12 +1,12 @@
-"""What scripts may use, with or without voir: ``give``, ``log`` and ``iterate``.
+"""What scripts may use, with or without voir: ``give``, ``log``, ``app`` and ``iterate``.
 
-Under plain python all three do nothing but what the script needs of them.
+Under plain python all of them do nothing but what the script needs of them.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeVar
@@ -80,6 +80,13 @@ def log(*events: dict[str, Any], **values: Any) -> None:
         overseer.log(event)
     if values:
         overseer.log(values)
+
+
+def app(*objects: Mapping[str, Any], **values: Any) -> None:
+    """Show data of the script's own with the run: ``app(dataset="digits", revision=3)``."""
+    overseer = active()
+    if overseer is not None:
+        overseer.app(*objects, **values)
 
 
 def iterate(

@@ -3,7 +3,7 @@
 from overseer.boundary import OverseerAbort, StopProgram
 from overseer.overseer import Overseer
 from overseer.profiling import profile
-from overseer.script import give, iterate, log
+from overseer.script import app, give, iterate, log
 from overseer.tools import configurable, gated, instrument_definition, parametrized
 from overseer.version import version as __version__
 
@@ -12,6 +12,7 @@ __all__ = [
     "OverseerAbort",
     "StopProgram",
     "__version__",
+    "app",
     "configurable",
     "gated",
     "give",

@@ -13,6 +13,8 @@ from .rows import Layout, Piece, Row, clean, row
 
 #: How many probes or instruments that failed are shown one by one.
 MOST = 40
+#: How many of the user's own values are shown, and how long each may be.
+OWN, LONGEST = 8, 40
 #: Lines that the summary takes unless failures need more; the rest is in ``run.json``.
 LINES = 14
 
@@ -33,7 +35,7 @@ def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool
     measured = [*tasks(run), *progress(run), *machine(run), *verdicts(run)]
     if not any(row.pieces for row in measured):
         measured = [_fired(run)]
-    rows = [*measured, *_probes(run), *_instruments(run), *record(run)]
+    rows = [*measured, *_probes(run), *_instruments(run), app(run), *record(run)]
     head = layout.head("voir:", head_of(run))
     return head + layout.text(layout.fitted(rows, LINES - head.count("\n")))
 
@@ -147,7 +149,23 @@ def _more(entries: Iterable[object], what: str) -> Iterator[Row]:
         yield row("", Piece(f"and {left} more {what}: run.json names all of them", "dim"))
 
 
-# What it cost, and where it is
+# What it cost, what it is, and where
+
+
+def app(run: Mapping[str, Any]) -> Row:
+    """What the user has to say of the run."""
+    own = part(run, "app")
+    shown = [f"{clean(key)} {_value(value)}" for key, value in list(own.items())[:OWN]]
+    more = f"{len(own) - OWN} more in run.json" if len(own) > OWN else None
+    return row("app", *shown, more and Piece(more, "dim"), spare=1)
+
+
+def _value(value: object) -> str:
+    """A value of any kind on one line, not a long one."""
+    import json
+
+    text = clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def record(run: Mapping[str, Any]) -> Iterator[Row]:

@@ -56,6 +56,7 @@ def _of(run: Facts) -> Iterator[tuple[str, str]]:
         if name not in _IDLE and not name.endswith(".path"):
             yield name, value
     yield "ranks", str(run.get("world_size", 1))
+    yield from _flat("app", run.get("app"))
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -159,6 +159,8 @@ CASES = {
     "no-rate": usage("--train-rate", "main.py"),
     "option-value": Case(env={"VOIR_DEBUG": "perhaps"}),
     "unknown-option": usage("--dahs", "main.py"),
+    "app-file": usage("--app", "app.json", "main.py", app__json="[1, 2]", main__py=""),
+    "app-object": usage("main.py", main__py="import voir\nvoir.app([1, 2])\n"),
     "unknown-variable": Case(files={"main.py": ""}, env={"VOIR_RUNDIR": "runs/mine"}),
     "tensorboard-nothing": usage("--no-record", "--tensorboard", "logs", "main.py", main__py=""),
     "usage": usage("--quiet=no", "main.py"),
