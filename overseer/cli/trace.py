@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import VoirError
-from ..trace.reading import Trace, open_trace, trace_file
+from ..trace.reading import Trace, open_trace, trace_files
 from ..trace.summary import LabelFigures, Node, by_label, call_tree, extent
 from .amounts import count, figure
 from .parsing import CommandParser
 from .rows import cells, clean
 
+#: What the traces of a job are called together.
+MERGED = "ranks.pftrace"
 #: Labels, and lines of call trees, that are shown unless told.
 TOP = 30
 _HEAD = ("label", "channel", "count", "total", "min", "mean", "p95", "max")
@@ -46,19 +48,19 @@ def parser() -> CommandParser:
     parts = {
         "summary": "what the labels come to, and which spans lie within which",
         "view": "open it in Perfetto's viewer, on this machine",
-        "export": "write it as JSON, for TensorBoard or other readers",
+        "export": "write it as JSON, for TensorBoard, or the ranks of a job as one file",
     }
     for name, what in parts.items():
         commands.add_parser(name, help=what, example=example)
     each_of = commands.choices
     for each in each_of.values():
-        each.add_argument("run", metavar="RUN", help="a run directory, or a .pftrace file")
+        each.add_argument("run", metavar="RUN", help="a run or job directory, or a .pftrace file")
     each_of["summary"].add_argument(
         "--top", type=int, default=TOP, metavar="N", help="lines to show"
     )
     each_of["view"].add_argument("--port", type=int, default=0, help="where to listen (any)")
     each_of["view"].add_argument("--no-browser", action="store_true", help="only say the address")
-    each_of["export"].add_argument("--to", choices=("json", "tensorboard"), required=True)
+    each_of["export"].add_argument("--to", choices=(*_EXPORTS,), required=True)
     each_of["export"].add_argument("--output", "-o", metavar="PATH", help="the file, or directory")
     return made
 
@@ -89,6 +91,8 @@ def _first_lines(trace: Trace) -> str:
             f"damaged: {trace.torn_bytes:,} bytes and {trace.broken_packets:,} packets "
             "could not be read"
         )
+    if trace.hosts > 1:
+        lines.append(f"of {trace.hosts} machines, whose clocks may differ")
     if trace.unfinished:
         lines.append(f"{count(trace.unfinished, 'span')} without an end")
     return "\n".join(lines) + "\n"
@@ -174,40 +178,66 @@ def _digits(value: float) -> str:
 
 
 def _export(options: Namespace) -> str:
-    from ..record.reading import read_run
-    from ..record.scalars import export_scalars
-    from ..trace.export import export_json, export_tensorboard
-
-    found = trace_file(options.run)
-    read = open_trace(found)
+    found = trace_files(options.run)
+    place = found[0].parent if len(found) == 1 else Path(options.run)
     try:
-        if options.to == "json":
-            written = Path(options.output or found.with_suffix(".json"))
-            export_json(read, written)
-        else:
-            to = Path(options.output or found.parent / "tensorboard")
-            written = export_tensorboard(read, to, _rank(found))
-            if (found.parent / "metrics.jsonl").exists():
-                export_scalars(read_run(found.parent), to)
+        written = _EXPORTS[options.to](found, place, options.output)
     except OSError as error:
-        place = getattr(error, "filename", None) or options.output or found.parent
-        what = f"{place} cannot be written: {error.strerror or error}"
+        where = getattr(error, "filename", None) or options.output or place
+        what = f"{where} cannot be written: {error.strerror or error}"
         raise VoirError("export-unwritable", what, "Name another place: -o PATH.") from None
-    return f"{written}\n"
+    return "".join(f"{each}\n" for each in written)
 
 
-def _rank(file: Path) -> int:
-    """The rank whose directory a trace is in."""
-    name = file.resolve().parent.name
-    return int(name[4:]) if name.startswith("rank") and name[4:].isdigit() else 0
+def _json(found: list[Path], place: Path, output: str | None) -> list[Path]:
+    from ..trace.export import export_json
+
+    alone = found[0].with_suffix(".json") if len(found) == 1 else place / "trace.json"
+    to = Path(output or alone)
+    export_json(open_trace(found[0] if len(found) == 1 else place), to)
+    return [to]
+
+
+def _tensorboard(found: list[Path], place: Path, output: str | None) -> list[Path]:
+    from ..trace.export import export_tensorboard
+    from ..trace.ranks import rank_of
+
+    to, written = Path(output or place / "tensorboard"), []
+    for file in found:
+        read = open_trace(file)
+        rank = rank_of(read.anchors, file)
+        written.append(export_tensorboard(read, to, rank, max(len(found), rank + 1)))
+    return written
+
+
+def _perfetto(found: list[Path], place: Path, output: str | None) -> list[Path]:
+    from ..trace.ranks import merge
+
+    to = Path(output or place / MERGED)
+    merge(found, to)
+    return [to]
+
+
+#: How each kind of file is written: of which traces, where, or where instead.
+_EXPORTS = {"json": _json, "tensorboard": _tensorboard, "perfetto": _perfetto}
 
 
 def _view(options: Namespace) -> Iterator[str]:
+    found = trace_files(options.run)
+    if len(found) == 1:
+        yield from _served(found[0], options)
+        return
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="voir-") as directory:
+        yield from _served(_perfetto(found, Path(directory), None)[0], options)
+
+
+def _served(file: Path, options: Namespace) -> Iterator[str]:
     from ..trace.viewer import Viewer
 
-    found = trace_file(options.run)
     try:
-        viewer = Viewer(found, options.port)
+        viewer = Viewer(file, options.port)
     except OSError as error:
         what = f"port {options.port} cannot be used: {error.strerror or error}"
         raise VoirError("port-taken", what, "Leave --port out: any free one is taken.") from None

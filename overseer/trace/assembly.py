@@ -54,10 +54,12 @@ class Assembly:
 
     Attributes:
         understood: How many packets were ones of a trace.
+        anchors: Whose trace it is, and which moments of which clocks belong together.
     """
 
     def __init__(self) -> None:
         self.understood = 0
+        self.anchors: dict[str, object] = {}
         self._rows: dict[int, _Row] = {}
         self._names: dict[int, dict[tuple[int, int], str]] = {}
         self._events = 0
@@ -157,13 +159,15 @@ class Assembly:
             dropped = event.args.get("dropped")
             if event.channel == "voir" and isinstance(dropped, int):
                 self._dropped = max(self._dropped, dropped)
-            elif not (event.channel == "voir" and event.label == "clocks"):
+            elif event.channel == "voir" and event.label == "clocks":
+                self.anchors = self.anchors or event.args
+            else:
                 self._events += 1
 
     def trace(self, path: Path) -> Trace:
         """What the packets so far show."""
         processes: dict[int, Process] = {}
-        trace = Trace(path, events=self._events, dropped=self._dropped)
+        trace = Trace(path, events=self._events, dropped=self._dropped, anchors=self.anchors)
         for number, row in self._rows.items():
             process = self._process(number, row, processes)
             if row.is_counter or row.samples:

@@ -17,6 +17,8 @@ from typing import Any
 from .reading import Process, Slice, Thread, Trace
 from .summary import extent
 
+#: Numbers that no process has.
+BEYOND = 1 << 22
 #: Channels whose spans PyTorch's viewers know by another category.
 CATEGORIES = {"operators": "cpu_op"}
 #: Names of the rows that are devices' streams, as :mod:`instruments.timeline.operators` has them.
@@ -39,8 +41,16 @@ def export_json(trace: Trace, path: Path) -> None:
     _write(path, _head(start, {}), _events(trace, start))
 
 
-def export_tensorboard(trace: Trace, directory: Path, rank: int = 0) -> Path:
+def export_tensorboard(
+    trace: Trace, directory: Path, rank: int = 0, world_size: int | None = None
+) -> Path:
     """Write a file that TensorBoard's profile plugin and HTA find in ``directory``.
+
+    Args:
+        trace: Of one process.
+        directory: Where it goes; the ranks of a job go into one.
+        rank: The process's.
+        world_size: How many ranks there are; none beyond this one when not given.
 
     Raises:
         OSError: It cannot be written.
@@ -52,7 +62,7 @@ def export_tensorboard(trace: Trace, directory: Path, rank: int = 0) -> Path:
     head = {
         "schemaVersion": 1,
         "deviceProperties": [],
-        "distributedInfo": {"rank": rank, "world_size": rank + 1, "backend": "none"},
+        "distributedInfo": {"rank": rank, "world_size": world_size or rank + 1, "backend": "none"},
     }
     _write(path, _head(start, head), _profiled(trace, start))
     return path
@@ -80,8 +90,12 @@ def _write(path: Path, head: dict[str, Any], events: Iterator[dict[str, Any]]) -
 
 
 def _events(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
+    taken: set[int] = set()
     for number, process in enumerate(trace.processes):
         pid = process.pid or number
+        while pid in taken:  # On another machine.
+            pid += BEYOND
+        taken.add(pid)
         yield _name("process_name", pid, 0, process.name)
         for tid, thread in _rows(process):
             yield _name("thread_name", pid, tid, thread.name)

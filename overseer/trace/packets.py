@@ -46,8 +46,16 @@ class Damage:
     blocks: int = 0
 
 
-def packets(data: bytes, damage: Damage) -> Iterator[list[tuple[int, Value]]]:
+Fields = list[tuple[int, Value]]
+
+
+def packets(data: bytes, damage: Damage) -> Iterator[Fields]:
     """The fields of each packet that can be read, compressed ones unpacked."""
+    return (found for _, found in with_bytes(data, damage))
+
+
+def with_bytes(data: bytes, damage: Damage) -> Iterator[tuple[memoryview, Fields]]:
+    """The same, each with the bytes it was read from."""
     for packet in _framed(data, damage):
         try:
             found = list(fields(packet))
@@ -56,10 +64,10 @@ def packets(data: bytes, damage: Damage) -> Iterator[list[tuple[int, Value]]]:
             continue
         inner = next((v for f, v in found if f == _COMPRESSED and isinstance(v, bytes)), None)
         if inner is None:
-            yield found
+            yield packet, found
         else:
             damage.blocks += 1
-            yield from packets(_unpacked(inner, damage), damage)
+            yield from with_bytes(_unpacked(inner, damage), damage)
 
 
 def _unpacked(data: bytes, damage: Damage) -> bytes:

@@ -112,6 +112,9 @@ class Trace:
         broken_packets: Packets that made no sense.
         unfinished: Spans that have no end.
         dropped: Events that the writer says it left out.
+        anchors: Which process wrote it, where, and which moments of its clocks belong together.
+        hosts: How many machines it is of. The clocks of one machine are brought in line; those of
+            several are as much apart as the machines' time of day is.
     """
 
     path: Path
@@ -122,6 +125,8 @@ class Trace:
     broken_packets: int = 0
     unfinished: int = 0
     dropped: int = 0
+    anchors: dict[str, object] = field(default_factory=dict)
+    hosts: int = 1
 
     @property
     def threads(self) -> list[Thread]:
@@ -153,39 +158,84 @@ def trace_file(path: str | os.PathLike[str]) -> Path:
     """The trace that ``path`` names: the file, or the one in a run directory.
 
     Raises:
+        VoirError: There is none, or the directory is that of a job of several.
+    """
+    found = trace_files(path)
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(each.parent.name for each in found[:5])
+    raise VoirError("no-trace", f"{path} holds those of several ranks", f"Name one: {names}.")
+
+
+def trace_files(path: str | os.PathLike[str]) -> list[Path]:
+    """The traces that ``path`` names: the file, or those of a run directory's ranks.
+
+    Raises:
         VoirError: There is none.
     """
     given = Path(path)
-    found = given / NAME if given.is_dir() else given
-    if found.is_file():
+    if given.is_dir():
+        found = [given / NAME] if (given / NAME).is_file() else by_rank(given)
+    else:
+        found = [given] if given.is_file() else []
+    if found:
         return found
     what = f"there is no trace at {given}"
     if given.is_dir():
-        others = sorted(p.name for p in [*given.glob("*.pftrace"), *given.glob(f"*/{NAME}")])
+        others = sorted(p.name for p in given.glob("*.pftrace"))
         what = f"the directory {given} has no {NAME}"
         if others:
             what += f"; it has {', '.join(others[:5])}"
     raise VoirError("no-trace", what, "Record one: voir --trace SCRIPT")
 
 
+def by_rank(directory: Path) -> list[Path]:
+    """The traces of a job's ranks, in order."""
+    found = [each for each in directory.glob(f"rank*/{NAME}") if each.parent.name[4:].isdigit()]
+    return sorted(found, key=lambda each: int(each.parent.name[4:]))
+
+
 def open_trace(path: str | os.PathLike[str]) -> Trace:
     """Read a trace, whatever state its process left it in.
 
     Args:
-        path: The file, or a run directory that holds one.
+        path: The file, or a run directory that holds one; of a job, one for each rank, which are
+            put on one timeline.
 
     Raises:
         VoirError: There is no file, it cannot be read, or it is no Perfetto trace.
     """
-    from .assembly import Assembly
-    from .packets import Damage, packets
+    traces = [read_trace(file) for file in trace_files(path)]
+    if len(traces) == 1:
+        return traces[0]
+    from .ranks import together
 
-    file = trace_file(path)
+    return together(traces, Path(path))
+
+
+def content(file: Path) -> bytes:
+    """The bytes of ``file``.
+
+    Raises:
+        VoirError: It cannot be read.
+    """
     try:
-        data = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         what = f"{file} cannot be read: {error.strerror or error}"
         raise VoirError("no-trace", what, "Look at its permissions.") from None
+
+
+def read_trace(file: Path) -> Trace:
+    """Read one file.
+
+    Raises:
+        VoirError: It cannot be read, or is no Perfetto trace.
+    """
+    from .assembly import Assembly
+    from .packets import Damage, packets
+
+    data = content(file)
     damage, assembly = Damage(), Assembly()
     for packet in packets(data, damage):
         damage.packets += not assembly.add(packet)

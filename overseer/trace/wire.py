@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 Value = int | bytes
 
@@ -62,16 +62,43 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
             value, at = read_varint(data, at)
             yield tag >> 3, value
             continue
-        if kind == BYTES:
-            size, at = read_varint(data, at)
-        elif kind in (FIXED64, FIXED32):
-            size = 8 if kind == FIXED64 else 4
+        at, after = _extent(data, kind, at)
+        yield tag >> 3, bytes(data[at:after])
+        at = after
+
+
+def _extent(data: bytes | memoryview, kind: int, at: int) -> tuple[int, int]:
+    """From where to where the value of a field that is no varint goes."""
+    if kind == BYTES:
+        size, at = read_varint(data, at)
+    elif kind in (FIXED64, FIXED32):
+        size = 8 if kind == FIXED64 else 4
+    else:
+        raise Malformed(f"a field of kind {kind}")
+    if at + size > len(data):
+        raise Malformed("it ends within a field")
+    return at, at + size
+
+
+def rewritten(data: bytes | memoryview, changes: Mapping[int, Callable[[Value], bytes]]) -> bytes:
+    """A message with some of its fields replaced, each by what its function makes of its value.
+
+    Raises:
+        Malformed: As :func:`fields`.
+    """
+    parts, at = [], 0
+    while at < len(data):
+        tag, after = read_varint(data, at)
+        if tag & 7 == VARINT:
+            value: Value
+            value, after = read_varint(data, after)
         else:
-            raise Malformed(f"a field of kind {kind}")
-        if at + size > end:
-            raise Malformed("it ends within a field")
-        yield tag >> 3, bytes(data[at : at + size])
-        at += size
+            start, after = _extent(data, tag & 7, after)
+            value = bytes(data[start:after])
+        change = changes.get(tag >> 3)
+        parts.append(bytes(data[at:after]) if change is None else change(value))
+        at = after
+    return b"".join(parts)
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
