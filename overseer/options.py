@@ -82,7 +82,7 @@ class OptionParser(argparse.ArgumentParser):
         self.environ = os.environ if environ is None else environ
         self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
         self.usage += "\n       %(prog)s init SCRIPT"
-        self.usage += "\n       %(prog)s compare A B | sql RUN QUERY | trace ... RUN | doctor RUN"
+        self.usage += "\n       %(prog)s (show | compare | sql | trace | doctor) RUN ..."
         self.misspelt: list[Problem] = []
         self._configs: list[tuple[str, dict[str, Any]]] = []
         self._models: list[Model] = []

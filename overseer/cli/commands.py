@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Iterable
 
+from ..colours import coloured
 from ..errors import VoirError
 from .notices import Notices
 
 USAGE = 2
 #: Each in a file of its own; a script of such a name goes before it.
-COMMANDS = ("compare", "doctor", "init", "sql", "trace")
+COMMANDS = ("compare", "doctor", "init", "show", "sql", "trace")
 
 
 def command(argv: list[str], notices: Notices) -> int:
@@ -43,6 +44,10 @@ def _said(name: str, argv: list[str], width: int) -> Iterable[str]:
         from .init import init
 
         return [init(argv, width)]
+    if name == "show":
+        from .show import show
+
+        return show(argv, width, coloured(sys.stdout, os.environ))
     if name == "sql":
         from .sql import sql
 

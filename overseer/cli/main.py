@@ -141,11 +141,9 @@ def show(overseer: Overseer, notices: Notices) -> None:
         for problem in silent_probes(overseer):  # Silence is for figures, not for their absence.
             notices.problem(problem)
         return
-    if "verify" in overseer.run:
-        from .verified import render
-    else:
-        from .summary import render
-    notices.write(render(overseer.run, notices.width(), notices.colour))
+    from .summary import screen
+
+    notices.write(screen(overseer.run, notices.width(), notices.colour))
 
 
 def strictness(overseer: Overseer) -> int:

@@ -65,7 +65,9 @@ def _task(name: str, task: Mapping[str, Any], main: bool) -> Iterator[Row]:
 
 def _rate(rate: Mapping[str, Any], steady: Mapping[str, Any], units: str) -> Row:
     verdict = Piece(*_verdict(steady))
-    shown = rates(rate.get("steady"), rate.get("wall"))
+    shown, now = rates(rate.get("steady"), rate.get("wall")), rates(rate.get("now"))
+    if now:  # Of a run that goes on.
+        return _sub("rate", Piece(f"{now[0]} {units}/s", "bold"), "in the last window")
     # What was looked at in detail was slower than it is by itself.
     steps = count(rate.get("profiled"), "step")
     profiled = Piece(f"{steps} profiled", "warn") if steps else None

@@ -40,12 +40,21 @@ def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool
     return head + layout.text(layout.fitted(rows, LINES - head.count("\n")))
 
 
+def screen(run: Mapping[str, Any], width: int, colour: bool) -> str:
+    """What stands at the end of a run: its checks under ``--verify``, else its summary."""
+    if "verify" in run:
+        from .verified import render as checks
+
+        return checks(run, width, colour)
+    return render(run, width, colour)
+
+
 def head_of(run: Mapping[str, Any]) -> list[Piece]:
     """The script, how it ended, and how long it took."""
     script = _short(clean(run.get("script") or "the script"))
     outcome, seconds = Piece(*_outcome(run)), Piece(duration(_seconds(run)) or "")
     pieces = [Piece(script, "bold"), Piece(_rank(run)), outcome, seconds]
-    if not run.get("probes") and not run.get("instruments") and not run.get("tasks"):
+    if not any(run.get(key) for key in ("probes", "instruments", "tasks", "state")):
         pieces.append(Piece("nothing measured (no probe or instrument)", "dim"))
     return [piece for piece in pieces if piece.text]
 
@@ -62,7 +71,8 @@ def _outcome(run: Mapping[str, Any]) -> tuple[str, str]:
     """How the run ended, and in which style to say so."""
     status, stopped = run.get("exit_status"), run.get("stopped_early")
     if "ended" not in run and status is None:
-        return "did not finish", "bad"
+        state = clean(run.get("state") or "did not finish")
+        return state, "bad" if state == "did not finish" else "good"
     if isinstance(status, int) and status < 0:
         return f"killed by {_signal(-status)}", "bad"
     if stopped and status in (0, None):

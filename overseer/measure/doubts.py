@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .parts import number, others_share, part
+from .parts import at, number, others_share, part
 
 Facts = Mapping[str, Any]
 #: What other programs may use of the processors before figures are doubted.
@@ -56,6 +56,10 @@ def _doubts(name: str, side: Sequence[Facts]) -> Iterator[str]:
     shares = [share for run in side if (share := others_share(run)) is not None]
     if shares and max(shares) > BUSY:
         yield f"{name}: other programs used {100 * max(shares):.0f} % of the processors"
+    for task in dict.fromkeys(task for run in side for task in part(run, "tasks")):
+        tasks = [part(part(run, "tasks"), task) for run in side]
+        if any(number(at(facts, "rate.profiled")) for facts in tasks):
+            yield f"{name}: steps of {task} were profiled, which makes them slower"
     reasons = {
         reason
         for run in side
