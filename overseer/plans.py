@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from .boundary import wished
-from .ways import Ends, Event, Gate, Keys, Listener
+from .ways import Event, Gate, Keys, Listener, Source, Taker
 
 if TYPE_CHECKING:
     from .stream import EventStream, Subscription
@@ -49,7 +49,7 @@ class Plan:
         wanted: Not empty while the stream's sampler wants the next event.
     """
 
-    __slots__ = ("_direct", "_keys", "_stream", "_subscriptions", "push", "tally", "wanted")
+    __slots__ = ("_direct", "_stream", "_subscriptions", "push", "tally", "wanted")
 
     def __init__(
         self,
@@ -59,7 +59,6 @@ class Plan:
         tally: Tally,
     ) -> None:
         self._stream = stream
-        self._keys = keys
         self._subscriptions = subscriptions
         self.push = stream.push
         self.tally = tally
@@ -85,15 +84,13 @@ class Plan:
             return self.push
         if len(self._direct) != 1:
             return _any_number(self._gate(), self._direct, self._failed)
-        # By far the most frequent, and cheaper without a loop; cheapest in one call.
-        own = self._subscriptions[0].alone(self._keys, self._gate())
-        return own or _one(self._gate(), self._direct[0])
+        return _one(self._gate(), self._direct[0])  # By far the most frequent.
 
-    def pairs(self, ends: Ends) -> Listener | None:
-        """What takes an event that is one end of a pair, not marked as such; None: nothing."""
+    def values(self, keys: Keys, source: Source) -> Taker | None:
+        """What takes the values of an event, in one call with all that they want; or None."""
         if self._direct is None or len(self._direct) != 1:
             return None
-        return self._subscriptions[0].pairs(self._keys, self._gate(), ends)
+        return self._subscriptions[0].alone(keys, self._gate(), source)
 
     def _gate(self) -> Gate:
         inherited, failed = self._stream.inherited, self._failed

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from .boundary import Guarded, Report, asked_for, current, name_of
 from .plans import Plan, Tally
-from .ways import Ends, Event, Gate, Keys, Listener
+from .ways import Event, Gate, Keys, Listener, Source, Taker
 
 #: Takes an event and how many there were of its keys; says whether it wants the next one too.
 Sampler = Callable[[Event, int], object]
@@ -50,15 +50,10 @@ class Subscription:
         choose = getattr(self.fn, "for_keys", None)
         return self.fn if choose is None else choose(keys)
 
-    def alone(self, keys: Keys, gate: Gate) -> Listener | None:
-        """What takes them where no other listens, and sees to the gate; None without such."""
-        choose = getattr(self.fn, "for_keys_alone", None)
-        return None if choose is None else choose(keys, gate)
-
-    def pairs(self, keys: Keys, gate: Gate, ends: Ends) -> Listener | None:
-        """The same for events that are ends of pairs, and not yet marked as such."""
-        choose = getattr(self.fn, "for_pairs_alone", None)
-        return None if choose is None else choose(keys, gate, ends)
+    def alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
+        """What takes their values where no other listens, see :mod:`.ways`; None without such."""
+        choose = getattr(self.fn, "for_values_alone", None)
+        return None if choose is None else choose(keys, gate, source)
 
     def dispose(self) -> None:
         """Stop listening, from this moment on; harmless when done twice."""
@@ -109,10 +104,10 @@ class EventStream:
 
         Args:
             fn: A plain callable; what it returns is ignored. If it has ``for_keys(keys)``, that
-                returns one that is quicker for events of just these keys; the same with
-                ``_alone`` is for where no other listens, see :mod:`.ways`. If ``free`` is true of
-                it, several threads may call it at once, and where that holds for all listeners,
-                no lock is taken.
+                returns one that is quicker for events of just these keys; ``for_values_alone``
+                one for where no other listens, see :mod:`.ways`. If ``free`` is true of it,
+                several threads may call it at once, and where that holds for all listeners, no
+                lock is taken.
             keys: Keys that the event must have.
             who: Whose listener it is; the instrument that is running, when not given.
             completed: Called when the stream ends, unless the listener has failed.
@@ -241,9 +236,10 @@ class Outlet:
         """What takes events of just these keys, until ``changed`` is called."""
         return self._stream.plan(keys).outlet()
 
-    def for_pairs(self, keys: Keys, ends: Ends) -> Listener | None:
-        """What takes events of just these keys that are ends of pairs, and not marked as such."""
-        return self._stream.plan(keys).pairs(ends)
+    def for_values(self, keys: Keys, source: Source) -> Taker | None:
+        """What takes the values of events with just these keys; None if there is no such."""
+        all_keys = (*keys, "$wrap") if source.pair is not None else keys
+        return self._stream.plan(all_keys).values(keys, source)
 
 
 def finish(call: Guarded, completed: Callable[[], object]) -> None:

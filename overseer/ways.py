@@ -1,17 +1,20 @@
 """What a listener is told that has a way of its own of taking a probe's events.
 
-A call costs as much as all that a listener does in it. So what stands around a listener, in the
-stream and in the probe, is handed to it where it is alone: it then does in one call what three
-would do.
+A call costs as much as all that a listener does in it, and an event that is made costs as much
+again. So where a listener is alone, what stands around it in the probe and in the stream is handed
+to it: it then does in one call what three would do, with the values of an event that is not made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 Event = dict[str, Any]
 Listener = Callable[[Event], object]
+#: Takes the values of an event, in the order of its keys.
+Taker = Callable[..., Any]
 #: The keys of an event, in order.
 Keys = tuple[str, ...]
 
@@ -34,21 +37,61 @@ class Gate(NamedTuple):
     failed: Callable[[BaseException, Event], object]
 
 
-class Ends(NamedTuple):
+class Pair(NamedTuple):
     """What a probe wants of each end of a pair that is passed.
 
     Attributes:
         name: The pair's name.
         begins: Whether this is where pairs begin.
         opened: The pair that each frame has open, by the frame's id.
-        tally: Numbers the events, and so counts them: each takes one step.
-        depth: How many calls the inserted code is away from who is called.
-        mark: Marks an event as an end of the pair of this number.
     """
 
     name: str
     begins: bool
     opened: dict[int, int]
-    tally: Iterator[int]
+
+    def mark(self, event: Event, number: int) -> Event:
+        """Mark the event as an end of the pair of this number."""
+        step = "begin" if self.begins else "end"
+        event["$wrap"] = {"name": self.name, "step": step, "id": number}
+        return event
+
+
+class Source(NamedTuple):
+    """What a probe wants of each event, besides having it listened to.
+
+    Attributes:
+        tally: Counts the events, and numbers them where there are pairs: each takes one step.
+        depth: How many calls the inserted code is away from who is called.
+        pair: What it wants of an end of a pair.
+    """
+
+    tally: Iterator[Any]
     depth: int
-    mark: Callable[[Event, int], Event]
+    pair: Pair | None
+
+
+@lru_cache(maxsize=256)
+def first(keys: Keys, key: str) -> Callable[[Taker], Taker]:
+    """Makes what takes values in the order of these keys, for what takes that of ``key`` first.
+
+    The other values come after it, in order.
+    """
+    values = [f"v{number}" for number in range(len(keys))]
+    at = keys.index(key)
+    sorted_values = (values[at], *values[:at], *values[at + 1 :])
+    made: Callable[[Taker], Taker] = eval(
+        f"lambda taker: lambda {', '.join(values)}: taker({', '.join(sorted_values)})"
+    )
+    return made
+
+
+@lru_cache(maxsize=256)
+def composer(keys: Keys) -> Callable[[Listener], Taker]:
+    """Makes what takes the values of an event with these keys, for what takes the event."""
+    values = [f"v{number}" for number in range(len(keys))]
+    display = ", ".join(f"{key!r}: {value}" for key, value in zip(keys, values, strict=True))
+    made: Callable[[Listener], Taker] = eval(
+        f"lambda taker: lambda {', '.join(values)}: taker({{{display}}})"
+    )
+    return made

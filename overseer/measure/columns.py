@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 from .step import BY_LENGTH, Step
 
@@ -53,7 +53,7 @@ class Columns(_Fields):
         return map(Step._make, zip(*self, strict=True))
 
     @classmethod
-    def of(cls, steps: Iterable[Step]) -> Columns:
+    def of(cls, steps: Iterable[tuple[Any, ...]]) -> Columns:
         """Steps of one task, of which there is at least one."""
         return cls._make(zip(*steps, strict=True))
 
@@ -123,6 +123,30 @@ def _joined(parts: Sequence[Sequence[int]]) -> list[int]:
     for part in parts:
         joined += part
     return joined
+
+
+class Rows(Sequence[tuple[Any, ...]]):
+    """Columns as rows, of which each is put together when it is asked for.
+
+    Args:
+        columns: All of the same length.
+    """
+
+    def __init__(self, *columns: Sequence[Any]) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[Any, ...]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[tuple[Any, ...]]: ...
+
+    def __getitem__(self, at: int | slice) -> tuple[Any, ...] | list[tuple[Any, ...]]:
+        picked = tuple(column[at] for column in self._columns)
+        return list(zip(*picked, strict=True)) if isinstance(at, slice) else picked
 
 
 class Sums(NamedTuple):

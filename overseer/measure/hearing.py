@@ -8,10 +8,10 @@ hottest of paths costs.
 from __future__ import annotations
 
 import sys
-from itertools import repeat
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..ways import Ends, Event, Gate, Keys, Listener
+from ..ways import Event, Gate, Keys, Listener, Source, Taker, composer, first
 from .notes import FULL
 from .threads import BEGIN, END, STEP
 
@@ -28,14 +28,6 @@ _OTHERS = frozenset({"task", "batch_size"})
 
 def ignore(event: Event) -> None:
     """Nothing is to be heard from it."""
-
-
-def _raise(error: BaseException, event: Event) -> None:
-    raise error
-
-
-#: Of a listener that others stand around.
-NO_GATE = Gate(repeat(None), [], None, bool, _raise)
 
 
 class StepEnds:
@@ -56,15 +48,13 @@ class StepEnds:
 
     def for_keys(self, keys: Keys) -> Listener:
         """What hears events that have just these keys."""
-        if "$wrap" in keys:
-            return ignore
-        return self.for_keys_alone(keys, NO_GATE) or self._model.on_step
+        return ignore if "$wrap" in keys else self._model.on_step
 
-    def for_keys_alone(self, keys: Keys, gate: Gate) -> Listener | None:
-        """What hears them where no other listens, and sees to the gate; None without such."""
-        if "batch" not in keys or "$wrap" in keys or not _OTHERS.isdisjoint(keys):
+    def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
+        """What hears the values of events where no other listens; None without such."""
+        if source.pair is not None:
             return None
-        return _step_ends(self._model, gate)
+        return _batch_first(_step_ends, 2, self._model, keys, gate, source)
 
 
 class Pairs:
@@ -87,32 +77,50 @@ class Pairs:
         """What hears events that have just these keys."""
         return self._model.on_wrap
 
-    def for_pairs_alone(self, keys: Keys, gate: Gate, ends: Ends) -> Listener | None:
-        """What hears one end of a pair where no other listens, and sees to gate and pair.
-
-        It takes events that are not marked as ends of pairs. None without such.
-        """
-        if ends.name not in WORK_PAIRS or not _OTHERS.isdisjoint(keys):
+    def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
+        """What hears the values of events where no other listens; None without such."""
+        if source.pair is None or source.pair.name not in WORK_PAIRS:
             return None
-        return (_pair_begins if ends.begins else _pair_ends)(self._model, gate, ends)
+        if source.pair.begins:
+            return _batch_first(_pair_begins, 2, self._model, keys, gate, source)
+        return _batch_first(_pair_ends, 3, self._model, keys, gate, source)
 
 
-def _step_ends(model: StepModel, gate: Gate) -> Listener:
+def _batch_first(
+    make: Callable[[StepModel, Keys, Gate, Source], Taker],
+    n: int,
+    model: StepModel,
+    keys: Keys,
+    gate: Gate,
+    source: Source,
+) -> Taker | None:
+    """What takes ``n`` values, of which one is the batch; None if the keys are others."""
+    if len(keys) != n or "batch" not in keys or not _OTHERS.isdisjoint(keys):
+        return None
+    if keys[0] == "batch":
+        return make(model, keys, gate, source)
+    ordered = ("batch", *(key for key in keys if key != "batch"))
+    deeper = source._replace(depth=source.depth + 1)
+    return first(keys, "batch")(make(model, ordered, gate, deeper))
+
+
+def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:
+    tally = source.tally
     up, wanted, inherits, aside, failed = gate
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
     counts, full, most = model.counts, model.full, FULL
     sized, times = counts.tensors, counts.multiplier
-    what = model.what(STEP, TASK)
+    what, event = model.what(STEP, TASK), composer(keys)(dict)
 
-    def step_ends(event: Event) -> None:
+    def step_ends(batch: Any, other: Any) -> None:
         at = now()
+        next(tally)
         if not wanted and inherits is None:
             next(up)
-        elif aside(event):
+        elif aside(event(batch, other)):
             return
         try:
             items = None
-            batch: Any = event["batch"]
             if type(batch) in sized:
                 try:
                     items = batch.shape[0] * times
@@ -120,50 +128,52 @@ def _step_ends(model: StepModel, gate: Gate) -> Listener:
                     pass  # The long way says what it is.
             thread = ident()
             mark = None if marks.device is None else marks.mark(at, thread, True)
-            model.note((what, at, thread, items or counts(event, TASK), None, mark))
+            items = items or counts({"batch": batch}, TASK)
+            model.note((what, at, thread, items, None, mark))
             if len(fresh) > most:
                 full()
         except BaseException as error:
-            failed(error, event)
+            failed(error, event(batch, other))
 
     return step_ends
 
 
-def _pair_begins(model: StepModel, gate: Gate, ends: Ends) -> Listener:
+def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:
+    tally, depth, pair = source
+    assert pair is not None
     up, wanted, inherits, aside, failed = gate
-    name, _, opened, tally, depth, pair_mark = ends
-    now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
-    full, most, getframe = model.full, FULL, sys._getframe
-    what = model.what(BEGIN, TASK, name)
+    now, ident, marks = model.now, model.thread, model.marks
+    opened, getframe = pair.opened, sys._getframe
+    what, event = model.what(BEGIN, TASK, pair.name), composer(keys)(dict)
 
-    def pair_begins(event: Event) -> None:
+    def pair_begins(batch: Any, other: Any) -> None:
         at = now()
         number = opened[id(getframe(depth))] = next(tally)
         if not wanted and inherits is None:
             next(up)
-        elif aside(pair_mark(event, number)):
+        elif aside(pair.mark(event(batch, other), number)):
             return
         try:
             thread = ident()
             mark = None if marks.device is None else marks.mark(at, thread, False)
             model.note((what, at, thread, None, number, mark))
-            if len(fresh) > most:
-                full()
         except BaseException as error:
-            failed(error, event)
+            failed(error, event(batch, other))
 
     return pair_begins
 
 
-def _pair_ends(model: StepModel, gate: Gate, ends: Ends) -> Listener:
+def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:
+    tally, depth, pair = source
+    assert pair is not None
     up, wanted, inherits, aside, failed = gate
-    name, _, opened, tally, depth, pair_mark = ends
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
     counts, full, most = model.counts, model.full, FULL
-    sized, times, getframe = counts.tensors, counts.multiplier, sys._getframe
-    what = model.what(END, TASK, name)
+    sized, times = counts.tensors, counts.multiplier
+    opened, getframe = pair.opened, sys._getframe
+    what, event = model.what(END, TASK, pair.name), composer(keys)(dict)
 
-    def pair_ends(event: Event) -> None:
+    def pair_ends(batch: Any, other: Any, own: Any) -> None:
         at = now()
         number = opened.pop(id(getframe(depth)), None)
         next(tally)
@@ -171,11 +181,10 @@ def _pair_ends(model: StepModel, gate: Gate, ends: Ends) -> Listener:
             return
         if not wanted and inherits is None:
             next(up)
-        elif aside(pair_mark(event, number)):
+        elif aside(pair.mark(event(batch, other, own), number)):
             return
         try:
             items = None
-            batch: Any = event.get("batch")
             if type(batch) in sized:
                 try:
                     items = batch.shape[0] * times
@@ -183,10 +192,11 @@ def _pair_ends(model: StepModel, gate: Gate, ends: Ends) -> Listener:
                     pass  # The long way says what it is.
             thread = ident()
             mark = None if marks.device is None else marks.mark(at, thread, True)
-            model.note((what, at, thread, items or counts(event, TASK), number, mark))
+            items = items or counts({"batch": batch}, TASK)
+            model.note((what, at, thread, items, number, mark))
             if len(fresh) > most:
                 full()
         except BaseException as error:
-            failed(error, event)
+            failed(error, event(batch, other, own))
 
     return pair_ends

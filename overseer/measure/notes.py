@@ -53,7 +53,8 @@ class Notes:
     def take(self) -> None:
         """Take over what has come."""
         fresh, n = self.fresh, len(self.fresh)
-        self.taken = self.taken[self.at :] + fresh[:n]
+        left = self.taken[self.at :]
+        self.taken = left + fresh[:n] if left else fresh[:n]
         self.at = 0
         del fresh[:n]  # Another thread may have added more meanwhile.
 

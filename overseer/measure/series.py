@@ -67,8 +67,12 @@ class Series:
             self._single(numbers[:at], busy[:at], items[:at], loading[:at], compute[:at])
         at = max(0, at)
         while at < n:
-            span = self._span - self._open[0]
-            stop = min(n, at + span)
+            if not self._open[0] and n - at >= self._span:
+                blocks = self._blocks(at, busy, items, loading, compute)
+                if blocks:
+                    at += self._whole(numbers[at :: self._span], blocks)
+                    continue
+            stop = min(n, at + self._span - self._open[0])
             if self._open_number < 0:
                 self._open_number = numbers[at]
             self._add(busy[at:stop], items[at:stop], loading[at:stop], compute[at:stop])
@@ -131,6 +135,41 @@ class Series:
         self.numbers.extend(numbers)
         for own, new in zip(self._columns, columns, strict=True):
             own.extend(_known(new))
+
+    def _blocks(
+        self,
+        at: int,
+        busy: Sequence[int],
+        items: Sequence[int | None],
+        loading: Sequence[int | None],
+        compute: Sequence[int | None],
+    ) -> list[list[int]]:
+        """The sums of whole blocks from ``at`` on, as many as fit; empty if something's unknown."""
+        span = self._span
+        n = min((len(busy) - at) // span, HEAD + BLOCKS - len(self.numbers))
+        starts = range(at, at + n * span, span)
+
+        def summed(column: Sequence[int | None]) -> list[int]:
+            if column[at] is None and column.count(None) == len(column):
+                return [0] * n
+            return [sum(column[i : i + span]) for i in starts]  # type: ignore[arg-type]
+
+        try:
+            time = summed(busy)
+            return [[span] * n, time, summed(items), time, summed(loading), summed(compute)]
+        except TypeError:
+            return []
+
+    def _whole(self, numbers: Sequence[int], blocks: list[list[int]]) -> int:
+        """Keep whole blocks; how many steps they hold."""
+        n = len(blocks[0])
+        held = n * self._span
+        self.numbers.extend(numbers[:n])
+        for own, new in zip(self._columns, blocks, strict=True):
+            own.extend(new)
+        if len(self.numbers) == HEAD + BLOCKS:
+            self._merge()
+        return held
 
     def _add(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-from .columns import Columns, Steps, Sums
+from .columns import Columns, Rows, Steps, Sums
 from .losses import Loss
 from .rates import concurrency, share
 from .series import Series
@@ -14,6 +14,7 @@ from .statistics import Sample, quartiles
 from .steady import Verdict, find_steady
 from .step import Step
 
+_BUSY = Step._fields.index("busy_ns")
 _TASKS = 256
 _THREADS = 64
 #: Of how many parts a run's series of step times is, at most.
@@ -32,7 +33,7 @@ class TaskRecord:
         self._sums = Sums()
         self._skipped = 0
         self._series = Series()
-        self._sample: Sample[tuple[int | None, int]] = Sample()
+        self._sample: Sample[tuple[Any, ...]] = Sample()
         self._spans: dict[int, tuple[int, int]] = {}
         self._first: Step | None = None
         self._units = "items"
@@ -158,15 +159,14 @@ class TaskRecord:
         return bisect_left(columns.start_ns, began + round((self._skip.seconds or 0) * 1e9))
 
     def _keep(self, columns: Columns) -> None:
-        number, busy, items = columns.number, columns.busy_ns, columns.items
-        loading, compute = columns.loading_ns, columns.compute_ns
-        if None in busy:
-            kept = [i for i, ns in enumerate(busy) if ns is not None]
-            number, items = [number[i] for i in kept], [items[i] for i in kept]
-            loading, compute = [loading[i] for i in kept], [compute[i] for i in kept]
-        timed = [ns for ns in busy if ns is not None]
-        self._series.extend(number, timed, items, loading, compute)
-        self._sample.extend(number, list(zip(items, timed, strict=True)))
+        if columns.sums.timed < columns.rows:
+            timed = [row for row in zip(*columns, strict=True) if row[_BUSY] is not None]
+            if not timed:
+                return
+            columns = Columns.of(timed)
+        number, items, busy = columns.number, columns.items, columns.busy_ns
+        self._series.extend(number, busy, items, columns.loading_ns, columns.compute_ns)  # type: ignore[arg-type]
+        self._sample.extend(number, Rows(items, busy))
 
     def _span(self, columns: Columns) -> None:
         if columns.thread.count(columns.thread[0]) == columns.rows:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..ways import Ends, Event, Keys, Listener
+from ..ways import Event, Keys, Listener, Pair, Source, Taker, composer
 from .selectors import END, FOCUS, LOOPS, TIMES, Capture, Wish
 from .stanzas import Entry, Trigger
 
@@ -26,6 +25,8 @@ Tests = dict[str, Callable[[object], bool]]
 
 #: Unlike giving's own ids, which count from 0 in the same streams, and those of tallies.
 _pair_ids = count(1 << 40)
+#: Takes any number of values, and does nothing.
+_DEAF = "".format
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -56,19 +57,23 @@ class Lane:
         """What to insert for this lane as things stand."""
         placed, name = self._placed, self._placed.hidden.name
         # Code at the top level stays as it is, and torch.compile never sees it.
-        counts = placed.simple and (guarded or not placed.opaque)
+        seen = placed.opaque and not guarded
+        values = self._takes_values() and not seen
+        counts = placed.simple and not seen and not values
+        lane = "values lane" if values else "lane" if counts else "counting lane"
         return Trigger(
             self._capture.name,
             self.entries,
             placed.number,
-            name(f"{self._label} lane" if counts else f"{self._label} counting lane"),
+            name(f"{self._label} {lane}"),
             name(f"{self._label} relay"),
             name(f"{self._label} reader"),
+            values,
             _tally(placed) if counts else (),
             name(f"{placed.number} leave") if self._wish.paired else "",
             self.overrides,
             name(f"{placed.number} on") if guarded else "",
-            name("compiling") if placed.opaque and not guarded else "",
+            name("compiling") if seen else "",
         )
 
     def weigh(self, now: Callable[[], int], took: Callable[[int], object], n: int) -> None:
@@ -84,21 +89,18 @@ class Lane:
     def refresh(self) -> None:
         """Put the right callables behind this lane's names."""
         sink: Listener = self._sink() if self._placed.active else callable
-        counting = self._own_pairs() if self._placed.active else None
         if self._weighing is not None and self._placed.active:
             sink = _timing(sink, *self._weighing, self._weighed)
-            if counting is not None:
-                counting = _timing(counting, *self._weighing, self._weighed)
-        self._put(sink, counting)
+        self._put(sink)
 
-    def _put(self, sink: Listener, counting: Listener | None) -> None:
+    def _put(self, sink: Listener) -> None:
         put, label, active = self._placed.hidden.put, self._label, self._placed.active
         put(f"{label} lane", sink)
         if self._placed.opaque:
             put(f"{label} counting lane", self._steady)
         else:
-            counting = counting or (self._counting(sink) if active else callable)
-            put(f"{label} counting lane", counting)
+            put(f"{label} counting lane", self._counting(sink, 1) if active else callable)
+        put(f"{label} values lane", self._values(sink) if active else _DEAF)
         put(f"{label} relay", self._relay)
         put(f"{label} reader", self._reader)
 
@@ -111,33 +113,42 @@ class Lane:
         chosen: Listener = choose(self._keys(("$wrap",) if self._wish.paired else ()))
         return chosen
 
-    def _own_pairs(self) -> Listener | None:
-        """What takes the ends of pairs in one call, from inserted code, if the sink has such."""
-        choose = getattr(self._placed.sink, "for_pairs", None)
-        if choose is None or not self._wish.paired or self._wish.tests or self._placed.opaque:
+    def _takes_values(self) -> bool:
+        """Whether inserted code hands over values, for what listens makes events itself."""
+        sink = self._placed.sink
+        alike = len(self._keys()) < len(self.entries)
+        return hasattr(sink, "for_values") and not (alike or self._wish.tests)
+
+    def _values(self, sink: Listener) -> Taker:
+        """What takes the values of events, and makes those where it must."""
+        choose = getattr(self._placed.sink, "for_values", None)
+        own: Taker | None = None
+        if choose is not None and not self._wish.tests:
+            depth = 1 if self._weighing is None else 2
+            own = choose(self._keys(), Source(self._placed.tally, depth, self._pair()))
+        if own is None:
+            return composer(self._keys())(self._counting(sink, 2))
+        return own if self._weighing is None else _timing(own, *self._weighing, self._weighed)
+
+    def _pair(self) -> Pair | None:
+        if not self._wish.paired:
             return None
-        placed, focus = self._placed, _focus(self._wish)
-        step = _step(self._capture)
-        depth = 1 if self._weighing is None else 2
-        ends = Ends(
-            focus, step == "begin", placed.open, placed.tally, depth, partial(_mark, focus, step)
-        )
-        own: Listener | None = choose(self._keys(("$wrap",)), ends)
-        return own
+        return Pair(_focus(self._wish), self._capture.role != END, self._placed.open)
 
     def _keys(self, more: Keys = ()) -> Keys:
         """The keys of this lane's events."""
         return tuple(dict.fromkeys((*(key for key, _ in self.entries), *more)))
 
-    def _counting(self, sink: Listener) -> Listener:
+    def _counting(self, sink: Listener, depth: int) -> Listener:
+        """``sink``, with all that the probe wants of an event; inserted code is so far away."""
         placed, tests = self._placed, self._wish.tests
         if not self._wish.paired:
             return _counted(placed.tally, sink, tests)
         if tests:
-            ends = _ends(self._wish, self._capture, placed.open, sink)
+            ends = _ends(self._wish, self._capture, placed.open, sink, depth + 1)
             return _counted(placed.tally, ends, tests)
         mark = _ending if self._capture.role == END else _beginning
-        return mark(_focus(self._wish), placed.open, placed.tally, sink)
+        return mark(_focus(self._wish), placed.open, placed.tally, sink, depth)
 
     def hide_from_dynamo(self) -> None:
         """Let ``torch.compile`` leave lane and relay out of its graphs, from now on."""
@@ -242,20 +253,20 @@ def _counted(tally: Any, sink: Listener, tests: Tests) -> Listener:
 
 
 def _timing(
-    sink: Listener,
+    sink: Taker,
     now: Callable[[], int],
     took: Callable[[int], object],
     n: int,
     restore: Callable[[], object],
-) -> Listener:
+) -> Taker:
     """``sink`` for the next ``n`` events, each of which is timed; then the lane is restored."""
     left = n
 
-    def timing(event: Event) -> None:
+    def timing(*values: Any) -> None:
         nonlocal left
         begun = now()
         try:
-            sink(event)
+            sink(*values)
         finally:
             took(now() - begun)
             left -= 1
@@ -265,37 +276,42 @@ def _timing(
     return timing
 
 
-def _ends(wish: Wish, capture: Capture, open_pairs: dict[int, int], sink: Listener) -> Listener:
+def _ends(
+    wish: Wish, capture: Capture, open_pairs: dict[int, int], sink: Listener, depth: int
+) -> Listener:
     """``sink``, for events marked as one end of a pair."""
     focus, step = _focus(wish), _step(capture)
     getframe = sys._getframe
 
     def ends(event: Event) -> None:
-        # The frame of the inserted code: between it and this one stands the counting.
-        if _marked(event, focus, step, open_pairs, getframe(2)):
+        if _marked(event, focus, step, open_pairs, getframe(depth)):
             sink(event)
 
     return ends
 
 
-def _beginning(focus: str, open_pairs: dict[int, int], tally: Any, sink: Listener) -> Listener:
+def _beginning(
+    focus: str, open_pairs: dict[int, int], tally: Any, sink: Listener, depth: int
+) -> Listener:
     """``sink``, for events that open a pair, counting them."""
     getframe = sys._getframe
 
     def beginning(event: Event) -> None:
-        number = open_pairs[id(getframe(1))] = next(tally)
+        number = open_pairs[id(getframe(depth))] = next(tally)
         event["$wrap"] = {"name": focus, "step": "begin", "id": number}
         sink(event)
 
     return beginning
 
 
-def _ending(focus: str, open_pairs: dict[int, int], tally: Any, sink: Listener) -> Listener:
+def _ending(
+    focus: str, open_pairs: dict[int, int], tally: Any, sink: Listener, depth: int
+) -> Listener:
     """``sink``, for events that close a pair, counting them."""
     getframe = sys._getframe
 
     def ending(event: Event) -> None:
-        number = open_pairs.pop(id(getframe(1)), None)
+        number = open_pairs.pop(id(getframe(depth)), None)
         next(tally)
         if number is not None:
             event["$wrap"] = {"name": focus, "step": "end", "id": number}
@@ -315,13 +331,8 @@ def _marked(
         if found is None:
             return False
         number = found
-    _mark(focus, step, event, number)
-    return True
-
-
-def _mark(focus: str, step: str, event: Event, number: int) -> Event:
     event["$wrap"] = {"name": focus, "step": step, "id": number}
-    return event
+    return True
 
 
 def _step(capture: Capture) -> str:

@@ -35,6 +35,7 @@ class Trigger:
         number: The probe's number, by which a failure finds it.
         lane: Name of the callable that takes the event.
         relay: Name of the callable that takes the value and returns it.
+        values: Whether ``lane`` takes the event's values, not the event.
         tally: Names of ``next`` and of the iterator that counts events, or of the one callable
             that takes a step; empty: the lane counts.
         reader: Name of the callable that looks the variable up.
@@ -50,6 +51,7 @@ class Trigger:
     lane: str
     relay: str
     reader: str = ""
+    values: bool = False
     tally: tuple[str, ...] = ()
     leave: str = ""
     overrides: bool = False
@@ -171,12 +173,12 @@ class Stanzas:
         self, trigger: Trigger, value: ast.expr, own: str | None = None
     ) -> list[ast.stmt]:
         unsure = set(trigger.others.values()) - self._definite - {own}
-        body = self._counted(trigger, _call(trigger.lane, _event(trigger, value)))
+        body = self._counted(trigger, _call(trigger.lane, *_event(trigger, value)))
         if trigger.guard:
             body = [ast.If(_read(trigger.guard), body, [])]
         if unsure and trigger.compiling:
             # To Dynamo, to read a variable without a value is an end, not an exception.
-            sure = ast.Expr(_call(trigger.lane, _event(trigger, value, unsure)))
+            sure = ast.Expr(_call(trigger.lane, *_event(trigger, value, unsure)))
             body = [ast.If(_call(trigger.compiling), [sure], body)]
         without = ast.Expr(_call(trigger.relay, value))
         handler = self._handler(trigger, without, bool(unsure))
@@ -266,11 +268,11 @@ def _place(node: Node, line: int) -> Node:
     return node
 
 
-def _event(trigger: Trigger, value: ast.expr, without: Iterable[str] = ()) -> ast.Dict:
-    """The display that makes the event, leaving out some variables."""
+def _event(trigger: Trigger, value: ast.expr, without: Iterable[str] = ()) -> list[ast.expr]:
+    """The display that makes the event, leaving out some variables; or the values in it."""
     entries = [(key, name) for key, name in trigger.entries if name not in set(without)]
     parts = [value if n is None else _read(n) if n else ast.Constant(True) for _, n in entries]
-    return ast.Dict([ast.Constant(key) for key, _ in entries], parts)
+    return parts if trigger.values else [ast.Dict([ast.Constant(key) for key, _ in entries], parts)]
 
 
 def _read(name: str) -> ast.Name:
