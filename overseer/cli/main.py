@@ -30,6 +30,8 @@ def main(argv: list[str] | None = None) -> None:
     notices = Notices(sys.stderr)
     if argv and argv[0] in COMMANDS and not runs(argv[0]):
         sys.exit(command(argv, notices))
+    if argv[:2] == ["--completion", "words"] and completes(argv[2:]):
+        return
     try:
         overseer = prepare(argv, notices)
     except VoirError as error:
@@ -41,6 +43,16 @@ def main(argv: list[str] | None = None) -> None:
 def runs(name: str) -> bool:
     """Whether python could run a script of this name: it goes before a command of ours."""
     return os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py"))
+
+
+def completes(words: list[str]) -> bool:
+    """Print what the last of ``words`` may become; whether it is of a command of ours."""
+    from .completing import candidates
+
+    found = candidates(words) if not words or not runs(words[0]) else None
+    if found is not None:
+        print("\n".join(found))
+    return found is not None
 
 
 def prepare(argv: list[str], notices: Notices) -> Overseer:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from overseer.cli import completing
 from overseer.commandline import add_options
 from overseer.completion import candidates, script
 from overseer.options import OptionParser
@@ -66,6 +67,48 @@ def test_what_may_come_next(
 ) -> None:
     found = candidates(parser, words)
     assert found == (sorted(parser._option_string_actions) if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["co"], ["compare"]),
+        (["s"], ["show", "sql"]),
+        (["ma"], None),  # A file here, or no command at all.
+        (["d"], None),
+        ([""], None),
+        ([], None),
+        (["--quiet", "co"], None),
+        (["compare", ""], []),
+        (["compare", "a", "b", "--"], ["--help", "--json", "--threshold"]),
+        (["sql", "run", "--t"], ["--to"]),
+        (["trace", ""], ["summary", "view", "export"]),
+        (["trace", "v"], ["view"]),
+        (["trace", "view", "--no"], ["--no-browser"]),
+        (["trace", "summary", ""], []),
+        (["trace", "export", "run", "--to", "j"], ["json"]),
+        (["init", "--f"], ["--force"]),
+        (["doctor", "-"], ["--help", "-h"]),
+        (["show", "--"], ["--every", "--help", "--watch"]),
+    ],
+)
+def test_commands_and_their_options_are_completed_too(
+    words: list[str],
+    expected: list[str] | None,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(place.path)
+    place.write("data", "")
+    assert completing.candidates(words) == expected
+
+
+def test_a_script_that_is_named_like_a_command_has_its_own_options(place: Place) -> None:
+    asked = ("--completion", "words", "compare", "--")
+    assert "--threshold" in place.voir(*asked).stdout.split()
+    place.write("compare", "print('mine')\n")
+    assert place.voir(*asked).stdout.split() == []
+    assert place.voir("--quiet", "compare").stdout == place.voir("compare").stdout == "mine\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
