@@ -164,6 +164,11 @@ class Meter:
         self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
         self._timer.__enter__()
 
+    @property
+    def clock_name(self) -> str:
+        """The clock that times the steps, as the run's record names it; a device's, later on."""
+        return self._model.clock_name
+
     def listeners(self) -> list[tuple[Listener, tuple[str, ...]]]:
         """What it listens to: callables, each with the keys its events have."""
         heard = self._model.listeners()

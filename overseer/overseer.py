@@ -116,7 +116,6 @@ class Overseer(Scheduler):
         self.failed_checks = 0
         self.announce: Callable[[BaseException | None], int] = exit_status
         self.recording: Recording | None = None
-        self.profiling: Callable[..., Any] | None = None
         self._exit = ExitStack()
         add_options(self.argparser)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from types import FunctionType
 from typing import Any
 
@@ -21,11 +21,13 @@ class Epochs:
 
     Args:
         ov: The run.
+        stepped: Told of each step of training that has ended, by its number.
     """
 
-    def __init__(self, ov: Overseer) -> None:
+    def __init__(self, ov: Overseer, stepped: Callable[[int], object]) -> None:
         self._channel = channel("progress", always=True)
-        self._steps = Window(None, 1, lambda opened: None)
+        self._steps = Window(None, 1, lambda opened: stepped(self._steps.count - 1))
+        self._steps.insistent = True
         self._before = self._epochs = 0
         self._listening = ov.listen(self._steps.hear)
         measuring_of(ov).loaders.listen(lambda source: None, self._ended)

@@ -67,12 +67,12 @@ class Session:
         self._operators: Any = None
         self._modules: Any = None
         self._end_watch = self._watch(settings)
+        self._rows = StepRows(ov, self._wanted, lambda: self._window.open and not self._over)
         self._shown: tuple[Figures, Epochs, Checkpoints] = (
             Figures(ov),
-            Epochs(ov),
+            Epochs(ov, self._rows.mark),
             Checkpoints(ov),
         )
-        self._rows = StepRows(ov, self._wanted, lambda: self._window.open and not self._over)
         self._until = _deadline(ov, settings)
         self._timer = ov.every(INTERVAL, self._tick, first=INTERVAL)
         self._timer.__enter__()

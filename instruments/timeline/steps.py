@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from overseer import Overseer
 from overseer.trace.emit import channel
-from overseer.trace.recorder import BEGIN, END
+from overseer.trace.recorder import BEGIN, END, INSTANT
 from overseer.trace.tracks import Track
 
 from ..auto.phases import phases_of
@@ -27,6 +27,8 @@ ROWS = {
 }
 #: Tasks that have a row of their own.
 TASKS = 32
+#: The clock of steps where no device has one.
+HOST = "perf_counter"
 
 
 class StepRows:
@@ -41,14 +43,15 @@ class StepRows:
     def __init__(
         self, ov: Overseer, wanted: Callable[[Step], bool], open: Callable[[], bool]
     ) -> None:
-        self._wanted, self._open = wanted, open
+        self._wanted, self._open, self._now = wanted, open, ov.clock.now_ns
         self._channel = channel("steps", always=True)
         self._passes = channel("passes", always=True)
         self._tracks: dict[tuple[str, int], Track] = {}
         self._ends: dict[Track, int] = {}
         self._rows: dict[str, Track] = {}
         self._on = True
-        measuring_of(ov).begin().also(self.add)
+        self._meter = measuring_of(ov).begin()
+        self._meter.also(self.add)
         self._leave = phases_of(ov).listen(self.phase)
 
     def close(self) -> None:
@@ -84,8 +87,35 @@ class StepRows:
             begin = min(max(step.ready_ns or at, at), end)
             put(begin, BEGIN, track, "compute")
             put(min(begin + step.compute_ns, end), END, track, "compute")
+            if self.on_device:
+                self._executed(step, begin, min(begin + step.compute_ns, end))
         put(end, END, track, "step")
         self._ends[track] = end
+
+    @property
+    def on_device(self) -> bool:
+        """Whether a device's clock times the steps."""
+        return self._meter.clock_name != HOST
+
+    def _executed(self, step: Step, start: int, end: int) -> None:
+        """Show when the device worked on ``step``, on a row that all tasks share."""
+        track = self._rows.get("device")
+        if track is None:
+            track = self._rows["device"] = Track(f"device ({self._meter.clock_name})")
+        start = max(start, self._ends.get(track, 0))
+        if start < end:
+            arguments = {"step": step.number, "task": step.task}
+            self._channel.at(start, BEGIN, track, "execution", arguments)
+            self._channel.at(end, END, track, "execution")
+            self._ends[track] = end
+
+    def mark(self, number: int) -> None:
+        """The script says that a step has ended: marked where its device's own clock times it."""
+        if self.on_device and self._on and self._open():
+            track = self._rows.get("marks")
+            if track is None:
+                track = self._rows["marks"] = Track("step marks")
+            self._channel.at(self._now(), INSTANT, track, "step", {"step": number})
 
     def _track(self, task: str, thread: int) -> Track:
         key = task, thread
