@@ -29,7 +29,7 @@ EVENTS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    facts = {"started": "2026-01-01T00:00:00.5Z", "pid": 12}
+    facts = {"started": "2026-01-01T00:00:00.500000Z", "pid": 12}
     (tmp_path / "run.json").write_text(json.dumps(facts))
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(e)}\n" for e in EVENTS))
     return tmp_path
