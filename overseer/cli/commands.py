@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from io import TextIOWrapper
 
 from ..colours import coloured
 from ..errors import VoirError
 from .notices import Notices
 
-USAGE = 2
+USAGE, INTERRUPTED = 2, 130
 #: Each in a file of its own; a script of such a name goes before it.
 COMMANDS = ("compare", "doctor", "init", "show", "sql", "trace")
 
 
 def command(argv: list[str], notices: Notices) -> int:
     """Do what ``argv`` asks for; the exit status."""
+    if isinstance(sys.stdout, TextIOWrapper):  # What it cannot encode is escaped.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         if argv[0] == "doctor":
             from .doctor import doctor
@@ -29,6 +32,8 @@ def command(argv: list[str], notices: Notices) -> int:
     except VoirError as error:
         notices.error(error)
         return USAGE
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:  # Piped into head, say; nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -197,9 +197,14 @@ def _conclusions(
         yield row(
             "" if index else "verdict", f"{clean(verdict.task)}: {_concluded(verdict)}", verdict.why
         )
-    if len(sides[0]) == len(sides[1]) == 1:
+    if not found.verdicts:
+        yield row("verdict", "nothing to compare: they have no task in common")
+    elif len(sides[0]) == len(sides[1]) == 1:
         yield row("", _REPEATS)
-    yield row("", f"intervals are 95 %; less than {100 * threshold:g} % counts as no difference")
+    if found.verdicts:
+        yield row(
+            "", f"intervals are 95 %; less than {100 * threshold:g} % counts as no difference"
+        )
     for index, note in enumerate(found.notes):
         yield row("" if index else "but", clean(note))
 

@@ -13,6 +13,8 @@ _IDLE = frozenset({
 })  # fmt: skip
 #: Options that change what is shown and where, not what is measured; with how many values.
 _SHOWN = {"--run-dir": 1, "--quiet": 0, "--debug": 0, "--app": 1, "--tensorboard": 1}
+#: Sections that are found out at the end of a run, if there is time: absent, they are not known.
+_LATE = ("packages", "git", "gpu", "seed")
 #: Where a name goes without its section.
 _PLAIN = ("packages.", "env.")
 _ABSENT = "-"
@@ -39,16 +41,22 @@ def differences(before: Sequence[Facts], after: Sequence[Facts]) -> list[Differe
         before: ``run.json`` of each run of the first side.
         after: The same of the second side.
     """
-    sides = [[dict(_of(run)) for run in side] for side in (before, after)]
+    known = [part for part in _LATE if all(part in _provenance(r) for r in (*before, *after))]
+    sides = [[dict(_of(run, known)) for run in side] for side in (before, after)]
     names = dict.fromkeys(name for side in sides for found in side for name in found)
     every = (Difference(_plain(name), *(_values(side, name) for side in sides)) for name in names)
     commands = _arguments(*(_command(side[0]) for side in (before, after)))
     return [*commands, *(one for one in every if one.before != one.after)]
 
 
-def _of(run: Facts) -> Iterator[tuple[str, str]]:
-    provenance = run.get("provenance")
-    facts = dict(provenance) if isinstance(provenance, Mapping) else {}
+def _provenance(run: Facts) -> Facts:
+    found = run.get("provenance")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _of(run: Facts, late: Sequence[str]) -> Iterator[tuple[str, str]]:
+    found = _provenance(run).items()
+    facts = {key: value for key, value in found if key not in _LATE or key in late}
     first = {key: facts.pop(key) for key in ("git", "voirfiles", "packages") if key in facts}
     facts.pop("load_average", None)
     environment = {"env": facts.pop("env", None)}

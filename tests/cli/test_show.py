@@ -51,6 +51,13 @@ def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> N
     assert (again.status, again.stderr, again.stdout) == (0, "", first)
 
 
+def test_a_stream_that_lacks_a_character_gets_it_escaped(tmp_path: Path) -> None:
+    put(tmp_path / "run", facts(**ENDED))
+    done = Place(tmp_path).voir("show", "run", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.status, done.stderr) == (0, "")
+    assert done.stdout.startswith("voir: main.py \\xb7 finished")
+
+
 def test_checks_are_shown_as_checks(tmp_path: Path) -> None:
     checks = [{"check": "loss", "verdict": "PASS", "evidence": "3 seen"}]
     put(tmp_path, facts(**ENDED, verify=checks))
