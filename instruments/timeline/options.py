@@ -41,6 +41,8 @@ def add_options(parser: Any) -> None:
     ):
         key = name.replace("-", "_")
         add(f"--trace-{name}", type=PARSERS[key], metavar=metavar, help=what)
+    add("--trace-ring", action="store_const", const=True,
+        help="in a full file keep the last events, not first and last")  # fmt: skip
     add("--profile", action=argparse.BooleanOptionalAction, default=None,
         help="everything, in detail, of the first steps: --trace --trace-level op")  # fmt: skip
     for name, metavar, what in (

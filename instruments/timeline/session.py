@@ -56,7 +56,7 @@ class Session:
         rank = directory.rank.rank if directory is not None and directory.rank else None
         process = this_process(name, ov.clock, rank)
         most = int(settings.max_mb * MEGABYTE)
-        self._writer = Writer(path, process, recorder, most, ov.report)
+        self._writer = Writer(path, process, recorder, most, ov.report, settings.ring)
         recorder.start(settings.channels)
         self._own = channel("voir", always=True)
         self.phases = PhaseRow(self._own, ov.clock)

@@ -31,6 +31,7 @@ class Settings(NamedTuple):
         level: How much detail.
         modules: A pattern of the names of the modules that ``module`` shows.
         rank: The only rank of a job that is traced; None for all.
+        ring: In a file that is full, what is new takes the place of the oldest.
     """
 
     directory: str | None = None
@@ -42,6 +43,7 @@ class Settings(NamedTuple):
     level: str = "step"
     modules: str = "*"
     rank: int | None = None
+    ring: bool = False
 
 
 #: Names in VOIR_TRACE's object, and the options that they stand for.
@@ -55,6 +57,7 @@ KEYS = {
     "level": "trace_level",
     "modules": "trace_modules",
     "rank": "trace_rank",
+    "ring": "trace_ring",
     "profile": "profile",
     "profile_steps": "profile_steps",
     "profile_skip": "profile_skip",
@@ -196,10 +199,13 @@ def _patterns(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) or ("*",)
 
 
-def _yes(text: str) -> bool:
-    if text.lower() not in TRUE + FALSE:
-        raise UsageError("trace-settings", f"profile is {text!r}", "Say true or false.")
-    return text.lower() in TRUE
+def _yes(name: str) -> Any:
+    def parse(text: str) -> bool:
+        if text.lower() not in TRUE + FALSE:
+            raise UsageError("trace-settings", f"{name} is {text!r}", "Say true or false.")
+        return text.lower() in TRUE
+
+    return parse
 
 
 PARSERS: dict[str, Any] = {
@@ -212,7 +218,8 @@ PARSERS: dict[str, Any] = {
     "level": _level,
     "modules": str,
     "rank": _number("the rank", 0, whole=True),
-    "profile": _yes,
+    "ring": _yes("ring"),
+    "profile": _yes("profile"),
     "profile_steps": _number("the number of steps to profile", 1, whole=True),
     "profile_skip": _number("the number of steps to skip", 0, whole=True),
     "profile_every": _number("one step in so many", 1, whole=True),

@@ -57,6 +57,7 @@ class Store:
         path: The file; it must not exist.
         most: How many bytes the file may have; the first and the last segments are kept.
         notice: Makes the packet that says how many events are missing where some are.
+        ring: The last segments only are kept: what is new takes the place of the oldest.
 
     Attributes:
         dropped: Events left out because the file would have become too large.
@@ -65,12 +66,15 @@ class Store:
         OSError: The file cannot be made.
     """
 
-    def __init__(self, path: str, most: int, notice: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, path: str, most: int, notice: Callable[[int], bytes], ring: bool = False
+    ) -> None:
         self.path = path
         self.most = most
         self._notice = notice
+        self._ring = ring
         self._segments: list[Segment] = [Segment()]
-        self._gap = 0  # Before which segment some are missing; 0: none.
+        self._gap: int | None = None  # Before which segment some are missing.
         self._bridge = b""
         self.dropped = 0
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -165,7 +169,7 @@ class Store:
 
     def _rewrite(
         self, source: int, target: int, everything: bool, meanwhile: Callable[[], object]
-    ) -> tuple[list[Segment], int, bytes, int]:
+    ) -> tuple[list[Segment], int | None, bytes, int]:
         """Write the file anew; what the file then holds."""
         old = list(self._segments)
         ready = self._compress(source, old, len(old) - (not everything), meanwhile)
@@ -176,8 +180,8 @@ class Store:
         bridge, copied = b"", self.size
         for place, index in enumerate(kept):
             segment, data, start = ready[index]
-            if gap and place == gap:
-                before = ready[kept[place - 1]][0].bridge.closing
+            if place == gap:
+                before = ready[kept[place - 1]][0].bridge.closing if place else b""
                 bridge = before + self._notice(dropped) + segment.bridge.opening
                 _write(target, bridge)
             if data is not None:
@@ -204,7 +208,7 @@ class Store:
         ready: list[Ready] = []
         at = 0
         for index, segment in enumerate(old):
-            at += len(self._bridge) if self._gap and index == self._gap else 0
+            at += len(self._bridge) if index == self._gap else 0
             fresh, data, size = segment, None, segment.size
             if not segment.sealed and index < last and size:
                 plain = _read(source, at, size)
@@ -215,22 +219,24 @@ class Store:
             at += size
         return ready
 
-    def _choose(self, segments: list[Segment]) -> tuple[list[int], int]:
+    def _choose(self, segments: list[Segment]) -> tuple[list[int], int | None]:
         """Which segments stay, and before which of those that stay some are missing."""
         # What is appended until the next time must have room too.
         room = self.most - self.most // 4 - 4 * self.segment_bytes
         everything = list(range(len(segments)))
-        if not self._gap and sum(segment.size for segment in segments) <= max(room, 0):
-            return everything, 0
-        if self._gap:
+        if self._gap is None and sum(segment.size for segment in segments) <= max(room, 0):
+            return everything, None
+        if self._ring:
+            first = []
+        elif self._gap is not None:
             first = everything[: self._gap]
         else:
             first = _within(everything, segments, room // 2) or everything[:1]
         used = sum(segments[index].size for index in first)
         rest = everything[len(first) :]
         last = _within(rest[::-1], segments, room - used)[::-1] or rest[-1:]
-        missing = self._gap or len(last) < len(rest)
-        return first + last, len(first) if missing else 0
+        missing = self._gap is not None or len(last) < len(rest)
+        return first + last, len(first) if missing else None
 
 
 def _within(order: list[int], segments: list[Segment], room: int) -> list[int]:

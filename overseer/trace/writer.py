@@ -28,6 +28,7 @@ class Writer:
         recorder: Where records come from.
         most: How many bytes the file may have.
         report: Told once when events are being lost.
+        ring: What is new takes the place of the oldest; else the first and the last are kept.
 
     Raises:
         OSError: The file cannot be made.
@@ -40,11 +41,12 @@ class Writer:
         recorder: Recorder,
         most: int,
         report: Callable[[Problem], object],
+        ring: bool = False,
     ) -> None:
         self._recorder = recorder
         self._report = report
         self._encoder = Encoder(process)
-        self._store = Store(path, most, self._missing)
+        self._store = Store(path, most, self._missing, ring)
         self._lock = threading.Lock()
         self._unwritten = 0
         self._told = False

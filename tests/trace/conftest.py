@@ -39,12 +39,13 @@ class Tracing:
         problems: What the writer reported.
     """
 
-    def __init__(self, path: Path, most: int, wanted: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, most: int, wanted: tuple[str, ...], ring: bool) -> None:
         self.path = path
         self.problems: list[Problem] = []
         self.process: Process = this_process("test", Clock())
         recorder.start(wanted)
-        self.writer = Writer(str(path), self.process, recorder, most, self.problems.append)
+        report = self.problems.append
+        self.writer = Writer(str(path), self.process, recorder, most, report, ring)
 
     def flush(self) -> Tracing:
         """Write what has been recorded."""
@@ -63,8 +64,8 @@ def tracing(tmp_path: Path) -> Iterator[Callable[..., Tracing]]:
     """Begins a trace; it is ended when the test is over."""
     begun: list[Tracing] = []
 
-    def begin(most: int = 1 << 24, wanted: tuple[str, ...] = ("*",)) -> Tracing:
-        begun.append(Tracing(tmp_path / f"{len(begun)}.pftrace", most, wanted))
+    def begin(most: int = 1 << 24, wanted: tuple[str, ...] = ("*",), ring: bool = False) -> Tracing:
+        begun.append(Tracing(tmp_path / f"{len(begun)}.pftrace", most, wanted, ring))
         return begun[-1]
 
     yield begin

@@ -250,6 +250,33 @@ def test_the_first_and_the_last_are_kept(tracing: Begin, processor: Processor) -
     assert processor.errors() == {}
 
 
+def test_in_a_ring_the_last_are_kept_in_the_place_of_the_oldest(
+    tracing: Begin, processor: Processor
+) -> None:
+    most = 1 << 18
+    trace = tracing(most=most, ring=True)
+    app = channel("app")
+    chance = random.Random(1)
+    largest = 0
+    with app.span("everything"):
+        for number in range(400):
+            with app.span("epoch", number=number):
+                for _ in range(50):
+                    app.counter("Loss").add(chance.random())
+            largest = max(largest, trace.flush().path.stat().st_size)
+    data = trace.end()
+    assert largest <= most
+    read = open_trace(trace.path)
+    assert read.dropped == trace.writer.dropped > 1000
+    assert read.events + read.dropped - trace.writer.events in range(0, 10)
+    numbers = [one.args["number"] for one in read.slices() if one.label == "epoch"]
+    assert len(numbers) > 50
+    assert numbers == list(range(numbers[0], 400))
+    found = processor.load(data).query("select name, dur from slice where name = 'everything'")
+    assert [row["dur"] > 0 for row in found] == [True]
+    assert processor.errors() == {}
+
+
 def test_spans_left_open_and_ends_without_a_begin(tracing: Begin, processor: Processor) -> None:
     trace = tracing()
     app = channel("app")

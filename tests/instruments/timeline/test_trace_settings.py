@@ -40,6 +40,7 @@ OP = Settings(level="op", steps=(0, 2))
         (["--profile-steps=5"], None),
         (["--trace", "--profile-steps=5"], Settings()),
         (["--trace", "--trace-rank=2"], Settings(rank=2)),
+        (["--trace", "--trace-ring"], Settings(ring=True)),
     ],
 )
 def test_options(argv: list[str], expected: Settings | None) -> None:
@@ -57,6 +58,8 @@ def test_options(argv: list[str], expected: Settings | None) -> None:
         ({"VOIR_TRACE": '{"profile": true, "level": "step"}'}, [], OP._replace(level="step")),
         ({"VOIR_TRACE": '{"enable": false, "profile": true}'}, [], None),
         ({"VOIR_TRACE": '{"profile": true}'}, ["--no-profile"], Settings()),
+        ({"VOIR_TRACE": '{"ring": true}'}, [], Settings(ring=True)),
+        ({"VOIR_TRACE": "1", "VOIR_TRACE_RING": "1"}, [], Settings(ring=True)),
         ({"VOIR_TRACE": "0"}, ["--profile"], OP),
         ({"VOIR_TRACE": "1"}, ["--no-trace"], None),
     ],
