@@ -89,7 +89,7 @@ def test_programs_get_the_same_as_json() -> None:
 @pytest.mark.usefixtures("runs")
 def test_runs_without_a_task_in_common_are_said_to_have_none(tmp_path: Path) -> None:
     (tmp_path / "killed").mkdir()
-    (tmp_path / "killed/run.json").write_text("{}")
+    (tmp_path / "killed/run.json").write_text('{"script": "main.py"}')
     text = compare(["a1", "killed"], 80)
     assert "verdict   nothing to compare" in text
     assert "but       A: its GPU was throttled" in text
