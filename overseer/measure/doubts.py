@@ -60,11 +60,7 @@ def _doubts(name: str, side: Sequence[Facts]) -> Iterator[str]:
         tasks = [part(part(run, "tasks"), task) for run in side]
         if any(number(at(facts, "rate.profiled")) for facts in tasks):
             yield f"{name}: steps of {task} were profiled, which makes them slower"
-    reasons = {
-        reason
-        for run in side
-        for device in run.get("devices") or []
-        for reason in part(device, "throttled")
-    }
+    devices = [run["devices"] for run in side if isinstance(run.get("devices"), list)]
+    reasons = {reason for some in devices for one in some for reason in part(one, "throttled")}
     if reasons:
         yield f"{name}: its GPU was throttled ({', '.join(sorted(reasons))})"
