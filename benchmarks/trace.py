@@ -12,16 +12,18 @@ events a second while the writer runs on a thread of its own, and the example un
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
+from typing import Any, NamedTuple
 
 import voir
 from overseer.clock import Clock
@@ -33,6 +35,7 @@ from overseer.trace.writer import Writer
 
 ROOT = Path(__file__).resolve().parents[1]
 CALLS, SECONDS = 2_000, 2.0
+TRAIN = "train"
 EMPTY = "a call of an empty function; in no other row"
 
 
@@ -183,37 +186,114 @@ def sustained(seconds: float, rate: int = 200_000) -> str:
         )
 
 
-def run(rounds: int, epochs: int) -> tuple[list[float], list[float], str]:
-    """The example with a trace as a ratio to the example without, round by round.
+class Arm(NamedTuple):
+    """Runs of the example with a trace, or without.
 
-    Returns:
-        The ratios of the median step, those of the processor time of the whole process, and what
-        the trace came to.
+    Attributes:
+        steps: Nanoseconds of each step of training.
+        behind: Processor seconds of other threads than the script's, in all.
     """
-    steps, used, sizes = [], [], ""
-    for number in range(rounds):
-        took, cpu = {}, {}
-        for options in ([], ["--trace"]) if number % 2 else (["--trace"], []):
-            with tempfile.TemporaryDirectory() as tmp:
-                voir = [sys.executable, "-m", "voir", "--quiet", "--run-dir", f"{tmp}/run"]
-                cpu[bool(options)] = _processor([*voir, *options, *_example(epochs)])
-                facts = json.loads(Path(tmp, "run/run.json").read_text())
-                took[bool(options)] = facts["tasks"]["train"]["rate"]["median"]
-                if options:
-                    sizes = _sizes(Path(tmp, "run/trace.pftrace"), facts["trace"]["events"])
-        steps.append(took[False] / took[True])
-        used.append(cpu[True] / cpu[False])
-    return steps, used, sizes
+
+    steps: list[int]
+    behind: list[float]
+
+    @property
+    def floor(self) -> float:
+        """Microseconds of a step that nothing else disturbed."""
+        return sorted(self.steps)[len(self.steps) // 10] / 1e3
+
+    @property
+    def threads(self) -> float:
+        """Microseconds that the other threads took for a step."""
+        return sum(self.behind) / len(self.steps) * 1e6
+
+
+def arms(rounds: int) -> tuple[Arm, Arm]:
+    """Epochs of the example without a trace and with one, in turn, in this process."""
+    import torch
+
+    torch.set_num_threads(1)
+    found = Arm([], []), Arm([], [])
+    for number in range(2 * rounds + 2):
+        traced = number % 2
+        steps, behind = _epoch(["--trace"] if traced else [])
+        if number > 1:  # The first of each imports what it needs.
+            found[traced].steps.extend(steps)
+            found[traced].behind.append(behind)
+    return found
+
+
+def _epoch(options: list[str]) -> tuple[list[int], float]:
+    """One epoch under voir; the time of each step, and processor time of other threads."""
+    from instruments import __instruments__
+    from instruments.meter import measuring_of
+    from overseer import Overseer
+
+    steps: list[int] = []
+
+    def instrument_times(ov: Any) -> Iterator[Any]:
+        yield ov.phases.parse_args(priority=-200)
+
+        def train(more: Any) -> None:
+            steps.extend(one.end_ns - one.start_ns for one in more if one.task == TRAIN)
+
+        measuring_of(ov).begin().also(train)
+
+    with tempfile.TemporaryDirectory() as tmp, redirect_stdout(io.StringIO()):
+        ov = Overseer([*__instruments__, instrument_times], stderr=io.StringIO())
+        used, own = time.process_time(), time.thread_time()
+        ov(["--quiet", "--run-dir", f"{tmp}/run", *options, *_example(1)])
+        return steps, time.process_time() - used - (time.thread_time() - own)
+
+
+def ends(rounds: int) -> float:
+    """Processor seconds that a trace adds where a run begins and ends: the least of each."""
+    least: dict[str, float] = {}
+    script = "import voir\nfor n in range(3): voir.give(step=n, batch_size=4, loss=1.0)\n"
+    with tempfile.TemporaryDirectory() as tmp:
+        Path(tmp, "main.py").write_text(script)
+        for number in range(rounds):
+            for option in ("--quiet", "--trace"):
+                voir = [sys.executable, "-m", "voir", "--quiet", option, "--run-dir"]
+                used = _processor([*voir, f"{number}{option}", "main.py"], tmp)
+                least[option] = min(used, least.get(option, used))
+    return least["--trace"] - least["--quiet"]
+
+
+def example(rounds: int, epochs: int) -> str:
+    """What ``--trace`` adds to a run of the example, and how large its trace is."""
+    with tempfile.TemporaryDirectory() as tmp:
+        voir = [sys.executable, "-m", "voir", "--quiet", "--run-dir"]
+        whole = min(_processor([*voir, f"{tmp}/{n}", *_example(epochs)]) for n in range(3))
+        _processor([*voir, f"{tmp}/run", "--trace", *_example(epochs)])
+        facts = json.loads(Path(tmp, "run/run.json").read_text())
+        sizes = _sizes(Path(tmp, "run/trace.pftrace"), facts["trace"]["events"])
+        steps = facts["tasks"]["train"]["steps"]
+    around = ends(max(rounds // 2, 5))
+    without, traced = arms(rounds)
+    script, behind = traced.floor - without.floor, traced.threads - without.threads
+    parts = [Arm(arm.steps[half::2], []).floor for arm in (without, traced) for half in (0, 1)]
+    doubt = max(abs(parts[0] - parts[1]), abs(parts[2] - parts[3]))
+    added = around + steps * (script + behind) / 1e6
+    return (
+        f"{sizes}.\nWith --trace, beside without, over {len(traced.steps):,} steps of each in "
+        f"turn:\n- a step that nothing disturbs (the 10th percentile): {without.floor:,.0f} us, "
+        f"{script:+.1f} us (halves of them differ by {doubt:.1f} us): "
+        f"{script / without.floor:+.2%}\n- on the thread that writes: {behind:+.1f} us of "
+        f"processor time a step: {behind / without.floor:+.2%}\n- where a run begins and ends: "
+        f"{around * 1e3:+.0f} ms of processor time\n- a run of {steps:,} steps: {whole:.2f} s of "
+        f"processor time, {added * 1e3:+.0f} ms: {added / whole:+.2%}"
+    )
 
 
 def _example(epochs: int) -> list[str]:
     return [str(ROOT / "examples/digits/main.py"), "--epochs", str(epochs)]
 
 
-def _processor(command: list[str]) -> float:
+def _processor(command: list[str], cwd: str | Path = ROOT) -> float:
     """Processor seconds of a command; its libraries may use one thread, which varies less."""
     environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, cwd=cwd, env=environ, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
@@ -237,7 +317,7 @@ def _sizes(path: Path, events: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=10.0, help="of sustained events")
-    parser.add_argument("--rounds", type=int, default=5, help="of the example (default: 5)")
+    parser.add_argument("--rounds", type=int, default=30, help="of the example (default: 30)")
     parser.add_argument("--epochs", type=int, default=10, help="of the example (default: 10)")
     parser.add_argument("--no-run", action="store_true", help="leave the example out")
     options = parser.parse_args()
@@ -246,12 +326,7 @@ def main() -> None:
         print(f"| {name} | {took:,.0f} |")
     print(f"\n{sustained(options.seconds)}")
     if not options.no_run:
-        steps, used, sizes = run(options.rounds, options.epochs)
-        print(f"\nThe example's trace: {sizes}. With --trace, beside without:")
-        for name, ratios in (("the median step", steps), ("processor time of the run", used)):
-            spread = f"{min(ratios) - 1:+.1%} to {max(ratios) - 1:+.1%}"
-            middle = statistics.median(ratios) - 1
-            print(f"- {name}: {middle:+.1%} (median of {len(ratios)}, {spread})")
+        print(f"\nThe example's trace: {example(options.rounds, options.epochs)}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -43,7 +42,7 @@ class Process:
     def anchors(self) -> dict[str, object]:
         """Moments of several clocks that belong together, and what tells processes apart."""
         known: dict[str, object] = {
-            "host": socket.gethostname(),
+            "host": os.uname().nodename if hasattr(os, "uname") else "",
             "boot_id": boot_id(),
             "pid": self.pid,
             "python": sys.version.split()[0],
