@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
@@ -87,11 +88,18 @@ class Steps:
             self._parts[-1] += steps  # type: ignore[operator]
 
     def add(self, columns: Columns) -> None:
-        """Add steps in columns, which are lists; they may be added to, and are not to be used."""
+        """Add steps in columns, which are lists; they may be added to, and are not to be used.
+
+        The numbers may be a range.
+        """
         last = self._parts[-1] if self._parts else None
         if isinstance(last, Columns) and last.task[0] == columns.task[0]:
+            numbers = (last.number, columns.number)
+            joined = _joined(numbers)
             for own, new in zip(last, columns, strict=True):
-                own += new  # type: ignore[operator]
+                if own is not last.number:
+                    own += new  # type: ignore[operator]
+            self._parts[-1] = last._replace(number=joined)
         else:
             self._parts.append(columns)
 
@@ -118,11 +126,19 @@ def _columns(steps: list[Step]) -> Iterator[Columns]:
         yield Columns.of(steps if len(tasks) == 1 else [s for s in steps if s[0] == task])
 
 
-def _joined(parts: Sequence[Sequence[int]]) -> list[int]:
+def _joined(parts: Sequence[Sequence[int]]) -> Sequence[int]:
+    begin, end = parts[0], parts[-1]
+    if all(type(part) is range for part in parts) and _follow(parts):
+        return range(begin[0], end[-1] + 1)
     joined: list[int] = []
     for part in parts:
         joined += part
     return joined
+
+
+def _follow(ranges: Sequence[Sequence[int]]) -> bool:
+    """Whether each begins where the one before ends."""
+    return all(one[-1] + 1 == other[0] for one, other in pairwise(ranges))
 
 
 class Rows(Sequence[tuple[Any, ...]]):

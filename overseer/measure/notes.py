@@ -13,10 +13,12 @@ from typing import Any
 #: Values of a note.
 WIDTH = 6
 #: Notes that wait before the thread that notes one more works them off itself.
-BATCH = 8192
+BATCH = 4096
 #: The values of so many.
 FULL = BATCH * WIDTH
 WHAT, NOW, THREAD, ITEMS, IDENT, MARK = range(WIDTH)
+#: Rounds of a loop looked at together, at first.
+FEW = 256
 #: The kind of a boundary, the task, and the name of the pair or the loader.
 What = tuple[int, str, Hashable]
 #: One note.
@@ -31,15 +33,17 @@ class Notes:
         taken: What was taken over by whoever works it off.
         at: Where in ``taken`` the first note stands that is not worked off.
         done: How many have been worked off.
+        reach: How far ahead is looked for what goes as before, in rounds of a loop.
     """
 
-    __slots__ = ("at", "done", "fresh", "taken")
+    __slots__ = ("at", "done", "fresh", "reach", "taken")
 
     def __init__(self) -> None:
         self.fresh: list[Any] = []
         self.taken: list[Any] = []
         self.at = 0
         self.done = 0
+        self.reach = FEW
 
     def __len__(self) -> int:
         """How many wait."""
@@ -49,6 +53,11 @@ class Notes:
     def ready(self) -> int:
         """How many of those taken over wait."""
         return (len(self.taken) - self.at) // WIDTH
+
+    @property
+    def kind(self) -> int | None:
+        """The kind of the first of those; None without."""
+        return self.taken[self.at + WHAT][0] if self.ready else None
 
     def take(self) -> None:
         """Take over what has come."""

@@ -9,11 +9,12 @@ tenth. Anything out of the ordinary is left to the lane; a test holds both to th
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from math import inf
 from operator import eq, gt, sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .columns import Columns, Steps
-from .notes import IDENT, ITEMS, MARK, NOW, THREAD, WIDTH, Notes, What
+from .notes import FEW, IDENT, ITEMS, MARK, NOW, THREAD, WIDTH, Notes, What
 from .step import Step
 from .threads import BEGIN, END, LOADED, LOADING, STEP, Threads
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from .threads import Thread
     from .track import Track
 
-#: Rounds taken at once: what is usual is looked at anew after each such stretch.
-MOST = 256
+#: Rounds looked at together, at most; from :data:`.notes.FEW` up where all goes as before.
+MANY = 4096
 #: With fewer, it does not pay.
 LEAST = 4
 _LOAD, _PAIR, _STEP = bytes((LOADING, LOADED)), bytes((BEGIN, END)), bytes((STEP,))
@@ -39,18 +40,36 @@ class _Rounds(NamedTuple):
     Attributes:
         pattern: The kinds of boundary in a round.
         whats: What the notes of a round say happened.
-        notes: All notes of the stretch.
+        notes: The notes, with what may stand before and after the stretch.
+        start: Where in them the stretch begins.
+        stop: Where it ends.
         since: How much later on the timeline than on the host's clock all of it is.
     """
 
     pattern: bytes
     whats: list[What]
     notes: list[Any]
+    start: int
+    stop: int
     since: int
+
+    @property
+    def n(self) -> int:
+        """How many rounds there are."""
+        return (self.stop - self.start) // WIDTH // len(self.pattern)
+
+    def first(self, n: int) -> _Rounds:
+        """The first so many of the rounds."""
+        return self._replace(stop=self.start + n * WIDTH * len(self.pattern))
 
     def column(self, of: int, kind: int) -> list[Any]:
         """One of the values of the notes, for one kind of boundary."""
-        return self.notes[self.pattern.index(kind) * WIDTH + of :: len(self.pattern) * WIDTH]
+        start = self.start + self.pattern.index(kind) * WIDTH + of
+        return self.notes[start : self.stop : len(self.pattern) * WIDTH]
+
+    def last(self, of: int, kind: int) -> Any:
+        """The last of such a column."""
+        return self.notes[self.stop + (self.pattern.index(kind) - len(self.pattern)) * WIDTH + of]
 
     def at(self, kind: int) -> list[int]:
         """The times of one kind of boundary, on the timeline."""
@@ -70,16 +89,27 @@ def take_rounds(notes: Notes, threads: Threads, steps: Steps) -> int:
     """
     if len(notes.taken) - notes.at < LEAST * WIDTH:
         return 0
-    what, _, thread, *_ = notes.first()
+    what, now, thread, *_ = notes.first()
     at = threads.known(thread)
     lane = at.lanes.get(what[1]) if at is not None else None
     if at is None or lane is None or not _settled(lane, at.track):
         return 0
+    if now - at.timeline.host_ns > _limit(lane, what[0]):
+        return 0  # A pause, most likely; to see that from the columns would be more work.
     found = _find(notes, lane, at)
-    if found is None or not _steps_of(found, lane, at.track, steps):
+    used = None if found is None else _steps_of(found, lane, at.track, steps)
+    if used is None:
+        notes.reach = FEW
         return 0
-    at.timeline.unmarked(found.notes[NOW - WIDTH])
-    return len(found.notes) // WIDTH
+    notes.reach = min(MANY, 4 * notes.reach) if used is found else FEW
+    at.timeline.unmarked(used.notes[used.stop - WIDTH + NOW])
+    return (used.stop - used.start) // WIDTH
+
+
+def _limit(lane: Lane, kind: int) -> float:
+    """How long it may be until the first boundary of a round before that is a pause."""
+    usual = {BEGIN: lane.evidence.gaps, STEP: lane.evidence.work}.get(kind)
+    return inf if usual is None else usual.limit
 
 
 def _settled(lane: Lane, track: Track) -> bool:
@@ -104,23 +134,23 @@ def _settled(lane: Lane, track: Track) -> bool:
 def _find(notes: Notes, lane: Lane, at: Thread) -> _Rounds | None:
     """The rounds that the notes begin with; None without, or if it is not plain when they were."""
     taken, start = notes.taken, notes.at
-    whats: list[What] = taken[start : start + MOST * _LONGEST * WIDTH : WIDTH]
+    whats: list[What] = taken[start : start + notes.reach * _LONGEST * WIDTH : WIDTH]
     kinds = bytes([what[0] for what in whats[: LEAST * _LONGEST]])
     pattern = next((each for each in PATTERNS if kinds.startswith(each * LEAST)), None)
     if pattern is None or any(task != lane.task for _, task, _ in whats[: len(pattern)]):
         return None
-    rounds = _alike(whats, len(pattern), lane.evidence.room(BEGIN in pattern))
+    rounds = _alike(whats, len(pattern), notes.reach)
     if rounds < LEAST:
         return None
     n = rounds * len(pattern)
-    stretch = taken[start : start + n * WIDTH]
-    nows = stretch[NOW::WIDTH]
-    if stretch[THREAD::WIDTH].count(lane.thread) != n or stretch[MARK::WIDTH].count(None) != n:
+    stop = start + n * WIDTH
+    threads, marks = taken[start + THREAD : stop : WIDTH], taken[start + MARK : stop : WIDTH]
+    if threads.count(lane.thread) != n or marks.count(None) != n:
         return None
-    line = at.timeline
+    nows, line = taken[start + NOW : stop : WIDTH], at.timeline
     if nows[0] < line.host_ns or nows != sorted(nows):
         return None
-    return _Rounds(pattern, whats[: len(pattern)], stretch, line.ns - line.host_ns)
+    return _Rounds(pattern, whats[: len(pattern)], taken, start, stop, line.ns - line.host_ns)
 
 
 def _alike(whats: list[What], width: int, most: int) -> int:
@@ -131,45 +161,51 @@ def _alike(whats: list[What], width: int, most: int) -> int:
     return rounds
 
 
-def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> bool:
-    """Add the steps that are known now; False when something is not as it was before."""
+def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> _Rounds | None:
+    """Add the steps that are known now; returns the rounds they are of, None if all is not as ever.
+
+    Those are fewer than were found if something is far from the usual.
+    """
     pattern = found.pattern
     paired, stepped, fed = BEGIN in pattern, pattern[-1] == STEP, LOADING in pattern
     if fed != lane.fed or (not paired and lane.unmatched):
-        return False
+        return None
+    n = found.n
     ends = found.at(STEP if stepped else END)
     lasts: list[int] = [lane.last_end, *ends[:-1]]  # type: ignore[list-item]
     busy = list(map(sub, ends, lasts))
     loading = _loading(found, lasts, track) if fed else None
     if fed and loading is None:
-        return False
-    n = len(ends)
+        return None
     ready: Sequence[int | None] = found.at(LOADED) if fed else [None] * n
     gaps: list[int] | None = None
     compute: list[int] | None = None
     if paired:
         if not _pairs_as_ever(found, lane):
-            return False
+            return None
         ready, done = found.at(BEGIN), found.at(END)
         gaps, compute = list(map(sub, ready, lasts)), list(map(sub, done, ready))
         shown = gaps if loading is None else loading
         gaps = gaps if loading is None else list(map(sub, gaps, loading))
         if stepped and any(map(gt, map(sub, ends, done), (4 * ns for ns in compute))):
-            return False  # Another loop's step, perhaps.
+            return None  # Another loop's step, perhaps.
         loading = shown
     elif loading is not None:
         compute = list(map(sub, busy, loading))
-    if not _usual(lane, gaps, busy if compute is None else compute):
-        return False
-    number = lane.count[0]
-    made = Columns(
-        [lane.task] * n, list(range(number, number + n)), _items(found), [lane.units] * n,
+    usual = _usual(lane, busy, gaps, busy if compute is None else compute)
+    if not usual:
+        return None
+    used = found if usual == n else found.first(usual)
+    made: list[Any] = [
+        [lane.task] * n, _items(found), [lane.units] * n,
         lasts, ready, ends, loading or [None] * n, compute or [None] * n, busy,
         [0] * n, [lane.thread] * n, [False] * n,
-    )  # fmt: skip
-    _advance(lane, track, ends[-1], found)
-    steps.add(_shifted(lane, made))
-    return True
+    ]  # fmt: skip
+    if usual < n:
+        made = [column[:usual] for column in made]
+    steps.add(_shifted(lane, made, range(lane.count[0], lane.count[0] + usual)))
+    _advance(lane, track, lane.pending[0].end_ns, used)
+    return used
 
 
 def _loading(found: _Rounds, lasts: list[int], track: Track) -> list[int] | None:
@@ -195,15 +231,34 @@ def _calls_as_ever(idents: Sequence[Hashable], lane: Lane) -> bool:
     return not evidence.calls_repeat and not any(map(eq, idents, idents[1:]))
 
 
-def _usual(lane: Lane, gaps: list[int] | None, work: list[int]) -> bool:
-    """Whether all is within the usual, which is then known better."""
-    evidence = lane.evidence
-    if not evidence.work.allows(work) or (gaps is not None and not evidence.gaps.allows(gaps)):
-        return False
-    evidence.work.extend(work)
-    if gaps is not None:
-        evidence.gaps.extend(gaps)
-    return True
+def _usual(lane: Lane, busy: list[int], gaps: list[int] | None, work: list[int]) -> int:
+    """How many steps go by before one that is not within the usual, which is then known better."""
+    evidence, n, at = lane.evidence, len(busy), 0
+    while at < n:
+        stop = min(n, at + evidence.room(gaps is not None))
+        limits = (evidence.work.limit, evidence.work.limit if gaps is None else evidence.gaps.limit)
+        if max(limits) == inf:
+            return at
+        # No part of a step is longer than the step.
+        far = None if max(busy[at:stop]) <= min(limits) else _far(work, gaps, limits, at, stop)
+        stop = stop if far is None else far
+        evidence.work.extend(work[at:stop])
+        if gaps is not None:
+            evidence.gaps.extend(gaps[at:stop])
+        at = stop
+        if far is not None:
+            return at
+    return n
+
+
+def _far(
+    work: list[int], gaps: list[int] | None, limits: tuple[float, float], at: int, stop: int
+) -> int | None:
+    """The first step from ``at`` on that is far from the usual; None if none is before ``stop``."""
+    for i in range(at, stop):
+        if work[i] > limits[0] or (gaps is not None and gaps[i] > limits[1]):
+            return i
+    return None
 
 
 def _items(found: _Rounds) -> list[int | None]:
@@ -214,26 +269,32 @@ def _items(found: _Rounds) -> list[int | None]:
     return [own if own is not None else other for own, other in zip(*columns, strict=True)]
 
 
-def _advance(lane: Lane, track: Track, end: int, found: _Rounds) -> None:
+def _advance(lane: Lane, track: Track, end: int, used: _Rounds) -> None:
     """Leave lane and track as they are after these steps, of which the last one's end is given."""
-    pattern, n = found.pattern, len(found.notes) // WIDTH // len(found.pattern)
+    pattern, n = used.pattern, used.n
     lane.count[0] += n
     lane.evidence.closed += n
     paired, stepped = BEGIN in pattern, pattern[-1] == STEP
     if paired:
-        ident = found.column(IDENT, END)[-1]
-        lane.evidence.calls_repeat |= ident == lane.evidence.ident
-        lane.evidence.ident = ident
-        within = STEP in pattern and found.column(ITEMS, STEP)[-1] is not None
+        lane.evidence.calls_repeat |= used.column(IDENT, BEGIN)[0] == lane.evidence.ident
+        lane.evidence.ident = used.last(IDENT, END)
+        within = STEP in pattern and used.last(ITEMS, STEP) is not None
         lane.unmatched = not stepped and not within
     track.closed += n * (2 if paired and stepped else 1)
     lane.last_end = track.last_end = end
 
 
-def _shifted(lane: Lane, made: Columns) -> Columns:
+def _shifted(lane: Lane, made: list[Any], numbers: range) -> Columns:
     """The steps that are known now: the one held back before, and these but for the last."""
     held = lane.pending[0]
-    for column, value in zip(made, held, strict=True):
-        column.insert(0, value)  # type: ignore[attr-defined]
-    lane.pending = [Step._make(column.pop() for column in made)]  # type: ignore[union-attr]
-    return made
+    made.insert(1, list(numbers) if held.number + 1 != numbers.start else numbers)
+    last = []
+    for i, (column, value) in enumerate(zip(made, held, strict=True)):
+        if type(column) is range:
+            last.append(column[-1])
+            made[i] = range(column.start - 1, column.stop - 1)
+        else:
+            column.insert(0, value)
+            last.append(column.pop())
+    lane.pending = [Step._make(last)]
+    return Columns._make(made)

@@ -17,6 +17,7 @@ from .columns import Steps
 from .counts import Counts
 from .device import Device
 from .hearing import TASK, WORK_PAIRS, Pairs, StepEnds
+from .lane import Lane
 from .notes import FULL, Note, Notes, What
 from .rounds import take_rounds
 from .threads import (
@@ -223,28 +224,30 @@ class StepModel:
         """
         if self._working.acquire(False):
             try:
-                self.marks.look()
-                self._waiting.take()
-                steps = Steps()
-                left = self.waiting
-                while left > 0:
-                    # A part of the backlog, so that this keeps up with any script.
-                    chunk = max(CHUNK, self.waiting >> 3)
-                    if not self._work_off(steps, min(chunk, left)):
-                        break
-                    left -= chunk
-                    if rest is not None:
-                        rest()
-                steps.extend(self._threads.flush(everything=False))
-                self._deliver(steps)
+                self._drain(rest)
             finally:
                 self._working.release()
 
     def full(self) -> None:
         """A batch has been noted: work it off, on the thread of the script that noted it."""
-        began = self._cpu()
-        self.drain()
-        self._charge(self._cpu() - began)
+        if self._working.acquire(False):
+            began = self._cpu()
+            try:
+                self._drain(None)
+            finally:
+                self._working.release()
+                self._charge(self._cpu() - began)
+
+    def _drain(self, rest: Callable[[], object] | None) -> None:
+        self.marks.look()
+        self._waiting.take()
+        steps = Steps()
+        # A part of the backlog each time, so that this keeps up with any script.
+        while self._work_off(steps, max(CHUNK, self.waiting >> 3)):
+            if rest is not None:
+                rest()
+        steps.extend(self._threads.flush(everything=False))
+        self._deliver(steps)
 
     def finish(self) -> None:
         """The run is over: wait for the device, and hand on every step there is."""
@@ -338,7 +341,7 @@ class StepModel:
                 lane.abandon(name, ident)
             else:
                 lane.restart(ns)
-            if kind in _CLOSING and taken >= SOME:
+            if taken >= SOME and _round_ends(kind, waiting, lane):
                 return taken + 1
         return most
 
@@ -365,6 +368,12 @@ class StepModel:
         if self._report is not None and what not in self._told and len(self._told) < 8:
             self._told.add(what)
             self._report(Problem(slug, "step model", what, remedy=remedy))
+
+
+def _round_ends(kind: int, waiting: Notes, lane: Lane) -> bool:
+    """Whether what comes next may begin a round of the loop."""
+    ends = kind == STEP or (kind == END and waiting.kind != STEP)
+    return ends and not lane.pairs
 
 
 def _name(source: Any) -> Hashable:

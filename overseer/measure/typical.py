@@ -40,13 +40,9 @@ class Typical:
         """How many durations may be judged before what is usual is looked at anew."""
         return 4 * _WINDOW if len(self._recent) == _WINDOW else self._due
 
-    def allows(self, many: list[int]) -> bool:
-        """Whether it is known what is usual, and none of these is far above it."""
-        return self.limit != float("inf") and max(many) <= self.limit
-
     def extend(self, many: list[int]) -> None:
         """Take in durations of which none is far above the usual."""
-        self._recent.extend(many)
+        self._recent.extend(many[-_WINDOW:])
         self._due -= len(many)
         if self._due <= 0:
             self._update()

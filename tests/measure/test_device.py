@@ -145,7 +145,7 @@ def test_a_device_that_passes_nothing_does_not_fill_the_memory() -> None:
     program = Program("step", device=True)
     assert program.device is not None
     program.device.launch(1e6)
-    for _ in range(LATE + 2 * BATCH):
+    for _ in range(2 * LATE + BATCH):
         program.clock.advance(0.01)
         program.give(step=True, batch_size=8)
     assert program.model.waiting <= LATE + BATCH
