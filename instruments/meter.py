@@ -27,8 +27,9 @@ Listener = Callable[[Event], object]
 TICK_SECONDS = 0.1
 #: How long the script's thread has the interpreter to itself between two chunks of that work.
 REST_SECONDS = 0.0003
-#: So often does it weigh at first what events cost, as long as a short run may last.
-WEIGHINGS = 10
+#: So many ticks are there at first, in which events are weighed too, for a run may be short; then
+#: every so many-th does for all, unless so many boundaries wait: at one go it costs a fifth.
+EAGER, PATIENT, CROWD = 10, 5, 4096
 #: An event with any of these has to do with steps.
 KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
 #: What to do to have a figure known, by the key that it is logged under.
@@ -155,7 +156,7 @@ class Meter:
         self._tasks = Tasks(parse_span(asked.skip, "--skip"))
         self._rates = [self._reader(each) for each in _windows(asked)]
         self.told: set[str] = set()
-        self._weighings = WEIGHINGS
+        self._ticks = 0
         model.sinks += [*self._rates, self._tasks]
         self.loaders = asked.loaders
         self.loaders.measure(model)
@@ -226,9 +227,11 @@ class Meter:
                 self._ov.log({"task": task, key: value, "units": units, **_share(reading, key)})
 
     def _tick(self) -> None:
-        if self._weighings:  # From then on, it is enough to do so as often as the record does.
-            self._weighings -= 1
+        self._ticks += 1
+        if self._ticks <= EAGER:
             self._ov.weigh()
+        elif self._ticks % PATIENT and self._model.waiting < CROWD:
+            return
         self._model.drain(partial(sleep, REST_SECONDS))
         self._losses.read()
 

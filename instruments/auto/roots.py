@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
+from overseer.launch.tracebacks import menders
+
 from .light import Counting
 from .loop import EVALUATION, INFERENCE, Loop
 from .passes import Pass
@@ -19,6 +21,14 @@ from .sizing import Given, Sizes
 
 #: Under which our hooks stand in torch's tables; torch's own keys are numbers.
 KEY = "voir.auto"
+#: Torch's tables of hooks: for all modules, and of each.
+_GLOBAL = (
+    "_global_backward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+)
+_OWN = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
 #: Modules of which it is remembered whether they have parameters.
 MODULES = 4096
 
@@ -49,6 +59,7 @@ class Roots:
         self._others: dict[int, ref[Any]] = {}
         self._wrapped: list[tuple[ref[Any], Any]] = []
         self._inside: Any = None
+        self._passing: Any = None
         self._given = Given(None, False)
         self._begin = 0
         self._grad = self._evaluated = False
@@ -65,6 +76,7 @@ class Roots:
         self._table = sys.modules[self._torch.nn.Module.__module__]._global_forward_pre_hooks
         self._compiling = self._torch.compiler.is_compiling
         self._grad_enabled = self._torch.is_grad_enabled
+        menders.append(self.mend)
         self.arm()
 
     def remove(self) -> None:
@@ -72,13 +84,15 @@ class Roots:
         self.alive = False
         self.disarm()
         self._clean()
+        if self.mend in menders:
+            menders.remove(self.mend)
         for module, own in self._wrapped:
             if (found := module()) is not None:
                 found._compiled_call_impl = own
 
     def arm(self) -> None:
         """The next module to be called is an outermost one."""
-        if self._hook is not None:
+        if self._hook is not None and self.alive:
             self._table[KEY] = self._hook
 
     def count(self, counting: Counting | None) -> None:
@@ -127,6 +141,7 @@ class Roots:
     def _left(self, module: Any, args: Any, kwargs: Any, result: Any = None) -> None:
         """The module has ended, or has failed."""
         end = self._now()
+        self._mend_failure(module)
         self._clean()
         if self.alive:
             self._ends(module, self._sizes.of_call(args, kwargs), end)
@@ -134,8 +149,11 @@ class Roots:
     def compiled_enters(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """A module that ``torch.compile`` has made is called: it wants no hook in torch's table."""
         module, *given = args
-        if KEY in self._table and self.alive and self._is_model(module):
-            self.disarm()
+        if KEY in self._table and self.alive:
+            self.disarm()  # Torch warns of hooks for all modules where a compiled one is called.
+            if not self._is_model(module):
+                self._passing = module
+                return True
             try:
                 self._given = self._sizes.of_call(tuple(given), kwargs)
                 counting = self._counting
@@ -152,7 +170,10 @@ class Roots:
 
     def compiled_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """It has ended, or has failed."""
-        if self._inside is not None and self._inside is args[0] and self.alive:
+        if self._passing is args[0]:
+            self._passing = None
+            self.arm()
+        elif self._inside is not None and self._inside is args[0] and self.alive:
             self._inside = None
             self._ends(args[0], self._given, self._now())
 
@@ -189,6 +210,29 @@ class Roots:
             loop.forward_ends(made, given, self._begin, end, self._grad, self._evaluated)
         except BaseException as error:
             self._failed(error)
+
+    def _mend_failure(self, module: Any) -> None:
+        """If the module has failed, let the error's traceback be as without our hook."""
+        caller, error = sys._getframe(2), sys.exc_info()[1]
+        entry = error.__traceback__ if error is not None else None
+        if error is not None and entry is not None and entry.tb_frame is caller:
+            try:
+                self.mend(error)
+            except Exception as ours:
+                self._failed(ours)
+
+    def mend(self, error: BaseException) -> None:
+        """Let the error's traceback be as without our hooks."""
+        from .frames import mend
+
+        mend(error, self._only_ours)
+
+    def _only_ours(self, module: Any) -> bool:
+        """Whether the module has no hooks but ours, and there are none for all modules."""
+        space = sys.modules[self._torch.nn.Module.__module__]
+        tables = [getattr(space, name, {}) for name in _GLOBAL]
+        tables += [getattr(module, name, {}) for name in _OWN]
+        return not any(set(table) - {KEY} for table in tables)
 
     def _clean(self) -> None:
         """Take the hook out of the module it is in."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 
 _OURS = {"overseer", "voir"}
+#: Called with each exception that ends a script, to take out what instruments have put in.
+menders: list[Callable[[BaseException], object]] = []
 
 
 def peel(error: BaseException) -> None:
@@ -17,8 +19,17 @@ def peel(error: BaseException) -> None:
         one = waiting.pop()
         if id(one) not in seen:
             seen.add(id(one))
+            for mend in tuple(menders):
+                _mended(one, mend)
             one.__traceback__ = chain(_kept(one.__traceback__))
             waiting.extend(_related(one))
+
+
+def _mended(error: BaseException, mend: Callable[[BaseException], object]) -> None:
+    try:
+        mend(error)
+    except Exception:
+        pass  # What is shown is the script's error, whatever becomes of its traceback.
 
 
 def _related(error: BaseException) -> Iterator[BaseException]:

@@ -15,7 +15,7 @@ from ..ways import Event, Gate, Keys, Listener
 #: The task of a loss that names none.
 TASK = "train"
 #: Losses kept unread at most; of more, every other one is dropped, never the first or the last.
-PENDING = 1024
+PENDING = 4096
 _TASKS = 256
 
 
