@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from overseer.measure.step import Step
 
 #: How often what was recorded is written, in seconds: at most this much is lost to a SIGKILL.
-INTERVAL = 0.1
+INTERVAL = 0.25
 MEGABYTE = 1 << 20
 #: Levels at which looking takes so long that rates are not those of the script by itself.
 DETAILED = ("module", "op")

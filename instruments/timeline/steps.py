@@ -45,7 +45,7 @@ class StepRows:
     ) -> None:
         self._wanted, self._open, self._now = wanted, open, ov.clock.now_ns
         self._channel = channel("steps", always=True)
-        self._passes = channel("passes", always=True)
+        self._passes = channel("passes")
         self._tracks: dict[tuple[str, int], Track] = {}
         self._ends: dict[Track, int] = {}
         self._rows: dict[str, Track] = {}
@@ -67,29 +67,27 @@ class StepRows:
 
     def _add(self, step: Step) -> None:
         track = self._track(step.task, step.thread)
-        put, ended = self._channel.at, self._ends.get(track, 0)
+        lasted, ended = self._channel.lasted, self._ends.get(track, 0)
         start, end = max(step.start_ns, ended), step.end_ns
         if end < start:
             return
         if step.pause_ns > 0 and ended and start > ended:
-            put(ended, BEGIN, track, "pause")
-            put(start, END, track, "pause")
+            lasted(ended, start, track, "pause")
         arguments = {"step": step.number}
         if step.items is not None:
             arguments["items"] = step.items
-        put(start, BEGIN, track, "step", arguments)
+        self._channel.at(start, BEGIN, track, "step", arguments)
         at = start
         if step.loading_ns:
             at = min(start + step.loading_ns, end)
-            put(start, BEGIN, track, "loading")
-            put(at, END, track, "loading")
+            lasted(start, at, track, "loading")
         if step.compute_ns is not None:
             begin = min(max(step.ready_ns or at, at), end)
-            put(begin, BEGIN, track, "compute")
-            put(min(begin + step.compute_ns, end), END, track, "compute")
+            done = min(begin + step.compute_ns, end)
+            lasted(begin, done, track, "compute")
             if self.on_device:
-                self._executed(step, begin, min(begin + step.compute_ns, end))
-        put(end, END, track, "step")
+                self._executed(step, begin, done)
+        self._channel.at(end, END, track, "step")
         self._ends[track] = end
 
     @property
@@ -105,8 +103,7 @@ class StepRows:
         start = max(start, self._ends.get(track, 0))
         if start < end:
             arguments = {"step": step.number, "task": step.task}
-            self._channel.at(start, BEGIN, track, "execution", arguments)
-            self._channel.at(end, END, track, "execution")
+            self._channel.lasted(start, end, track, "execution", arguments)
             self._ends[track] = end
 
     def mark(self, number: int) -> None:
@@ -127,15 +124,13 @@ class StepRows:
         return self._tracks[key]
 
     def phase(self, name: str, start_ns: int, end_ns: int) -> None:
-        """A part of a step has ended, as the automatic hooks tell."""
+        """A part of a step has ended, as the automatic hooks tell; the script waits for this."""
         row = ROWS.get(name)
-        if row is None or not self._open():
+        if row is None:
             return
         track = self._rows.get(row)
-        if track is None:
+        # On another thread it may overlap: one row has one at a time.
+        if track is None or start_ns < self._ends.get(track, 0):
             track = self._rows[row] = Track(row)
-        if start_ns < self._ends.get(track, 0):  # On another thread: one row has one at a time.
-            track = self._rows[row] = Track(row)
-        self._passes.at(start_ns, BEGIN, track, name)
-        self._passes.at(end_ns, END, track, name)
+        self._passes.lasted(start_ns, end_ns, track, name)
         self._ends[track] = end_ns

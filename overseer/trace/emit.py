@@ -179,6 +179,15 @@ class Channel:
         if self._put is not None and put is not None:
             put((time, kind, track, self.name, label, arguments))
 
+    def lasted(
+        self, begin: int, end: int, track: Track, label: object, arguments: Any = None
+    ) -> None:
+        """Record a span that is over, from ``begin`` to ``end`` on ``track``."""
+        put = self._put
+        if put is not None:
+            name = self.name
+            put((begin, BEGIN, track, name, label, arguments, end, END, track, name, label, None))
+
 
 class Silent(Channel):
     """A channel while it does not record; it need not even ask whether it does."""

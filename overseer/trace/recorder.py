@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .emit import Channel
 
-#: Time, kind, track, channel's name, label (or a counter's value), arguments.
+#: Time, kind, track, channel's name, label (or a counter's value), arguments; or several of these.
 Record = tuple[Any, ...]
 Put = Callable[[Record], object]
 WIDTH = 6
@@ -95,7 +95,8 @@ class Recorder:
             channel.switch(self.put_of(channel))
 
     def _lose(self, record: Record) -> None:
-        next(self._lost)
+        for _ in range(0, len(record), WIDTH):
+            next(self._lost)
 
     @property
     def lost(self) -> int:
