@@ -156,7 +156,9 @@ class Series:
 
         try:
             time = summed(busy)
-            return [[span] * n, time, summed(items), time, summed(loading), summed(compute)]
+            counts = summed(items)
+            counted = [0] * n if items[at] is None else time
+            return [[span] * n, time, counts, counted, summed(loading), summed(compute)]
         except TypeError:
             return []
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overseer.clock import FakeClock
-from overseer.measure import steps
+from overseer.measure import notes, rounds, steps
 from overseer.measure.rounds import take_rounds
 from overseer.measure.step import Step
 from overseer.measure.steps import StepModel
@@ -117,19 +117,23 @@ def test_they_are_the_same(form: str, parts: Any, repeats: bool, drains: int) ->
     with patch.object(steps, "take_rounds", lambda *rest: 0):
         one_by_one = run(form, turns, repeats, drains)
     assert run(form, turns, repeats, drains) == one_by_one
+    with patch.object(notes, "FEW", 8), patch.object(rounds, "FEW", 8):  # Stretches that grow.
+        assert run(form, turns, repeats, drains) == one_by_one
 
 
+@pytest.mark.parametrize("odd", [None, "checkpoint", "pause"])
 @pytest.mark.parametrize("form", FORMS)
-def test_nearly_all_of_a_regular_loop_is_worked_off_at_once(form: str) -> None:
+def test_nearly_all_of_a_regular_loop_is_worked_off_at_once(form: str, odd: str | None) -> None:
     taken: list[int] = []
 
     def counting(*arguments: Any) -> int:
         taken.append(take_rounds(*arguments))
         return taken[-1]
 
+    regular = [(1.0, 5.0, 0.1, None)] * 500
     with patch.object(steps, "take_rounds", counting):
-        found = run(form, [(1.0, 5.0, 0.1, None)] * 1000, False, 10_000)
-    assert len(found) == 1000
+        found = run(form, [*regular, (1.0, 5.0, 0.1, odd), *regular], False, 10_000)
+    assert len(found) == 1001
     boundaries = 1000 * sum(
         {"load": 2, "pair": 2, "step": 1, "around": 0}[part] for part in form.split()
     )

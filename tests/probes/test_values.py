@@ -1,0 +1,166 @@
+"""A listener that is alone is given values, not events; it hears what it would beside others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from overseer.clock import Clock
+from overseer.errors import Problem
+from overseer.measure.steps import StepModel
+from overseer.probes import PlacedProbe
+from overseer.stream import EventStream
+
+from .conftest import Make
+from .scripts import Script
+
+SOURCE = """
+class Batch:
+    def __init__(self, n):
+        self.shape = (n, 3)
+
+def train(batches):
+    for inp in batches:
+        if inp.shape[0] == 13:
+            continue
+        yield inp
+
+def leave(batches):
+    for inp in batches:
+        raise ValueError(inp)
+
+def both(n):
+    one, other = train([Batch(8)] * n), train([Batch(4)] * n)
+    for _ in zip(one, other):
+        try:
+            leave([Batch(2)])
+        except ValueError:
+            pass
+    return n
+
+def nested(n):
+    for inp in [Batch(n)]:
+        if n > 1:
+            nested(n - 1)
+"""
+STEP = "(inp as batch) > #endloop_inp as step"
+PAIR = "(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
+FLIPPED_PAIR = "(!#loop_inp as compute_start, !!#endloop_inp as compute_end, inp as batch)"
+WITH_MORE = "(inp as batch, batches as more) > #endloop_inp as step"
+LONELY = "> #endloop_inp as step"
+WAYS = (STEP, PAIR, FLIPPED_PAIR, WITH_MORE, LONELY)
+
+
+class Heard:
+    """A script whose probe's events go to a stream that a step model listens to."""
+
+    def __init__(self, made: Script, selector: str, *, alone: bool) -> None:
+        self.problems: list[Problem] = []
+        self.stream = EventStream(self.problems.append)
+        self.model = StepModel(Clock())
+        self.items: list[int | None] = []
+        self.events: list[dict[str, Any]] = []
+        self.model.sinks.append(lambda steps: self.items.extend(s.items for s in steps))
+        for listener, keys in self.model.listeners():
+            self.stream.listen(listener, *keys)
+        if not alone:
+            self.stream.listen(self.events.append)
+        self.made = made
+        self.placed: PlacedProbe = made.placed(selector)
+        self.placed.listen(self.stream.outlet(self.placed.refresh))
+        made.load()
+
+    def call(self, code: str) -> tuple[Any, ...]:
+        """Everything there is to hear."""
+        self.made.call(code)
+        self.model.finish()
+        assert (self.problems, self.made.problems) == ([], [])
+        return self.items, self.placed.fired, self.stream.events, self.model.notes
+
+
+@pytest.mark.parametrize("call", ["list(train([Batch(8)] * 40 + [Batch(13)]))", "both(5)"])
+@pytest.mark.parametrize("selector", WAYS)
+def test_it_hears_the_same(script: Make, selector: str, call: str) -> None:
+    alone = Heard(script(SOURCE), f"//train{selector}", alone=True).call(call)
+    beside = Heard(script(SOURCE), f"//train{selector}", alone=False).call(call)
+    assert alone == beside
+    assert alone[1] >= 10
+
+
+@pytest.mark.parametrize("selector", [PAIR, FLIPPED_PAIR])
+def test_each_call_has_its_own_pairs(script: Make, selector: str) -> None:
+    calls = ("nested(6)", "//nested", 12), ("both(5)", "//leave", 10)
+    for call, function, ends in calls:
+        alone = Heard(script(SOURCE), function + selector, alone=True).call(call)
+        beside = Heard(script(SOURCE), function + selector, alone=False).call(call)
+        assert alone == beside
+        assert alone[3] == ends
+
+
+@pytest.mark.parametrize(
+    ("selector", "keys"),
+    [
+        (STEP, {"batch", "step"}),
+        (PAIR, {"batch", "compute_start", "$wrap"}),
+        (FLIPPED_PAIR, {"batch", "compute_start", "$wrap"}),
+    ],
+)
+def test_whoever_samples_the_stream_gets_whole_events(
+    script: Make, selector: str, keys: set[str]
+) -> None:
+    heard = Heard(script(SOURCE), f"//train{selector}", alone=True)
+    sampled: list[dict[str, Any]] = []
+
+    def sampler(event: dict[str, Any], n: int) -> bool:
+        sampled.append(event)
+        return n < 3
+
+    heard.stream.sampler = sampler
+    heard.stream.clear()
+    for listener, wanted in heard.model.listeners():
+        heard.stream.listen(listener, *wanted)
+    items, *_ = heard.call("list(train([Batch(8)] * 10))")
+    assert items == [8] * 10
+    first = [event for event in sampled if event.keys() == keys]
+    assert len(first) == 3
+    assert [event["batch"].shape for event in first] == [(8, 3)] * 3
+    assert {event.get("$wrap", {}).get("step") for event in first} <= {None, "begin"}
+
+
+def test_another_that_begins_to_listen_is_heard_from_the_next_event_on(script: Make) -> None:
+    heard = Heard(script(SOURCE), f"//train{PAIR}", alone=True)
+    heard.made.call("globals().update(running=train([Batch(8)] * 4))")
+    heard.made.call("next(running)")
+    listening = heard.stream.listen(heard.events.append)
+    heard.made.call("next(running)")
+    listening.dispose()
+    items, *_ = heard.call("list(running)")
+    assert items == [8] * 4
+    assert [event["$wrap"]["step"] for event in heard.events] == ["end", "begin"]
+    assert "compute_end" in heard.events[0]
+
+
+@pytest.mark.parametrize("selector", [STEP, PAIR])
+def test_events_are_timed_without_a_difference(script: Make, selector: str) -> None:
+    heard = Heard(script(SOURCE), f"//train{selector}", alone=True)
+    took: list[int] = []
+    heard.made.engine.weigh(lambda: 0, lambda number: took.append, 3)
+    items, *_ = heard.call("list(train([Batch(8)] * 10))")
+    assert items == [8] * 10
+    assert len(took) == 3 * len(heard.placed.lanes)
+
+
+def test_a_model_that_fails_is_reported_and_the_script_goes_on(script: Make) -> None:
+    heard = Heard(script(SOURCE), f"//train{PAIR}", alone=True)
+    heard.model.note = lambda note: 1 / 0
+    heard.made.call("list(train([Batch(8)] * 10))")
+    (problem,) = heard.problems
+    assert "ZeroDivisionError" in problem.what
+    assert heard.made.problems == []
+
+
+def test_a_size_that_cannot_be_read_any_more_is_not_known(script: Make) -> None:
+    heard = Heard(script(SOURCE), f"//train{STEP}", alone=True)
+    items, *_ = heard.call("list(train([Batch(8)] * 5 + [type('Odd', (Batch,), {})(4), Batch(3)]))")
+    assert items == [8] * 5 + [4, 3]
