@@ -1,7 +1,9 @@
 """Counts the script's calls that wait for a device: ``.item()``, ``print(loss)`` and their like.
 
-Only under ``--verify``: methods of ``torch.Tensor`` are wrapped while the script runs, and put
-back. What they return and raise is as without; calls from within libraries do not count.
+Only under ``--verify``: while the script runs, methods of ``torch.Tensor`` are read by way of
+descriptors, which are taken out again. What the script then calls is torch's own method, with
+nothing around it: what it returns and raises, and where its warnings point to, is as without.
+Calls from within libraries do not count.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from opcode import opmap
+from types import FrameType
 from typing import Any
+from weakref import ref
 
 from overseer.clock import Clock
 from overseer.imports import Watch, on_import
@@ -27,6 +32,7 @@ METHODS = {
     "__repr__": "print()",
     "__format__": "a format",
 }
+_LOADS = {opmap[name] for name in ("LOAD_METHOD", "LOAD_ATTR") if name in opmap}
 #: Places that are told apart.
 SITES = 256
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", "<frozen ")
@@ -112,34 +118,70 @@ class Syncs:
             inner = getattr(tensor, name, None)
             if inner is not None:
                 self._before[name] = vars(tensor).get(name)
-                setattr(tensor, name, self._counted(inner, call))
+                setattr(tensor, name, Watched(inner, call, self._now, self._note))
 
-    def _counted(self, inner: Callable[..., Any], call: str) -> Callable[..., Any]:
-        now, note, frame_of = self._now, self._note, sys._getframe
-
-        def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            code = frame_of(1).f_code
-            if not is_script(code.co_filename):
-                return inner(tensor, *args, **kwargs)
-            begun = now()
-            try:
-                return inner(tensor, *args, **kwargs)
-            finally:
-                note(code.co_filename, frame_of(1).f_lineno, call, tensor, now() - begun)
-
-        method.__name__ = method.__qualname__ = getattr(inner, "__name__", call)
-        method.__doc__ = inner.__doc__
-        return method
-
-    def _note(self, filename: str, line: int, call: str, tensor: Any, ns: int) -> None:
+    def _note(self, filename: str, line: int, call: str, device: str, ns: int) -> None:
         key = filename, line, call
         if key not in self._sites:
             if len(self._sites) >= SITES:
                 return
-            device = str(getattr(getattr(tensor, "device", None), "type", "cpu"))
             self._sites[key] = Site(f"{_short(filename)}:{line}", call, device)
         count, spent = self._pending.get(key, (0, 0))
         self._pending[key] = count + 1, spent + ns
+
+
+#: Told of a call: file, line, how it waits, where the tensor lies, nanoseconds.
+Note = Callable[[str, int, str, str, int], object]
+
+
+class Watched:
+    """Stands in a class for a method of it: tells of calls, and when they have ended.
+
+    A call ends when the bound method that was called is let go, which is when it has returned.
+
+    Args:
+        inner: The method.
+        call: How a person writes it.
+        now: Reads the clock.
+        note: Told of each call.
+    """
+
+    def __init__(self, inner: Any, call: str, now: Callable[[], int], note: Note) -> None:
+        self._inner, self._call, self._now, self._note = inner, call, now, note
+        self._operator = not call.startswith(".")
+        self._open: dict[int, Any] = {}
+
+    def __get__(self, tensor: Any, kind: Any = None) -> Any:
+        """The method itself; bound, when it is read off a tensor."""
+        if tensor is None:
+            return self._inner
+        method = self._inner.__get__(tensor, kind)
+        frame = sys._getframe(1)
+        filename = frame.f_code.co_filename
+        if is_script(filename) and (self._operator or _reads_attribute(frame)):
+            self._watch(method, filename, frame.f_lineno, _device(tensor))
+        return method
+
+    def _watch(self, method: Any, filename: str, line: int, device: str) -> None:
+        opened, note, call, now = self._open, self._note, self._call, self._now
+
+        def ended(reference: Any) -> None:
+            took = now() - begun
+            opened.pop(id(reference), None)
+            note(filename, line, call, device, took)
+
+        reference = ref(method, ended)
+        opened[id(reference)] = reference
+        begun = now()
+
+
+def _device(tensor: Any) -> str:
+    return str(getattr(getattr(tensor, "device", None), "type", "cpu"))
+
+
+def _reads_attribute(frame: FrameType) -> bool:
+    """Whether the frame reads an attribute right now, in order to call it; hasattr() does not."""
+    return frame.f_code.co_code[frame.f_lasti] in _LOADS
 
 
 def _short(path: str) -> str:
