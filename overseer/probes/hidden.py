@@ -42,6 +42,7 @@ class Hidden:
         token = f"{os.getpid():x}-{time.time_ns() & 0xFFFFFFFF:x}-{id(self) >> 4 & 0xFFFF:x}"
         self._prefix = f"{_OURS}{token} "
         self._names: set[str] = set()
+        self._cleared = False
 
     def name(self, label: str) -> str:
         """The name for ``label``, whether or not anything stands behind it."""
@@ -49,8 +50,10 @@ class Hidden:
         return sys.intern(f"{self._prefix}{label}>")
 
     def put(self, label: str, value: Any) -> str:
-        """Put ``value`` behind the name for ``label``."""
+        """Put ``value`` behind the name for ``label``, unless the names have been cleared."""
         name = self.name(label)
+        if self._cleared:
+            return name
         _namespace[name] = value
         self._names.add(name)
         if "__dir__" not in _namespace:
@@ -67,10 +70,11 @@ class Hidden:
         )
 
     def clear(self, lasting: set[str]) -> None:
-        """Remove the names; those that are ``lasting`` stay, and pass on what they are given.
+        """Remove the names, for good; those that are ``lasting`` pass on what they are given.
 
         A generator that is suspended, or a thread that goes on, may still call them.
         """
+        self._cleared = True
         for name in self._names - lasting:
             _namespace.pop(name, None)
         for name in self._names & lasting:

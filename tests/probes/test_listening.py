@@ -193,6 +193,15 @@ def test_a_probe_without_listeners_leaves_the_code_as_it_is(script: Make) -> Non
     assert made.call("f").__code__ is before
 
 
+def test_listeners_that_leave_after_the_end_bring_nothing_back(script: Make) -> None:
+    made = script(SOURCE).load()
+    listenings = [made.placed("//f > x").listen(lambda event: None) for _ in range(2)]
+    made.engine.close()
+    for listening in listenings:
+        listening.dispose()
+    assert [name for name in vars(builtins) if name.startswith("<voir ")] == []
+
+
 def test_a_generator_that_is_suspended_when_the_run_ends_goes_on(script: Make) -> None:
     made = script(SOURCE).load()
     events = made.probe("//g > #yield")
