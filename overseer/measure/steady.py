@@ -5,7 +5,9 @@ bounded, the series is cut into segments of equal mean (PELT), and it is steady 
 segment of a tail whose segments are all alike. Beyond them, for series as short as a training
 run's beginning: the tail must hold a third of the steps, hiccups in it may cost it a third of
 their worth, a tail that drifts is not steady, nor is one so uneven that its rate over a dozen
-steps says little of that over the next, and the boundary is moved to the very step.
+steps says little of that over the next, and the boundary is moved to the very step. Where single
+steps vary, so do means: a machine that does other things too has its better and worse moments. If
+no level is kept by the first measure, one is looked for with a tolerance that goes by the noise.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ SHORT = 60
 #: of the steps are more than twice apart. What repeats every few steps does not count.
 UNEVEN = 0.5
 TORN = 0.3
+#: Means apart by so many times the noise, or by so much, may be the same performance too, when
+#: those of eight parts of the tail are no further apart than this.
+NOISES, LOOSE, RANGE = 3, 0.12, 0.15
 #: What a step outside the tail's level costs, in steps inside it.
 _HICCUP = 3
 _OUTLIER = 2
@@ -107,11 +112,23 @@ class _Search:
         if self.steps >= FEWEST:
             self._bound()
             self.tail = max(TAIL, self.steps // 3)
+            self.tolerance = TOLERANCE
 
     def boundary(self) -> int | None:
         """The first steady point, None when there is none."""
         segments = self._segments()
         level = self._level(segments)
+        at = self._boundary(segments, level)
+        usual = quantile(sorted(self.values), 0.5)
+        loose = min(LOOSE, NOISES * self.sigma / usual) if usual > 0 else 0
+        if at is not None or loose <= TOLERANCE:
+            return at
+        self.tolerance = loose
+        at = self._boundary(segments, level)
+        return None if at is None or self._ranges(at, usual) else at
+
+    def _boundary(self, segments: list[Segment], level: float) -> int | None:
+        """The first steady point by the tolerance as it is."""
         last = self._tail_of(segments, level)
         if last is None:
             return None
@@ -184,7 +201,7 @@ class _Search:
         """The segment from which on the most steps are at ``level`` and the fewest are not."""
         best, found, score, after = 0, None, 0, 0
         for i in range(len(segments) - 1, -1, -1):
-            alike = abs(segments[i].mean - level) <= TOLERANCE * level
+            alike = abs(segments[i].mean - level) <= self.tolerance * level
             score += segments[i].steps if alike else -_HICCUP * segments[i].steps
             if score > best:
                 best, found = score, i
@@ -218,7 +235,7 @@ class _Search:
 
     def _located(self, before: Segment, at: int, level: float) -> int:
         """The boundary within the segments around it that leaves the least squared error."""
-        gap = 2 * TOLERANCE * level
+        gap = 2 * self.tolerance * level
         other = (
             max(before.mean, level + gap) if before.mean > level else min(before.mean, level - gap)
         )
@@ -234,7 +251,7 @@ class _Search:
 
     def _trimmed(self, at: int, other: float, level: float) -> int:
         """Move the boundary so that it parts single steps within the tail's band from others."""
-        band = max(TOLERANCE * level, 3 * self.sigma)
+        band = max(self.tolerance * level, 3 * self.sigma)
         inside = [abs(value - level) <= band for value in self.values]
         end = min(self.n, at + max(20, (self.n - at) // 4))
         score, best, found = 0, -1, at
@@ -242,7 +259,7 @@ class _Search:
             score += 1 if inside[i] else -_OUTLIER
             if score >= best or i == end - 1:
                 best, found = score, i
-        if 3 * self.sigma > TOLERANCE * level and abs(other - level) < 6 * self.sigma:
+        if 3 * self.sigma > self.tolerance * level and abs(other - level) < 6 * self.sigma:
             return found  # Single steps do not tell one level from the other.
         score, best = 0, 0
         for i in range(found - 1, max(-1, found - 200), -1):
@@ -266,6 +283,13 @@ class _Search:
         rest = sum((y - mean - slope * (i - middle)) ** 2 for i, y in enumerate(v))
         error = math.sqrt(rest / (k - 2) / spread)
         return abs(slope) * (k - 1) > 0.025 * level and abs(slope) > 4 * error
+
+    def _ranges(self, at: int, usual: float) -> bool:
+        """Whether parts of the tail are too far apart: it wanders."""
+        n = self.n - at
+        k = max(4, min(8, n // 8))
+        means = [self._mean(at + i * n // k, at + (i + 1) * n // k) for i in range(k)]
+        return max(means) - min(means) > RANGE * usual
 
     def _uneven(self, at: int) -> bool:
         """Whether the tail's steps vary too much, judged by means of a few in a row."""

@@ -157,6 +157,23 @@ def varied_lengths(random: Random) -> tuple[list[float], int | None]:
     return _scaled([math.exp(random.gauss(0, 0.3)) for _ in range(n)], until, 8), until
 
 
+def disturbed(random: Random) -> tuple[list[float], int | None]:
+    """The machine does other things too: it has its better and worse moments."""
+    n, error, values = random.randint(150, 300), 0.0, []
+    for _ in range(n):
+        error = 0.9 * error + random.gauss(0, 0.015)
+        values.append(1 + error + random.gauss(0, 0.04))
+    return _scaled(values, 5, 2), 5
+
+
+def slow_after_each_pause(random: Random) -> tuple[list[float], int | None]:
+    """Caches are cold at the beginning of every epoch."""
+    n, epoch = random.randint(130, 300), random.randint(30, 60)
+    cold = [1 + 0.12 * math.exp(-(i % epoch) / 6) for i in range(n)]
+    values = [v * c for v, c in zip(_even(random, n, 0.04), cold, strict=True)]
+    return _scaled(values, 1, 4), 1
+
+
 def _sloping(random: Random, by: float, sigma: float = 0.02) -> list[float]:
     n = random.randint(150, 400)
     return [v + by * i / n for i, v in enumerate(_even(random, n, sigma))]
@@ -249,6 +266,8 @@ STEADY: tuple[Kind, ...] = (
     ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths,
 )  # fmt: skip
+#: Steady as a whole, with ups and downs that are a few times the noise.
+RESTLESS: tuple[Kind, ...] = (disturbed, slow_after_each_pause)
 DRIFTING: tuple[Kind, ...] = (
     drifting_up, drifting_down, drifting_slowly, drifting_after_warm_up, drifting_noisily,
     drifting_with_spikes, leaking, decaying_for_ever, wandering, saw_tooth, throttled_late,

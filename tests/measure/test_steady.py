@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from overseer.measure.series import Series
 from overseer.measure.steady import find_steady, steady
 
-from .kinds import DRIFTING, ERRATIC, STEADY, Kind
+from .kinds import DRIFTING, ERRATIC, RESTLESS, STEADY, Kind
 
 SEEDS = 100
 
@@ -26,6 +26,14 @@ def test_the_boundary_is_within_two_steps_in_95_of_100_series(kind: Kind) -> Non
         if found is None or abs(found - truth) > 2:
             missed.append((seed, found, truth))
     assert len(missed) <= 5, missed
+
+
+@pytest.mark.parametrize("kind", RESTLESS, ids=lambda kind: kind.__name__)
+def test_ups_and_downs_within_the_noise_are_no_reason_to_call_a_run_never_steady(
+    kind: Kind,
+) -> None:
+    found = [steady(kind(Random(seed))[0]).from_step is not None for seed in range(SEEDS)]
+    assert sum(found) >= 90
 
 
 @pytest.mark.parametrize("kind", DRIFTING, ids=lambda kind: kind.__name__)
