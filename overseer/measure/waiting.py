@@ -1,15 +1,14 @@
 """Waits for batches, as probes in a loader's own code tell of them: noted by the step model.
 
 A loader is asked for a batch in every step, and mostly it is the same loader and nobody but the
-step model wants to know. Then a wait takes one call in Python, when the batch has come: that it
-was asked for is noted by functions in C alone.
+step model wants to know. Then a wait takes one call in Python, when the batch has come: when it
+was asked for is kept by functions in C alone, until it is known which loader that was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from .hearing import TASK
@@ -87,13 +86,13 @@ class Waits:
         self._source: Hashable = None
         self._alike = 0
         self._quick = False
+        self._begun: list[tuple[int, int]] = []
 
     def error(self, event: Event) -> None:
         """It raised ``error``; to say that it has no more, or for another reason."""
         name = name_of(event["self"])
-        if self._quick and name != self._source:
-            self.slow()
-            self._settle(name)
+        if self._begun:
+            self._ask_late(name)
         self._audience.failed(name, isinstance(event["error"], StopIteration))
 
     def expect(self, lull: Lull) -> bool:
@@ -118,6 +117,8 @@ class Waits:
         name = name_of(event["self"])
         self._alike = self._alike + 1 if name == self._source else 0
         self._source = name
+        if self._begun:
+            self._ask_late(name)
         self._audience.answered(name, event["batch"])
         if self._alike >= ALIKE and self._audience.nobody_else:
             self._hasten(None)
@@ -127,61 +128,65 @@ class Waits:
         model = self._audience.model
         assert model is not None
         self._quick = True
-        self.ask.fn = _asks(model, self._source)
-        self.give.fn = _gives(model, self._source, lull, self._other, self.slow)
+        self.ask.fn = _asks(model, self._begun)
+        self.give.fn = _gives(model, self._source, self._begun, lull, self._other, self.slow)
         self._refresh()
 
     def _other(self, event: Event) -> None:
-        """It was not as expected: another loader's batch, or the first with a device."""
+        """It was not as expected: another loader's batch, another thread's, one within another."""
         self.slow()
-        name = name_of(event["self"])
-        self._settle(name)
-        self._audience.answered(name, event["batch"])
+        self._gave(event)
 
-    def _settle(self, name: Hashable) -> None:
-        """Of another loader's wait the first part was taken for that of the one expected."""
-        model = self._audience.model
-        if name != self._source and model is not None:
-            model.loading_ends(self._source)
-            self._audience.asked(name)
+    def _ask_late(self, name: Hashable) -> None:
+        """Say when this thread asked for what it has got now, if that has not been said."""
+        model, begun = self._audience.model, self._begun
+        if model is None:
+            return
+        thread = model.thread()
+        for at in range(len(begun) - 1, -1, -1):
+            if begun[at][1] == thread:
+                since = begun.pop(at)[0]
+                model.note((model.what(LOADING, TASK, name), since, thread, None, None, None))
+                return
 
 
-def _asks(model: StepModel, source: Hashable) -> Listener:
-    what, marks = model.what(LOADING, TASK, source), model.marks
-    if marks.device is None:
-        nothing = repeat(None)
-        note = zip(repeat(what), iter(model.now, None), iter(model.thread, None),
-                   nothing, nothing, nothing, strict=False)  # fmt: skip
+def _asks(model: StepModel, begun: list[tuple[int, int]]) -> Listener:
+    if model.marks.device is None:
         # What next() is given besides is the event, which it would return at the end: never.
-        return partial(next, map(model.fresh.extend, note))
-    now, ident = model.now, model.thread
-
-    def asks(event: Event) -> None:
-        at, thread = now(), ident()
-        model.note((what, at, thread, None, None, marks.mark(at, thread, False)))
-
-    return asks
+        asked = zip(iter(model.now, None), iter(model.thread, None), strict=False)
+        return partial(next, map(begun.append, asked))
+    note = model.loading_begins
+    return lambda event: note(name_of(event["self"]))
 
 
 def _gives(
     model: StepModel,
     source: Hashable,
+    begun: list[tuple[int, int]],
     lull: Lull | None,
     other: Listener,
     slow: Callable[[], object],
 ) -> Listener:
-    what, marks, device = model.what(LOADED, TASK, source), model.marks, model.marks.device
-    now, ident, fresh, size = model.now, model.thread, model.fresh, lull.size if lull else None
+    asked, came = model.what(LOADING, TASK, source), model.what(LOADED, TASK, source)
+    now, ident, marks, device = model.now, model.thread, model.marks, model.marks.device
+    fresh, size = model.fresh, lull.size if lull else None
 
     def gives(event: Event) -> None:
-        at = now()
+        at, thread = now(), ident()
         iterator = event["self"]
-        if id(getattr(iterator, "_index_sampler", iterator)) != source or marks.device != device:
+        name = id(getattr(iterator, "_index_sampler", iterator))
+        if name != source or marks.device is not device:
             other(event)
             return
-        thread = ident()
-        mark = None if device is None else marks.mark(at, thread, False)
-        model.note((what, at, thread, None, None, mark))
+        if device is not None:
+            model.note((came, at, thread, None, None, marks.mark(at, thread, False)))
+        elif len(begun) == 1 and begun[0][1] == thread:
+            since = begun.pop()[0]
+            note: Any = model.note  # Two at once.
+            note((asked, since, thread, None, None, None, came, at, thread, None, None, None))
+        else:
+            other(event)
+            return
         if len(fresh) > FULL:
             model.full()
         if lull is not None:

@@ -1,0 +1,159 @@
+"""Waits for batches: noted in one call where nobody else listens, with the same steps as ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from overseer.clock import FakeClock
+from overseer.measure.audience import Audience
+from overseer.measure.device import FakeDevice
+from overseer.measure.steps import StepModel
+from overseer.measure.waiting import ALIKE, Lull, Waits, name_of
+
+
+class Loader:
+    """What an iterator of torch's keeps of its loader, and what it reads from."""
+
+    def __init__(self, sampler: object = None) -> None:
+        self._index_sampler = sampler or object()
+
+
+class Watched:
+    """A step model, and probes in a loader's code that are told to it."""
+
+    def __init__(self, device: Callable[[FakeClock], Any] = lambda clock: None) -> None:
+        self.clock = FakeClock()
+        self.model = StepModel(self.clock, find_device=lambda: device(self.clock))
+        self.steps: list[Any] = []
+        self.model.sinks.append(lambda steps: self.steps.extend(steps))
+        self.audience = Audience()
+        self.audience.model = self.model
+        self.refreshed = 0
+        self.waits = Waits(self.audience, self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        self.refreshed += 1
+        self.ask = self.waits.ask.for_keys(())
+        self.give = self.waits.give.for_keys(())
+
+    def fetch(self, loader: Loader, seconds: float = 0.25, error: bool = False) -> None:
+        self.ask({"self": loader})
+        self.clock.advance(seconds)
+        if error:
+            self.waits.error({"self": loader, "error": StopIteration()})
+        else:
+            self.give({"self": loader, "batch": [1, 2]})
+
+    def step(self, loader: Loader) -> None:
+        self.fetch(loader)
+        self.clock.advance(0.75)
+        self.model.on_step({"step": True, "batch_size": 4})
+
+    def known(self) -> list[tuple[Any, ...]]:
+        """The steps, but for what tells one model from another."""
+        self.model.finish()
+        return [(s.items, s.loading_ns, s.compute_ns, s.busy_ns, s.pause_ns) for s in self.steps]
+
+
+def epochs(watched: Watched) -> None:
+    train, held_out = Loader(), Loader()
+    for _ in range(3):
+        for _ in range(4 * ALIKE):
+            watched.step(Loader(train._index_sampler))
+        watched.fetch(train, error=True)
+        for _ in range(3):
+            watched.fetch(held_out)
+        watched.fetch(held_out, error=True)
+
+
+@pytest.fixture(params=["host", "device"])
+def device(request: pytest.FixtureRequest) -> Iterator[Callable[[FakeClock], Any]]:
+    yield FakeDevice if request.param == "device" else lambda clock: None
+
+
+def test_steps_are_the_same_whether_others_listen_or_not(
+    device: Callable[[FakeClock], Any],
+) -> None:
+    alone, heard = Watched(device), Watched(device)
+    heard.audience.begins.append(lambda name: None)
+    epochs(alone)
+    epochs(heard)
+    assert alone.refreshed > heard.refreshed == 1
+    assert alone.known() == heard.known()
+    assert alone.steps[5].loading_ns == 250_000_000
+
+
+def test_the_same_loader_time_and_again_is_expected_without_calls_in_python() -> None:
+    watched, loader = Watched(), Loader()
+    for _ in range(ALIKE + 2):
+        watched.fetch(loader)
+    assert not hasattr(watched.ask, "__code__")
+    assert watched.give is not watched.waits.give
+    before = watched.model.notes
+    watched.fetch(loader)
+    assert watched.model.notes == before + 2
+
+
+def test_who_begins_to_listen_hears_the_next_batch() -> None:
+    watched, loader, heard = Watched(), Loader(), []
+    for _ in range(ALIKE + 2):
+        watched.fetch(loader)
+    watched.audience.batches.append(lambda name, batch: heard.append((name, batch)))
+    watched.waits.slow()
+    watched.fetch(loader)
+    assert heard == [(name_of(loader), [1, 2])]
+
+
+def test_in_a_lull_others_are_told_of_no_batch_of_that_loader() -> None:
+    watched, loader, heard, over = Watched(), Loader(), [], []
+    watched.audience.batches.append(lambda name, batch: heard.append(name))
+    watched.fetch(loader)
+    lull = Lull(name_of(loader), 3, lambda: over.append(True), len)
+    assert watched.waits.expect(lull)
+    for _ in range(4):
+        watched.fetch(loader)
+    assert (len(heard), lull.items, over) == (2, 2, [True])
+
+
+def test_a_lull_is_not_for_a_loader_that_gave_nothing_yet() -> None:
+    watched, loader = Watched(), Loader()
+    watched.fetch(loader)
+    assert not watched.waits.expect(Lull(name_of(Loader()), 3, bool))
+
+
+def test_another_loader_ends_a_lull() -> None:
+    watched, loader, other, heard = Watched(), Loader(), Loader(), []
+    watched.audience.batches.append(lambda name, batch: heard.append(name))
+    watched.fetch(loader)
+    watched.waits.expect(Lull(name_of(loader), 30, bool))
+    watched.fetch(loader)
+    watched.fetch(other)
+    watched.fetch(loader)
+    assert heard == [name_of(loader), name_of(other), name_of(loader)]
+
+
+def test_a_wait_within_another_and_one_on_another_thread_are_told_apart() -> None:
+    watched, loader, thread = Watched(), Loader(), [1]
+    watched.model.thread = lambda: thread[0]
+    for _ in range(ALIKE + 2):
+        watched.fetch(loader)
+    watched.ask({"self": loader})
+    watched.clock.advance(0.5)
+    thread[0] = 2
+    watched.ask({"self": loader})
+    watched.clock.advance(0.5)
+    thread[0] = 1
+    watched.give({"self": loader, "batch": []})
+    watched.model.on_step({"step": True, "batch_size": 4})
+    thread[0] = 2
+    watched.clock.advance(0.5)
+    watched.give({"self": loader, "batch": []})
+    watched.model.on_step({"step": True, "batch_size": 4})
+    watched.model.finish()
+    waited = {step.thread: step.loading_ns for step in watched.steps}
+    assert waited[2] == 1_000_000_000
+    assert waited[1] is not None and waited[1] >= 1_000_000_000
