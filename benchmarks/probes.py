@@ -3,7 +3,7 @@
     python benchmarks/probes.py [--rounds N] [--peers] [--memory EVENTS]
 
 A function that does next to nothing runs with nothing, with a line that a person would write, and
-with a probe of each tool. Every side is a process of its own, which runs the function a few times
+with a probe of each tool. Every side is a process of its own, which runs the function twenty times
 and keeps the fastest; the sides take turns, there and back, and the table has medians over rounds.
 An event's cost is what the function takes more than with nothing, over the number of events; the
 ratio is to the line written by hand that does the same.
@@ -89,7 +89,7 @@ def pair(batches):
 
 def best(function, n):
     took = []
-    for _ in range(5):
+    for _ in range(20):
         argument = n if function in (nothing, by_hand, value) else [BATCH] * n
         del seen[:]
         gc.collect()
@@ -189,7 +189,7 @@ class Side:
     events: int = 1
     tool: str = "python"
     probe: str = ""
-    n: int = 200_000
+    n: int = 50_000
 
 
 VALUE, STEP, TWO = "a variable's value", "the end of a loop's turn", "a pair, begin and end"
@@ -207,7 +207,7 @@ def sides(upstream: bool) -> list[Side]:
              voirfile('ov.probe("//value > x")')),
         Side(VALUE, "voir, one callable", "value", 1, "voir", voirfile(plain)),
         Side(VALUE, "voir, .give() and a reducer", "value", 1, "voir",
-             voirfile(give, 'ov.given["x"].max().subscribe(sink)'), 20_000),
+             voirfile(give, 'ov.given["x"].max().subscribe(sink)'), 5_000),
         Side(VALUE, "ptera", "value", 1, "ptera", "value > x", 5_000),
         Side(STEP, "no probe", "bare"),
         Side(STEP, "written by hand", "loop_by_hand"),

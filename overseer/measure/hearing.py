@@ -110,7 +110,7 @@ def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
     counts, full, most = model.counts, model.full, FULL
     sized, times = counts.tensors, counts.multiplier
-    what, event = model.what(STEP, TASK), composer(keys)(dict)
+    what, event, note = model.what(STEP, TASK), composer(keys)(dict), model.taker
 
     def step_ends(batch: Any, other: Any) -> None:
         at = now()
@@ -129,7 +129,7 @@ def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
             thread = ident()
             mark = None if marks.device is None else marks.mark(at, thread, True)
             items = items or counts({"batch": batch}, TASK)
-            model.note((what, at, thread, items, None, mark))
+            note((what, at, thread, items, None, mark))
             if len(fresh) > most:
                 full()
         except BaseException as error:
@@ -144,7 +144,7 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
     up, wanted, inherits, aside, failed = gate
     now, ident, marks = model.now, model.thread, model.marks
     opened, getframe = pair.opened, sys._getframe
-    what, event = model.what(BEGIN, TASK, pair.name), composer(keys)(dict)
+    what, event, note = model.what(BEGIN, TASK, pair.name), composer(keys)(dict), model.taker
 
     def pair_begins(batch: Any, other: Any) -> None:
         at = now()
@@ -156,7 +156,7 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
         try:
             thread = ident()
             mark = None if marks.device is None else marks.mark(at, thread, False)
-            model.note((what, at, thread, None, number, mark))
+            note((what, at, thread, None, number, mark))
         except BaseException as error:
             failed(error, event(batch, other))
 
@@ -170,12 +170,12 @@ def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
     counts, full, most = model.counts, model.full, FULL
     sized, times = counts.tensors, counts.multiplier
-    opened, getframe = pair.opened, sys._getframe
-    what, event = model.what(END, TASK, pair.name), composer(keys)(dict)
+    close, getframe = pair.opened.pop, sys._getframe
+    what, event, note = model.what(END, TASK, pair.name), composer(keys)(dict), model.taker
 
     def pair_ends(batch: Any, other: Any, own: Any) -> None:
         at = now()
-        number = opened.pop(id(getframe(depth)), None)
+        number = close(id(getframe(depth)), None)
         next(tally)
         if number is None:
             return
@@ -193,7 +193,7 @@ def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
             thread = ident()
             mark = None if marks.device is None else marks.mark(at, thread, True)
             items = items or counts({"batch": batch}, TASK)
-            model.note((what, at, thread, items, number, mark))
+            note((what, at, thread, items, number, mark))
             if len(fresh) > most:
                 full()
         except BaseException as error:

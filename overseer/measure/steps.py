@@ -23,6 +23,7 @@ from .rounds import take_rounds
 from .threads import (
     ABANDON,
     BEGIN,
+    COMPILED,
     END,
     ENTER,
     EXHAUSTED,
@@ -74,7 +75,7 @@ class StepModel:
         charge: Told the processor time that a thread of the script's works off what was noted.
 
     Attributes:
-        note: Takes a note; set anew by the first, so it is to be looked up each time.
+        note: Takes a note; set anew by the first, see :attr:`taker`.
         fresh: The list that notes are added to.
         sinks: Called with new steps.
     """
@@ -110,6 +111,11 @@ class StepModel:
     def clock_name(self) -> str:
         """The clock that times the steps, as the run's record names it."""
         return self.marks.clock_name
+
+    @property
+    def taker(self) -> Callable[[Note], object]:
+        """What takes notes from now on; looked up each time until there has been one."""
+        return self.fresh.extend if self.note != self._begin else lambda note: self.note(note)
 
     @property
     def notes(self) -> int:
@@ -215,6 +221,10 @@ class StepModel:
     def pause_ends(self) -> None:
         """The pause is over."""
         self._note(RESUME, self.now(), TASK, None)
+
+    def compiled(self) -> None:
+        """The calling thread has waited for a compiler: the first call of something, or anew."""
+        self._note(COMPILED, self.now(), TASK, None)
 
     def drain(self, rest: Callable[[], object] | None = None) -> None:
         """Work off what has been noted and the device has passed; cheap when there is nothing.
