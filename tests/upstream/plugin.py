@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from overseer.clock import Clock
+
 _failed: set[str] = set()
 _ran: set[str] = set()
 
@@ -54,6 +56,7 @@ def every_clock_is_the_fake_one(
 
     monkeypatch.setattr(time, "time_ns", fake)
     monkeypatch.setattr(time, "perf_counter_ns", fake)
+    monkeypatch.setattr(Clock, "now_ns", staticmethod(fake))
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("overseer", "instruments"):
             for attribute, value in list(vars(module).items()):

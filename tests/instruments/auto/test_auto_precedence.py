@@ -20,11 +20,6 @@ PAIR = "//train(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as com
 STEPS, ITEMS = 21, 150
 
 
-@pytest.fixture(autouse=True)
-def nothing_outlives_a_test() -> None:
-    """Probed code of a script stays alive with what the test keeps of the run: not looked at."""
-
-
 def giving(*selectors: str) -> Callable[[Overseer], Iterator[Any]]:
     """An instrument that gives what these probes see."""
 
