@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
@@ -139,6 +140,12 @@ class Tensor:
     def item(self) -> float:
         return 0.5
 
+    def tolist(self) -> None:
+        warnings.warn("a list", stacklevel=2)
+
+    def numpy(self) -> None:
+        raise AttributeError
+
     def __format__(self, spec: str) -> str:
         return format(0.5, spec)
 
@@ -178,6 +185,22 @@ def test_calls_that_wait_are_counted_by_place_and_put_back() -> None:
     assert (first.count, first.steps, first.device) == (9, 9, "cuda")
     assert first.where.partition(":")[0].endswith("test_verify_watching.py")
     assert (dict(vars(Child)), dict(vars(Tensor))) == before
+
+
+@pytest.mark.usefixtures("torch")
+def test_what_is_called_is_the_method_itself() -> None:
+    with Syncs(FakeClock()) as syncs:
+        assert Child.item is Tensor.item
+        with pytest.warns(UserWarning) as told:
+            Child().tolist()
+        with pytest.raises(AttributeError) as caught:
+            Child().numpy()
+        for _ in range(4):
+            hasattr(Child(), "item")
+            syncs.step()
+    assert told[0].filename == __file__
+    assert [entry.name for entry in caught.traceback][1:] == ["numpy"]
+    assert syncs.each_step() == []
 
 
 @pytest.mark.usefixtures("torch")
