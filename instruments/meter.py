@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from overseer import Overseer
 from overseer.errors import Problem
 
+from .compiling import Compiling
 from .loader import REMEDY, Loaders
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ class Meter:
         self.loaders.measure(model)
         for listener, keys in self.listeners():
             ov.listen(listener, *keys)
+        self._compiling = Compiling(model.compiled)
         self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
         self._timer.__enter__()
 
@@ -187,6 +189,7 @@ class Meter:
         """The script has ended: work off what is left, and say what it came to."""
         begun = self._ov.clock.cpu_ns()
         self._timer.__exit__(None, None, None)
+        self._compiling.close()
         self.loaders.close()
         self._model.finish()
         for rates in self._rates:

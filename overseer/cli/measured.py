@@ -55,7 +55,8 @@ def _task(name: str, task: Mapping[str, Any], main: bool) -> Iterator[Row]:
     steps, pauses = count(task.get("steps"), "step"), _pauses(task, main)
     if steps is None and _loss(part(task, "loss")).pieces:
         steps = "no steps seen"  # So that the loss below stands under its task's name.
-    yield row(name, steps, items, first and f"first step {first}", pauses)
+    compiled = _compiled(part(task, "compiled"))
+    yield row(name, steps, items, first and f"first step {first}", compiled, pauses)
     yield _rate(part(task, "rate"), part(task, "steady"), units)
     yield _spread(part(task, "rate"))
     yield _time(task)
@@ -141,6 +142,12 @@ def _pauses(task: Mapping[str, Any], main: bool) -> str | None:
     worth = main and parts is not None and parts.pause >= 0.05
     share = f", {percent(parts.pause)}" if worth and parts is not None else ""
     return f"{times}, {took}{share}" if took else times
+
+
+def _compiled(compiled: Mapping[str, Any]) -> str | None:
+    """Steps in which something was compiled; the first one alone needs no word."""
+    steps, took = number(compiled.get("steps")) or 0, duration(compiled.get("seconds"))
+    return f"{steps:,.0f} compile, {took}" if steps > 1 and took else None
 
 
 def _loss(loss: Mapping[str, Any]) -> Row:

@@ -118,8 +118,13 @@ class Evidence:
         other = gap - pair.awaited if fed else gap
         return Before(gap, declared, False, self.far_gap(other))
 
-    def until(self, last: int | None, now: int, taken: Loads | None) -> Before:
-        """Judge all the time since the last step, when only ends of steps are seen."""
+    def until(
+        self, last: int | None, now: int, taken: Loads | None, compiled: bool = False
+    ) -> Before:
+        """Judge all the time since the last step, when only ends of steps are seen.
+
+        Where something was ``compiled`` meanwhile, its length tells nothing.
+        """
         track = self._track
         if last is None:
             start = taken.begin if taken is not None else track.entered_ns
@@ -132,7 +137,7 @@ class Evidence:
         if resumed == _NO_BOUNDARY:
             return _shared(span, self.work.median, declared)
         work = span - taken.ns if taken is not None else span
-        return Before(span, declared, False, self.far_work(work))
+        return Before(span, declared, False, 0 if compiled else self.far_work(work))
 
     def room(self, paired: bool) -> int:
         """How many steps may be judged by what is usual now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from .evidence import Evidence, Pair
-from .step import BY_LENGTH, Step
+from .step import BY_LENGTH, COMPILED, Step
 from .track import Loads, Track
 
 #: Builds a step without the checks of its constructor, which would cost as much again.
@@ -200,11 +200,14 @@ class Lane:
             self.task, self.count[0], items, self.units, begin - (before.rest or 0), begin, now,
             loading, compute, busy, pause, self.thread, before.estimated,
         )  # fmt: skip
+        if track.compiled_ns > begin:
+            return self._close(step._replace(estimated=COMPILED), 0, 0)
         return self._close(step, before.far, self.evidence.far_work(compute))
 
     def _close_end(self, now: int, items: int | None) -> list[Step]:
         taken = self._take()
-        before = self.evidence.until(self.last_end, now, taken)
+        compiled = self._track.compiled_ns
+        before = self.evidence.until(self.last_end, now, taken, compiled > (self.last_end or 0))
         busy = before.rest
         loading = compute = None
         if busy is not None and self.fed:
@@ -215,6 +218,8 @@ class Lane:
             taken.end if taken is not None else None, now, loading, compute, busy,
             before.pause, self.thread, before.estimated,
         )  # fmt: skip
+        if compiled > step.start_ns:
+            return self._close(step._replace(estimated=COMPILED), 0, 0)
         return self._close(step, 0, before.far)
 
     def _take(self) -> Loads | None:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 #: Of a step: nothing but its length tells that there was a pause in it.
 BY_LENGTH = 2
+#: Of a step: something of it was compiled first, so that its length is none of a usual step.
+COMPILED = 3
 
 
 class Step(NamedTuple):
@@ -29,7 +31,8 @@ class Step(NamedTuple):
         pause_ns: Pauses before it and in it, taken out of all of the above.
         thread: The thread that ran it.
         estimated: 1 when a pause in it had no boundary of its own, so that the step was given the
-            usual time; 2 when nothing but its length tells of the pause.
+            usual time; 2 when nothing but its length tells of the pause;
+            3 when something was compiled in it.
     """
 
     task: str

@@ -12,9 +12,9 @@ from .series import Series
 from .spans import NOTHING, Span
 from .statistics import Sample, quartiles
 from .steady import Verdict, find_steady
-from .step import Step
+from .step import COMPILED, Step
 
-_BUSY = Step._fields.index("busy_ns")
+_BUSY, _ESTIMATED = Step._fields.index("busy_ns"), Step._fields.index("estimated")
 _TASKS = 256
 _THREADS = 64
 #: Of how many parts a run's series of step times is, at most.
@@ -32,6 +32,7 @@ class TaskRecord:
         self._skip = skip
         self._sums = Sums()
         self._skipped = 0
+        self._compiled = self._compiled_ns = 0
         self._series = Series()
         self._sample: Sample[tuple[Any, ...]] = Sample()
         self._spans: dict[int, tuple[int, int]] = {}
@@ -77,6 +78,7 @@ class TaskRecord:
                 "items": of.items if of.sized else None,
                 "units": self._units if of.sized else "steps",
                 "first_step_seconds": self._first_step_seconds(),
+                "compiled": self._compiled_steps(),
                 "rate": judged["rate"],
                 "step_seconds": judged["step_seconds"],
                 "steady": {"verdict": verdict.verdict, "from_step": verdict.from_step},
@@ -104,7 +106,7 @@ class TaskRecord:
             "steady": items * 1e9 / ns * abreast if settled else None,
             **self._quartiles(found or 0, abreast),
             "n": of.n,
-            "skipped": self._series.steps - of.n + self._skipped,
+            "skipped": self._series.steps - of.n + self._skipped + self._compiled,
             "clock": clock_name,
         }
         return {
@@ -151,6 +153,12 @@ class TaskRecord:
         ns = None if first is None else first.busy_ns or first.compute_ns
         return None if ns is None else ns / 1e9
 
+    def _compiled_steps(self) -> dict[str, float]:
+        """The steps in which something was compiled: they are in no other figure."""
+        if not self._compiled:
+            return {}
+        return {"steps": self._compiled, "seconds": self._compiled_ns / 1e9}
+
     def _left_out(self, columns: Columns) -> int:
         """How many of the steps the fixed skip leaves out."""
         if self._skip.steps is not None:
@@ -159,8 +167,12 @@ class TaskRecord:
         return bisect_left(columns.start_ns, began + round((self._skip.seconds or 0) * 1e9))
 
     def _keep(self, columns: Columns) -> None:
-        if columns.sums.timed < columns.rows:
+        if columns.sums.timed < columns.rows or COMPILED in columns.estimated:
             timed = [row for row in zip(*columns, strict=True) if row[_BUSY] is not None]
+            compiled = [row for row in timed if row[_ESTIMATED] == COMPILED]
+            self._compiled += len(compiled)
+            self._compiled_ns += sum(row[_BUSY] for row in compiled)
+            timed = [row for row in timed if row[_ESTIMATED] != COMPILED]
             if not timed:
                 return
             columns = Columns.of(timed)

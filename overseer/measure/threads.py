@@ -10,7 +10,7 @@ from .timeline import Timeline
 from .track import Track
 
 STEP, BEGIN, END, ABANDON, RESTART = range(5)
-LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME = range(5, 12)
+LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED = range(5, 13)
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
 THREADS = 64
@@ -93,5 +93,7 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
         track.leave(ns)
     elif kind == PAUSE:
         track.pause(ns)
-    else:
+    elif kind == RESUME:
         track.resume(ns)
+    else:
+        track.compiled(ns)

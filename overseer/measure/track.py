@@ -32,6 +32,7 @@ class Track:
         entered_ns: When a loop was last entered; -1 for never.
         changes: Counts all that is not just another step or another batch.
         closed: Steps closed so far, by all lanes.
+        compiled_ns: When something had last been compiled; -1 for never.
         last_lane: The lane that closed the last step, at ``last_end``.
     """
 
@@ -41,6 +42,7 @@ class Track:
         "awaited",
         "changes",
         "closed",
+        "compiled_ns",
         "entered_ns",
         "last_end",
         "last_lane",
@@ -52,7 +54,7 @@ class Track:
 
     def __init__(self) -> None:
         self.paused_ns = 0
-        self.left_ns = self.entered_ns = -1
+        self.left_ns = self.entered_ns = self.compiled_ns = -1
         self.changes = 0
         self.closed = 0
         self.last_lane: object = None
@@ -132,6 +134,11 @@ class Track:
             self.changes += 1
             begin, paused = self._pauses.pop()
             self._paused(begin, now, paused)
+
+    def compiled(self, now: int) -> None:
+        """Something has been compiled, for as long as that took."""
+        self.changes += 1
+        self.compiled_ns = now
 
     def _paused(self, begin: int, end: int, before: int) -> None:
         """Add a pause, of which a part may have been added since it began."""
