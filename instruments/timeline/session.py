@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -220,7 +221,7 @@ class Session:
             The same for the trace: that number, and the level.
         """
         steps = sum(window.recorded for _, window in self._profiled)
-        if not steps:
+        if not steps or "torch" not in sys.modules:
             return {}
         levels = {level for level, _ in self._profiled}
         rate = self._ov.summary.get("tasks", {}).get(TRAIN, {}).get("rate")
