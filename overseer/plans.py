@@ -145,7 +145,7 @@ def _one(gate: Gate, fn: Listener) -> Listener:
     up, wanted, inherits, aside, failed = gate
 
     def one(event: Event) -> None:
-        if not wanted and inherits is None:
+        if not wanted and (inherits is None or not inherits()):
             next(up)
         elif aside(event):
             return
@@ -163,7 +163,7 @@ def _any_number(
     up, wanted, inherits, aside, _ = gate
 
     def any_number(event: Event) -> None:
-        if not wanted and inherits is None:
+        if not wanted and (inherits is None or not inherits()):
             next(up)
         elif aside(event):
             return

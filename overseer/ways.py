@@ -25,14 +25,14 @@ class Gate(NamedTuple):
     Attributes:
         up: Counts the events: each takes one step, but those that go ``aside``.
         wanted: Not empty while somebody else wants the next event too: it then goes ``aside``.
-        inherits: Not None once events may inherit keys: all of them then go ``aside``.
+        inherits: Returns the keys that an event inherits: it then goes ``aside``. None: none do.
         aside: Counts an event, and returns whether it has been delivered for good.
         failed: Told what the listener raised, and on which event.
     """
 
     up: Iterator[object]
     wanted: list[bool]
-    inherits: object
+    inherits: Callable[[], object] | None
     aside: Callable[[Event], bool]
     failed: Callable[[BaseException, Event], object]
 

@@ -115,7 +115,7 @@ def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
     def step_ends(batch: Any, other: Any) -> None:
         at = now()
         next(tally)
-        if not wanted and inherits is None:
+        if not wanted and (inherits is None or not inherits()):
             next(up)
         elif aside(event(batch, other)):
             return
@@ -149,7 +149,7 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
     def pair_begins(batch: Any, other: Any) -> None:
         at = now()
         number = opened[id(getframe(depth))] = next(tally)
-        if not wanted and inherits is None:
+        if not wanted and (inherits is None or not inherits()):
             next(up)
         elif aside(pair.mark(event(batch, other), number)):
             return
@@ -179,7 +179,7 @@ def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
         next(tally)
         if number is None:
             return
-        if not wanted and inherits is None:
+        if not wanted and (inherits is None or not inherits()):
             next(up)
         elif aside(pair.mark(event(batch, other, own), number)):
             return
