@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -165,3 +166,20 @@ def test_a_size_that_cannot_be_read_any_more_is_not_known(script: Make) -> None:
     heard = Heard(script(SOURCE), f"//train{STEP}", alone=True)
     items, *_ = heard.call("list(train([Batch(8)] * 5 + [type('Odd', (Batch,), {})(4), Batch(3)]))")
     assert items == [8] * 5 + [4, 3]
+
+
+def test_events_that_inherit_keys_carry_them(script: Make) -> None:
+    heard = Heard(script(SOURCE), f"//train{STEP}", alone=True)
+    inherited: ContextVar[dict[str, Any]] = ContextVar("inherited")
+    inherited.set({})
+    heard.stream.inherited = inherited
+    tasks: list[str] = []
+    heard.model.sinks.append(lambda steps: tasks.extend(step.task for step in steps))
+    heard.made.call("list(train([Batch(8)] * 3))")
+    token = inherited.set({"task": "test"})
+    heard.made.call("list(train([Batch(8)] * 2))")
+    inherited.reset(token)
+    heard.made.call("list(train([Batch(8)] * 3))")
+    heard.model.finish()
+    assert sorted(tasks) == ["test"] * 2 + ["train"] * 6
+    assert heard.stream.events == heard.placed.fired == 8
