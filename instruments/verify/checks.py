@@ -250,7 +250,8 @@ def _syncs(e: Evidence) -> Check:
     share = sum(s.ns for s in e.syncs) / e.window_ns if e.window_ns else 0.0
     rest = f" and {more} more" if more else ""
     each = first.count / max(1, first.steps)
-    what = f"{first.call} at {first.where}{rest}, {each:.2g} a step, {_share(share)} of the time"
+    often = f"{each:,.0f}" if each >= 10 else f"{each:.2g}"
+    what = f"{first.call} at {first.where}{rest}, {often} a step, {_share(share)} of the time"
     hint = f"{first.where}: keep the tensor (.detach()), and read it every 50 steps"
     if first.device not in ("cpu", "meta") or share > WAITING:
         return Check("syncs", FAIL, what, hint)

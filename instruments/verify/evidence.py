@@ -109,7 +109,7 @@ def gather(ov: Overseer, witness: Witness) -> Evidence:
         torch=syncs.watched,
         syncs=syncs.each_step(),
         counted=syncs.steps - 1,
-        window_ns=witness.ends[-1] - witness.ends[0] if witness.ends else 0,
+        window_ns=witness.window_ns,
         loader=_loader(witness.seen.get("loader")),
         cores=_cores(),
         compiled=breaks is not None,

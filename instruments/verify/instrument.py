@@ -49,6 +49,8 @@ def _verify(ov: Overseer) -> Generator[Any, Any, None]:
         pass  # What the script ended by is not this instrument's affair.
     witness.close()
     witness.found(loaders)
+    if syncs.watched and syncs.steps:
+        ov.summary["syncs"] = syncs.facts(witness.window_ns)  # For the diagnosis.
     yield ov.phases.finalize(priority=-1000)
     _judge(ov, witness)
 

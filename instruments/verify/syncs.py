@@ -104,6 +104,19 @@ class Syncs:
         self._pending.clear()
         self.steps += 1
 
+    def facts(self, window_ns: int) -> list[dict[str, Any]]:
+        """What ``run.json`` says of :meth:`each_step`, beside steps that took ``window_ns``."""
+        return [
+            {
+                "where": site.where,
+                "call": site.call,
+                "device": site.device,
+                "each": round(site.count / max(1, site.steps), 2),
+                "share": site.ns / window_ns if window_ns else 0.0,
+            }
+            for site in self.each_step()
+        ]
+
     def each_step(self) -> list[Site]:
         """The places where at least every other step waits; those that wait longest first."""
         often = [s for s in self._sites.values() if s.steps * 2 >= max(1, self.steps - 1)]

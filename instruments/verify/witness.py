@@ -85,6 +85,11 @@ class Witness:
             self.seen["loader"] = loaders.of(usual)
 
     @property
+    def window_ns(self) -> int:
+        """How long the steps took that were seen."""
+        return self.ends[-1] - self.ends[0] if self.ends else 0
+
+    @property
     def missing_keys(self) -> list[tuple[str, str]]:
         """What instruments declare that they emit and was not seen: their names, and keys."""
         return [(who, key) for who, key in promised(self._ov) if key not in self.keys]

@@ -22,6 +22,8 @@ LARGE = 0.5
 BUSY, IDLE = 0.85, 0.5
 #: How much of the time clocks may be held down, by reason; a power cap is usual under full load.
 HELD, CAPPED = 0.1, 0.5
+#: A call that waits for a CPU is worth a word when it takes so much of the steps' time.
+DEAR = 0.05
 #: Other programs' part of the processors that makes steps vary.
 DISTURBED = 0.25
 
@@ -92,11 +94,11 @@ def _losses(run: Mapping[str, Any], parts: Parts) -> Iterator[_Loss]:
     if parts.pause >= PAUSE:
         yield _Loss(parts.pause, _pauses(parts))
     if parts.other is not None and parts.other >= HOST:
-        yield _Loss(parts.other * stepping, _host(parts))
+        yield _Loss(parts.other * stepping, _host(run, parts))
     elif (parts.loading or 0) < LOADER:
         busy = _device_busy(run, parts)
         if busy is not None and busy < IDLE:
-            yield _Loss((1 - busy) * stepping, _kept_waiting(busy))
+            yield _Loss((1 - busy) * stepping, _kept_waiting(run, busy))
 
 
 def _loader(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
@@ -121,19 +123,31 @@ def _pauses(parts: Parts) -> Diagnosis:
     )
 
 
-def _host(parts: Parts) -> Diagnosis:
+def _host(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
     share = parts.other or 0.0
     each = _time(share * parts.seconds / parts.steps)
     why = f"{_percent(share)} of a step, {each}, is Python around the model"
-    return Diagnosis(
-        "host-bound", why, "less of .item(), print and logging each step; see voir --verify"
-    )
+    return Diagnosis("host-bound", why, _less_waiting(run))
 
 
-def _kept_waiting(busy: float) -> Diagnosis:
+def _kept_waiting(run: Mapping[str, Any], busy: float) -> Diagnosis:
     why = f"the GPU is busy {_percent(busy)} of the time, batches are there"
-    advice = "larger batches, torch.compile, no .item() or print(loss) each step"
-    return Diagnosis("host-bound", why, advice)
+    return Diagnosis("host-bound", why, _less_waiting(run))
+
+
+def _less_waiting(run: Mapping[str, Any]) -> str:
+    """What to try where the host is the limit: the calls that wait, where they were counted."""
+    found = run.get("syncs")
+    if not isinstance(found, list):
+        return "less .item(), print, logging each step: voir --verify names them"
+    dear = [s for s in found if s.get("device") != "cpu" or (number(s.get("share")) or 0) > DEAR]
+    if not dear:
+        return "larger batches, torch.compile, less Python: see voir --profile"
+    first, more = dear[0], len(dear) - 1
+    also = f" and {more} more" if more else ""
+    each = number(first.get("each")) or 1
+    often = f"{each:,.0f}" if each >= 10 else f"{each:.2g}"
+    return f"{first['call']} at {first['where']}, {often} a step{also}: read tensors rarely"
 
 
 def _device_busy(run: Mapping[str, Any], parts: Parts) -> float | None:

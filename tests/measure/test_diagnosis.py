@@ -54,6 +54,7 @@ def gpu(busy=0.9, **more):
 
 LEAK = {"memory": {"process": {"peak": 9 << 30, "growth": {"bytes": 3 << 30, "seconds": 9.0}}}}
 HOT = {"thermal slowdown (software)": 0.4}
+ITEM = {"where": "train.py:41", "call": ".item()", "device": "cuda", "each": 3.0, "share": 0.6}
 RUNS = {
     "a loader with eight cores to use": run(6.0, 4.0, host={"cpu": {"cores": 8, "mean": 20.0}}),
     "a loader with two full cores": run(6.0, 4.0, host={"cpu": {"cores": 2, "mean": 97.0}}),
@@ -61,6 +62,13 @@ RUNS = {
     "work of the model": run(parts=parts(forward=3.1, backward=5.9, optimizer=0.5, other=0.3)),
     "a GPU at work": run(devices=[gpu(0.95)]),
     "python around the model": run(parts=parts(optimizer=0.4, other=7.4)),
+    "python around the model, no call that waits": run(
+        parts=parts(optimizer=0.4, other=7.4), syncs=[{**ITEM, "device": "cpu", "share": 0.01}]
+    ),
+    "python around the model, calls that wait": run(
+        parts=parts(optimizer=0.4, other=7.4), syncs=[{**ITEM, "device": "cpu"}, ITEM]
+    ),
+    "a GPU that calls wait for": run(devices=[gpu(0.22)], syncs=[{**ITEM, "share": 0.0}]),
     "a GPU that is kept waiting": run(devices=[gpu(0.22)]),
     "a GPU that waits for batches": run(6.0, 4.0, devices=[gpu(0.22)]),
     "long evaluations": run(pause=8.0, pauses=12),
@@ -111,7 +119,12 @@ def test_what_is_said_of_each_run():
 VERDICTS = {
     "loader-bound": ["a loader with eight cores to use", "steps of all lengths, by a loader"],
     "compute-bound": ["work of the model", "a GPU at work"],
-    "host-bound": ["python around the model", "a GPU that is kept waiting"],
+    "host-bound": [
+        "python around the model",
+        "python around the model, no call that waits",
+        "a GPU that calls wait for",
+        "a GPU that is kept waiting",
+    ],
     "pause-heavy": ["long evaluations", "one long checkpoint"],
     "memory growing": ["memory that grows", "memory of the GPU that grows"],
     "throttled": ["a GPU that is hot", "a GPU that is hot, and a loader"],

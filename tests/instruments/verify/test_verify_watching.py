@@ -181,6 +181,10 @@ def test_calls_that_wait_are_counted_by_place_and_put_back() -> None:
             syncs.step()
         Child().item()
     first, second = syncs.each_step()
+    assert [fact["each"] for fact in syncs.facts(1000)] == [1.0, 1.0]
+    assert syncs.facts(0)[0] == {
+        "where": first.where, "call": first.call, "device": first.device, "each": 1.0, "share": 0.0,
+    }  # fmt: skip
     assert {first.call, second.call} == {".item()", "a format"}
     assert (first.count, first.steps, first.device) == (9, 9, "cuda")
     assert first.where.partition(":")[0].endswith("test_verify_watching.py")
