@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,10 @@ def traced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
     place = Place(tmp_path)
     place.write("main.py", SCRIPT)
     monkeypatch.chdir(tmp_path)
+    # As a process of its own would have them; whoever starts processes later looks there.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
     ov = Overseer([instrument_rates, instrument_trace], clock=clock)
     ov(["--quiet", "--run-dir", "run", "--trace", "main.py"])
     recorder.channels.clear()
