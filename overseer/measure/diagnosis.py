@@ -64,7 +64,7 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
     if found is None:
         return None
     parts = as_parts(found)
-    if parts is None or parts.steps < FEWEST_STEPS or parts.seconds < FEWEST_SECONDS:
+    if parts is None or parts.steps < FEWEST_STEPS or _settled(found, parts) < FEWEST_SECONDS:
         return _without_parts(run, found)
     lost = max(_losses(run, parts), default=None, key=lambda loss: loss.share)
     doubts = [*_memory(run, parts), *_throttled(run)]
@@ -73,6 +73,12 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
     if doubts:
         return _also(doubts[0], doubts[1:])
     return _never_steady(run, found) or _compute(run, parts) or _nothing(parts)
+
+
+def _settled(task: Mapping[str, Any], parts: Parts) -> float:
+    """The seconds of steps that are typical: without a steady state the first one is among them."""
+    steady = part(task, "steady").get("verdict") == "steady"
+    return parts.seconds - (0.0 if steady else number(task.get("first_step_seconds")) or 0.0)
 
 
 def main_task(run: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -131,7 +131,10 @@ class Evidence:
             return Before(now - start if start >= 0 else None)
         resumed = self._resumed(last, now, taken, self._foreign_end(last))
         if resumed >= 0:
-            return Before(now - resumed, resumed - last)
+            # After an evaluation, say, a checkpoint is saved: that is no part of the step either.
+            work = now - max(resumed, taken.end if taken is not None else 0)
+            far = work - (self.work.median or 0) if work > self.work.limit and not compiled else 0
+            return Before(now - resumed - far, resumed - last + far, far > 0)
         declared = min(track.paused_ns - self.paused, now - last)  # It may hold our last step.
         span = now - last - declared
         if resumed == _NO_BOUNDARY:

@@ -54,6 +54,13 @@ def gpu(busy=0.9, **more):
 
 LEAK = {"memory": {"process": {"peak": 9 << 30, "growth": {"bytes": 3 << 30, "seconds": 9.0}}}}
 HOT = {"thermal slowdown (software)": 0.4}
+
+
+def _with_first(facts):
+    facts["tasks"]["train"]["first_step_seconds"] = 0.9
+    return facts
+
+
 ITEM = {"where": "train.py:41", "call": ".item()", "device": "cuda", "each": 3.0, "share": 0.6}
 RUNS = {
     "a loader with eight cores to use": run(6.0, 4.0, host={"cpu": {"cores": 8, "mean": 20.0}}),
@@ -91,6 +98,9 @@ RUNS = {
     "nothing, with pauses": run(1.0, 9.0, pause=1.0, pauses=2),
     "too few steps": run(6.0, 4.0, steps=5),
     "too little time": run(0.06, 0.04),
+    "little time but for the first step": _with_first(
+        run(0.3, 0.7, steps=20, verdict="too few steps")
+    ),
     "steps that nobody could split": {
         "tasks": {"train": {"steps": 500, "rate": {"n": 500}, "steady": {"verdict": "steady"}}}
     },
@@ -140,7 +150,14 @@ def test_each_verdict_has_its_runs(verdict):
 
 
 @pytest.mark.parametrize(
-    "name", ["too few steps", "too little time", "steps that nobody could split", "losses alone"]
+    "name",
+    [
+        "too few steps",
+        "too little time",
+        "little time but for the first step",
+        "steps that nobody could split",
+        "losses alone",
+    ],
 )
 def test_thin_evidence_gives_no_verdict(name):
     assert diagnose(RUNS[name]) is None

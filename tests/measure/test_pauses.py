@@ -36,6 +36,25 @@ def test_a_script_that_gets_slower_for_good_does_not_pause(form: str) -> None:
     assert pauses(program) == (0, 0)
 
 
+def test_a_checkpoint_behind_an_evaluation_is_a_pause_too() -> None:
+    program = Program("step")
+    for call, batch in enumerate(program.batches(60, 0.004)):
+        if call in (20, 40):
+            program.task = "eval"
+            for _ in range(3):
+                program.clock.advance(0.05)
+                program.give(step=True, batch=batch)
+            program.task = None
+            program.clock.advance(2.0)
+        with program.body(0, batch):
+            program.work(0.010)
+    program.finish()
+    seconds, count = pauses(program)
+    assert count == 2
+    assert seconds == pytest.approx(2 * 2.15, rel=0.01)
+    assert program.section()["rate"]["steady"] == pytest.approx(32 / 0.014, rel=0.01)
+
+
 def test_a_slow_beginning_is_warm_up_and_no_pause() -> None:
     program = Program("step")
     program.epoch(100, compute=lambda step: 5.0 if step < 4 else 0.01)
