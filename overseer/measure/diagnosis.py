@@ -113,7 +113,7 @@ def _loader(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
     why = f"{_percent(share)} of the time waits for batches{each}"
     cpu = part(part(run, "host"), "cpu")
     cores, load = number(cpu.get("cores")), number(cpu.get("mean"))
-    if load is not None and load >= 90:
+    if load is not None and load >= 90 and (others_share(run) or 0.0) < DISTURBED:
         return Diagnosis(
             "loader-bound", why, "do less for each item, or once ahead: the processors are full"
         )

@@ -65,6 +65,9 @@ ITEM = {"where": "train.py:41", "call": ".item()", "device": "cuda", "each": 3.0
 RUNS = {
     "a loader with eight cores to use": run(6.0, 4.0, host={"cpu": {"cores": 8, "mean": 20.0}}),
     "a loader with two full cores": run(6.0, 4.0, host={"cpu": {"cores": 2, "mean": 97.0}}),
+    "a loader beside programs that fill the cores": run(
+        6.0, 4.0, host={"cpu": {"cores": 8, "mean": 97.0, "process": {"mean": 12.0}}}
+    ),
     "a loader and a leak": run(6.0, 4.0, host=LEAK),
     "work of the model": run(parts=parts(forward=3.1, backward=5.9, optimizer=0.5, other=0.3)),
     "a GPU at work": run(devices=[gpu(0.95)]),
