@@ -118,7 +118,8 @@ def _loader(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
             "loader-bound", why, "do less for each item, or once ahead: the processors are full"
         )
     workers = f"num_workers up to {max(1, int(cores) - 1)}" if cores else "a higher num_workers"
-    return Diagnosis("loader-bound", why, f"{workers} for the DataLoader, or less work per item")
+    then = f"load ahead ({workers} in a DataLoader), or less work per item"
+    return Diagnosis("loader-bound", why, then)
 
 
 def _pauses(parts: Parts) -> Diagnosis:
