@@ -28,6 +28,9 @@ FEWEST = 12
 TAIL = 10
 #: A run shorter than this in which no steady state shows is called too short.
 SHORT = 60
+#: So does one whose steps took less time in all, in ns: a pause of some other program, a processor
+#: that changes its clock, caches that fill take as long as a part of it that could be told apart.
+BRIEF = 0.75e9
 #: The most that the time of a step may deviate in a steady tail, as a part of it; and where half
 #: of the steps are more than twice apart. What repeats every few steps does not count.
 UNEVEN = 0.5
@@ -74,9 +77,11 @@ class Segment:
 
 
 def find_steady(series: Series) -> Verdict:
-    """The verdict on a series of step times."""
+    """The verdict on a series of step times; what is over in a moment never had the time."""
     numbers, counts, values = series.points()
-    return steady(values, counts, numbers)
+    verdict = steady(values, counts, numbers)
+    brief = sum(v * c for v, c in zip(values, counts, strict=True)) < BRIEF
+    return TOO_FEW if verdict is NEVER and brief else verdict
 
 
 def steady(

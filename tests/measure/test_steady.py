@@ -80,6 +80,14 @@ def test_the_verdict_names_the_number_of_the_step_where_steps_are_missing() -> N
     assert steady(values, numbers=list(range(7, 57))).from_step == 17
 
 
+@pytest.mark.parametrize(("ms", "said"), [(1, "too few steps"), (4, "never steady")])
+def test_what_is_over_in_a_moment_had_no_time_to_become_steady(ms: int, said: str) -> None:
+    series = Series()
+    ns = [ms * 1_000_000 * (2 + i // 25) for i in range(100)]  # 0.35 s and 1.4 s, ever slower.
+    series.extend(range(100), ns, [32] * 100, ns, ns)
+    assert str(find_steady(series)) == said
+
+
 def test_early_warm_up_is_found_to_the_step_in_a_run_of_200000() -> None:
     random, series = Random(3), Series()
     for start in range(0, 200_000, 64):
