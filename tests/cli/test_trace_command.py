@@ -156,6 +156,14 @@ def test_the_plugin_of_tensorboard_reads_it(run: Path, tmp_path: Path) -> None:
     assert len(profile.overview["steps"]["rows"]) == 12
 
 
+@pytest.mark.filterwarnings("ignore")  # Its own, of how it uses pandas.
+def test_holistic_trace_analysis_reads_it(run: Path, tmp_path: Path) -> None:
+    hta = pytest.importorskip("hta.trace_analysis", reason="it takes half a gigabyte")
+    written = said("export", str(run), "--to", "tensorboard", "-o", str(tmp_path)).strip()
+    found = hta.TraceAnalysis(trace_files={0: written}).t.get_trace(0)
+    assert set(range(11)) <= set(found["iteration"])  # It leaves the last of the 12 out.
+
+
 def test_a_place_that_cannot_be_written_is_told(run: Path, tmp_path: Path) -> None:
     with pytest.raises(VoirError) as refused:
         said("export", str(run), "--to", "json", "-o", str(tmp_path / "no/such/out.json"))
