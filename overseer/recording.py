@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,9 @@ class Recording:
         self._before = ov.account.outside_ns / 1e9
         self._base = os.path.join(current_directory() or os.sep, "voir-runs")
         self._directory: RunDirectory | None = None
+        # The script's threads and the timer's may be the first to record at one moment.
+        self._making = threading.RLock()
+        self._process = os.getpid()
         # A launcher that gave this process a rank may be gone when there is something to record.
         if ov.options.run_dir or RANKED & ov.environ.keys():
             self.directory.check()
@@ -61,22 +65,27 @@ class Recording:
     def directory(self) -> RunDirectory:
         """Where the run is recorded; what this imports is not paid for by runs without events."""
         if self._directory is None:
-            from pathlib import Path
-
-            from .record.directory import RunDirectory
-
-            ov, options = self._ov, self._ov.options
-            self._directory = RunDirectory(
-                self._script,
-                os.getpid(),
-                self.started_wall,
-                report=ov.report,
-                run_dir=Path(options.run_dir) if options.run_dir else None,
-                base=Path(self._base),
-                environ=ov.environ,
-                enabled=not options.no_record,
-            )
+            with self._making:
+                if self._directory is None:
+                    self._directory = self._new_directory()
         return self._directory
+
+    def _new_directory(self) -> RunDirectory:
+        from pathlib import Path
+
+        from .record.directory import RunDirectory
+
+        ov, options = self._ov, self._ov.options
+        return RunDirectory(
+            self._script,
+            self._process,
+            self.started_wall,
+            report=ov.report,
+            run_dir=Path(options.run_dir) if options.run_dir else None,
+            base=Path(self._base),
+            environ=ov.environ,
+            enabled=not options.no_record,
+        )
 
     @property
     def made(self) -> bool:
@@ -89,10 +98,21 @@ class Recording:
         """Write an event that leaves the process."""
         if self._data_fd is not None:
             self._data_fd.write(event)
-        if "$event" in event and not self.made:
-            self._waiting.append(event)  # That a phase has ended is no reason for a directory.
-        elif (metrics := self._open()) is not None:
+        if "$event" in event and self._waits(event):
+            return
+        metrics = self._open()
+        if metrics is not None:
             metrics.write(event)
+
+    def _waits(self, event: Event) -> bool:
+        """Keep it for later: that a phase has ended is no reason for a directory."""
+        if self.made:
+            return False
+        with self._making:
+            if not self.made:
+                self._waiting.append(event)
+                return True
+        return False
 
     def given(self, event: Event, seen: int) -> bool:
         """Consider a given event, the ``seen``-th of its keys; whether to be asked again."""
@@ -101,9 +121,14 @@ class Recording:
             return True
         wants = self._sampler(event, seen)
         if self._flushing is None:
-            self._flushing = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
-            self._flushing.__enter__()
+            self._flush_regularly()
         return wants
+
+    def _flush_regularly(self) -> None:
+        with self._making:
+            if self._flushing is None:
+                self._flushing = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
+                self._flushing.__enter__()
 
     def flush(self) -> None:
         """Write what was given since the last time; runs on a thread of its own."""
@@ -116,19 +141,26 @@ class Recording:
                 metrics.write(line)
 
     def _open(self) -> MetricsLog | None:
-        if self._metrics is None:
-            path = self.directory.path
-            if path is None:
-                return None
-            from .record.metrics import MetricsLog
-
-            self._metrics = MetricsLog(path / "metrics.jsonl", self._ov.report)
-            # Not durable: waiting for the disk here would hold the script up.
-            self._write(self.beginning(), durable=False)
-            waiting, self._waiting = self._waiting, []
-            for event in waiting:
-                self._metrics.write(event)
+        # A forked child may never be let past the lock, and has nothing to write.
+        if self._metrics is None and os.getpid() == self._process:
+            with self._making:
+                if self._metrics is None:
+                    self._begin()
         return self._metrics
+
+    def _begin(self) -> None:
+        path = self.directory.path
+        if path is None:
+            return
+        from .record.metrics import MetricsLog
+
+        metrics = MetricsLog(path / "metrics.jsonl", self._ov.report)
+        # Not durable: waiting for the disk here would hold the script up.
+        self._write(self.beginning(), durable=False)
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            metrics.write(event)
+        self._metrics = metrics
 
     def _write(self, facts: dict[str, Any], durable: bool) -> None:
         from .record.runfile import write_run

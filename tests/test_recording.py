@@ -1,0 +1,49 @@
+"""What a run leaves behind, however many threads are the first to record something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.running import Place
+
+
+def test_what_is_logged_while_the_record_is_begun_goes_into_the_same_one(tmp_path: Path) -> None:
+    """What is given is written by a thread of its own, which may be the first to record."""
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        import threading, time
+        from overseer.record.directory import RunDirectory
+
+        make = RunDirectory.__init__
+        RunDirectory.began = threading.Event()
+
+        def slowly(*args, **kwargs):
+            RunDirectory.began.set()
+            time.sleep(0.3)
+            make(*args, **kwargs)
+
+        def instrument_slow(ov):
+            yield ov.phases.load_script
+            RunDirectory.__init__ = slowly
+            yield ov.phases.run_script
+            RunDirectory.__init__ = make
+        """,
+    )
+    place.write(
+        "main.py",
+        """
+        from giving import give
+        from overseer import current_overseer
+        from overseer.record.directory import RunDirectory
+
+        give(first=1)
+        assert RunDirectory.began.wait(20)
+        current_overseer.get().log({"logged": 1})
+        """,
+    )
+    ran = place.voir("main.py")
+    assert (ran.status, len(place.runs)) == (0, 1), ran.stderr
+    keys = [key for event in place.metrics() for key in ("first", "logged") if key in event]
+    assert sorted(keys) == ["first", "logged"]
