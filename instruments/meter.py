@@ -109,12 +109,12 @@ class Measuring:
 
     def begin(self) -> Meter:
         """Measure from here on, unless that has begun; returns what measures."""
-        if self._meter is not None:
-            return self._meter
-        self._waiting.dispose()
-        begun = self.ov.clock.cpu_ns()
-        self._meter = Meter(self)
-        self.ov.charge(self.ov.clock.cpu_ns() - begun)
+        with self.ov.undisturbed:  # Several threads may show their first step at once.
+            if self._meter is None:
+                self._waiting.dispose()
+                begun = self.ov.clock.cpu_ns()
+                self._meter = Meter(self)
+                self.ov.charge(self.ov.clock.cpu_ns() - begun)
         return self._meter
 
     def _complain(self) -> None:

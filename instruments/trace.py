@@ -67,10 +67,11 @@ class _Tracer:
         """Trace from here on; ``None`` when there is nowhere to write."""
         from .timeline.session import Session
 
-        if self._session is None:
-            self._session = Session.start(self._ov, settings)
-            if self._session is not None and self._phase:
-                self._session.phases.begin(self._phase)
+        with self._ov.undisturbed:  # Threads of the script may both be the first.
+            if self._session is None:
+                self._session = Session.start(self._ov, settings)
+                if self._session is not None and self._phase:
+                    self._session.phases.begin(self._phase)
         return self._session
 
     def is_rank(self, settings: Settings) -> bool:

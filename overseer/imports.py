@@ -26,7 +26,7 @@ class Watch:
 
     __slots__ = ("_dispose",)
 
-    def __init__(self, dispose: Callable[[], None]) -> None:
+    def __init__(self, dispose: Callable[[], object]) -> None:
         self._dispose = dispose
 
     def dispose(self) -> None:
@@ -44,7 +44,11 @@ def on_import(name: str, callback: Callback) -> Watch:
     if module is not None and not _initializing(module):
         callback(module)
         return Watch(lambda: None)
-    return _watcher.add(_watcher.callbacks, name, callback)
+    watch = _watcher.add(_watcher.callbacks, name, callback)
+    module = sys.modules.get(name)
+    if module is not None and not _initializing(module):
+        _watcher.loaded(name)  # Another thread has imported it in this very moment.
+    return watch
 
 
 def transform_source(name: str, transform: Transform) -> Watch:
@@ -75,15 +79,18 @@ class _Watcher:
                 sys.meta_path.insert(0, self)
         return Watch(lambda: self._remove(table, name, item))
 
-    def _remove(self, table: dict[str, list[Any]], name: str, item: Any) -> None:
+    def _remove(self, table: dict[str, list[Any]], name: str, item: Any) -> bool:
+        """Take out what waits; whether it did."""
         with self._lock:
             waiting = table.get(name, [])
-            if item in waiting:
+            waits = item in waiting
+            if waits:
                 waiting.remove(item)
             if not waiting:
                 table.pop(name, None)
             if not self.callbacks and not self.transforms and self in sys.meta_path:
                 sys.meta_path.remove(self)
+        return waits
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Find a watched module the way it would have been found, and step into its loading."""
@@ -104,9 +111,9 @@ class _Watcher:
         with self._lock:
             waiting = tuple(self.callbacks.get(name, ()))
         for callback in waiting:
-            self._remove(self.callbacks, name, callback)
             try:
-                callback(sys.modules[name])
+                if self._remove(self.callbacks, name, callback):
+                    callback(sys.modules[name])
             except Exception:
                 continue
 

@@ -7,7 +7,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -85,6 +85,8 @@ class Overseer(Scheduler):
         self.stderr = stderr if stderr is not None else sys.stderr
         self.problems: list[Problem] = []
         self._told: set[Problem] = set()
+        # Any thread may report, set a probe, or wish to end the script.
+        self._deciding = threading.RLock()
         self._tell = tell or self._write
         self._deadline = Deadline(longest_step)
         super().__init__(PHASES, args=(self,), report=self.report, deadline=self._deadline)
@@ -151,6 +153,12 @@ class Overseer(Scheduler):
         """Call ``fn(event)`` for each given event that has all of ``keys``: the fast lane."""
         return self._given_stream.listen(fn, *keys)
 
+    @property
+    def undisturbed(self) -> AbstractContextManager[object]:
+        """Within, events of other threads wait: to begin something once, and hear all of it."""
+        lock: AbstractContextManager[object] = self._given_stream.lock
+        return lock
+
     def listen_log(self, fn: Callable[[Event], object], *keys: str) -> Subscription:
         """Call ``fn(event)`` for each event that leaves the process."""
         return self._log_stream.listen(fn, *keys)
@@ -161,11 +169,13 @@ class Overseer(Scheduler):
         return Timer(seconds, guarded, first, self.charge, self._wished_elsewhere)
 
     def _wished_elsewhere(self, wish: BaseException) -> None:
-        """What was raised on a thread of voir's to end the script reaches it where it is now."""
-        if self.status == "running" and self.exit_status is None:
-            _raise_in_main(_thrown_as(wish))
-        else:
-            self._fails(wish)  # The script has ended already.
+        """What another thread raised to end the script reaches it where it is now."""
+        with self._deciding:  # It does not end in between: what comes then is not the script.
+            if self.status != "finalized" and self.exit_status is None:
+                _raise_in_main(_thrown_as(wish))
+                return
+        if not isinstance(wish, StopProgram):  # The script has ended already.
+            self._fails(wish)
 
     def charge(self, nanoseconds: int) -> None:
         """Count processor time that voir used as voir's own cost."""
@@ -284,21 +294,27 @@ class Overseer(Scheduler):
         if self._engine is None:
             from .probes import Engine
 
-            self._engine = Engine(self.report, self.debug)
-            for part in self._parts:
-                self._engine.instrument(*part)
-            if self._loaded:
-                self._engine.main_loaded()
+            with self._deciding:
+                if self._engine is None:
+                    self._engine = self._new_engine(Engine(self.report, self.debug))
         return self._engine
+
+    def _new_engine(self, engine: Engine) -> Engine:
+        for part in self._parts:
+            engine.instrument(*part)
+        if self._loaded:
+            engine.main_loaded()
+        return engine
 
     def stop(self, value: object = None) -> None:
         """End the script here, in good order, with exit status 0.
 
         On another thread than the script's, the script is stopped at its next instruction.
         """
+        stop = StopProgram(value)
         if threading.get_ident() == threading.main_thread().ident:
-            raise StopProgram(value)
-        _raise_in_main(_thrown_as(StopProgram(value)))
+            raise stop
+        self._wished_elsewhere(stop)
 
     def abort(self, exc: BaseException) -> NoReturn:
         """Fail the run with ``exc``, as if the script had raised it."""
@@ -306,10 +322,13 @@ class Overseer(Scheduler):
 
     def report(self, problem: Problem) -> None:
         """Tell the user about ``problem``, once, and keep it in the run's record."""
-        if problem in self._told or in_child():
+        if in_child():
             return
-        self._told.add(problem)
-        self.problems.append(problem)
+        with self._deciding:
+            if problem in self._told:
+                return
+            self._told.add(problem)
+            self.problems.append(problem)
         entry = self.states.get(problem.who)
         if entry is not None:
             entry.update(state="failed", error=problem.what)
@@ -394,7 +413,9 @@ class Overseer(Scheduler):
         if isinstance(error, StopProgram):
             self.stopped_early = self.stopped_early or _reason(error)
             error = None
-        self.exit_status = self.announce(_meant(error) if error is not None else None)
+        status = self.announce(_meant(error) if error is not None else None)
+        with self._deciding:
+            self.exit_status = status
 
     def _walk(self, argv: list[str]) -> object:
         early = EarlyEvents(self._given_stream, self._log_stream)
@@ -521,9 +542,10 @@ class Overseer(Scheduler):
             self._engine.main_loaded()
 
     def _instrument(self, tree: Any, module: str, filename: str) -> Any:
-        if self._engine is None:
-            self._parts.append((tree, module, filename))  # A probe that is set later needs it.
-            return tree
+        with self._deciding:
+            if self._engine is None:
+                self._parts.append((tree, module, filename))  # A probe set later needs it.
+                return tree
         begun = self.clock.cpu_ns()
         try:
             return self._engine.instrument(tree, module, filename)

@@ -259,21 +259,25 @@ class Recording:
         self.flush()
         if self._data_fd is not None:
             self._data_fd.close()
-        if not self.made:
-            return {"script": self._name(), **self.ending()}
+        with self._making:  # The timer's thread may be at the beginning still.
+            if not self.made:
+                return {"script": self._name(), **self.ending()}
+            run = self._whole()
+            self._write(run, durable=True)
+            if self._metrics is not None:
+                self._metrics.close()
+        return {**run, "directory": str(self.directory.path)}
+
+    def _whole(self) -> dict[str, Any]:
         from .record.runfile import utc
 
-        run = {
+        return {
             **self.beginning(),
             "provenance": self._find_provenance().at_end(),
             # Not the time of day now, which may have been set since.
             "ended": utc(self.started_wall + self._ov.clock.now_ns() - self.started),
             **self.ending(),
         }
-        self._write(run, durable=True)
-        if self._metrics is not None:
-            self._metrics.close()
-        return {**run, "directory": str(self.directory.path)}
 
 
 def _diagnosis(facts: dict[str, Any]) -> dict[str, Any]:

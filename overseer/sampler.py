@@ -7,6 +7,7 @@ for. Nothing here waits for a device, and no graph of a loss is kept alive.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from .clock import Clock
@@ -28,7 +29,8 @@ class Sampler:
         self._clock = clock
         self._started = clock.now_ns()
         self._taken: set[tuple[str, ...]] = set()
-        self._kept: list[Event] = []
+        # Not a list that is swapped: another thread may be about to add to it.
+        self._kept: deque[Event] = deque()
 
     def __call__(self, event: Event, seen: int) -> bool:
         """Consider one given event.
@@ -63,6 +65,6 @@ class Sampler:
 
     def take(self) -> list[Event]:
         """What was kept since the last call."""
-        kept, self._kept = self._kept, []
+        kept = [self._kept.popleft() for _ in range(len(self._kept))]
         self._taken.clear()
         return kept

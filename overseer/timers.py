@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any, ClassVar
 
 from .boundary import Guarded, acting
 
@@ -20,6 +21,8 @@ FORK_PATIENCE, END_PATIENCE = 0.2, 2.0
 
 _open: list[Timer] = []
 _at_fork: list[Callable[[], None]] = []
+#: One item for each thread that is forking just now.
+_forking: list[None] = []
 
 
 class Timer:
@@ -34,6 +37,9 @@ class Timer:
         wish: Told what the user asked for (stop, abort, ``.fail()``) in a call; the timer ends.
             Without it that counts as a failure of ``fn``, for the script is on another thread.
     """
+
+    #: Held while a thread begins or is taken to be ended; one lock, to be made anew after a fork.
+    _changing: ClassVar[Any] = threading.RLock()
 
     def __init__(
         self,
@@ -55,8 +61,8 @@ class Timer:
 
     def __enter__(self) -> Timer:
         self._due = time.perf_counter() + self._first
-        _open.append(self)
         _watch_forks()
+        _open.append(self)
         self.resume()
         return self
 
@@ -74,26 +80,31 @@ class Timer:
 
     def pause(self, patience: float) -> _Hidden | None:
         """End the thread, and return it; the time until the next call runs on."""
-        thread, self._thread = self._thread, None
+        with self._changing:
+            thread, self._thread = self._thread, None
         if thread is not None:
             thread.end(patience)
         return thread
 
     def resume(self) -> None:
-        """Go on with a new thread."""
-        if not self._over and self._fn.alive:
-            self._thread = _Hidden(self._run)
+        """Go on with a new thread, unless there is one, or a thread is forking just now."""
+        with self._changing:
+            if self._thread is None and self._goes_on and not _forking:
+                self._thread = _Hidden(self._run)
 
     def forget(self) -> None:
         """In a fork's child: the thread is not there, and the run is not the child's."""
         self._over, self._thread = True, None
 
+    @property
+    def _goes_on(self) -> bool:
+        return not self._over and self._fn.alive
+
     def _run(self, ended: threading.Event) -> None:
         with acting(self._fn.who):
-            while not ended.wait(max(self._due - time.perf_counter(), 0.0)):
-                self._due = rest(self.seconds, self._call()) + time.perf_counter()
-                if self._over or not self._fn.alive:
-                    break
+            while self._goes_on and not ended.wait(max(self._due - time.perf_counter(), 0.0)):
+                if self._goes_on:
+                    self._due = rest(self.seconds, self._call()) + time.perf_counter()
 
     def _call(self) -> float:
         """Call the function once; the seconds that it took."""
@@ -155,6 +166,7 @@ def _watch_forks() -> None:
 
 
 def _before_fork() -> None:
+    _forking.append(None)
     paused = [timer.pause(FORK_PATIENCE) for timer in list(_open)]
     for thread in paused:
         if thread is not None:
@@ -162,14 +174,17 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
+    _forking.pop()
     for timer in list(_open):
         timer.resume()
 
 
 def _after_fork_in_child() -> None:
+    Timer._changing = threading.RLock()  # Another thread may have held the old one.
     for timer in _open:
         timer.forget()
     _open.clear()
+    _forking.clear()
 
 
 def rest(seconds: float, took: float) -> float:

@@ -158,7 +158,7 @@ class Account:
             inserted_ns: What each costs besides the time of its listeners.
         """
         reading = self.reading_ns()
-        known = [each for one in self._samples.values() if (each := one.each_ns) is not None]
+        known = [each for one in list(self._samples.values()) if (each := one.each_ns) is not None]
         usual = sum(known) / len(known) if known else 0.0
         listeners = sum(self.sampled(probe).cost_ns(n, usual) for probe, n in fired.items())
         return max(0.0, listeners + (inserted_ns - reading) * sum(fired.values()))

@@ -47,3 +47,44 @@ def test_what_is_logged_while_the_record_is_begun_goes_into_the_same_one(tmp_pat
     assert (ran.status, len(place.runs)) == (0, 1), ran.stderr
     keys = [key for event in place.metrics() for key in ("first", "logged") if key in event]
     assert sorted(keys) == ["first", "logged"]
+
+
+def test_a_record_that_is_begun_late_does_not_undo_how_the_run_ended(tmp_path: Path) -> None:
+    """The timer's thread may be at the beginning of the record when the script is over."""
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        import threading
+        from overseer import recording, timers
+
+        begins = recording.Recording.beginning
+        recording.INTERVAL = 0.01
+        timers.END_PATIENCE = 0.1
+        threading.begun, over = threading.Event(), threading.Event()
+
+        def slowly(self):
+            facts = begins(self)
+            if not threading.begun.is_set():
+                threading.begun.set()
+                over.wait(0.5)
+            return facts
+
+        def instrument_slow(ov):
+            recording.Recording.beginning = slowly
+            yield ov.phases.run_script
+        """,
+    )
+    place.write(
+        "main.py",
+        """
+        import threading
+        from giving import give
+
+        give(first=1)
+        assert threading.begun.wait(20)
+        """,
+    )
+    ran = place.voir("main.py")
+    assert ran.status == 0, ran.stderr
+    assert place.record()["exit_status"] == 0

@@ -45,7 +45,9 @@ class Calls:
 
 
 @pytest.fixture
-def calls() -> Calls:
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    # On a busy machine a thread may take its time to end.
+    monkeypatch.setattr(timers, "END_PATIENCE", PATIENCE)
     return Calls()
 
 
@@ -136,6 +138,21 @@ class TestCalling:
             calls.timer(seconds=seconds)
 
 
+class TestLeaving:
+    def test_what_was_left_while_its_thread_woke_up_is_not_called(self, calls: Calls) -> None:
+        timer = calls.timer()
+        woken = threading.Event()
+
+        def leave(seconds: float | None = None) -> bool:
+            timer._over = True
+            return False
+
+        woken.wait = leave  # type: ignore[method-assign]
+        timer._due = 0.0
+        timer._run(woken)
+        assert calls.count == 0
+
+
 class TestFailing:
     def test_one_that_fails_is_reported_once_and_not_called_again(self, calls: Calls) -> None:
         with calls.timer(raising(ValueError("no"))) as timer:
@@ -163,8 +180,9 @@ class TestFailing:
 
 class TestForks:
     def test_there_is_no_thread_while_the_process_forks_and_then_it_goes_on(
-        self, calls: Calls
+        self, calls: Calls, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(timers, "FORK_PATIENCE", PATIENCE)
         with calls.timer() as timer:
             assert calls.wait(1)
             thread = timer._thread
@@ -175,6 +193,28 @@ class TestForks:
             count = calls.count
             timers._after_fork()
             assert calls.wait(count + 1)
+
+    def test_while_two_threads_fork_it_waits_for_both_and_goes_on_once(self, calls: Calls) -> None:
+        with calls.timer() as timer:
+            timers._before_fork()
+            timers._before_fork()
+            timers._after_fork()
+            assert timer._thread is None
+            timers._after_fork()
+            thread = timer._thread
+            timer.resume()
+            assert timer._thread is thread is not None
+        assert thread._ended.is_set()
+
+    def test_one_that_is_opened_while_another_thread_forks_begins_afterwards(
+        self, calls: Calls
+    ) -> None:
+        with calls.timer():
+            timers._before_fork()
+            with calls.timer() as second:
+                assert second._thread is None
+                timers._after_fork()
+                assert second._thread is not None
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
     def test_in_the_child_there_is_no_timer(self, calls: Calls) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from _thread import RLock
 from argparse import BooleanOptionalAction
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -64,7 +63,6 @@ class Auto:
         self._progress: Progress | None = None
         self._breakdown: Breakdown | None = None
         self._listening: Subscription | None = None
-        self._beginning = RLock()
         self._measuring: Measuring = measuring_of(ov)
 
     def torch_imported(self, torch: Any) -> None:
@@ -114,7 +112,7 @@ class Auto:
         from .steps import TRAIN
 
         assert self._steps is not None
-        with self._beginning:  # What another thread gives meanwhile would not be heard.
+        with self._ov.undisturbed:  # What another thread gives meanwhile would not be heard.
             if self._breakdown is None:
                 breakdown = Breakdown(TRAIN, self._steps.spent)
                 self._measuring.begin().also(breakdown)

@@ -17,7 +17,7 @@ from ..errors import VoirError
 from .lookup import dig
 from .selectors import ALSO, END, FOCUS, LOOPS, MAIN, MARKERS, VALUED, Asked, Capture, Wish
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # A signal's handler may read a selector, too.
 _private: list[Any] = []
 _GRAMMAR = ("opparse", "tags", "utils", "selector")
 _HELP = "The language of selectors is explained in docs/selectors.md."

@@ -110,9 +110,10 @@ class Channel:
 
     def begin(self, label: object, /, **arguments: Any) -> None:
         """Begin a span on this thread; :meth:`end` with the same label ends it."""
-        if self._put is not None:
+        put = self._put
+        if put is not None:
             text = label if type(label) is str else label_of(label)
-            self._put((now_ns(), BEGIN, local.track, self.name, text, settled(arguments)))
+            put((now_ns(), BEGIN, local.track, self.name, text, settled(arguments)))
 
     def end(self, label: object = None, /) -> None:
         """End the innermost span of this label on this thread, and those within; any without."""
