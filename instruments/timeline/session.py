@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from overseer import Overseer, StopProgram
 from overseer.clock import Clock
 from overseer.errors import Problem
+from overseer.imports import on_import
 from overseer.record.directory import safe_name, stamp
-from overseer.trace.emit import channel
+from overseer.trace.emit import channel, tell_tasks_apart
 from overseer.trace.process import this_process
 from overseer.trace.recorder import INSTANT, recorder
 from overseer.trace.writer import Writer
@@ -78,6 +79,7 @@ class Session:
             Epochs(ov, self._rows.mark),
             Checkpoints(ov),
         )
+        self._asyncio = on_import("asyncio", tell_tasks_apart)
         self._until = _deadline(ov, settings)
         self._timer = ov.every(INTERVAL, self._tick, first=INTERVAL)
         self._timer.__enter__()
@@ -199,6 +201,7 @@ class Session:
     def close(self) -> None:
         """Write what is left, and say what it came to."""
         self._timer.__exit__(None, None, None)
+        self._asyncio.dispose()
         for each in self._shown:
             each.close()
         self._rows.close()

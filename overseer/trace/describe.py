@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterator
 from typing import Any
 
 from .wire import double, number, text
@@ -11,11 +12,40 @@ from .wire import double, number, text
 LABEL, ARGUMENT = 200, 1000
 #: Arguments of one event; more are left out.
 ARGUMENTS = 64
-_PLAIN = (str, int, float, bool, type(None))
+#: Values that are looked at to describe one that holds many.
+MOST = 200
+#: Values that stay as they are; texts too, unless they are long.
+_PLAIN = (int, float, bool, type(None))
+_BYTES = (bytes, bytearray, memoryview)
 
-_repr = reprlib.Repr()
-_repr.maxstring = _repr.maxother = _repr.maxlong = ARGUMENT
-_repr.maxlist = _repr.maxtuple = _repr.maxdict = _repr.maxset = 20
+
+class _Brief(reprlib.Repr):
+    """What containers hold, at most some hundred values, without looking into arrays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = 100
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = 20
+        self.maxfrozenset = self.maxdeque = 20
+        self.maxlevel = 3
+        self._left = 0
+
+    def brief(self, value: object) -> str:
+        """``value`` in at most :data:`ARGUMENT` characters."""
+        self._left = MOST
+        return cut(self.repr(value), ARGUMENT)
+
+    def repr1(self, x: Any, level: int) -> str:
+        """A value within another; values that are too many are not looked at."""
+        self._left -= 1
+        if self._left < 0:
+            return "..."
+        if isinstance(x, _BYTES):
+            return repr(bytes(x[: self.maxother])) + ("..." if len(x) > self.maxother else "")
+        shape = getattr(x, "shape", None)
+        if isinstance(shape, tuple):
+            return str(_array(x, shape))
+        return super().repr1(x, level)
 
 
 def label_of(value: object) -> str:
@@ -26,8 +56,12 @@ def label_of(value: object) -> str:
 
 def settled(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments, those that may change or be large described as they are now."""
+    if len(arguments) > ARGUMENTS:
+        for key in list(arguments)[ARGUMENTS:]:
+            del arguments[key]
     for key, value in arguments.items():
-        if type(value) not in _PLAIN:
+        kind = type(value)
+        if kind not in _PLAIN and (kind is not str or len(value) > ARGUMENT):
             arguments[key] = described(value)
     return arguments
 
@@ -37,21 +71,24 @@ def described(value: Any) -> Any:
     try:
         if type(value) in _PLAIN:
             return value
+        if isinstance(value, str):
+            return cut(str(value), ARGUMENT)
         shape = getattr(value, "shape", None)
-        if shape is not None and hasattr(value, "dtype"):
-            return _array(value, tuple(shape))
-        for kind in (bool, int, float, str):
+        if isinstance(shape, tuple):
+            return _array(value, shape)
+        for kind in (bool, int, float):
             if isinstance(value, kind):
                 return kind(value)
-        return _repr.repr(value)
+        return _Brief().brief(value)
     except Exception:  # Somebody's __repr__, or an attribute that is none.
         return f"<{type(value).__name__}>"
 
 
 def _array(value: Any, shape: tuple[int, ...]) -> object:
-    if not shape and _on_host(value):
+    if not shape and hasattr(value, "item") and _on_host(value):
         return described(value.item())
-    return f"{type(value).__name__}{list(shape)} {value.dtype}".replace("torch.", "")
+    kind = f" {value.dtype}" if hasattr(value, "dtype") else ""
+    return f"{type(value).__name__}{list(shape)}{kind}".replace("torch.", "")
 
 
 def _on_host(value: Any) -> bool:
@@ -67,10 +104,26 @@ def quantity(value: Any) -> Any:
     """
     try:
         if not hasattr(value, "detach"):
-            return float(value)
+            return None if isinstance(value, (str, *_BYTES)) else float(value)
         return float(value.item()) if _on_host(value) else value.detach()
     except Exception:  # No number; a counter of it has no value.
         return None
+
+
+def quantities(values: Any) -> Iterator[float]:
+    """The numbers in a number, an array or another iterable; what is no number is left out."""
+    try:
+        if hasattr(values, "tolist"):  # At once, for one by one an array takes ten times as long.
+            flat = values.detach() if hasattr(values, "detach") else values
+            values = flat.reshape(-1).tolist()
+        elif isinstance(values, str | bytes | dict) or not hasattr(values, "__iter__"):
+            values = (values,)
+        for value in values:
+            found = quantity(value)
+            if isinstance(found, float):
+                yield found
+    except Exception:  # A device that is lost, or somebody's __iter__.
+        return
 
 
 def cut(value: str, longest: int) -> str:

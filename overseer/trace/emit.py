@@ -5,15 +5,15 @@ When nothing is traced each of these returns at once, and a span is one object t
 
 from __future__ import annotations
 
-import functools
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from ..clock import now_ns
 from ..nothing import nothing
-from .describe import label_of, quantity, settled
+from .describe import LABEL, label_of, quantities, quantity, settled
 from .recorder import BEGIN, CHANNELS, END, INSTANT, VALUE, Put, recorder
 from .tracks import COUNTER, Track, local
 
@@ -34,6 +34,26 @@ class SpanLike(Protocol):
         """Do the same to each call of ``function``."""
 
 
+#: Whether an event loop runs on this thread, and where its tasks' events belong; there is none
+#: before asyncio is imported.
+_running_loop: Callable[[], object] | None = None
+_task_row: Callable[[object, int, str | None], Track]
+
+
+def tell_tasks_apart(asyncio: Any) -> None:
+    """Have rows for tasks of ``asyncio`` that take turns."""
+    from .tasks import Tasks
+
+    global _running_loop, _task_row
+    _task_row, _running_loop = Tasks(asyncio).row, asyncio._get_running_loop
+
+
+def _row(kind: int, label: str | None) -> Track:
+    """The row of the task that runs now, or of the thread."""
+    loop = _running_loop() if _running_loop is not None else None
+    return local.track if loop is None else _task_row(loop, kind, label)
+
+
 class Span:
     """A stretch of time on the thread that enters it; as often as it is entered."""
 
@@ -46,12 +66,18 @@ class Span:
         self._put = put
 
     def __enter__(self) -> Span:
-        self._put((now_ns(), BEGIN, local.track, self._channel.name, self._label, self._arguments))
+        label = self._label
+        alone = _running_loop is None or _running_loop() is None
+        row = local.track if alone else _row(BEGIN, label)
+        self._put((now_ns(), BEGIN, row, self._channel.name, label, self._arguments))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         failed = None if kind is None else {"error": kind.__name__}
-        self._put((now_ns(), END, local.track, self._channel.name, self._label, failed))
+        label = self._label
+        alone = _running_loop is None or _running_loop() is None
+        row = local.track if alone else _row(END, label)
+        self._put((now_ns(), END, row, self._channel.name, label, failed))
 
     def __call__(self, function: F, /) -> F:
         """Record a span for each call of ``function``."""
@@ -105,30 +131,34 @@ class Channel:
         put = self._put
         if put is None:  # Switched off by another thread just now.
             return nothing  # type: ignore[no-any-return]
-        text = label if type(label) is str else label_of(label)
-        return Span(self, text, settled(arguments) if arguments else arguments, put)
+        if type(label) is not str or len(label) > LABEL:
+            label = label_of(label)
+        return Span(self, label, settled(arguments) if arguments else arguments, put)
 
     def begin(self, label: object, /, **arguments: Any) -> None:
         """Begin a span on this thread; :meth:`end` with the same label ends it."""
         put = self._put
         if put is not None:
-            text = label if type(label) is str else label_of(label)
-            put((now_ns(), BEGIN, local.track, self.name, text, settled(arguments)))
+            text = label_of(label)
+            put((now_ns(), BEGIN, _row(BEGIN, text), self.name, text, settled(arguments)))
 
     def end(self, label: object = None, /) -> None:
         """End the innermost span of this label on this thread, and those within; any without."""
         if self._put is not None:
-            text = label if type(label) is str or label is None else label_of(label)
-            recorder.put((now_ns(), END, local.track, self.name, text, None))
+            text = None if label is None else label_of(label)
+            recorder.put((now_ns(), END, _row(END, text), self.name, text, None))
 
     def instant(self, label: object, /, **arguments: Any) -> None:
         """Mark this moment on this thread."""
         put = self._put
         if put is not None:
-            text = label if type(label) is str else label_of(label)
+            if type(label) is not str or len(label) > LABEL:
+                label = label_of(label)
             if arguments:
                 settled(arguments)
-            put((now_ns(), INSTANT, local.track, self.name, text, arguments))
+            alone = _running_loop is None or _running_loop() is None
+            row = local.track if alone else _row(INSTANT, None)
+            put((now_ns(), INSTANT, row, self.name, label, arguments))
 
     def counter(self, name: object, unit: str = "") -> Counter:
         """A graph of numbers over time; the same one for the same name."""
@@ -137,40 +167,36 @@ class Channel:
         if found is None:
             if len(self._counters) >= SERIES:
                 text = OTHERS
-            found = self._counters.setdefault(text, Counter(self, text, unit))
+            found = self._counters.setdefault(text, Counter(self, text, label_of(unit)))
         return found
 
     def histogram(self, name: object, edges: Iterable[float], unit: str = "") -> Histogram:
         """How values are distributed, over time: a number for each bin between two edges."""
         return Histogram(self.counter(name, unit), edges)
 
-    def instrument(self, target: Any, methods: Iterable[str]) -> None:
-        """Record a span for each call of these methods of ``target``, an object or a class.
+    def instrument(self, target: Any, methods: str | Iterable[str]) -> None:
+        """Record a span for each call of these methods of ``target``: an object, class or module.
 
-        Nothing is changed when the channel does not record.
+        Nothing is changed when the channel does not record. What cannot be instrumented stays as
+        it is, and is named by an instant.
         """
         if self._put is None:
             return
-        for name in methods:
-            method = getattr(target, name)
-            if not isinstance(target, type):
-                label = f"{type(target).__name__}.{name}"
-                setattr(target, name, self.around(method, label, {}))
-            else:
-                setattr(target, name, self.around(method, f"{target.__name__}.{name}", {}))
+        from .instrumenting import instrument, label_of_method
+
+        for name in [methods] if isinstance(methods, str) else methods or ():
+            label = label_of_method(target, name)
+            try:
+                instrument(target, name, label, partial(self.span, label))
+            except Exception as error:  # A class may refuse for any reason.
+                why = f"{type(error).__name__}: {error}"
+                self.instant(f"not instrumented: {label}", error=why)
 
     def around(self, function: F, label: str, arguments: dict[str, Any]) -> F:
         """``function`` with a span around each call."""
+        from .instrumenting import around
 
-        @functools.wraps(function)
-        def traced(*args: Any, **kwargs: Any) -> Any:
-            put = self._put
-            if put is None:
-                return function(*args, **kwargs)
-            with Span(self, label, arguments, put):
-                return function(*args, **kwargs)
-
-        return traced  # type: ignore[return-value]
+        return around(function, label, partial(self.span, label, **arguments))  # type: ignore[no-any-return]
 
     # For those who know better when and where
 
@@ -247,8 +273,11 @@ class Histogram:
 
     def __init__(self, counter: Counter, edges: Iterable[float]) -> None:
         self._channel = counter._channel
-        self._edges = sorted(float(edge) for edge in edges)[:SERIES]
+        known = {float(edge) for edge in edges}
+        self._edges = sorted(edge for edge in known if edge == edge)[:SERIES]
         bounds = [f"{edge:g}" for edge in self._edges]
+        if len(set(bounds)) < len(bounds):  # Too near each other for six digits.
+            bounds = [repr(edge) for edge in self._edges]
         names = [f"[{low}, {high})" for low, high in pairwise(bounds)]
         first, last = bounds[:1] or ["0"], bounds[-1:] or ["0"]
         every = [f"below {first[0]}", *names, f"from {last[0]}"]
@@ -259,9 +288,8 @@ class Histogram:
         if self._channel._put is None:
             return
         counts = [0] * len(self._bins)
-        for value in values if hasattr(values, "__iter__") else (values,):
-            number = quantity(value)
-            if isinstance(number, float) and number == number:
+        for number in quantities(values):
+            if number == number:
                 counts[bisect_right(self._edges, number)] += 1
         for series, count in zip(self._bins, counts, strict=True):
             series.add(count)

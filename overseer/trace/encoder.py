@@ -7,11 +7,12 @@ any other. Field numbers are those of ``protos/perfetto/trace`` in Perfetto's so
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .describe import LABEL, annotation, cut, quantity
 from .process import Process
-from .recorder import BEGIN, END, INSTANT, VALUE, WIDTH
+from .recorder import BEGIN, END, INSTANT, VALUE, WIDTH, Record
 from .tracks import COUNTER, PROCESS, ThreadTrack, Track
 from .wire import double, message, number, text, varint
 
@@ -60,12 +61,13 @@ class Encoder:
     Attributes:
         events: Events that have been encoded.
         unbalanced: Ends without a begin, and spans within too many others: left out.
+        refused: Records that could not be encoded.
     """
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._offset = process.wall_ns - process.now_ns
-        self.events = self.unbalanced = 0
+        self.events = self.unbalanced = self.refused = 0
         self._last = process.now_ns
         self._open: dict[int, Track] = {}
         self._forget()
@@ -134,12 +136,23 @@ class Encoder:
     # Records
 
     def encode(self, records: list[Any]) -> bytes:
-        """The packets of these records, six values each."""
+        """The packets of these records, six values each; one that makes no sense is left out."""
         parts: list[bytes] = []
+        each = zip(*[iter(records)] * WIDTH, strict=True)
+        while True:
+            try:
+                self._encode(each, parts)
+                break
+            except Exception:  # Nothing is worth the rest of the trace.
+                self.refused += 1
+        if records:
+            self._last = max(self._last, records[-WIDTH])
+        return b"".join(parts)
+
+    def _encode(self, records: Iterable[Record], parts: list[bytes]) -> None:
         begins, instants, ends, values = self._begins, self._instants, self._ends, self._values
         high, above, offset = -1, b"", self._offset
-        each = iter(records)
-        for time, kind, track, channel, label, arguments in zip(*[each] * WIDTH, strict=True):
+        for time, kind, track, channel, label, arguments in records:
             piece: Piece | None
             if kind == BEGIN:
                 stack = track.stack
@@ -147,12 +160,12 @@ class Encoder:
                     track.too_deep += 1
                     self.unbalanced += 1
                     continue
-                if not stack:
-                    self._open[track.number] = track
-                stack.append((channel, label))
                 piece = begins.get((track, channel, label))
                 if piece is None or arguments:
                     piece = self._begin(track, channel, label, arguments, parts)
+                if not stack:
+                    self._open[track.number] = track
+                stack.append((channel, label))
             elif kind == END:
                 stack = track.stack
                 fits = stack and not track.too_deep and (label is None or stack[-1][1] == label)
@@ -192,9 +205,6 @@ class Encoder:
             if kind == VALUE:
                 parts.append(_pack(label))
             self.events += 1
-        if records:
-            self._last = max(self._last, records[-WIDTH])
-        return b"".join(parts)
 
     def _resolve(self, track: Track, label: str | None, time: int, parts: list[bytes]) -> bool:
         """Whether an end that is not the innermost span's ends one all the same.

@@ -6,6 +6,10 @@ import itertools
 import os
 import threading
 from _thread import get_ident, get_native_id
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .tasks import Turns
 
 #: Track 1 is the process; 0 means none.
 PROCESS = 1
@@ -72,7 +76,8 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.track = ThreadTrack()
+        self.turns: Turns | None = None
 
 
-#: ``local.track`` is the calling thread's.
+#: ``local.track`` is the calling thread's, ``local.turns`` what its event loop's tasks are on.
 local = _Local()

@@ -62,7 +62,8 @@ class Writer:
     @property
     def dropped(self) -> int:
         """How many events are not in the file: too many, too fast, or not writable."""
-        return self._store.dropped + self._unwritten + self._recorder.lost
+        lost = self._unwritten + self._recorder.lost + self._encoder.refused
+        return self._store.dropped + lost
 
     @property
     def size(self) -> int:
@@ -149,7 +150,7 @@ class Writer:
         try:
             if not self._begun:
                 self._store.append(self._encoder.header(), 0)
-            if self._unwritten or self._recorder.lost:
+            if self.dropped > self._store.dropped:
                 self._store.append(self._missing(self.dropped), 0)
         except OSError as error:
             self._tell(error)

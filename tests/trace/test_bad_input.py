@@ -108,6 +108,94 @@ def test_tensors_are_described_and_not_kept(tracing: Begin) -> None:
     assert sum(one.label == "Loss: no number" for one in read.instants()) == 2
 
 
+def test_what_holds_much_is_described_without_looking_at_all_of_it() -> None:
+    torch = pytest.importorskip("torch")
+    looked = 0
+
+    class Counting:
+        def __repr__(self) -> str:
+            nonlocal looked
+            looked += 1
+            return "x"
+
+    value: Any = Counting()
+    for _ in range(4):
+        value = [value] * 20
+    assert len(described(value)) <= 1000
+    assert looked <= 200
+    assert described([torch.zeros(2), b"x" * 500]).startswith("[Tensor[2] float32, b'xxx")
+    assert len(described([b"x" * 500])) < 200
+    assert len(described(b"x" * 500)) < 200
+
+
+def test_long_texts_are_not_kept_until_they_are_written(tracing: Begin) -> None:
+    tracing()
+    app, text = channel("app"), "x" * 100_000
+    with app.span(text, value=text):
+        app.instant(text, value=text)
+    app.begin(text, value=text)
+    app.end(text)
+    kept = str(recorder._buffer)
+    assert "xxx" in kept
+    assert len(kept) < 10_000
+
+
+def test_no_more_arguments_than_some(tracing: Begin) -> None:
+    trace = tracing()
+    channel("app").instant("now", **{f"key {number}": number for number in range(1000)})
+    trace.end()
+    (instant,) = (one for one in open_trace(trace.path).instants() if one.channel == "app")
+    assert list(instant.args) == [f"key {number}" for number in range(64)]
+
+
+def test_units_and_series_of_any_type(tracing: Begin, processor: Processor) -> None:
+    trace = tracing()
+    for value in VALUES.values():
+        counter = channel("app").counter(f"counter of {type(value).__name__}", value)  # type: ignore[arg-type]
+        counter.series(value).add(1)
+    processor.load(trace.end())
+    assert (processor.error, processor.errors(), trace.problems) == ("", {}, [])
+    assert trace.writer.dropped == 0
+
+
+def test_a_record_that_makes_no_sense_does_not_take_others_along(
+    tracing: Begin, processor: Processor
+) -> None:
+    from overseer.trace.recorder import BEGIN, END, INSTANT
+    from overseer.trace.tracks import Track
+
+    trace, app, row = tracing(), channel("app"), Track("row")
+    with app.span("outer"):
+        app.at("no time", INSTANT, row, "x")  # type: ignore[arg-type]
+        app.at(1, BEGIN, row, 3.5)
+        app.at(2, END, row, 3.5)
+        with app.span("inner"):
+            pass
+    processor.load(trace.end())
+    assert (processor.error, processor.errors()) == ("", {})
+    read = open_trace(trace.path)
+    assert [one.label for one in read.slices()] == ["outer", "inner"]
+    assert (read.dropped, trace.writer.dropped) == (2, 2)
+
+
+def test_any_values_make_a_histogram(tracing: Begin) -> None:
+    numpy, torch = pytest.importorskip("numpy"), pytest.importorskip("torch")
+    trace = tracing()
+    norms = channel("app").histogram("norms", [0, 1, math.nan, 1, 2])
+    for values in (numpy.full((2, 2), 0.5), torch.tensor(1.5), torch.ones(3, requires_grad=True)):
+        norms.add(values)
+    for odd in (*VALUES.values(), {"a": 1}, [0.5, None, "x"]):
+        norms.add(odd)
+    channel("app").histogram("near", [1.00000001, 1.00000002]).add([1.0, 1.000000015, 2.0, 3.0])
+    trace.end()
+    counters = open_trace(trace.path).counters
+    assert counters["norms: [0, 1)"].values[0] == 4
+    assert counters["norms: [1, 2)"].values[1:3] == [1, 3]
+    assert len(counters["norms: below 0"].values) == 3 + len(VALUES) + 2
+    near = [one.values for name, one in counters.items() if name.startswith("near")]
+    assert near == [[1.0], [1.0], [2.0]]
+
+
 def test_numbers_of_numpy_are_numbers() -> None:
     numpy = pytest.importorskip("numpy")
     assert described(numpy.int64(3)) == 3
