@@ -84,17 +84,34 @@ class Gradients:
             if counting.on:
                 if counting.told:
                     return
-                if counting.loss is None and get_ident() == counting.thread:
+                if get_ident() != counting.thread:
+                    counting.cease()
+                elif counting.loss is None:
                     scaled, counting.scaled = counting.scaled, None
                     counting.loss = event["tensors"] if scaled is None else scaled
+                    counting.learned_at = counting.left
                     return
-                counting.leave()
-            if roots.alive:
-                roots.disarm()
+                else:
+                    counting.leave(again=True)
+                unmarked(event["tensors"])  # Of this one, the end will not be seen.
+            elif roots.alive:
                 try:
-                    loop().backward_begins(now(), event["tensors"])
+                    own = loop()
+                    if not own.works:
+                        roots.joins(own)
+                    roots.disarm()
+                    own.backward_begins(now(), event["tensors"])
                 except BaseException as error:
                     failed(error)
+
+        def unmarked(losses: Any) -> None:
+            try:
+                own = loop()
+                if not own.works:
+                    roots.joins(own)
+                own.learned(losses)
+            except BaseException as error:
+                failed(error)
 
         def leave(event: Event) -> None:
             if counting.on or not roots.alive:
@@ -113,6 +130,9 @@ class Gradients:
 
         def enter(event: Event) -> bool:
             if counting.on:
+                if get_ident() != counting.thread:
+                    counting.cease()
+                    return False
                 if counting.loss is None:
                     return False
                 counting.leave()
@@ -133,8 +153,9 @@ class Gradients:
 
     def _scale(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         losses = args[1] if len(args) > 1 else kwargs.get("outputs")
-        if self._counting.on:
-            self._counting.scaled = None if self._counting.told else losses
+        counting = self._counting
+        if counting.on and get_ident() == counting.thread:
+            counting.scaled = None if counting.told else losses
         elif self._roots.alive:
             self._loop().scales(losses)
 

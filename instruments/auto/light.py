@@ -9,7 +9,7 @@ then is handed on.
 
 from __future__ import annotations
 
-from _thread import get_ident
+from _thread import allocate_lock, get_ident
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
@@ -52,22 +52,24 @@ class Counting(Lull):
         pattern: What they look like.
         optimizer: Whose step ends them.
         loss: What ``backward`` was called on in this step.
+        learned_at: What ``left`` was then.
         scaled: What a gradient scaler was given in this step.
         last: The size of the last step's batch.
         thread: The thread whose steps they are.
     """
 
     __slots__ = (
-        "_loop", "_size", "_switch", "ending", "last", "loss", "on", "optimizer", "pattern",
-        "scaled", "thread", "told",
+        "_ending", "_loop", "_size", "_switch", "ending", "last", "learned_at", "loss", "on",
+        "optimizer", "pattern", "scaled", "thread", "told",
     )  # fmt: skip
 
     def __init__(self, switch: Callable[[bool], None], size: Callable[[Any], int | None]) -> None:
         super().__init__(None, 0, self._end, size)
         self._switch, self._size = switch, size
+        self._ending = allocate_lock()
         self._loop: Any = None
         self.pattern = Pattern(0, 0, None)
-        self.optimizer = 0
+        self.optimizer = self.learned_at = 0
         self.on = self.ending = self.told = False
         self.loss: Any = None
         self.scaled: Any = None
@@ -98,24 +100,48 @@ class Counting(Lull):
         """The size of a step's batch where no other was seen: a loader's is used once more."""
         return self.last if self.source is not None else None
 
+    def cease(self) -> None:
+        """Another thread works, too: let these steps end with the one that is at work."""
+        self.left, self.ending = 1, True
+
     def done(self, now: int) -> None:
         """The last light step has ended."""
-        self.on = False
-        self._switch(False)
-        self._loop.resume(now, False)
+        if self._ends():
+            self._loop.resume(now, False)
 
-    def leave(self, between: bool = False) -> None:
-        """Look at everything again, from the middle of this step on, or ``between`` two."""
-        self.on = False
-        self._switch(False)
+    def leave(self, between: bool = False, again: bool = False) -> None:
+        """Look at everything again, from the middle of this step on, or ``between`` two.
+
+        Called by the thread whose steps they are; see :meth:`cease`.
+
+        Args:
+            between: No step is at work.
+            again: ``backward`` is called once more.
+        """
+        if not self._ends():
+            return
         loop = self._loop
         loop.resume(0, not between)
+        self._hand_on(loop)
+        if self.loss is not None:
+            loop.learned(self.loss)
+            if again and (self.source is None or self.left != self.learned_at):
+                self._hand_on(loop)  # A batch of its own, that nobody saw: one like the first.
+        if self.scaled is not None:
+            loop.scales(self.scaled)
+        self.loss = self.scaled = self.items = None
+
+    def _hand_on(self, loop: Any) -> None:
+        """Tell of this step's batch."""
         if self.items is not None and self.source is not None:
             loop.batches.fetched(self.source, self.items)
         elif self.items is not None:
             loop.batches.given(self.pattern.model, self.items)
-        if self.scaled is not None:
-            loop.scales(self.scaled)
-        if self.loss is not None:
-            loop.learned(self.loss)
-        self.loss = self.scaled = self.items = None
+
+    def _ends(self) -> bool:
+        """Whether they were going on until now."""
+        with self._ending:
+            on, self.on = self.on, False
+        if on:
+            self._switch(False)
+        return on

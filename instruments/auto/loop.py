@@ -11,6 +11,7 @@ from .passes import Pass, Passes
 from .phases import Phases
 from .sizing import Given
 from .turns import Turns
+from .within import Within
 
 EVALUATION, INFERENCE = "eval", "inference"
 #: Losses of one step that are kept apart; the rest of a longer accumulation is left out.
@@ -86,6 +87,8 @@ class Loop:
         alike: How many steps in a row had.
         step_ns: How long the last step took.
         items: How many items it had.
+        within: The module that the thread is in the middle of.
+        works: It has used a module, or learned.
     """
 
     __slots__ = (
@@ -94,6 +97,7 @@ class Loop:
         "_models", "_nested", "_optimized", "_optimizer", "_part", "_passes", "_phases",
         "_repeats", "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer",
         "_turns", "_zeroed", "alike", "batches", "items", "pattern", "step_ns",
+        "within", "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -101,6 +105,7 @@ class Loop:
         self.batches = Batches()
         self._turns = Turns()
         self.pattern = Pattern(0, 0, None)
+        self.within, self.works = Within(), False
         self.alike = self.step_ns = self._backs = self._models = self._model = 0
         self._optimized = 0
         self.items: int | None = None
@@ -206,6 +211,11 @@ class Loop:
         """A gradient scaler is given ``losses``, of which ``backward`` will see a multiple."""
         self._scaled = losses
 
+    @property
+    def learning(self) -> bool:
+        """Whether the thread is in the middle of a ``backward``."""
+        return self._deep > 0
+
     def backward_begins(self, now: int, tensors: Any) -> None:
         """``backward`` is called on ``tensors``: one, or several."""
         self._deep += 1
@@ -215,11 +225,14 @@ class Loop:
         if self._sink.holding:
             self._sink.settle()
         self._backward_began = now
+        if self._began:
+            self._end_forward(now)
+        self._learn(tensors)
+
+    def _learn(self, tensors: Any) -> None:
         self._known.trains = self._learned = True
         self._backs += 1
         self._passes.learned()
-        if self._began:
-            self._end_forward(now)
         if self._stepping is not None:
             if self._repeats:
                 self.alike = -NESTED
@@ -329,11 +342,9 @@ class Loop:
         self._last, self._part = now, part
 
     def learned(self, losses: Any) -> None:
-        """``backward`` was called on ``losses`` without having been told."""
-        self._learned = True
-        self._backs += 1
-        self._lose(losses)
-        self.batches.learned()
+        """``backward`` is called on ``losses``; when it began and ends is not told."""
+        self._began, self._part = 0, True
+        self._learn(losses)
 
     def _close(self, now: int, role: Hashable) -> None:
         """An optimizer has stepped: a step ends, or goes on with another optimizer."""

@@ -2,12 +2,16 @@
 
 A global forward pre-hook is there only while no module is at work: it takes itself out for as long
 as the outermost module runs, so that no submodule pays for it and ``torch.compile`` never sees it.
-That one module is given a hook to tell when it has ended, and keeps nothing.
+That one module is given a hook to tell when it has ended, and keeps nothing. Where several threads
+use modules at once, the global hook stays, and what each is in the middle of tells an outermost
+module from those within.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
+from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 from weakref import ref
@@ -40,8 +44,12 @@ class Roots:
         torch: The module, which the script has imported.
         now: Reads the clock.
         loop: The calling thread's loop.
+        loops: Those of all threads.
         sizes: Sizes what a module is given.
         failed: Told of errors; raises those that are meant for the script.
+
+    Attributes:
+        several: Several threads use modules.
     """
 
     def __init__(
@@ -49,23 +57,24 @@ class Roots:
         torch: Any,
         now: Callable[[], int],
         loop: Callable[[], Loop],
+        loops: dict[int, Loop],
         sizes: Sizes,
         failed: Callable[[BaseException], None],
     ) -> None:
         self._torch, self._now, self._loop, self._failed = torch, now, loop, failed
-        self._sizes = sizes
+        self._loops, self._sizes = loops, sizes
         self._table: dict[Any, Any] = {}
         self._models: dict[int, ref[Any]] = {}
         self._others: dict[int, ref[Any]] = {}
         self._wrapped: list[tuple[ref[Any], Any]] = []
-        self._inside: Any = None
-        self._passing: Any = None
-        self._given = Given(None, False)
-        self._begin = 0
-        self._grad = self._evaluated = False
         self._counting: Counting | None = None
         self._hook: Callable[..., None] | None = self._entered
         self.alive = True
+        self.several = False
+
+    def __deepcopy__(self, memo: Any) -> Roots:
+        """Of a module that is copied while it is at work, our hook in it is no part."""
+        return self
 
     def place(self) -> None:
         """Begin to look.
@@ -81,9 +90,10 @@ class Roots:
 
     def remove(self) -> None:
         """Look no longer."""
-        self.alive = False
+        self.alive = self.several = False
         self.disarm()
-        self._clean()
+        for loop in list(self._loops.values()):
+            self._clean(loop)
         if self.mend in menders:
             menders.remove(self.mend)
         for module, own in self._wrapped:
@@ -109,7 +119,9 @@ class Roots:
         counting = self._counting
         if self._compiling() or counting is None or not self.alive:
             return
-        if id(module) == counting.pattern.model and module.training and self._grad_enabled():
+        if self.several or get_ident() != counting.thread:
+            self._sized_among_several(counting, module, args)
+        elif id(module) == counting.pattern.model and module.training and self._grad_enabled():
             self._table.pop(KEY, None)
             try:
                 counting.items = args[0].shape[0]
@@ -119,63 +131,115 @@ class Roots:
             counting.leave()
             self._entered(module, args)
 
+    def _sized_among_several(self, counting: Counting, module: Any, args: Any) -> None:
+        if get_ident() != counting.thread:
+            counting.cease()
+        elif counting.items is not None:
+            return  # The one whose batch has been sized is still at work.
+        else:
+            counting.leave()
+        self._entered(module, args)
+
     def disarm(self) -> None:
         """The next module to be called is not an outermost one."""
-        self._table.pop(KEY, None)
+        if not self.several:
+            self._table.pop(KEY, None)
+
+    def joins(self, loop: Loop) -> None:
+        """The calling thread, whose loop this is, uses modules."""
+        loop.works = True
+        self.recount()
+
+    def recount(self) -> None:
+        """Find out whether several threads that use modules are alive; forget the others."""
+        loops = self._loops
+        if len(loops) > 1:
+            alive = {thread.ident for thread in threading.enumerate()}
+            for ident in loops.keys() - alive - {get_ident()}:
+                loops.pop(ident, None)
+        several = sum(loop.works for loop in list(loops.values())) > 1
+        if several != self.several:
+            self.several = several
+            self.arm()
 
     def _entered(self, module: Any, args: Any) -> None:
         """A module is called while no other is."""
         if self._compiling() or not self.alive or not self._is_model(module):
             return
+        if self.several and not self._outermost():
+            return
+        loop = self._loop()
+        if not loop.works:
+            self.joins(loop)
         self.disarm()
-        if self._inside is not None:
-            self._clean()  # An exception that no hook sees has ended its forward.
+        if loop.within.module is not None:
+            self._clean(loop)  # An exception that no hook sees has ended its forward.
         try:
+            loop.within.module = module  # Before the hook is there: see _clean.
             module._forward_hooks_with_kwargs[KEY] = True
             module._forward_hooks_always_called[KEY] = True
             module._forward_hooks[KEY] = self._left
-            self._begins(module)
+            self._begins(loop, module)
         except BaseException as error:
             self._failed(error)
+
+    def _outermost(self) -> bool:
+        """Whether the calling thread is in no module, and is not one of torch's own."""
+        loop = self._loops.get(get_ident())
+        if loop is not None:
+            return loop.within.module is None and not loop.learning
+        return any(thread.ident == get_ident() for thread in threading.enumerate())
 
     def _left(self, module: Any, args: Any, kwargs: Any, result: Any = None) -> None:
         """The module has ended, or has failed."""
         end = self._now()
         self._mend_failure(module)
-        self._clean()
+        loop = self._loop()
+        if loop.within.module is not module:
+            self._unhook(module, loop)  # Another thread's, which is at work in it, or a copy.
+            return
+        self._clean(loop)
         if self.alive:
-            self._ends(module, self._sizes.of_call(args, kwargs), end)
+            self._ends(loop, module, self._sizes.of_call(args, kwargs), end)
 
     def compiled_enters(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """A module that ``torch.compile`` has made is called: it wants no hook in torch's table."""
         module, *given = args
-        if KEY in self._table and self.alive:
-            self.disarm()  # Torch warns of hooks for all modules where a compiled one is called.
+        if KEY in self._table and self.alive and not (self.several and not self._outermost()):
+            # Torch warns of hooks for all modules where a compiled one is called.
+            self._table.pop(KEY, None)
+            loop = self._loop()
+            within = loop.within
             if not self._is_model(module):
-                self._passing = module
+                within.passing = module
                 return True
+            if not loop.works:
+                loop.works = True
             try:
-                self._given = self._sizes.of_call(tuple(given), kwargs)
+                within.given = self._sizes.of_call(tuple(given), kwargs)
                 counting = self._counting
                 if counting is not None:
                     if id(module) == counting.pattern.model and self._grad_enabled():
-                        counting.items = self._given.items
+                        counting.items = within.given.items
                         return True
                     counting.leave()
-                    self.disarm()
-                self._begins(module)
+                    self._table.pop(KEY, None)
+                within.module = module
+                self._begins(loop, module)
             except BaseException as error:
                 self._failed(error)
         return True
 
     def compiled_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """It has ended, or has failed."""
-        if self._passing is args[0]:
-            self._passing = None
+        loop = self._loop()
+        within = loop.within
+        if within.passing is args[0]:
+            within.passing = None
             self.arm()
-        elif self._inside is not None and self._inside is args[0] and self.alive:
-            self._inside = None
-            self._ends(args[0], self._given, self._now())
+        elif within.module is not None and within.module is args[0] and self.alive:
+            within.module = None
+            self._ends(loop, args[0], within.given, self._now())
 
     def compiled_in_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """``module.compile()`` has made what the module's call comes to from now on."""
@@ -194,20 +258,19 @@ class Roots:
             module._compiled_call_impl = compiled  # It is never pickled.
             self._wrapped.append((ref(module), own))
 
-    def _begins(self, module: Any) -> None:
-        self._inside = module
-        self._grad = self._grad_enabled()
-        self._begin = self._now()
-        self._evaluated = self._loop().forward_begins(id(module), self._grad, module.training)
+    def _begins(self, loop: Loop, module: Any) -> None:
+        within = loop.within
+        within.grad = self._grad_enabled()
+        within.begin = self._now()
+        within.evaluated = loop.forward_begins(id(module), within.grad, module.training)
 
-    def _ends(self, module: Any, given: Given, end: int) -> None:
+    def _ends(self, loop: Loop, module: Any, given: Given, end: int) -> None:
         self.arm()
         try:
-            loop = self._loop()
             task = EVALUATION if loop.trains and not module.training else INFERENCE
-            batches = loop.batches
+            batches, within = loop.batches, loop.within
             made = Pass(id(module), batches.fetches, task, batches.seen(given.items))
-            loop.forward_ends(made, given, self._begin, end, self._grad, self._evaluated)
+            loop.forward_ends(made, given, within.begin, end, within.grad, within.evaluated)
         except BaseException as error:
             self._failed(error)
 
@@ -234,13 +297,28 @@ class Roots:
         tables += [getattr(module, name, {}) for name in _OWN]
         return not any(set(table) - {KEY} for table in tables)
 
-    def _clean(self) -> None:
-        """Take the hook out of the module it is in."""
-        module, self._inside = self._inside, None
+    def _clean(self, loop: Loop) -> None:
+        """Take the hook out of the module that the loop's thread is in."""
+        within = loop.within
+        module, within.module = within.module, None
         if module is not None:
-            module._forward_hooks.pop(KEY, None)
-            module._forward_hooks_with_kwargs.pop(KEY, None)
-            module._forward_hooks_always_called.pop(KEY, None)
+            self._unhook(module, loop)
+
+    def _unhook(self, module: Any, loop: Loop) -> None:
+        """Take the hook out of a module, unless another thread than the loop's is at work in it."""
+        if self.several and self._shared(module, loop):
+            return
+        module._forward_hooks.pop(KEY, None)
+        module._forward_hooks_with_kwargs.pop(KEY, None)
+        module._forward_hooks_always_called.pop(KEY, None)
+        if self.several and self._shared(module, loop):  # It has come just now.
+            module._forward_hooks_with_kwargs[KEY] = True
+            module._forward_hooks_always_called[KEY] = True
+            module._forward_hooks[KEY] = self._left
+
+    def _shared(self, module: Any, loop: Loop) -> bool:
+        others = list(self._loops.values())
+        return any(each.within.module is module and each is not loop for each in others)
 
     def _is_model(self, module: Any) -> bool:
         """Whether it has parameters; a loss function has none and is no model."""

@@ -58,7 +58,7 @@ class TorchHooks:
         self._gradient_hooks: Gradients | None = None
         self._optimizer_tables: list[tuple[dict[Any, Any], Callable[..., None]]] = []
         self.alive = True
-        self.roots = Roots(torch, self._now, self.loop, self._sizes, self.failed)
+        self.roots = Roots(torch, self._now, self.loop, self._loops, self._sizes, self.failed)
         _placed.add(self)
 
     def place(self) -> None:
@@ -124,7 +124,14 @@ class TorchHooks:
         found = self._loops.get(ident)
         if found is None:
             found = self._loops[ident] = Loop(self._sink, self._phases, self._known)
+            self.roots.recount()
         return found
+
+    def _alone(self, loop: Loop) -> bool:
+        """Whether only this thread uses torch; those that have ended are seen now and then."""
+        if len(self._loops) > 1 and loop.alike % ALIKE == 0:
+            self.roots.recount()
+        return len(self._loops) == 1
 
     # Loaders
 
@@ -132,9 +139,12 @@ class TorchHooks:
         """A loader is asked for a batch."""
         counting = self._counting
         if counting.on:
-            if source == counting.source and not counting.ending:
+            if get_ident() != counting.thread:
+                counting.cease()
+            elif source == counting.source and not counting.ending:
                 return
-            counting.leave(between=source == counting.source)
+            else:
+                counting.leave(between=source == counting.source)
         if self.alive:
             self._asked[get_ident()] = self._now()
             try:
@@ -145,7 +155,7 @@ class TorchHooks:
     def answered(self, source: Hashable, exhausted: bool) -> None:
         """A loader has answered."""
         if exhausted and self.alive:
-            if self._counting.on:
+            if self._counting.on and get_ident() == self._counting.thread:
                 self._counting.leave(between=True)
             self.loop().batches.exhausted(source)
 
@@ -153,7 +163,7 @@ class TorchHooks:
         """What a loader answered is this batch."""
         if self.alive:
             counting = self._counting
-            if counting.on:
+            if counting.on and get_ident() == counting.thread:
                 counting.items = self._sizes.of_batch(batch)
                 counting.left -= 1
                 counting.ending |= counting.left <= 0
@@ -233,19 +243,22 @@ class TorchHooks:
                         if counting.source is None:
                             rearm()
                             counting.left -= 1
-                            if not counting.left:
+                            if counting.left <= 0:
                                 counting.done(now())
                         counted(items, loss)
                         return
                     if counting.told:
                         return
-                    counting.leave()
+                    if get_ident() == counting.thread:
+                        counting.leave()
+                    else:
+                        counting.cease()
                     loop_of().optimizer_begins(now(), id(optimizer))
                 if compiling() or not self.alive:
                     return
                 loop = loop_of()
                 loop.optimizer_ends(now(), id(optimizer), _role(optimizer))
-                if loop.alike >= ALIKE and not phases.listeners and len(self._loops) == 1:
+                if loop.alike >= ALIKE and not phases.listeners and self._alone(loop):
                     counting.consider(loop, sink.told)
             except BaseException as error:
                 self.failed(error)
