@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from .statistics import quantile
 
@@ -19,13 +19,17 @@ _WINDOW = 7
 _Q70 = 1.0364 * math.sqrt(2)
 
 
-def noise(values: Sequence[float]) -> float:
+def noise(values: Sequence[float], lag: int = 1) -> float:
     """Standard deviation of one value about a mean that may change, from successive differences.
 
     The 0.7 quantile is untouched by changes of the mean and by spikes at up to one value in
     seven, yet sees two modes that alternate.
+
+    Args:
+        values: The series.
+        lag: How far apart the values are whose difference is taken.
     """
-    steps = sorted(abs(b - a) for a, b in pairwise(values))
+    steps = sorted(abs(b - a) for a, b in zip(values, values[lag:], strict=False))
     return quantile(steps, 0.7) / _Q70 if steps else 0.0
 
 

@@ -4,21 +4,25 @@ The method follows Barrett et al. (OOPSLA 2017) and Traini et al. (EMSE 28, 2023
 bounded, the series is cut into segments of equal mean (PELT), and it is steady from the first
 segment of a tail whose segments are all alike. Beyond them, for series as short as a training
 run's beginning: the tail must hold a third of the steps, hiccups in it may cost it a third of
-their worth, a tail that drifts is not steady, nor is one so uneven that its rate over a dozen
-steps says little of that over the next, and the boundary is moved to the very step. Where single
-steps vary, so do means: a machine that does other things too has its better and worse moments. If
-no level is kept by the first measure, one is looked for with a tolerance that goes by the noise.
+their worth, a tail that drifts is not steady, nor is one that comes after many changes and is not
+free of them, nor one so uneven that its rate over a dozen steps says little of that over the next,
+and the boundary is moved to the very step. Where single steps vary, so do means: a machine that
+does other things too has its better and worse moments. If no level is kept by the first measure, or
+from late on only, one is looked for with a tolerance that goes by the noise.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from .changepoints import changepoints, clipped, noise
+from .cycles import without_cycle
 from .series import Series
+from .slopes import drifts, sloping
 from .statistics import quantile
 
 #: Means this close are the same performance; Traini et al. use the same.
@@ -42,6 +46,10 @@ NOISES, LOOSE, RANGE = 3, 0.12, 0.15
 _HICCUP = 3
 _OUTLIER = 2
 _UNITS = 640
+#: Means that a slope is fitted to.
+_PARTS = 18
+#: So many single steps are enough to tell how uneven they are.
+_JUDGED = 512
 
 
 @dataclass(frozen=True)
@@ -126,11 +134,15 @@ class _Search:
         at = self._boundary(segments, level)
         usual = quantile(sorted(self.values), 0.5)
         loose = min(LOOSE, NOISES * self.sigma / usual) if usual > 0 else 0
-        if at is not None or loose <= TOLERANCE:
+        if at == 0 or loose <= TOLERANCE:
             return at
         self.tolerance = loose
-        at = self._boundary(segments, level)
-        return None if at is None or self._ranges(at, usual) else at
+        wide = self._boundary(segments, level)
+        if wide is None or self._ranges(wide, usual):
+            return at
+        if at is None or (wide < at and abs(self._mean(wide, at) - level) <= TOLERANCE * level):
+            return wide
+        return at
 
     def _boundary(self, segments: list[Segment], level: float) -> int | None:
         """The first steady point by the tolerance as it is."""
@@ -146,17 +158,25 @@ class _Search:
         at = self._trimmed(at, before.mean if before is not None else level, level)
         if self.steps - self.before[at] < self.tail:
             return None
-        return None if self._drifts(at, level) or self._uneven(at) else at
+        if self._restless(segments, at) or self._drifts(at, level) or self._uneven(at):
+            return None
+        return at
 
     def _bound(self) -> None:
         """Bound outliers, and weigh single steps and blocks of them by their own noise."""
-        head = next((i for i, count in enumerate(self.counts) if count > 1), self.n)
-        settled = self.values[head // 4 : head]
+        head = self.head = next((i for i, count in enumerate(self.counts) if count > 1), self.n)
+        single, blocks = without_cycle(self.values[:head]), self.values[head:]
+        settled = single[head // 4 :]
         floor = max(0.002 * sorted(settled)[len(settled) // 2], 1e-30)
         self.sigma = max(noise(settled), floor)
-        blocks = self.values[head:]
         sigma = max(noise(blocks), floor)
-        self.bounded = clipped(self.values[:head], self.sigma) + clipped(blocks, sigma)
+        bounded = clipped(single, self.sigma)
+        if blocks:
+            span = self.counts[head]
+            more = _outlying(single[head // 2 :], bounded[head // 2 :], span, sigma)
+            single, bounded = [v + more for v in single], [v + more for v in bounded]
+        self.values = [*single, *blocks]
+        self.bounded = bounded + clipped(blocks, sigma)
         ratio = self.sigma / sigma
         worth = max(1.0, ratio * ratio)  # Not a power: that overflows with an error.
         self.weights = [min(worth, count) for count in self.counts]
@@ -229,14 +249,11 @@ class _Search:
         ahead = self.before[at] - self.before[begin]
         if 4 * ahead <= self.steps - self.before[at]:
             return False
-        v, w = self.bounded[begin:], self.weights[begin:]
         x = [
             (a + b) / 2
             for a, b in zip(self.before[begin:-1], self.before[begin + 1 :], strict=True)
         ]
-        cut = at - begin
-        steps = _square_of_mean(v[:cut], w[:cut]) + _square_of_mean(v[cut:], w[cut:])
-        return _explained_by_line(x, v, w) > steps
+        return sloping(x, self.bounded[begin:], self.weights[begin:], at - begin, self.sigma)
 
     def _located(self, before: Segment, at: int, level: float) -> int:
         """The boundary within the segments around it that leaves the least squared error."""
@@ -275,52 +292,46 @@ class _Search:
                 break
         return found
 
+    def _restless(self, segments: list[Segment], at: int) -> bool:
+        """Whether change came after change until late, and is in the tail: by chance it stays."""
+        ahead = sum(each.begin < at - 5 for each in segments)
+        return ahead > 2 and len(segments) - ahead > 2 and 3 * self.before[at] > self.steps
+
     def _drifts(self, at: int, level: float) -> bool:
-        """Whether the tail has a slope: 2.5 % over its length, and four standard errors."""
-        k = min(12, (self.n - at) // 3)
-        if k < 4:
-            return False
-        cuts = [at + i * (self.n - at) // k for i in range(k + 1)]
-        v = [self._mean(a, b) for a, b in pairwise(cuts)]
-        middle, mean = (k - 1) / 2, sum(v) / k
-        spread = sum((i - middle) ** 2 for i in range(k))
-        slope = sum((i - middle) * (y - mean) for i, y in enumerate(v)) / spread
-        rest = sum((y - mean - slope * (i - middle)) ** 2 for i, y in enumerate(v))
-        error = math.sqrt(rest / (k - 2) / spread)
-        return abs(slope) * (k - 1) > 0.025 * level and abs(slope) > 4 * error
+        """Whether the tail has a slope."""
+        return drifts(self._parts(at, min(_PARTS, (self.n - at) // 3)), level)
 
     def _ranges(self, at: int, usual: float) -> bool:
         """Whether parts of the tail are too far apart: it wanders."""
-        n = self.n - at
-        k = max(4, min(8, n // 8))
-        means = [self._mean(at + i * n // k, at + (i + 1) * n // k) for i in range(k)]
+        means = self._parts(at, max(4, min(8, (self.n - at) // 8)))
         return max(means) - min(means) > RANGE * usual
+
+    def _parts(self, at: int, k: int) -> list[float]:
+        """Means of ``k`` parts of the tail that hold as many steps each, or nearly."""
+        first, steps = self.before[at], self.steps - self.before[at]
+        cuts = sorted({bisect_left(self.before, first + i * steps // k) for i in range(k + 1)})
+        return [self._mean(a, b) for a, b in pairwise(cuts)]
 
     def _uneven(self, at: int) -> bool:
         """Whether the tail's steps vary too much, judged by means of a few in a row."""
-        n = self.n - at
+        end = self.head if self.head - at >= _JUDGED else self.n
+        n = end - at
         k = n // max(2, min(16, n // 16))
         means = sorted(self._mean(at + i * n // k, at + (i + 1) * n // k) for i in range(k))
         # Of what lies between: a hiccup is no unevenness. 2.07 is the same range of a normal.
         spread = (quantile(means, 0.85) - quantile(means, 0.15)) / 2.07
-        steps = (self.steps - self.before[at]) / k
-        ordered = sorted(self.values[at:])
+        steps = (self.before[end] - self.before[at]) / k
+        ordered = sorted(self.values[at:end])
         torn = quantile(ordered, 0.75) > 2 * quantile(ordered, 0.25)
         limit = TORN if torn else UNEVEN
-        return spread * math.sqrt(steps) > limit * self._mean(at, self.n)
+        return spread * math.sqrt(steps) > limit * self._mean(at, end)
 
 
-def _square_of_mean(v: Sequence[float], w: Sequence[float]) -> float:
-    """What the weighted mean explains of the weighted sum of squares."""
-    total = sum(a * b for a, b in zip(v, w, strict=True))
-    return total * total / sum(w)
+def _outlying(values: Sequence[float], bounded: Sequence[float], span: int, sigma: float) -> float:
+    """What outliers would add to the mean of these steps if they came in blocks, as later ones do.
 
-
-def _explained_by_line(x: Sequence[float], v: Sequence[float], w: Sequence[float]) -> float:
-    """What the weighted least squares line explains of the weighted sum of squares."""
-    weight = sum(w)
-    mx = sum(a * b for a, b in zip(x, w, strict=True)) / weight
-    mv = sum(a * b for a, b in zip(v, w, strict=True)) / weight
-    sxy = sum(c * (a - mx) * (b - mv) for a, b, c in zip(x, v, w, strict=True))
-    sxx = sum(c * (a - mx) ** 2 for a, c in zip(x, w, strict=True))
-    return mv * mv * weight + (sxy * sxy / sxx if sxx else 0.0)
+    A block holds its outliers: they do not show as such.
+    """
+    span = min(span, len(values) // 2)
+    means = [sum(values[i : i + span]) / span for i in range(0, len(values) - span + 1, span)]
+    return sum(clipped(means, sigma)) / len(means) - sum(bounded) / len(bounded)

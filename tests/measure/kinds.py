@@ -101,6 +101,23 @@ def accumulating(random: Random) -> tuple[list[float], int | None]:
     return _scaled(values, until, other + 1.5), until
 
 
+def slow_every_few_steps(random: Random) -> tuple[list[float], int | None]:
+    """Warm-up is told from steady steps although single steps of them are as slow."""
+    n, every = random.randint(150, 300), random.randint(3, 20)
+    until = random.randint(3, n // 3)
+    values = [v * 4 if i % every == 0 else v for i, v in enumerate(_even(random, n, 0.02))]
+    return _scaled(values, until, 2), until
+
+
+def collecting_garbage(random: Random) -> tuple[list[float], int | None]:
+    """A saw whose teeth are short, and a spike at the end of each."""
+    n, every = random.randint(150, 300), random.randint(10, 25)
+    until = random.randint(3, n // 3)
+    values = _scaled(_even(random, n, 0.02), until, 2)
+    teeth = (0.06 * (i % every) / every + (0.4 if i % every == every - 1 else 0) for i in range(n))
+    return [v * (1 + tooth) for v, tooth in zip(values, teeth, strict=True)], until
+
+
 def checkpoints(random: Random) -> tuple[list[float], int | None]:
     """A spike every so often, which no pause took out."""
     n, every = random.randint(150, 300), random.randint(10, 60)
@@ -166,6 +183,14 @@ def disturbed(random: Random) -> tuple[list[float], int | None]:
     return _scaled(values, 5, 2), 5
 
 
+def disturbed_for_long(random: Random) -> tuple[list[float], int | None]:
+    n, error, values = random.randint(300, 1000), 0.0, []
+    for _ in range(n):
+        error = 0.95 * error + random.gauss(0, 0.01)
+        values.append(1 + error + random.gauss(0, 0.03))
+    return _scaled(values, 3, 3), 3
+
+
 def slow_after_each_pause(random: Random) -> tuple[list[float], int | None]:
     """Caches are cold at the beginning of every epoch."""
     n, epoch = random.randint(130, 300), random.randint(30, 60)
@@ -197,6 +222,18 @@ def drifting_after_warm_up(random: Random) -> tuple[list[float], int | None]:
 
 def drifting_noisily(random: Random) -> tuple[list[float], int | None]:
     return _sloping(random, random.uniform(0.4, 1), sigma=0.08), None
+
+
+def drifting_in_noise(random: Random) -> tuple[list[float], int | None]:
+    """No step shows what all of them do: the noise is two thirds of the rise, or a half."""
+    n, by = random.randint(200, 400), random.choice([-1, 1]) * random.uniform(0.12, 0.2)
+    return [v * (1 + by * i / n) for i, v in enumerate(_even(random, n, 0.08))], None
+
+
+def drifting_in_two_modes(random: Random) -> tuple[list[float], int | None]:
+    n, by = random.randint(200, 400), random.uniform(0.3, 0.6)
+    values = [v * (1.5 if random.random() < 0.3 else 1) for v in _even(random, n, 0.03)]
+    return [v * (1 + by * i / n) for i, v in enumerate(values)], None
 
 
 def drifting_with_spikes(random: Random) -> tuple[list[float], int | None]:
@@ -264,14 +301,14 @@ def two_modes_far_apart(random: Random) -> tuple[list[float], int | None]:
 STEADY: tuple[Kind, ...] = (
     flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
     ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
-    small_last_batches, hiccup, varied_lengths,
+    small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
 )  # fmt: skip
 #: Steady as a whole, with ups and downs that are a few times the noise.
-RESTLESS: tuple[Kind, ...] = (disturbed, slow_after_each_pause)
+RESTLESS: tuple[Kind, ...] = (disturbed, disturbed_for_long, slow_after_each_pause)
 DRIFTING: tuple[Kind, ...] = (
     drifting_up, drifting_down, drifting_slowly, drifting_after_warm_up, drifting_noisily,
-    drifting_with_spikes, leaking, decaying_for_ever, wandering, saw_tooth, throttled_late,
-    two_speeds,
+    drifting_in_noise, drifting_in_two_modes, drifting_with_spikes, leaking, decaying_for_ever,
+    wandering, saw_tooth, throttled_late, two_speeds,
 )  # fmt: skip
 #: Series that change all the time: no figure of a part of them says much of another.
 ERRATIC: tuple[Kind, ...] = (contended, contended_in_bursts, two_modes_far_apart)

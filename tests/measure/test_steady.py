@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -88,22 +89,38 @@ def test_what_is_over_in_a_moment_had_no_time_to_become_steady(ms: int, said: st
     assert str(find_steady(series)) == said
 
 
-def test_early_warm_up_is_found_to_the_step_in_a_run_of_200000() -> None:
+def _series(n: int, time: Callable[[int], float]) -> Series:
+    """A long run whose steps take 1 ms, times what ``time`` says, with 3 % noise."""
     random, series = Random(3), Series()
-    for start in range(0, 200_000, 64):
-        steps = range(start, start + 64)
-        ns = [int((3e6 if i < 137 else 1e6) * (1 + random.gauss(0, 0.03))) for i in steps]
-        series.extend(steps, ns, [32] * 64, ns, ns)
-    assert abs((find_steady(series).from_step or 0) - 137) <= 2
+    for start in range(0, n, 64):
+        steps = range(start, min(n, start + 64))
+        ns = [int(1e6 * time(i) * (1 + random.gauss(0, 0.03))) for i in steps]
+        series.extend(steps, ns, [32] * len(ns), ns, ns)
+    return series
+
+
+def test_early_warm_up_is_found_to_the_step_in_a_run_of_200000() -> None:
+    found = find_steady(_series(200_000, lambda i: 3 if i < 137 else 1))
+    assert abs((found.from_step or 0) - 137) <= 2
 
 
 def test_late_warm_up_is_found_to_the_block_in_a_run_of_200000() -> None:
-    random, series = Random(3), Series()
-    for start in range(0, 200_000, 64):
-        steps = range(start, start + 64)
-        ns = [int((3e6 if i < 60_000 else 1e6) * (1 + random.gauss(0, 0.03))) for i in steps]
-        series.extend(steps, ns, [32] * 64, ns, ns)
-    assert abs((find_steady(series).from_step or 0) - 60_000) <= 256
+    found = find_steady(_series(200_000, lambda i: 3 if i < 60_000 else 1))
+    assert abs((found.from_step or 0) - 60_000) <= 256
+
+
+@pytest.mark.parametrize("every", [4, 7, 100])
+def test_steps_that_are_slow_now_and_then_are_no_change_where_steps_come_in_blocks(
+    every: int,
+) -> None:
+    found = find_steady(_series(20_000, lambda i: (3 if i < 50 else 1) * (1 if i % every else 8)))
+    assert abs((found.from_step or 0) - 50) <= 2
+
+
+@pytest.mark.parametrize("n", [9_000, 100_000])
+@pytest.mark.parametrize("by", [0.1, -0.1])
+def test_a_long_run_that_drifts_a_little_is_not_steady(n: int, by: float) -> None:
+    assert str(find_steady(_series(n, lambda i: 1 + by * i / n))) == "never steady"
 
 
 @settings(max_examples=60, deadline=None)
