@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from .errors import Problem, VoirError
@@ -48,12 +48,13 @@ class Stuck(BaseException):
         self.explained = explained
 
 
-_stopping: list[Callable[[StopProgram], object]] = []
+Wish = StopProgram | OverseerAbort
+_stopping: list[Callable[[Wish], object]] = []
 
 
 @contextmanager
-def on_stop(insist: Callable[[StopProgram], object]) -> Iterator[None]:
-    """Within, ``insist(stop)`` is called when a subscriber raises a stop in the script."""
+def on_stop(insist: Callable[[Wish], object]) -> Iterator[None]:
+    """Within, ``insist(wish)`` is called when a subscriber raises a stop or abort in the script."""
     _stopping.append(insist)
     try:
         yield
@@ -97,7 +98,7 @@ def asked_for(error: BaseException) -> bool:
 
 def wished(error: BaseException) -> bool:
     """The same, for an error on its way from a subscriber into the script."""
-    if isinstance(error, StopProgram) and _stopping:
+    if isinstance(error, Wish) and _stopping:
         _stopping[-1](error)
     return asked_for(error)
 
@@ -153,6 +154,11 @@ def _library(filename: str) -> bool:
     if filename.startswith(_INSTRUMENTS):
         return False
     return filename.startswith(_STANDARD) or not _INSTALLED.isdisjoint(filename.split(os.sep))
+
+
+def in_library(frame: FrameType | None) -> bool:
+    """Whether a thread is in code of the standard library's or voir's, with a lock perhaps."""
+    return frame is not None and frame.f_code.co_filename.startswith((_STANDARD, *_OURS))
 
 
 def said(error: BaseException) -> str:

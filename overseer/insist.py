@@ -9,28 +9,38 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from .boundary import StopProgram, on_stop
+from .boundary import StopProgram, Wish, on_stop
 
 
 class Insistence:
     """Raises a stop again on the main thread wherever it has been swallowed.
 
     Tracing is switched on when the stop is raised, not before: until then this costs nothing.
+
+    Args:
+        elsewhere: Told of a stop or an abort that is raised in another thread, once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: Callable[[Wish], object]) -> None:
         self.stop: StopProgram | None = None
+        self._elsewhere = elsewhere
+        self._passed_on: Wish | None = None
         self._before: tuple[Any, Any] = (None, None)
         self._unwinding: FrameType | None = None
 
-    def begin(self, stop: StopProgram) -> None:
+    def begin(self, stop: Wish) -> None:
         """The stop has just been raised, in code that the script called."""
-        if self.stop is not None or threading.get_ident() != threading.main_thread().ident:
+        if threading.get_ident() != threading.main_thread().ident:
+            if self._passed_on is not stop:
+                self._passed_on = stop
+                self._elsewhere(stop)
+            return
+        if self.stop is not None or not isinstance(stop, StopProgram):
             return
         self.stop = stop
         self._before = sys.gettrace(), sys.getprofile()
@@ -87,9 +97,13 @@ def due_to(error: BaseException | None, stop: StopProgram) -> bool:
 
 
 @contextmanager
-def insisting() -> Iterator[Insistence]:
-    """Within, a stop that a subscriber raises is insisted on."""
-    insistence = Insistence()
+def insisting(elsewhere: Callable[[Wish], object]) -> Iterator[Insistence]:
+    """Within, a stop that a subscriber raises is insisted on.
+
+    Args:
+        elsewhere: Told of a stop or an abort that is raised in another thread, once.
+    """
+    insistence = Insistence(elsewhere)
     with on_stop(insistence.begin):
         try:
             yield insistence

@@ -9,14 +9,18 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
+from time import sleep
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from .boundary import (
     Guarded,
     OverseerAbort,
     StopProgram,
+    Wish,
     asked_for,
     current,
+    in_library,
     name_of,
 )
 from .boundary import problem as problem_of
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
     from .probes import Engine
     from .recording import Recording
 
+#: How long to wait for the script to come out of what is not its own code, to end it there.
+REACHING_SECONDS = 1.0
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 
 current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
@@ -99,7 +105,7 @@ class Overseer(Scheduler):
         self.misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self.run: dict[str, Any] = {}
-        self._loaded = self._heard = self._judged = False
+        self._loaded = self._heard = self._judged = self._leaving = False
         self._instruments = list(instruments)
         self.logfile = logfile
         self.argv: list[str] = []
@@ -170,12 +176,36 @@ class Overseer(Scheduler):
 
     def _wished_elsewhere(self, wish: BaseException) -> None:
         """What another thread raised to end the script reaches it where it is now."""
-        with self._deciding:  # It does not end in between: what comes then is not the script.
-            if self.status != "finalized" and self.exit_status is None:
-                _raise_in_main(_thrown_as(wish))
-                return
-        if not isinstance(wish, StopProgram):  # The script has ended already.
-            self._fails(wish)
+        until = self.clock.now_ns() + round(REACHING_SECONDS * 1e9)
+        while not self._reached(wish, late=self.clock.now_ns() > until):
+            sleep(0.001)
+
+    def _reached(self, wish: BaseException, late: bool) -> bool:
+        """Raise it in the script, if that is where it may be raised, or it is ``late``."""
+        with self._deciding:  # The script does not end in between.
+            if self._leaving or self.status == "finalized":
+                if not isinstance(wish, StopProgram):
+                    self._fails(wish)
+                elif self.status == "running" and self.exit_status is None:
+                    self.stopped_early = self.stopped_early or _reason(wish)
+                return True
+            # Half-way into a lock of the standard library's, the lock would stay closed for ever.
+            if not late and in_library(_main_frame()):
+                return False
+            _raise_in_main(_thrown_as(wish))
+            return True
+
+    def _wished_in_a_thread(self, wish: BaseException) -> None:
+        """What ends the script has been raised in one of its threads: that ends without a word."""
+        hook = threading.excepthook
+
+        def quietly(args: threading.ExceptHookArgs) -> None:
+            if not isinstance(args.exc_value, Wish):
+                hook(args)
+
+        threading.excepthook = quietly
+        self._exit.callback(setattr, threading, "excepthook", hook)
+        self._wished_elsewhere(wish)
 
     def charge(self, nanoseconds: int) -> None:
         """Count processor time that voir used as voir's own cost."""
@@ -395,7 +425,7 @@ class Overseer(Scheduler):
 
     def _insistent_walk(self, argv: list[str]) -> object:
         """Walk; an early stop arrives here whatever the script does with it."""
-        with insisting() as insistence:
+        with insisting(self._wished_in_a_thread) as insistence:
             try:
                 value = self._walk(argv)
             except BaseException as error:
@@ -413,9 +443,12 @@ class Overseer(Scheduler):
         if isinstance(error, StopProgram):
             self.stopped_early = self.stopped_early or _reason(error)
             error = None
+        with self._deciding:
+            self._leaving = True
         status = self.announce(_meant(error) if error is not None else None)
         with self._deciding:
-            self.exit_status = status
+            # An abort in one of its threads, for which the script has waited, may have set it.
+            self.exit_status = status or self.exit_status or 0
 
     def _walk(self, argv: list[str]) -> object:
         early = EarlyEvents(self._given_stream, self._log_stream)
@@ -663,6 +696,10 @@ def _thrown_as(wish: BaseException) -> type[BaseException]:
     kind: type[BaseException] = StopProgram if stop else OverseerAbort
     value = wish.args if stop else (_meant(wish),)
     return type(kind.__name__, (kind,), {"__init__": lambda self: kind.__init__(self, *value)})
+
+
+def _main_frame() -> FrameType | None:
+    return sys._current_frames().get(threading.main_thread().ident or 0)
 
 
 def _raise_in_main(kind: type[BaseException]) -> None:

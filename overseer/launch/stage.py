@@ -21,6 +21,10 @@ _BASE = """
 #: What python has imported itself before any script, or cannot do without.
 _PYTHONS_OWN = {*sys.builtin_module_names, *_BASE.split()}
 
+#: Where voir was started. Python looks into it after an exception has ended the process, without
+#: holding on to it.
+_started_in = sys.modules.get("__main__")
+
 
 def fresh_main() -> ModuleType:
     """Install a new, empty ``__main__`` with what python itself puts there before a script."""

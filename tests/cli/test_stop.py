@@ -113,3 +113,82 @@ def test_a_timer_may_end_the_script(place: Place, wish: str, status: int, told: 
     assert ran.seen == (status, "")
     assert told in ran.stderr
     assert "[timer]" not in ran.stderr
+
+
+WORKING = """
+import threading
+from voir import give
+
+def work():
+    try:
+        for i in range(100_000):
+            give(step=i)
+    finally:
+        print("the thread cleaned up")
+
+thread = threading.Thread(target=work)
+thread.start()
+"""
+WAITING = WORKING + "print('main is over')"
+TURNING = WORKING + "while True: pass"
+
+
+@pytest.mark.parametrize("script", [WAITING, TURNING])
+@pytest.mark.parametrize(
+    ("wish", "status", "told"),
+    [("ov.stop()", 0, "stopped early"), ("ov.abort(ValueError('four'))", 1, "ValueError: four")],
+)
+def test_a_thread_of_the_scripts_may_end_it(
+    place: Place, script: str, wish: str, status: int, told: str
+) -> None:
+    place.write("main.py", script)
+    place.write(
+        "voirfile.py",
+        f"""
+        from voir import StopProgram
+
+        def instrument_stop(ov):
+            def look(event):
+                if event["step"] == 4:
+                    {wish.replace("ov.stop()", "raise StopProgram()")}
+            yield ov.phases.load_script
+            ov.listen(look, "step")
+        """,
+    )
+    ran = place.voir("--no-record", "main.py")
+    assert ran.status == status, ran.stderr
+    assert "the thread cleaned up" in ran.stdout
+    assert ran.stderr.count(told) == 1
+    assert "Exception" not in ran.stderr
+
+
+def test_a_stop_that_comes_when_the_script_has_only_to_wait_is_no_error(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        import threading
+        import overseer
+
+        overseer.stopped = threading.Event()
+        threading.Thread(target=overseer.stopped.wait, args=[20]).start()
+        """,
+    )
+    place.write(
+        "voirfile.py",
+        """
+        import overseer
+
+        def instrument_stop(ov):
+            def look():
+                if ov._leaving:
+                    ov.stop("now")
+                    overseer.stopped.set()
+            yield ov.phases.load_script
+            with ov.every(0.01, look):
+                yield ov.phases.run_script
+        """,
+    )
+    ran = place.voir("--no-record", "main.py")
+    assert ran.seen == (0, "")
+    assert "stopped early: ov.stop('now')" in ran.stderr
+    assert "Exception" not in ran.stderr

@@ -49,7 +49,7 @@ class Sides:
             input=stdin,
             env=environ,
             cwd=cwd or self.root,
-            timeout=30,
+            timeout=120,
             check=False,
             **options,
         )

@@ -266,3 +266,20 @@ def test_modules_beside_the_script_are_found_before_what_voir_has_imported(sides
     sides.write({**files, "work/main.py": code, "elsewhere/file": ""})
     argv, elsewhere = (str(sides.root / "work/main.py"),), sides.root / "elsewhere"
     assert sides.run(side, argv, cwd=elsewhere) == sides.run("python", argv, cwd=elsewhere)
+
+
+def test_the_module_that_voir_was_started_in_stays_alive(sides):
+    # Python looks into it when the script has failed, and does not hold on to it.
+    sides.write(
+        {
+            "main.py": """\
+import gc, sys, weakref
+started = weakref.ref(sys.modules["__main__"])
+from overseer.launch import stage
+stage.fresh_main()
+gc.collect()
+print(started() is not None)
+"""
+        }
+    )
+    assert sides.run("python", ["main.py"]).stdout == "True\n"
