@@ -132,9 +132,11 @@ class Engine:
             return
         with self._lock:
             self._compiling = True
-            for placed in self._probes:
-                placed.go_opaque()
-                self._changed(placed)
+            there = tuple(self._probes)
+        # Without the lock: the lanes take that of a stream, whose listeners may set probes.
+        for placed in there:
+            placed.go_opaque()
+            self._changed(placed)
 
     def _ours(self) -> bool:
         """Whether the run goes on, and in this process."""
@@ -259,8 +261,7 @@ class Engine:
         self._lock = threading.RLock()
         self._slow.silence()
         for placed in self._probes:
-            placed.active = False
-            placed.refresh()
+            placed.silence()
 
     def weigh(
         self, now: Callable[[], int], took: Callable[[int], Callable[[int], object]], n: int

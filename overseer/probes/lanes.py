@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable
 from itertools import count
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..latest import Latest
 from ..ways import Event, Keys, Listener, Pair, Source, Taker, composer
 from .selectors import END, FOCUS, LOOPS, TIMES, Capture, Wish
 from .stanzas import Entry, Trigger
@@ -43,7 +44,9 @@ class Lane:
         self._label = f"{placed.number}.{index}" if index else f"{placed.number}"
         self._wish = placed.wish
         self.entries = _entries(placed.wish, capture)
-        self._weighing: tuple[Any, Any, int] | None = None
+        self._weighing: Weighing | None = None
+        #: Puts the right callables behind this lane's names.
+        self.refresh = Latest(self._renew)
         self._relay = self._make_relay()
         self._steady = self._make_steady()
         self._reader = self._make_reader()
@@ -79,28 +82,27 @@ class Lane:
     def weigh(self, now: Callable[[], int], took: Callable[[int], object], n: int) -> None:
         """Tell ``took`` the nanoseconds that each of the next ``n`` events takes its listeners."""
         if self._placed.active and not self._placed.opaque:
-            self._weighing = (now, took, n)
+            self._weighing = Weighing(now, took, n, self._weighed)
             self.refresh()
 
-    def _weighed(self) -> None:
-        self._weighing = None
+    def _weighed(self, done: Weighing) -> None:
+        if self._weighing is done:
+            self._weighing = None
         self.refresh()
 
-    def refresh(self) -> None:
-        """Put the right callables behind this lane's names."""
-        sink: Listener = self._sink() if self._placed.active else callable
-        if self._weighing is not None and self._placed.active:
-            sink = _timing(sink, *self._weighing, self._weighed)
-        self._put(sink)
-
-    def _put(self, sink: Listener) -> None:
-        put, label, active = self._placed.hidden.put, self._label, self._placed.active
+    def _renew(self) -> None:
+        # Each is read once: other threads may change it meanwhile.
+        active, weighing = self._placed.active, self._weighing
+        sink: Listener = self._sink() if active else callable
+        if weighing is not None and active:
+            sink = _timing(sink, weighing)
+        put, label = self._placed.hidden.put, self._label
         put(f"{label} lane", sink)
         if self._placed.opaque:
             put(f"{label} counting lane", self._steady)
         else:
             put(f"{label} counting lane", self._counting(sink, 1) if active else callable)
-        put(f"{label} values lane", self._values(sink) if active else _DEAF)
+        put(f"{label} values lane", self._values(sink, weighing) if active else _DEAF)
         put(f"{label} relay", self._relay)
         put(f"{label} reader", self._reader)
 
@@ -119,16 +121,16 @@ class Lane:
         alike = len(self._keys()) < len(self.entries)
         return hasattr(sink, "for_values") and not (alike or self._wish.tests)
 
-    def _values(self, sink: Listener) -> Taker:
+    def _values(self, sink: Listener, weighing: Weighing | None) -> Taker:
         """What takes the values of events, and makes those where it must."""
         choose = getattr(self._placed.sink, "for_values", None)
         own: Taker | None = None
         if choose is not None and not self._wish.tests:
-            depth = 1 if self._weighing is None else 2
+            depth = 1 if weighing is None else 2
             own = choose(self._keys(), Source(self._placed.tally, depth, self._pair()))
         if own is None:
             return composer(self._keys())(self._counting(sink, 2))
-        return own if self._weighing is None else _timing(own, *self._weighing, self._weighed)
+        return own if weighing is None else _timing(own, weighing)
 
     def _pair(self) -> Pair | None:
         if not self._wish.paired:
@@ -252,15 +254,25 @@ def _counted(tally: Any, sink: Listener, tests: Tests) -> Listener:
     return testing if tests else counting
 
 
-def _timing(
-    sink: Taker,
-    now: Callable[[], int],
-    took: Callable[[int], object],
-    n: int,
-    restore: Callable[[], object],
-) -> Taker:
-    """``sink`` for the next ``n`` events, each of which is timed; then the lane is restored."""
-    left = n
+class Weighing(NamedTuple):
+    """Events that are timed.
+
+    Attributes:
+        now: Reads a clock, in nanoseconds.
+        took: Told how long each event takes.
+        n: How many events.
+        done: Called with this after so many.
+    """
+
+    now: Callable[[], int]
+    took: Callable[[int], object]
+    n: int
+    done: Callable[[Weighing], object]
+
+
+def _timing(sink: Taker, weighing: Weighing) -> Taker:
+    """``sink``, with events timed until that is over."""
+    now, took, left, done = weighing
 
     def timing(*values: Any) -> None:
         nonlocal left
@@ -270,8 +282,8 @@ def _timing(
         finally:
             took(now() - begun)
             left -= 1
-            if left == 0:
-                restore()
+            if left <= 0:  # Threads may count down together, past it.
+                done(weighing)
 
     return timing
 

@@ -7,10 +7,12 @@ is one step of a C iterator beside it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
 from ..boundary import current, name_of, problem, wished
+from ..latest import Latest
 from .hidden import Hidden
 from .lanes import Event, Lane, Listener, leaving
 from .selectors import Asked, Wish
@@ -95,8 +97,12 @@ class PlacedProbe:
         first = number + 1 << 44
         # Where there are pairs, the tally numbers them: so that is one thing less to do.
         self.tally: Any = iter(range(first, first + _MANY)) if wish.paired else repeat(None, _MANY)
+        # Threads add and remove in one step of the interpreter; the tuples follow.
+        self._listening: list[Listening] = []
+        self._intercepting: list[Listening] = []
         self._listeners: tuple[Listening, ...] = ()
         self._interceptors: tuple[Listening, ...] = ()
+        self._renewed = Latest(self._renew)
         self.open: dict[int, int] = {}
         self._leave = leaving(self.open)
         self.lanes = [Lane(self, capture, i) for i, capture in enumerate(wish.triggers)]
@@ -118,14 +124,14 @@ class PlacedProbe:
         An error of ``fn`` is reported once, and ``fn`` is then left out.
         """
         added = Listening(self, fn, who or current() or name_of(fn))
-        self._listeners = (*self._listeners, added)
+        self._listening.append(added)
         self._update()
         return added
 
     def intercept(self, fn: Listener, who: str | None = None) -> Listening:
         """Let the focus take the value that ``fn(event)`` returns, unless that is ``ABSENT``."""
         added = Listening(self, fn, who or current() or name_of(fn))
-        self._interceptors = (*self._interceptors, added)
+        self._intercepting.append(added)
         self._update()
         return added
 
@@ -140,17 +146,27 @@ class PlacedProbe:
         self._update()
 
     def _remove(self, listening: Listening) -> None:
-        self._listeners = tuple(one for one in self._listeners if one is not listening)
-        self._interceptors = tuple(one for one in self._interceptors if one is not listening)
+        for all_of_them in (self._listening, self._intercepting):
+            with suppress(ValueError):
+                all_of_them.remove(listening)
         self._update()
 
     def _update(self) -> None:
-        self.active = self._enabled and self.heard
         self.refresh()
         self._changed(self)
 
+    def silence(self) -> None:
+        """Deliver nothing any more; the code stays as it is."""
+        self._enabled = False
+        self.refresh()
+
     def refresh(self) -> None:
         """Put the right callables behind the hidden names."""
+        self._renewed()
+
+    def _renew(self) -> None:
+        self._listeners, self._interceptors = tuple(self._listening), tuple(self._intercepting)
+        self.active = self._enabled and self.heard
         self.hidden.put(f"{self.number} tally", self.tally)
         self.hidden.put(f"{self.number} step", self.tally.__next__)
         self.hidden.put(f"{self.number} on", self.active)
@@ -175,7 +191,8 @@ class PlacedProbe:
     @property
     def sink(self) -> Listener:
         """What takes an event whose failure the inserted code sees to."""
-        return self._listeners[0].fn if len(self._listeners) == 1 else self.hand
+        listeners = self._listeners
+        return listeners[0].fn if len(listeners) == 1 else self.hand
 
     @property
     def heard_plainly(self) -> bool:
@@ -226,7 +243,7 @@ class PlacedProbe:
 
     def retire(self) -> None:
         """Nothing of this probe is used any more."""
-        self.active = False
+        self._enabled = self.active = False
         if self.opaque:
             from .compiling import forget
 
@@ -244,8 +261,8 @@ class PlacedProbe:
             return True
         if isinstance(error, (RecursionError, NameError)) and _own_frame(error):
             self.lost += 1
-        elif self.active and self._listeners:
-            self._fail(self._listeners[0], error)
+        elif self.active and (listeners := self._listeners):
+            self._fail(listeners[0], error)
         return False
 
     def _fail(self, listening: Listening, error: BaseException) -> None:

@@ -62,6 +62,28 @@ def test_weighing_may_begin_again_at_any_time(script: Make) -> None:
     assert len(events) == 15
 
 
+def test_what_two_threads_subscribe_at_once_is_all_heard(
+    script: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = script(LOOP)
+    placed = made.placed("//train > loss")
+    made.load()
+    hidden = made.engine._hidden
+    put = hidden.put
+    heard: list[str] = []
+
+    def meanwhile(label: str, value: object) -> str:
+        if label.endswith("lane"):
+            monkeypatch.undo()
+            placed.listen(lambda event: heard.append("second"))
+        return put(label, value)
+
+    monkeypatch.setattr(hidden, "put", meanwhile)
+    placed.listen(lambda event: heard.append("first"))
+    made.call("train(1)")
+    assert sorted(heard) == ["first", "second"]
+
+
 def test_a_listener_that_fails_while_it_is_weighed_is_reported_and_left_out(script: Make) -> None:
     made = script(LOOP)
     made.placed("//train > loss").listen(lambda event: event["absent"], "who")
