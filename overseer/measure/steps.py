@@ -103,6 +103,7 @@ class StepModel:
         self.fresh = self._waiting.fresh
         self._whats: dict[What, What] = {}
         self._working = allocate_lock()
+        self._worker: int | None = None
         self._threads = Threads(self.counts.units)
         self.note: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
@@ -249,6 +250,7 @@ class StepModel:
                 self._charge(self._cpu() - began)
 
     def _drain(self, rest: Callable[[], object] | None) -> None:
+        self._worker = get_ident()
         self.marks.look()
         self._waiting.take()
         steps = Steps()
@@ -261,8 +263,11 @@ class StepModel:
 
     def finish(self) -> None:
         """The run is over: wait for the device, and hand on every step there is."""
-        if not self._working.acquire(timeout=1.0):
-            return  # A signal's handler came in the middle of the work: better lost than stuck.
+        # A signal's handler may have come in the middle of this thread's own work: better lost than
+        # stuck. Another thread will come to an end of its work, on a busy machine too.
+        patience = 1.0 if self._worker == get_ident() else 60.0
+        if not self._working.acquire(timeout=patience):
+            return
         try:
             if self.waiting:
                 self.marks.wait()

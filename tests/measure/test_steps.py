@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -118,6 +119,27 @@ def test_upstream_lost_the_last_window() -> None:
     assert len(program.steps) < 40
     program.finish()
     assert len(program.steps) == 40
+
+
+class Busy:
+    """A lock that somebody holds, whatever one's patience."""
+
+    def __init__(self) -> None:
+        self.patience = 0.0
+
+    def acquire(self, timeout: float) -> bool:
+        self.patience = timeout
+        return False
+
+
+@pytest.mark.parametrize(("worker", "patience"), [(get_ident(), 1.0), (-1, 60.0)])
+def test_work_of_another_thread_is_waited_for_but_not_what_a_signal_interrupts(
+    worker: int, patience: float
+) -> None:
+    model, busy = StepModel(FakeClock()), Busy()
+    model._working, model._worker = busy, worker  # type: ignore[assignment]
+    model.finish()
+    assert busy.patience == patience
 
 
 def test_finishing_twice_changes_nothing() -> None:
