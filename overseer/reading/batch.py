@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 from ..targets import targets
-from .scopes import Loop, Scope, bindings, called, dotted
+from .scopes import Loop, Scope, Seen, bindings, called, dotted
 
 #: Calls that hand on what they iterate over: the loader is their first argument.
 WRAPPERS = {
@@ -16,6 +16,8 @@ WRAPPERS = {
 }  # fmt: skip
 _COUNTING = {"range", "count", "trange"}
 _GIVES = re.compile(r"batch|next|sample|load|fetch|draw|get_data", re.IGNORECASE)
+#: Names of loop variables that count.
+_COUNTERS = re.compile(r"^(e|ep|epochs?|i|j|k|n|it|idx|index|iter|iteration|t|\w*step|\w*_idx)$")
 _MODEL = re.compile(r"model|net|encoder|module|generator|discriminator|policy|^[dg]$", re.I)
 
 
@@ -75,23 +77,47 @@ def _target_name(scope: Scope, loop: ast.For | ast.AsyncFor) -> str | None:
         target = target.elts[1]  # type: ignore[attr-defined]
     names = [name for name in targets(target) if name != "_"]
     given = _model_arguments(scope, loop)
-    return next((name for name in given if name in names), names[0] if names else None)
+    named = [name for name in names if not _COUNTERS.match(name)]
+    return next((name for name in given if name in names), next(iter([*named, *names]), None))
 
 
-def _model_arguments(scope: Scope, loop: Loop) -> list[str]:
-    """The names that a model is called with in the loop."""
+def _model_arguments(scope: Scope, loop: Loop, deeper: bool = True) -> list[str]:
+    """The names that a model is called with in the loop; then those that its methods are.
+
+    Args:
+        scope: Where the loop is.
+        loop: The loop.
+        deeper: Also in loops within it.
+    """
+    called_in = [seen.node for seen in _running(scope, loop) if deeper or seen.loops[-1] is loop]
+    direct = [call for call in called_in if _MODEL.search(_parts(call)[-1])]
+    methods = [call for call in called_in if any(_MODEL.search(p) for p in _parts(call)[:-1])]
     return [
         arg.id
-        for seen in scope.calls
-        if loop in seen.loops and _MODEL.search(dotted(seen.node.func).rpartition(".")[2])  # type: ignore[attr-defined]
-        for arg in seen.node.args  # type: ignore[attr-defined]
+        for call in [*direct, *methods]
+        for arg in [*call.args, *(keyword.value for keyword in call.keywords)]  # type: ignore[attr-defined]
         if isinstance(arg, ast.Name)
     ]
 
 
+def _running(scope: Scope, loop: Loop) -> list[Seen]:
+    """The calls in the loop, and those of the functions that are defined in it."""
+    around = {id(seen.node): seen.loops for seen in scope.seen if loop in seen.loops}
+    return [seen for seen in scope.calls if loop in seen.loops] + [
+        Seen(seen.node, around[id(inner.node)])
+        for inner in scope.inner
+        if id(inner.node) in around
+        for seen in inner.calls
+    ]
+
+
+def _parts(call: ast.AST) -> list[str]:
+    return dotted(call.func).split(".")  # type: ignore[attr-defined]
+
+
 def _given_to_model(scope: Scope, loop: Loop) -> str | None:
     """A name that a model is called with in the loop, and that this scope binds."""
-    given = _model_arguments(scope, loop)
+    given = _model_arguments(scope, loop, deeper=False)
     return next((name for name in given if name in scope.bound), None)
 
 
@@ -105,11 +131,19 @@ def _bound_in(scope: Scope, loop: Loop) -> tuple[str, ast.expr, ast.AST] | None:
             continue
         names, values = _side_by_side(node)
         for name, value in zip(names, values, strict=True):
-            drawn = isinstance(value, ast.Call) and bool(_GIVES.search(called(value)))
+            drawn = isinstance(value, ast.Call) and _draws(value)
             if drawn or isinstance(value, ast.Subscript):
                 # What is drawn is a batch; of what is indexed, what the model is given.
                 found.append((drawn, name in given, -len(found), (name, value, node)))
     return max(found, key=lambda each: each[:3])[3] if found else None
+
+
+def _draws(call: ast.Call) -> bool:
+    """Whether a call gives a batch; ``distribution.sample()`` gives an action, or noise."""
+    name, receiver = called(call), dotted(getattr(call.func, "value", None))
+    if name in ("sample", "rsample") and not call.args and not call.keywords:
+        return bool(re.search(r"data|buffer|replay|memory|loader", receiver, re.IGNORECASE))
+    return bool(_GIVES.search(name))
 
 
 def _side_by_side(node: ast.Assign) -> tuple[list[str], list[ast.expr]]:

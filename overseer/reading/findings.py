@@ -16,6 +16,7 @@ class Finding(NamedTuple):
         comment: What it is, for a person to read.
         where: ``file:line``, the file as the script was named or absolute.
         code: The line of the voirfile, if it is not simply to give what the selector finds.
+        early: It happens while the script is loaded, so its probe must be set before.
     """
 
     role: str
@@ -23,6 +24,7 @@ class Finding(NamedTuple):
     comment: str
     where: str
     code: str | None = None
+    early: bool = False
 
     def place(self, start: str) -> str:
         """``file:line`` as seen from the directory ``start``, where that is shorter."""

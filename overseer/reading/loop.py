@@ -7,12 +7,23 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .scopes import LOOPS, Loop, Scope, Seen, called, dotted, names_in
+from .batch import unwrapped
+from .scopes import LOOPS, Loop, Scope, Seen, bindings, called, dotted, names_in
 
 _OPTIMIZER = re.compile(r"opt|sgd|adam|lbfgs|scaler|trainer|engine|model", re.IGNORECASE)
 _NOT_OPTIMIZER = re.compile(r"sched|env|prof|bar|warmup", re.IGNORECASE)
 _LOSS = re.compile(r"loss|cost|objective|err|criterion", re.IGNORECASE)
 _MODEL = re.compile(r"^(self\.)?_?(model|net|network|module|encoder|classifier|policy)$")
+#: A loss by its name, in scripts that have no backward; what is not learned from; what updates.
+_A_LOSS = re.compile(r"(^|_)(loss|cost|mse|nll)(_|$)|^(err|error|objective)$", re.IGNORECASE)
+_NOT_TRAINED = re.compile(r"val|test|eval|best|total|avg|mean|epoch|running|prev", re.IGNORECASE)
+_PARAMETERS = re.compile(r"(^|_)(d?grads?|gradients?|params?|weights?|state|dw|dtheta)(_|$)", re.I)
+_UPDATE = re.compile(r"^(update|apply_updates|apply_gradients|grad|train_step|step|partial_fit)$")
+#: What decides whether gradients are added up, or used.
+_SOMETIMES = re.compile(r"%|accum|sync|boundary|update_grad", re.IGNORECASE)
+#: Loaders by their classes, and by their names.
+LOADERS = {"DataLoader", "DistributedDataLoader", "StatefulDataLoader", "NeighborLoader"}
+LOADER_NAME = re.compile(r"loader|(^|_)(dl|batches)$", re.IGNORECASE)
 BACKWARD = {"backward", "manual_backward"}
 #: Calls between a loop and the code that learns, at most, and scopes that are looked at for them.
 _DEEP, _CALLERS = 4, 64
@@ -28,13 +39,16 @@ class Learning(NamedTuple):
         scope: Where it is.
         call: The call.
         loops: The loops of the scope around it.
-        kind: ``backward`` or ``step``; ``forward`` where nothing is learned.
+        kind: ``backward`` or ``step``; ``update`` where parameters are updated by hand;
+            ``forward`` where nothing is learned.
+        loss: The variable that an ``update`` belongs to.
     """
 
     scope: Scope
-    call: ast.Call
+    call: ast.AST
     loops: tuple[Loop, ...]
     kind: str
+    loss: str | None = None
 
 
 class Found(NamedTuple):
@@ -85,7 +99,7 @@ def find_loop(scopes: list[Scope]) -> Found | None:
                 best = score, found
     if best is not None:
         return best[1]
-    return _inference(scopes)
+    return _by_hand(scopes) or _inference(scopes)
 
 
 def _loops_around(place: Learning, callers: Callers) -> Iterator[tuple[Scope, tuple[Loop, ...]]]:
@@ -134,6 +148,38 @@ def _found(
     return Found(scope, loop, micro, _belonging(scope, loop, place, places))
 
 
+def rare_step(found: Found) -> ast.AST | None:
+    """The ``if`` in the loop which decides that some iterations step; None if every one does.
+
+    The others learn, too: their gradients are added up.
+    """
+    steps = [p for p in found.learning if p.kind == "step"]
+    if found.micro is not None or not steps or found.learning[0].kind == "forward":
+        return None
+    for node in found.loop.body:
+        for each in ast.walk(node):
+            if isinstance(each, ast.If) and _SOMETIMES.search(ast.unparse(each.test)):
+                inside = {id(call) for body in each.body for call in ast.walk(body)}
+                if _decides(found, steps, inside):
+                    return each
+    return None
+
+
+def _decides(found: Found, steps: list[Learning], inside: set[int]) -> bool:
+    """Whether every step of the loop is made within, and no ``backward``."""
+
+    def within(place: Learning) -> bool:
+        if place.scope is found.scope:
+            return id(place.call) in inside
+        name = place.scope.path[-1] if place.scope.path else ""
+        calls = [seen for seen in found.scope.calls if called(seen.node) == name]
+        return bool(calls) and all(id(seen.node) in inside for seen in calls)
+
+    near = [p for p in steps if p.scope.source is found.scope.source]
+    backs = [p for p in found.learning if p.kind == "backward" and not within(p)]
+    return bool(near) and all(map(within, near)) and bool(backs)
+
+
 def _belonging(scope: Scope, loop: Loop, place: Learning, places: list[Learning]) -> list[Learning]:
     """Places of this loop first, then those nearby, then the others."""
 
@@ -156,8 +202,79 @@ def _score(found: Found, place: Learning) -> int:
     return score - 6 * bool(re.search(r"test|eval|valid|bench|example", name))
 
 
+# Loops without backward
+
+
+def _by_hand(scopes: list[Scope]) -> Found | None:
+    """The loop that computes a loss and updates parameters, without torch's means."""
+    best: tuple[int, Found] | None = None
+    for scope in scopes:
+        for seen in scope.seen:
+            name = _loss_bound(seen.node)
+            if name is None or not seen.loops or not _updates(scope, seen.loops[-1]):
+                continue
+            place = Learning(scope, seen.node, seen.loops, "update", name)
+            found = Found(scope, seen.loops[-1], None, [place])
+            score = _score(found, place)
+            if best is None or score > best[0]:
+                best = score, found
+    return best[1] if best is not None else None
+
+
+def _loss_bound(node: ast.AST) -> str | None:
+    """The variable that sounds like a loss among those that an assignment binds."""
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)) or isinstance(node.value, ast.Constant):
+        return None
+    named = (name for name in bindings(node) if _A_LOSS.search(name))
+    return next((name for name in named if not _NOT_TRAINED.search(name)), None)
+
+
+def _updates(scope: Scope, loop: Loop) -> bool:
+    """Whether an iteration changes parameters: ``w -= ...``, ``grads = ...``, ``update(...)``."""
+    for seen in scope.seen:
+        node = seen.node
+        if loop not in seen.loops:
+            continue
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub):
+            return True
+        if any(_PARAMETERS.search(name) for name in bindings(node)):
+            return True
+        if isinstance(node, ast.Call) and _UPDATE.search(called(node)):
+            return True
+    return False
+
+
 def _inference(scopes: list[Scope]) -> Found | None:
-    """The loop that calls a model and learns nothing."""
+    """The loop that calls a model and learns nothing; else one over a loader."""
+    return _calling(scopes) or _over_loader(scopes)
+
+
+def _over_loader(scopes: list[Scope]) -> Found | None:
+    for scope in scopes:
+        for seen in scope.seen:
+            loop = seen.node
+            if isinstance(loop, (ast.For, ast.AsyncFor)) and is_loader(scope, unwrapped(loop.iter)):
+                place = Learning(scope, loop, (*seen.loops, loop), "forward")
+                return Found(scope, loop, None, [place])
+    return None
+
+
+def is_loader(scope: Scope, node: ast.expr) -> bool:
+    """Whether an expression is a loader, by what it is called or made by."""
+    if called(node) in LOADERS or LOADER_NAME.search(dotted(node).rpartition(".")[2]):
+        return True
+    if not isinstance(node, ast.Name) or (binder := scope.binder(node.id)) is None:
+        return False
+    return any(
+        isinstance(seen.node, (ast.Assign, ast.AnnAssign))
+        and node.id in bindings(seen.node)
+        and called(seen.node.value or seen.node) in LOADERS
+        for seen in binder.seen
+    )
+
+
+def _calling(scopes: list[Scope]) -> Found | None:
+    """The loop that calls a model."""
     for scope in scopes:
         for seen in scope.calls:
             call = seen.node
@@ -174,7 +291,11 @@ def _inference(scopes: list[Scope]) -> Found | None:
 def loss_name(place: Learning) -> str | None:
     """The variable that ``backward`` is called on or given; None when it has no name of its own."""
     call = place.call
-    if place.kind != "backward" or not isinstance(call.func, ast.Attribute):
+    if place.kind == "update":
+        return place.loss
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    if place.kind != "backward":
         return None
     receiver = call.func.value
     given = call.args[0] if call.args else None
@@ -195,8 +316,43 @@ def _first_bound(node: ast.AST, scope: Scope) -> str | None:
     if isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         return None  # criterion(output, y).backward(): the loss itself has no name.
     names = [name for name in names_in(node) if scope.binder(name) is not None]
-    sounding = [name for name in names if _LOSS.search(name)]
+    sounding = list(dict.fromkeys(name for name in names if _LOSS.search(name)))
+    if len(sounding) > 1:
+        return None  # (loss_a + loss_b).backward(): neither is the loss.
     return next(iter([*sounding, *names]), None)
+
+
+class Within(NamedTuple):
+    """A loss that is a part of what a variable holds: ``out.loss``, ``losses["total"]``.
+
+    Attributes:
+        name: The variable.
+        path: What follows it.
+    """
+
+    name: str
+    path: str
+
+
+def loss_within(place: Learning) -> Within | None:
+    """The variable that holds the loss which ``backward`` is called on, and where in it."""
+    call = place.call
+    if place.kind != "backward" or not isinstance(call, ast.Call):
+        return None
+    assert isinstance(call.func, ast.Attribute)
+    node = _scaled(call.func.value) or call.func.value
+    if call.args and not _LOSS.search(ast.unparse(node)) and node is call.func.value:
+        node = call.args[0]
+    root: ast.AST = node
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        if isinstance(root, ast.Subscript) and not isinstance(root.slice, ast.Constant):
+            return None
+        root = root.value
+    if root is node or not isinstance(root, ast.Name) or place.scope.binder(root.id) is None:
+        return None
+    if not _LOSS.search(ast.unparse(node)):
+        return None
+    return Within(root.id, ast.unparse(node)[len(root.id) :])
 
 
 def main_loss(names: list[str]) -> str:

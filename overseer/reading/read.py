@@ -8,7 +8,17 @@ import os
 from . import roles
 from .batch import Batch, batch_of, marker_of, once_bound
 from .findings import Finding, Missing, Reading
-from .loop import Found, find_loop, learning, loss_name, main_loss
+from .loop import (
+    LOADERS,
+    Found,
+    Learning,
+    find_loop,
+    learning,
+    loss_name,
+    loss_within,
+    main_loss,
+    rare_step,
+)
 from .scopes import Function, Loop, Scope, bindings, called, scopes
 from .sources import Source, project
 
@@ -18,6 +28,12 @@ _LOOK = {
     "loader": "give the DataLoader a name of its own: train_loader = DataLoader(...)",
     "model": "with the variable that holds it: ov.probe('//main > model').give()",
     "options": "if there are any: ov.probe('//main > VARIABLE as options').give()",
+}
+_NO_LOSS = "None is needed: its rate is that of its passes."
+#: Where hooks see what has no name.
+_BY_ITSELF = {
+    "loss": "voir takes it from backward() by itself; or name it: loss = criterion(output, y)",
+    "loader": "voir watches it by itself; or name it: train_loader = DataLoader(...)",
 }
 
 
@@ -58,19 +74,28 @@ class _Reader:
     def _in_vain(self) -> bool:
         return self.found is None or self.found.learning[0].kind == "forward"
 
-    def _add(self, role: str, selector: str, comment: str, where: str, code: str = "") -> None:
-        self.findings.append(Finding(role, selector, comment, where, code or None))
+    def _add(
+        self, role: str, selector: str, comment: str, where: str, code: str | None = None
+    ) -> None:
+        self.findings.append(Finding(role, selector, comment, where, code))
 
-    def _miss(self, role: str, why: str) -> None:
-        self.missing.append(Missing(role, why, _LOOK[role]))
+    def _show(self, role: str, found: roles.Variable, comment: str) -> None:
+        """Add a variable, or an attribute, under the name of its role."""
+        self._add(role, found.known_as(role), comment, found.where, found.code(role))
+
+    def _miss(self, role: str, why: str, look: str = "") -> None:
+        self.missing.append(Missing(role, why, look or _LOOK[role]))
 
     # The loop
 
     def _loss(self, found: Found) -> None:
-        places = [place for place in found.learning if place.kind == "backward"]
+        places = [place for place in found.learning if place.kind in ("backward", "update")]
         named = [(place, name) for place in places if (name := loss_name(place))]
         if not named:
-            self._miss("loss", self._why_no_loss(found))
+            if not any(self._held(place, found) for place in places):
+                forward = found.learning[0].kind == "forward"
+                look = _BY_ITSELF["loss"] if places else _NO_LOSS if forward else ""
+                self._miss("loss", self._why_no_loss(found), look)
             return
         home = named[0][0].scope
         names = list(dict.fromkeys(name for place, name in named if place.scope is home))
@@ -86,6 +111,19 @@ class _Reader:
             else:
                 said = f"The loss: each value of {name} in {shown.scope.said}."
                 self._add("loss", shown.known_as("loss"), said, shown.where)
+
+    def _held(self, place: Learning, found: Found) -> bool:
+        """The loss is a part of what a variable holds; whether it could be shown."""
+        held = loss_within(place)
+        marker = marker_of(place.scope, place.loops[-1]) if place.loops else None
+        if held is None or (place.loops and marker is None):
+            return False
+        end = f"#endloop_{marker}" if marker else "#exit"
+        selector = f"{place.scope.reference}({held.name}) > {end}"
+        code = roles.subscription(selector, "loss", f'event["{held.name}"]{held.path}')
+        said = f"The loss: {held.name}{held.path} as it is at the end of each iteration."
+        self._add("loss", selector, said, place.scope.where(place.call), code)
+        return True
 
     def _why_no_loss(self, found: Found) -> str:
         if found.learning[0].kind == "forward":
@@ -120,6 +158,13 @@ class _Reader:
 
     def _steps(self, found: Found) -> None:
         scope, loop = found.scope, found.loop
+        now_and_then = rare_step(found)
+        if now_and_then is not None:
+            self.notes.append(
+                f"Not each iteration is a step ({_short(scope.where(now_and_then))}): voir counts "
+                "the optimizer's by itself, and adds up the items of each."
+            )
+            return
         batch = batch_of(scope, loop)
         if found.micro is not None and not batch.iterates:
             self._accumulation(found, batch)
@@ -220,20 +265,30 @@ class _Reader:
         scope = found.scope if found is not None else self.scopes[0]
         model = roles.model_of(scope, self.scopes)
         if model is not None:
-            self._add("model", model.known_as("model"), "What is trained.", model.where)
+            self._show("model", model, "What is trained.")
         else:
             self._miss("model", "no optimizer is made for the parameters of a variable")
-        options = roles.options_of(self.scopes)
-        if options is not None:
-            said = "What the script was asked to do."
-            self._add("options", options.known_as("options"), said, options.where)
-        else:
-            self._miss("options", "no call of parse_args, and no variable that sounds like options")
+        self._options()
         self._cuda()
         for each in roles.pausing(self.scopes, scope) if found is not None else ():
             said = f"{each.said} is no part of a step."
             selector = f"{each.reference}(!#enter as pause, !!#exit as resumed)"
             self._add("pause", selector, said, each.where(each.node))
+
+    def _options(self) -> None:
+        said = "What the script was asked to do."
+        options = roles.options_of(self.scopes)
+        command = roles.command_of(self.scopes)
+        if options is not None:
+            self._show("options", options, said)
+            self.findings[-1] = self.findings[-1]._replace(early=roles.is_early(options))
+        elif command is not None:
+            names = command.parameters[: roles.OPTIONS]
+            selector = f"{command.reference}({', '.join(names)}) > #enter"
+            code = roles.subscription(selector, "options", "event")
+            self._add("options", selector, said, command.where(command.node), code)
+        else:
+            self._miss("options", "no call of parse_args, and no variable that sounds like options")
 
     def _loader(self) -> None:
         found = self.found
@@ -245,8 +300,10 @@ class _Reader:
             source = batch_of(scope, loop).source or batch_of(scope, found.loop).source
         loader = roles.loader_of(scope, source, self.scopes)
         if loader is not None:
-            said = "What it is fed with."
-            self._add("loader", loader.known_as("loader"), said, loader.where)
+            self._show("loader", loader, "What it is fed with.")
+        elif called(source or scope.node) in LOADERS:
+            why = f"{called(source or scope.node)}(...) has no name of its own"
+            self._miss("loader", why, _BY_ITSELF["loader"])
         elif source is not None and isinstance(source, ast.Call):
             self._miss("loader", f"batches come from {ast.unparse(source)[:50]}")
         else:
@@ -259,10 +316,7 @@ class _Reader:
         if found.name == "use_cuda":
             self._add("use_cuda", found.selector, "Whether a GPU is to be used.", found.where)
             return
-        code = (
-            f'ov.probe("{found.selector}").subscribe('
-            '\n        lambda event: ov.give(use_cuda="cuda" in str(event["device"]))\n    )'
-        )
+        code = roles.subscription(found.selector, "use_cuda", '"cuda" in str(event["device"])')
         self._add("use_cuda", found.selector, "Which device is to be used.", found.where, code)
 
 

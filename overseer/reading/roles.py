@@ -8,32 +8,54 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .batch import WRAPPERS, unwrapped
-from .loop import BACKWARD
+from .loop import BACKWARD, LOADERS, is_loader
 from .scopes import Function, Scope, bindings, called, dotted, names_in
 
-_LOADERS = {"DataLoader", "DistributedDataLoader", "StatefulDataLoader", "NeighborLoader"}
 _PARSES = {"parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_intermixed_args"}
 _PAUSES = re.compile(r"eval|valid|test|estimate|sample|generate|save|checkpoint|predict|plot", re.I)
-_OPTIONS = re.compile(r"^(args|opts?|options|config|cfg|hparams|params|flags|arguments)$", re.I)
+_OPTIONS = re.compile(r"^(args|opts?|options|config|conf|cfg|hparams|hp|flags|arguments)$", re.I)
+_OPTIMIZER = re.compile(r"optim|\b(SGD|RMSprop|LBFGS|Lion|Muon|\w*Ada\w*)\(", re.IGNORECASE)
+#: Models by their names.
+_MODEL = re.compile(r"^_?(model|net|network|policy|backbone)$", re.IGNORECASE)
+#: Options of a command that are shown, at most.
+OPTIONS = 12
 #: Functions that are declared a pause, at most.
 PAUSES = 4
 
 
 class Variable(NamedTuple):
-    """A variable of a scope."""
+    """A variable of a scope, or an attribute of what a variable of a method holds.
+
+    Attributes:
+        scope: Where it is.
+        name: What it is called.
+        line: Where it is bound.
+        attribute: The attribute that is meant of it, once the method has been left.
+    """
 
     scope: Scope
     name: str
     line: int
+    attribute: str | None = None
 
     @property
     def selector(self) -> str:
         """Where its values are seen."""
+        if self.attribute is not None:
+            return f"{self.scope.reference}({self.name}) > #exit"
         return f"{self.scope.reference} > {self.name}"
 
     def known_as(self, key: str) -> str:
         """The selector, with the value under ``key``."""
+        if self.attribute is not None:
+            return self.selector
         return self.selector if self.name == key else f"{self.selector} as {key}"
+
+    def code(self, key: str) -> str | None:
+        """The line of a voirfile, where the selector alone does not do."""
+        if self.attribute is None:
+            return None
+        return subscription(self.selector, key, f'event["{self.name}"].{self.attribute}')
 
     @property
     def where(self) -> str:
@@ -56,19 +78,43 @@ def variable_of(scope: Scope, node: ast.expr | None) -> Variable | None:
     return None
 
 
+def subscription(selector: str, key: str, value: str) -> str:
+    """Lines of a voirfile that give ``value``, an expression of ``event``, as ``key``."""
+    return f'ov.probe("{selector}").subscribe(\n        lambda event: ov.give({key}={value})\n    )'
+
+
 def _assigned_to(scope: Scope, attribute: str) -> Variable | None:
-    """The variable ``x`` of ``self.attribute = x`` in a method of the class around ``scope``."""
+    """The variable ``x`` of ``self.attribute = x`` in a method of the class around ``scope``.
+
+    Of anything else that is assigned to it, the attribute as it is when the method is left.
+    """
     home: Scope | None = scope
     while home is not None and not isinstance(home.node, ast.ClassDef):
         home = home.outer
     for method in home.inner if home is not None else ():
         for seen in method.seen:
-            node = seen.node
-            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Name):
+            target = _attribute_target(seen.node, attribute)
+            value = getattr(seen.node, "value", None)
+            if target is None or value is None or isinstance(value, ast.Constant):
                 continue
-            if any(dotted(t).partition(".")[2] == attribute for t in node.targets):
-                return variable(method, node.value.id)
+            if isinstance(value, ast.Name):
+                return variable(method, value.id)
+            return Variable(method, dotted(target.value), target.lineno, attribute)
     return None
+
+
+def _attribute_target(node: ast.AST, attribute: str) -> ast.Attribute | None:
+    """``self.attribute`` among what a statement assigns to."""
+    alone = [node.target] if isinstance(node, ast.AnnAssign) else []
+    every = node.targets if isinstance(node, ast.Assign) else alone
+    flat = [t for each in every for t in getattr(each, "elts", [each])]
+    return next(
+        (t for t in flat if isinstance(t, ast.Attribute) and dotted(t) in _own(attribute)), None
+    )
+
+
+def _own(attribute: str) -> tuple[str, str]:
+    return f"self.{attribute}", f"cls.{attribute}"
 
 
 # The loader
@@ -79,7 +125,7 @@ def loader_of(scope: Scope, source: ast.expr | None, scopes: list[Scope]) -> Var
     found = variable_of(scope, _iterated(scope, source))
     if found is not None and not _made_by_generator(found):
         return found
-    made = [v for each in scopes for v in _made(each, _LOADERS)]
+    made = [v for each in scopes for v in _made(each, LOADERS)]
     named = [v for v in made if "train" in v.name.lower()]
     return next(iter([*named, *made]), None)
 
@@ -89,6 +135,8 @@ def _iterated(scope: Scope, source: ast.expr | None) -> ast.expr | None:
     for _ in range(4):
         if isinstance(source, ast.Call) and called(source) in WRAPPERS | {"next"} and source.args:
             source = unwrapped(source.args[0])
+        elif isinstance(source, ast.Call) and (given := _loader_given(scope, source)) is not None:
+            source = given
         elif isinstance(source, ast.Name) and (made := _value(scope, source.id)) is not None:
             source = made
         else:
@@ -96,14 +144,22 @@ def _iterated(scope: Scope, source: ast.expr | None) -> ast.expr | None:
     return source
 
 
+def _loader_given(scope: Scope, call: ast.Call) -> ast.expr | None:
+    """The loader that a call is given: ``loader`` of ``forever(loader)``."""
+    return next((arg for arg in call.args if dotted(arg) and is_loader(scope, arg)), None)
+
+
 def _value(scope: Scope, name: str) -> ast.expr | None:
     """What ``name`` was made of, when that is an iterator over something."""
     binder = scope.binder(name)
     for seen in binder.seen if binder is not None else ():
         node = seen.node
-        alone = isinstance(node, ast.Assign) and bindings(node) == [name]
-        if alone and called(node.value) in WRAPPERS:  # type: ignore[attr-defined]
-            made: ast.expr = node.value  # type: ignore[attr-defined]
+        if not isinstance(node, ast.Assign) or bindings(node) != [name]:
+            continue
+        made = node.value
+        if called(made) in WRAPPERS or (
+            isinstance(made, ast.Call) and _loader_given(scope, made) is not None
+        ):
             return made
     return None
 
@@ -133,7 +189,7 @@ def _made(scope: Scope, kinds: Iterable[str]) -> Iterator[Variable]:
 def model_of(scope: Scope, scopes: list[Scope]) -> Variable | None:
     """The variable that holds the model: what an optimizer is made for, else what is trained."""
     near = [scope, *(each for each in scopes if each is not scope)]
-    for find in (_optimized, _trained):
+    for find in (_optimized, _trained, _named_model):
         found = [v for each in near for node in find(each) if (v := variable_of(each, node))]
         assigned = [v for v in found if v.name not in v.scope.parameters]
         if found:
@@ -162,6 +218,15 @@ def _trained(scope: Scope) -> Iterator[ast.expr]:
             yield call.func
 
 
+def _named_model(scope: Scope) -> Iterator[ast.expr]:
+    """``model`` of ``model = Model(...)``."""
+    for seen in scope.seen:
+        node = seen.node
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            names = (t for t in node.targets if isinstance(t, ast.Name))
+            yield from (t for t in names if _MODEL.match(t.id))
+
+
 # Options and device
 
 
@@ -187,17 +252,60 @@ def _calls(node: ast.Assign) -> Iterator[ast.AST]:
 
 def _named_options(scopes: list[Scope]) -> Variable | None:
     """A variable of the script that sounds like options and is made of a call or a dictionary."""
+    stepping = _optimizers(scopes)
     for scope in scopes:
         for seen in scope.seen:
             node = seen.node
             if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Call, ast.Dict)):
                 for name in bindings(node)[:1]:
-                    if _OPTIONS.match(name) and scope.source.is_script:
+                    if _sounds(name, scope) and name not in stepping:
                         return Variable(scope, name, node.lineno)
         for name in scope.parameters:
-            if _OPTIONS.match(name) and scope.source.is_script:
+            if _sounds(name, scope) and name not in stepping:
                 return Variable(scope, name, scope.bound[name])
     return None
+
+
+def _sounds(name: str, scope: Scope) -> bool:
+    return bool(_OPTIONS.match(name)) and scope.source.is_script
+
+
+def _optimizers(scopes: list[Scope]) -> set[str]:
+    """The names of optimizers: ``opt`` of ``opt.step()``, ``opt = SGD(...)``."""
+    stepping = {
+        dotted(seen.node.func).split(".")[0]  # type: ignore[attr-defined]
+        for scope in scopes
+        for seen in scope.calls
+        if called(seen.node) in ("step", "zero_grad", "minimize", "update", "init")
+    }
+    return stepping | {
+        name
+        for scope in scopes
+        for seen in scope.seen
+        if isinstance(seen.node, ast.Assign) and _OPTIMIZER.search(ast.unparse(seen.node.value))
+        for name in bindings(seen.node)
+    }
+
+
+def command_of(scopes: list[Scope]) -> Scope | None:
+    """The function whose parameters are the script's options, by its decorators: click, typer."""
+    for scope in scopes:
+        for decorator in getattr(scope.node, "decorator_list", ()):
+            name = dotted(getattr(decorator, "func", decorator)).rpartition(".")[2]
+            if isinstance(scope.node, Function) and name in ("option", "command", "argument"):
+                return scope if scope.parameters else None
+    return None
+
+
+def is_early(found: Variable) -> bool:
+    """Whether it may be bound before a script's probes are set as a rule: a literal, at the top."""
+    top = not found.scope.path and found.scope.source.is_script
+    return top and any(
+        isinstance(seen.node, ast.Assign)
+        and isinstance(seen.node.value, ast.Dict)
+        and seen.node.lineno == found.line
+        for seen in found.scope.seen
+    )
 
 
 def cuda_of(scopes: list[Scope]) -> Variable | None:

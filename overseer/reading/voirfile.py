@@ -24,7 +24,7 @@ def voirfile_text(reading: Reading) -> str:
         "",
         "",
         "def instrument_probes(ov):",
-        "    yield ov.phases.load_script  # Resume when the script is loaded, before it runs.",
+        f"    yield {_phase(reading)}",
     ]
     for note in reading.notes:
         lines += ["", f"    # {note}"]
@@ -34,6 +34,12 @@ def voirfile_text(reading: Reading) -> str:
     for missing in reading.missing:
         lines += ["", f"    # Not found: {missing.role}: {missing.why}.", f"    # {missing.look}"]
     return "\n".join([*lines, ""])
+
+
+def _phase(reading: Reading) -> str:
+    if any(finding.early for finding in reading.findings):
+        return "ov.phases.parse_args  # Resume before any of the script has run."
+    return "ov.phases.load_script  # Resume when the script is loaded, before it runs."
 
 
 def _plain(text: str) -> str:

@@ -102,7 +102,8 @@ def test_the_batch_and_the_name_of_a_loop(
         ("loss.backward()", "// > loss"),
         ("loss.mean().backward()", None),
         ("(loss / 4).backward()", "// > loss"),
-        ("(loss_a + 2 * loss_b).backward()", "// > loss_a as loss"),
+        ("(loss_a + 2 * loss_b).backward()", None),
+        ("(loss_a / 2).backward()", "// > loss_a as loss"),
         ("scaler.scale(loss).backward()", "// > loss"),
         ("accelerator.backward(loss)", "// > loss"),
         ("fabric.backward(loss, model=model)", "// > loss"),
@@ -220,11 +221,251 @@ HUGGING = """
                 loss = outputs.loss
                 loss = loss / args.accumulation{seen}
                 accelerator.backward(loss)
-                if step % args.accumulation == 0:
-                    optimizer.step()
+                optimizer.step()
             for step, batch in enumerate(eval_dataloader):
                 outputs = model(**batch)
     """
+
+
+ADDED_UP = """
+    {before}
+    for i, (x, y) in enumerate(loader):
+        loss = model(x, y)
+        loss.backward()
+        {condition}:
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+
+
+@pytest.mark.parametrize(
+    ("condition", "every"),
+    [
+        ("if (i + 1) % 4 == 0", False),
+        ("if i % n == n - 1 or i == len(loader) - 1", False),
+        ("if accelerator.sync_gradients", False),
+        ("if not args.dry_run", True),
+        ("if True", True),
+    ],
+)
+def test_iterations_whose_gradients_are_added_up_are_no_steps(
+    tmp_path: Path, condition: str, every: bool
+) -> None:
+    reading = read(tmp_path, ADDED_UP.format(before="n = 4", condition=condition))
+    assert (reading.of("step") is not None) is every
+    assert (not reading.notes) is every
+    assert not any(missing.role == "step" for missing in reading.missing)
+
+
+def test_an_optimizer_that_steps_less_often_than_another_leaves_every_iteration_a_step(
+    tmp_path: Path,
+) -> None:
+    text = """
+        for i, real in enumerate(loader):
+            loss_d = d(real)
+            loss_d.backward()
+            opt_d.step()
+            if i % 5 == 0:
+                loss_g = d(g(real))
+                loss_g.backward()
+                opt_g.step()
+        """
+    assert selector(read(tmp_path, text), "step") == "//(real as batch) > #endloop_i as step"
+
+
+HELD = """
+    def train(model, optimizer, loader):
+        for batch in loader:
+            {made}
+            {backward}
+            optimizer.step()
+    """
+
+
+@pytest.mark.parametrize(
+    ("made", "backward", "code"),
+    [
+        ("out = model(**batch)", "out.loss.backward()", 'event["out"].loss'),
+        ("o = model(batch)", "scaler.scale(o.loss).backward()", 'event["o"].loss'),
+        ("o = model(batch)", "accelerator.backward(o['loss'])", "event[\"o\"]['loss']"),
+        (
+            "out = model(batch)",
+            "out['losses']['sum'].backward()",
+            "event[\"out\"]['losses']['sum']",
+        ),
+    ],
+)
+def test_a_loss_within_what_a_variable_holds_is_given_from_there(
+    tmp_path: Path, made: str, backward: str, code: str
+) -> None:
+    loss = read(tmp_path, HELD.format(made=made, backward=backward)).of("loss")
+    assert loss is not None
+    assert loss.selector.startswith("//train(o")
+    assert loss.selector.endswith(") > #endloop_batch")
+    assert f"lambda event: ov.give(loss={code})" in loss.line
+
+
+@pytest.mark.parametrize("name", ["opt", "options"])
+def test_an_optimizer_is_no_option(tmp_path: Path, name: str) -> None:
+    text = f"""
+        def train({name}, loader):
+            for x in loader:
+                loss = model(x)
+                loss.backward()
+                {name}.step()
+
+        {name} = torch.optim.SGD(model.parameters())
+        train({name}, loader)
+        """
+    assert selector(read(tmp_path, text), "options") is None
+
+
+def test_what_is_assigned_to_an_attribute_is_shown_when_the_method_is_left(tmp_path: Path) -> None:
+    text = """
+        class Runner:
+            def __init__(self):
+                self.net: Module = make_net()
+                self.opt, self.dl = SGD(self.net.parameters()), DataLoader(data)
+
+            def run(self):
+                for x, y in self.dl:
+                    loss = f(self.net(x), y)
+                    loss.backward()
+                    self.opt.step()
+        """
+    reading = read(tmp_path, text)
+    model, loader = reading.of("model"), reading.of("loader")
+    assert model is not None
+    assert loader is not None
+    assert 'ov.give(model=event["self"].net)' in model.line
+    assert 'ov.give(loader=event["self"].dl)' in loader.line
+    assert model.selector == loader.selector == "//Runner/__init__(self) > #exit"
+
+
+@pytest.mark.parametrize(
+    ("over", "loader"),
+    [
+        ("forever(loader)", "//train > loader"),
+        ("prefetch(dl, 2)", "//train > dl"),
+        ("batches(X, 32)", "//train > stream as loader"),
+    ],
+)
+def test_the_loader_is_what_a_generator_goes_over(tmp_path: Path, over: str, loader: str) -> None:
+    text = f"""
+        def train(loader, dl, X):
+            stream = {over}
+            for step in range(10):
+                x = next(stream)
+                loss = model(x)
+                loss.backward()
+                optimizer.step()
+        """
+    found = selector(read(tmp_path, text), "loader")
+    assert found == loader.replace("> dl", "> dl as loader")
+
+
+BY_HAND = """
+    def train(params, data):
+        for epoch in range(3):
+            for xb, yb in batches(data):
+                {body}
+
+    def validate(params, data):
+        for xb, yb in data:
+            loss = f(params, xb)
+            params = params
+    """
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "loss, grads = value_and_grad(params, xb, yb)",
+        "params, state, loss = update(params, state, xb)",
+        "loss = mse(xb, yb); w -= 0.1 * xb.T @ loss",
+        "loss = train_step(xb, yb)",
+        "loss = f(xb); (g,) = torch.autograd.grad(loss, w)",
+    ],
+)
+def test_a_loop_that_updates_parameters_by_hand_is_found_by_its_loss(
+    tmp_path: Path, body: str
+) -> None:
+    reading = read(tmp_path, BY_HAND.format(body=body))
+    assert selector(reading, "loss") == "//train > loss"
+    assert selector(reading, "step") == "//train(xb as batch) > #endloop_xb as step"
+
+
+def test_a_loop_that_computes_a_loss_and_changes_nothing_learns_nothing(tmp_path: Path) -> None:
+    assert not read(tmp_path, "for x in data:\n    loss = f(x)\n    print(loss)").findings
+
+
+def test_a_loop_over_a_loader_is_that_of_a_script_that_learns_nothing(tmp_path: Path) -> None:
+    text = "for images, names in tqdm(DataLoader(data)):\n    found.append(clf(images))"
+    reading = read(tmp_path, text)
+    assert selector(reading, "step") == "//(images as batch) > #endloop_images as step"
+    assert not reading.learns
+
+
+@pytest.mark.parametrize(
+    ("target", "batch"), [("epoch, rows", "rows"), ("i, x, y", "x"), ("step, (x, y)", "x")]
+)
+def test_what_counts_is_no_batch(tmp_path: Path, target: str, batch: str) -> None:
+    text = LOOP.format(target=target, over="stream", batch="weights")
+    found = selector(read(tmp_path, text), "step")
+    assert found is not None
+    assert found.startswith(f"//({batch} as batch)")
+
+
+def test_the_options_of_a_command_are_its_parameters(tmp_path: Path) -> None:
+    text = """
+        @click.command()
+        @click.option("--epochs", default=2)
+        def main(epochs, lr):
+            pass
+        """
+    options = read(tmp_path, text).of("options")
+    assert options is not None
+    assert options.selector == "//main(epochs, lr) > #enter"
+    assert "ov.give(options=event)" in options.line
+
+
+def test_a_constant_at_the_top_is_probed_before_the_script_is_loaded(tmp_path: Path) -> None:
+    text = voirfile_text(read(tmp_path, "CFG = {'lr': 0.1}\n"))
+    assert "yield ov.phases.parse_args" in text
+    assert "load_script" not in text
+
+
+@pytest.mark.parametrize(
+    ("drawn", "batch"),
+    [("dist.sample()", None), ("buffer.sample()", "x"), ("sample(16)", "x")],
+)
+def test_what_a_distribution_gives_is_no_batch(
+    tmp_path: Path, drawn: str, batch: str | None
+) -> None:
+    text = f"""
+        for episode in range(10):
+            x = {drawn}
+            loss = f(x)
+            loss.backward()
+            optimizer.step()
+        """
+    found = selector(read(tmp_path, text), "step")
+    assert found == (
+        "//(x as batch) > #endloop_episode as step" if batch else "// > #endloop_episode as step"
+    )
+
+
+def test_a_closure_of_the_loop_tells_what_the_model_is_given(tmp_path: Path) -> None:
+    text = """
+        x = load()
+        for it in range(10):
+            def closure():
+                loss = f(net(x))
+                loss.backward()
+                return loss
+            opt.step(closure)
+        """
+    assert selector(read(tmp_path, text), "step") == "//(x as batch) > #endloop_it as step"
 
 
 @pytest.mark.parametrize(

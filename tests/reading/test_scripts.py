@@ -23,6 +23,7 @@ def pair(function: str, batch: str, marker: str) -> str:
 
 
 #: Of each script: its steps, their items, and the selectors to be found, by role.
+#: Steps are the optimizer's.
 TRUTH: dict[str, tuple[int, int, dict[str, str]]] = {
     "function": (
         18,
@@ -72,11 +73,10 @@ TRUTH: dict[str, tuple[int, int, dict[str, str]]] = {
         },
     ),
     "accumulation": (
-        12,
+        6,
         96,
         {
             "loss": "//train > loss",
-            "step": "//train(x as batch) > #endloop_idx as step",
             "loader": "//train > loader",
             "model": "// > model",
         },
@@ -177,6 +177,38 @@ TRUTH: dict[str, tuple[int, int, dict[str, str]]] = {
             "step": "//training_function(batch) > #endloop_step as step",
             "loader": "//training_function > train_dataloader as loader",
             "model": "//training_function > model",
+        },
+    ),
+    "attributes": (
+        12,
+        96,
+        {
+            "loss": "//Runner/update > loss",
+            "step": "//Runner/run(batch) > #endloop_i as step",
+            "loader": "//Runner/__init__(self) > #exit",
+            "model": "//Runner/__init__(self) > #exit",
+            "options": "//Runner/__init__ > cfg as options",
+            "pause": "//Runner/validate(!#enter as pause, !!#exit as resumed)",
+        },
+    ),
+    "output_loss": (
+        12,
+        96,
+        {
+            "loss": "//main(out) > #endloop_batch",
+            "step": "//main(batch) > #endloop_batch as step",
+            "loader": "//main > train_dl as loader",
+            "model": "//main > model",
+            "options": "// > CFG as options",
+        },
+    ),
+    "by_hand": (
+        12,
+        96,
+        {
+            "loss": "//main > loss",
+            "step": "//main(xb as batch) > #endloop_xb as step",
+            "pair": pair("//main", "xb as batch", "xb"),
         },
     ),
     "inference": (
