@@ -20,7 +20,7 @@ VOIRFILE = "voirfile"
 #: Spans that are open at once; of more, the oldest were left by something that never ends.
 OPEN = 10_000
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"[^\W\d]\w*")
 _SPAN = re.compile(
     r"(?P<code>[^>(]+?)\s*(\((?P<captures>.*)\))?\s*(>\s*(?P<loop>#loop_\w+))?\s*", re.DOTALL
 )

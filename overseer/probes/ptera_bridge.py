@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -64,9 +65,20 @@ def _references(call: Any) -> list[str]:
     return own + [found for child in call.children for found in _references(child)]
 
 
+def _parse(text: str) -> Any:
+    """Parse a selector; names may have any letters that Python's may have."""
+    selector = grammar()
+    if text.isascii():
+        return selector.parse(text)
+    lexer, order = selector.parser.lexer, selector.parser.order
+    kinds = {rx.replace("[a-zA-Z_0-9", r"[\w"): kind for rx, kind in lexer.definitions.items()}
+    parser = type(selector.parser)(type(lexer)(kinds), order)
+    return selector.evaluate(parser(unicodedata.normalize("NFKC", text)))  # As Python has names.
+
+
 def _split(asked: Asked) -> list[tuple[str, tuple[str, ...]]]:
     selector = asked.selector
-    call = grammar().parse(selector) if isinstance(selector, str) else selector
+    call = _parse(selector) if isinstance(selector, str) else selector
     return [split(reference) for reference in _references(call)]
 
 
@@ -113,7 +125,7 @@ def _is_reference(name: Any) -> bool:
 def _parsed(text: str) -> Any:
     shift = len(text) - len(text.lstrip())
     try:
-        parsed = grammar().parse(text)
+        parsed = _parse(text)
     except SyntaxError as error:
         raise _unreadable(text, shift + (error.offset or 1) - 1, _said(error)) from None
     except Exception:

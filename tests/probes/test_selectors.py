@@ -28,7 +28,7 @@ UNREADABLE = [
      "      ^"),
     ("//f(x)) > y", "something is missing or does not belong",
      "      ^"),
-    ("//f > é", "this character has no meaning in a selector",
+    ("//f > ☃", "this character has no meaning in a selector",
      "      ^"),
     ("//f > x, y", "a comma belongs inside parentheses",
      "       ^"),
@@ -186,3 +186,18 @@ def test_a_name_without_value_does_not_come_along(script: Make) -> None:
     events = made.probe("//f(y) > x")
     made.call("f()")
     assert events == [{"x": 1}, {"y": 2, "x": 3}]
+
+
+@pytest.mark.parametrize("selector", ["//größe > θ", "//größe(θ=3) > #value as θ"])
+def test_names_may_have_any_letters_that_pythons_have(script: Make, selector: str) -> None:
+    made = script("def größe(n):\n    θ = n\n    return θ\n")
+    events = made.probe(selector)
+    made.load().call("größe(3)")
+    assert [event["θ"] for event in events] == [3]
+    assert made.verdict()["state"] == "fired"
+
+
+def test_where_a_selector_with_other_letters_is_wrong_is_still_pointed_at(script: Make) -> None:
+    with pytest.raises(VoirError) as caught:
+        script("").probe("//größe > θ ? x")
+    assert caught.value.what.endswith(f"\n    //größe > θ ? x\n    {' ' * 12}^")
