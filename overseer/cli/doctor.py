@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from ..errors import VoirError
 from ..record.reading import Metrics, read_run
-from ..trace.reading import NAME, open_trace
+from ..trace.reading import NAME
 from .amounts import count
+from .examined import BAD, GOOD, WARNING, Finding, examined, trace_files_of
 from .parsing import CommandParser
 
-GOOD, WARNING, BAD = "ok", "note", "bad"
-
-
-class Finding(NamedTuple):
-    """Something about one file.
-
-    Attributes:
-        state: ``ok``, ``note`` (nothing is wrong, but know it) or ``bad`` (something is lost).
-        what: The file.
-        said: What about it.
-        remedy: What to do.
-    """
-
-    state: str
-    what: str
-    said: str
-    remedy: str = ""
+#: What a run's directory has, and one that only traces were written to has not.
+RECORD = ("run.json", "metrics.jsonl", NAME)
 
 
 def parser() -> CommandParser:
     """What ``voir doctor`` takes."""
     about, example = "Say what a run left behind, and how sound.", "voir doctor voir-runs/RUN"
     made = CommandParser(prog="voir doctor", description=about, example=example)
-    made.add_argument("run", metavar="RUN", help="a run directory")
+    made.add_argument("run", metavar="RUN", help="a run directory, or a .pftrace file")
     return made
 
 
@@ -43,13 +29,13 @@ def doctor(argv: list[str]) -> tuple[str, int]:
     """Examine the run that ``argv`` names; what to print, and the exit status: 1 when it is bad.
 
     Raises:
-        VoirError: There is no such directory.
+        VoirError: There is no such directory or file.
     """
     path = Path(parser().parse_args(argv).run)
-    if not path.is_dir():
+    if not path.exists():
         what = f"{path}: there is no such directory"
         raise VoirError("run-missing", what, "Name a directory in voir-runs/.")
-    findings = list(examine(path))
+    findings = list(examine(path) if path.is_dir() else examined(path))
     worst = 1 if any(finding.state == BAD for finding in findings) else 0
     return "".join(_line(finding) for finding in findings), worst
 
@@ -72,9 +58,14 @@ def examine(directory: Path) -> Iterator[Finding]:
 
 
 def _examine(directory: Path) -> Iterator[Finding]:
-    yield _run(directory)
-    yield _metrics(directory)
-    yield from _trace(directory)
+    files = trace_files_of(directory)
+    if not files or any((directory / name).exists() for name in RECORD):
+        yield _run(directory)
+        yield _metrics(directory)
+    if not files:
+        yield Finding(WARNING, NAME, "is not there", "voir --trace writes one.")
+    for file in files:
+        yield from examined(file, _facts(directory))
     for left in sorted(directory.glob("*.sealing")) + sorted(directory.glob("*.part")):
         yield Finding(WARNING, left.name, "was being written when the run was killed", "Delete it.")
 
@@ -97,6 +88,13 @@ def _run(directory: Path) -> Finding:
     return Finding(GOOD, "run.json", said)
 
 
+def _facts(directory: Path) -> Mapping[str, Any] | None:
+    try:
+        return read_run(directory).facts
+    except VoirError:
+        return None
+
+
 def _metrics(directory: Path) -> Finding:
     file = directory / "metrics.jsonl"
     if not file.exists():
@@ -113,32 +111,3 @@ def _metrics(directory: Path) -> Finding:
     if metrics.torn == 1:
         return Finding(WARNING, "metrics.jsonl", said, "The process was killed while it wrote.")
     return Finding(BAD, "metrics.jsonl", said, "Something else wrote to the file or changed it.")
-
-
-def _trace(directory: Path) -> Iterator[Finding]:
-    if not (directory / NAME).exists():
-        if not sorted(directory.glob("*.pftrace")):
-            yield Finding(WARNING, NAME, "is not there", "voir --trace writes one.")
-        return
-    try:
-        trace = open_trace(directory)
-    except VoirError as error:
-        yield Finding(BAD, NAME, error.what, error.remedy or "")
-        return
-    said = f"{count(trace.events, 'event')} in {count(len(trace.threads), 'row')}"
-    lost = trace.torn_bytes - trace.tail_bytes
-    if lost or trace.broken_packets:
-        said += f"; damaged: {lost:,} bytes and {trace.broken_packets:,} packets are unreadable"
-        yield Finding(BAD, NAME, said, "The rest is shown by: voir trace summary. Copy it anew.")
-        return
-    yield Finding(GOOD, NAME, said)
-    if trace.tail_bytes:
-        said = f"ends within a packet: {trace.tail_bytes:,} bytes at its end are lost"
-        yield Finding(WARNING, NAME, said, "The process was killed; about 0.1 s is missing.")
-    if trace.unfinished:
-        said = f"{count(trace.unfinished, 'span')} without an end"
-        yield Finding(WARNING, NAME, said, "They were open when the process was killed.")
-    if trace.dropped:
-        said = f"{trace.dropped:,} events were dropped"
-        remedy = "Record less (--trace-steps, --trace-every), or allow more: --trace-max-mb."
-        yield Finding(WARNING, NAME, said, remedy)

@@ -13,6 +13,10 @@ _PACKET = 0x0A
 _COMPRESSED = 50
 #: What a compressed packet may hold; ours have at most a few megabytes.
 LARGEST = 1 << 28
+#: How much of one is unpacked at once.
+PIECE = 64
+#: TracePacket.compressed_packets, as bytes.
+_COMPRESSED_BEGINS = b"\x92\x03"
 #: So many packets in a row are no coincidence.
 _SURE = 3
 #: TracePacket fields that packets of traces begin with, as bytes.
@@ -36,8 +40,8 @@ class Damage:
     Attributes:
         bytes: How many bytes of the file.
         packets: Packets whose extent is known and whose contents make no sense.
-        tail: Bytes at the end that begin a packet and do not finish it.
-    blocks: Compressed packets, whether what is in them could be read or not.
+        tail: Bytes at the end that begin a packet and do not finish it, or are zeros.
+        blocks: Compressed packets, whether what is in them could be read or not.
     """
 
     bytes: int = 0
@@ -56,7 +60,12 @@ def packets(data: bytes, damage: Damage) -> Iterator[Fields]:
 
 def with_bytes(data: bytes, damage: Damage) -> Iterator[tuple[memoryview, Fields]]:
     """The same, each with the bytes it was read from."""
-    for packet in _framed(data, damage):
+    return _read(data, damage, blocks=True)
+
+
+def _read(data: bytes, damage: Damage, blocks: bool) -> Iterator[tuple[memoryview, Fields]]:
+    torn = bytearray()
+    for packet in _framed(data, damage, torn):
         try:
             found = list(fields(packet))
         except Malformed:
@@ -65,25 +74,50 @@ def with_bytes(data: bytes, damage: Damage) -> Iterator[tuple[memoryview, Fields
         inner = next((v for f, v in found if f == _COMPRESSED and isinstance(v, bytes)), None)
         if inner is None:
             yield packet, found
-        else:
+        elif blocks:  # There are none within each other.
             damage.blocks += 1
-            yield from with_bytes(_unpacked(inner, damage), damage)
+            yield from _read(_unpacked(inner, damage), damage, blocks=False)
+    if torn and blocks:
+        damage.blocks += 1
+        # Its own beginning is good; what is missing of it has been counted.
+        yield from _read(_unpacked(bytes(torn), Damage()), Damage(), blocks=False)
 
 
 def _unpacked(data: bytes, damage: Damage) -> bytes:
     """What was compressed, as far as it can be read."""
-    unpacker, parts = zlib.decompressobj(), []
+    unpacker, parts, room = zlib.decompressobj(), [], LARGEST
     try:
         # In pieces, for what comes before a damaged byte is as good as it was.
-        for start in range(0, len(data), 256):
-            parts.append(unpacker.decompress(data[start : start + 256], LARGEST))
+        for start in range(0, len(data), PIECE):
+            parts.append(unpacker.decompress(data[start : start + PIECE], room))
+            room -= len(parts[-1])
+            if room <= 0:
+                damage.packets += 1
+                break
     except zlib.error:
         damage.packets += 1
     return b"".join(parts)
 
 
-def _framed(data: bytes, damage: Damage) -> Iterator[memoryview]:
-    """The bytes of each packet; what lies between two that is none is passed over."""
+def _block(data: bytes, start: int) -> bytes:
+    """What there is of a compressed packet's contents that are cut off."""
+    if not data.startswith(_COMPRESSED_BEGINS, start):
+        return b""
+    try:
+        _, at = read_varint(data, start + len(_COMPRESSED_BEGINS))
+    except Malformed:
+        return b""
+    return data[at:]
+
+
+def _framed(data: bytes, damage: Damage, torn: bytearray) -> Iterator[memoryview]:
+    """The bytes of each packet; what lies between two that is none is passed over.
+
+    Args:
+        data: The packets.
+        damage: What was passed over.
+        torn: Gets the contents of a compressed packet that the end cuts off.
+    """
     view, at = memoryview(data), 0
     while at < len(data):
         extent = _extent(data, at)
@@ -93,7 +127,10 @@ def _framed(data: bytes, damage: Damage) -> Iterator[memoryview]:
             continue
         resumed = _resume(data, at + 1)
         if resumed is None:
-            damage.tail += len(data) - at if extent is not None else 0
+            if extent is not None or not data[at:].strip(b"\0"):
+                damage.tail += len(data) - at
+            if extent is not None:
+                torn += _block(data, extent[0])
             damage.bytes += len(data) - at
             return
         damage.bytes += resumed - at

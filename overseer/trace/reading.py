@@ -154,6 +154,29 @@ class Trace:
             yield from thread.instants
 
 
+#: What files that are no traces begin with, what they are, and what to do with them.
+_KINDS = (
+    (b"\x1f\x8b", "it is compressed", "Unpack it first: gunzip."),
+    (b"PK\x03\x04", "it is a zip file", "Unpack it first: unzip."),
+    (b"version https://git-lfs", "it is a pointer of Git LFS", "Fetch the file: git lfs pull."),
+    (b"\x7fELF", "it is a program", "Name a run's directory."),
+)
+_OURS = "voir reads the .pftrace files that voir --trace writes."
+_ANY = "Open it at https://ui.perfetto.dev; " + _OURS
+
+
+def _other_kind(data: bytes) -> tuple[str, str]:
+    """What a file is that is no trace, and what to do."""
+    for begins, what, remedy in _KINDS:
+        if data.startswith(begins):
+            return f": {what}", remedy
+    start = data[:4096].lstrip()
+    if start.startswith((b"{", b"[")):
+        chrome = b'"traceEvents"' in data or b'"ph"' in data
+        return (": it is a Chrome trace, in JSON", _ANY) if chrome else (": it is JSON", _OURS)
+    return "", _OURS
+
+
 def trace_file(path: str | os.PathLike[str]) -> Path:
     """The trace that ``path`` names: the file, or the one in a run directory.
 
@@ -175,24 +198,43 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     """
     given = Path(path)
     if given.is_dir():
-        found = [given / NAME] if (given / NAME).is_file() else by_rank(given)
+        found = [given / NAME] if (given / NAME).is_file() else by_rank(given) or elsewhere(given)
     else:
         found = [given] if given.is_file() else []
     if found:
         return found
-    what = f"there is no trace at {given}"
-    if given.is_dir():
-        others = sorted(p.name for p in given.glob("*.pftrace"))
-        what = f"the directory {given} has no {NAME}"
-        if others:
-            what += f"; it has {', '.join(others[:5])}"
-    raise VoirError("no-trace", what, "Record one: voir --trace SCRIPT")
+    raise VoirError("no-trace", _absent(given), "Record one: voir --trace SCRIPT")
+
+
+def _absent(given: Path) -> str:
+    """Why there is no trace at ``given``."""
+    for place in (given / NAME, given):
+        if os.path.lexists(place) and not place.is_dir():
+            return f"{place} is no file that can be read"
+    if not given.is_dir():
+        return f"there is no trace at {given}"
+    others = sorted(path.name for path in given.glob("*.pftrace") if path.name != NAME)
+    return f"the directory {given} has no {NAME}" + (
+        f"; it has {', '.join(others[:5])}" if others else ""
+    )
 
 
 def by_rank(directory: Path) -> list[Path]:
     """The traces of a job's ranks, in order."""
     found = [each for each in directory.glob(f"rank*/{NAME}") if each.parent.name[4:].isdigit()]
     return sorted(found, key=lambda each: int(each.parent.name[4:]))
+
+
+def elsewhere(directory: Path) -> list[Path]:
+    """The trace that a run wrote into another directory, as its record says."""
+    import json
+
+    try:
+        known = json.loads((directory / "run.json").read_bytes())["trace"]["path"]
+        found = [Path(known), directory / Path(known).name]
+        return [path for path in found if path.name != NAME and path.is_file()][:1]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
@@ -241,11 +283,8 @@ def read_trace(file: Path) -> Trace:
         damage.packets += not assembly.add(packet)
     recognised = assembly.understood or damage.blocks or damage.tail == len(data)
     if data.strip(b"\0") and not recognised:
-        raise VoirError(
-            "not-a-trace",
-            f"{file} is no Perfetto trace",
-            "voir reads the .pftrace files that voir --trace writes.",
-        )
+        kind, remedy = _other_kind(data)
+        raise VoirError("not-a-trace", f"{file} is no Perfetto trace{kind}", remedy)
     trace = assembly.trace(file)
     trace.torn_bytes, trace.tail_bytes = damage.bytes, damage.tail
     trace.broken_packets = damage.packets

@@ -8,7 +8,7 @@ import os
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest
 from overseer.cli.doctor import doctor
 from overseer.cli.trace import elapsed, trace
 from overseer.errors import UsageError, VoirError
-from overseer.trace import channel
+from overseer.trace import channel, open_trace
 from overseer.trace.process import Process
 from overseer.trace.recorder import BEGIN, END, INSTANT, VALUE, recorder
 from overseer.trace.tracks import COUNTER, Track
@@ -269,6 +269,11 @@ def test_a_sound_run_is_said_to_be_sound(tmp_path: Path) -> None:
     ]
 
 
+def examined(file: Path) -> tuple[str, int]:
+    """What is said of one trace, and the exit status."""
+    return doctor([str(file)])
+
+
 def test_a_killed_run_is_said_to_be_cut_off(run: Path, tmp_path: Path) -> None:
     data = (run / "trace.pftrace").read_bytes()
     (tmp_path / "trace.pftrace").write_bytes(data + data[:40])
@@ -283,15 +288,112 @@ def test_a_killed_run_is_said_to_be_cut_off(run: Path, tmp_path: Path) -> None:
     assert "trace.pftrace.sealing was being written" in text
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has ended, with a span that has not."""
+    place = Place(tmp_path_factory.mktemp("ended"))
+    place.write("main.py", "from voir import trace\ntrace.channel('app').begin('open')\n")
+    assert place.voir("--trace", "--run-dir", "run", "main.py").status == 0
+    return place.path / "run"
+
+
+def test_a_run_that_ended_was_not_killed(ended: Path) -> None:
+    text, status = doctor([str(ended)])
+    assert status == 0
+    assert "They were open when the run ended." in text
+    assert "killed" not in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: data[:-20], "its last"),
+        (lambda data: b"", "is empty"),
+        (lambda data: data + bytes(65536), "its last 65,536 bytes are no whole packet"),
+        (lambda data: data[: len(data) // 2], "events are missing from it"),
+    ],
+    ids=["cut", "empty", "zeros", "half"],
+)
+def test_what_became_of_a_trace_afterwards_is_bad(
+    ended: Path, tmp_path: Path, change: Callable[[bytes], bytes], said: str
+) -> None:
+    (tmp_path / "run.json").write_bytes((ended / "run.json").read_bytes())
+    (tmp_path / "trace.pftrace").write_bytes(change((ended / "trace.pftrace").read_bytes()))
+    text, status = doctor([str(tmp_path)])
+    assert status == 1
+    assert said in text
+    assert "copy it anew" in text
+    assert "killed" not in text
+
+
 def test_a_damaged_trace_is_bad(run: Path, tmp_path: Path) -> None:
     data = bytearray((run / "trace.pftrace").read_bytes())
     data[len(data) // 2] ^= 255
     (tmp_path / "trace.pftrace").write_bytes(data)
     text, status = doctor([str(tmp_path)])
     assert status == 1
-    assert "packets are unreadable" in text
+    assert "damaged: unreadable are" in text
+    assert "copy it anew" in text
 
 
-def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"traceEvents": [{"ph": "X"}]}', "it is a Chrome trace, in JSON"),
+        (b'{"a": 1}', "it is JSON"),
+        (b"\x1f\x8b\x08" + b"x" * 100, "gunzip"),
+        (b"PK\x03\x04" + b"x" * 100, "unzip"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        (b"\x89PNG\r\n\x1a\n" + b"x" * 100, "is no Perfetto trace\n"),
+    ],
+)
+def test_what_is_another_kind_of_file_is_named(data: bytes, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "other.pftrace"
+    file.write_bytes(data)
+    text, status = examined(file)
+    assert status == 1
+    assert "bad   other.pftrace    is no Perfetto trace" in text
+    assert said in text
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "trace.pftrace").symlink_to(tmp_path / "nowhere")
+    text, status = doctor([str(tmp_path)])
+    assert status == 1
+    assert "bad   trace.pftrace    is no file that can be read" in text
+    with pytest.raises(VoirError, match="no file that can be read"):
+        open_trace(tmp_path)
+
+
+def test_a_trace_that_was_written_elsewhere_is_found(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "from voir import give\ngive(loss=1)\n")
+    options = ["--trace", "--trace-dir", "traces", "--run-dir", "run"]
+    assert place.voir(*options, "main.py").status == 0
+    (file,) = (tmp_path / "traces").iterdir()
+    for where in (tmp_path / "run", tmp_path / "traces", file):
+        text, status = doctor([str(where)])
+        assert status == 0
+        assert f"ok    {file.name}" in text
+        assert ("run.json" in text) == (where.name == "run")
+    assert open_trace(tmp_path / "run").events > 0
+
+
+def test_events_that_could_not_be_written_are_told_with_the_reason(tmp_path: Path) -> None:
+    problem = {
+        "slug": "trace-unwritable",
+        "what": "some are missing (No space)",
+        "remedy": "Free it.",
+    }
+    facts = {"ended": "now", "trace": {"events": 0, "dropped": 7}, "problems": [problem]}
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    (tmp_path / "trace.pftrace").write_bytes(b"\x0a\x04\x50\x01\x68\x01")
+    text, _ = doctor([str(tmp_path)])
+    assert "7 events could not be written: No space" in text
+    assert "Free it." in text
+
+
+def test_what_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VoirError, match="no such directory"):
         doctor([str(tmp_path / "nowhere")])
