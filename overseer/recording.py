@@ -257,6 +257,8 @@ class Recording:
         if self._flushing is not None:
             self._flushing.__exit__(None, None, None)
         self.flush()
+        if self._ov.summary.get("verify"):  # That nothing was seen is worth a record then.
+            self._open()
         if self._data_fd is not None:
             self._data_fd.close()
         with self._making:  # The timer's thread may be at the beginning still.

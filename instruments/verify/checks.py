@@ -10,6 +10,7 @@ from overseer.measure.diagnosis import DISTURBED, main_task
 from overseer.measure.parts import number, others_share, part
 
 from .evidence import Evidence
+from .hints import GENERIC
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 #: voir's own cost that passes, as a part of the steps' time.
@@ -68,6 +69,11 @@ def _probes(e: Evidence) -> Check:
     if not probes:
         return Check("probes", SKIP, "no voirfile sets any")
     silent = [p for p in probes if p.get("state") not in ("fired", "compiled away")]
+    if silent and e.cut and all(p.get("state") == "never fired" for p in silent):
+        first, more = silent[0], len(silent) - 1
+        rest = f" and {more} more" if more else ""
+        what = f"{first['selector']}{rest}: {first.get('hint', 'never fired')} before the stop"
+        return Check("probes", SKIP, what, "go on for longer: --verify --stop 1000")
     if silent:
         first, more = silent[0], len(silent) - 1
         rest = f"; and {more} more" if more else ""
@@ -80,7 +86,8 @@ def _probes(e: Evidence) -> Check:
 
 
 def _loss(e: Evidence) -> Iterator[Check]:
-    if not e.losses and e.proposals is not None and not e.proposals.learns:
+    passes = e.others and not e.steps and not e.pairs
+    if not e.losses and (passes or (e.proposals is not None and not e.proposals.learns)):
         yield Check("loss", SKIP, "the script learns nothing: backward is never called")
         return
     if not e.losses:
@@ -138,8 +145,12 @@ def _step(e: Evidence) -> Check:
         return Check("step", PASS, f"{e.steps:,} steps, each with its batch")
     if e.sizes:
         return Check("step", PASS, f"{e.steps or e.pairs:,} steps, batches seen beside them")
+    line = e.line("step") or ""
+    if "batch" not in line:
+        what = f"{e.steps or e.pairs:,} steps, no variable that holds a batch"
+        return Check("step", SKIP, what, GENERIC["step"])
     what = f"{e.steps or e.pairs:,} steps, but only {e.with_batch:,} with a batch"
-    return Check("step", FAIL, what, e.line("step"))
+    return Check("step", FAIL, what, line)
 
 
 def _batch_size(e: Evidence) -> Check:
@@ -242,18 +253,19 @@ def _device(e: Evidence) -> Check:
 def _syncs(e: Evidence) -> Check:
     if not e.torch:
         return Check("syncs", SKIP, "no torch")
-    if not e.steps and not e.pairs:
+    if not e.counted:
         return Check("syncs", SKIP, "no steps to count them by")
     if not e.syncs:
         return Check("syncs", PASS, "no call that waits for the device in each step")
     first, more = e.syncs[0], len(e.syncs) - 1
     share = sum(s.ns for s in e.syncs) / e.window_ns if e.window_ns else 0.0
+    host = first.device in ("cpu", "meta")
     rest = f" and {more} more" if more else ""
     each = first.count / max(1, first.steps)
     often = f"{each:,.0f}" if each >= 10 else f"{each:.2g}"
     what = f"{first.call} at {first.where}{rest}, {often} a step, {_share(share)} of the time"
     hint = f"{first.where}: keep the tensor (.detach()), and read it every 50 steps"
-    if first.device not in ("cpu", "meta") or share > WAITING:
+    if not host or (share > WAITING and e.counted >= ENOUGH):
         return Check("syncs", FAIL, what, hint)
     return Check("syncs", PASS, f"{what}; a GPU would wait for each")
 

@@ -42,6 +42,7 @@ class Evidence:
         available: The device that there is besides.
         syncs: Calls that wait, each step; ``counted`` steps, which took ``window_ns``.
         own_share: voir's own part of the steps' time.
+        cut: The script was stopped before its end.
     """
 
     run: Mapping[str, Any] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class Evidence:
     promised: int = 0
     unkept: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
+    cut: bool = False
     own_share: float | None = None
     proposals: Proposals | None = None
 
@@ -108,7 +110,8 @@ def gather(ov: Overseer, witness: Witness) -> Evidence:
         available=_available(),
         torch=syncs.watched,
         syncs=syncs.each_step(),
-        counted=syncs.steps - 1,
+        counted=max(0, syncs.steps - 1),
+        cut=witness.cut,
         window_ns=witness.window_ns,
         loader=_loader(witness.seen.get("loader")),
         cores=_cores(),
@@ -141,7 +144,7 @@ def claim_of(seen: Mapping[str, Any]) -> tuple[str | None, str]:
 def own_share(run: Mapping[str, Any], witness: Witness, within_ns: int) -> float | None:
     """What voir itself took of the steps' time; what it took once, to start, does not count.
 
-    Events count over the whole run, but for what the checks took. What voir's timers took
+    Events count over the whole run. What the checks take is charged, and left out. What timers took
     is added when steps went on long enough behind the start for it to be typical.
 
     Args:
@@ -156,7 +159,7 @@ def own_share(run: Mapping[str, Any], witness: Witness, within_ns: int) -> float
     if seconds < LONG:
         return None
     events = overhead["seconds"] - (overhead.get("outside") or 0.0)
-    share: float = max(0.0, events - (within_ns + witness.cost_ns) / 1e9) / seconds
+    share: float = max(0.0, events - within_ns / 1e9) / seconds
     if witness.settled is not None and witness.ended is not None:
         (begin, before), (end, after) = witness.settled, witness.ended
         if end - begin > TYPICAL_NS:

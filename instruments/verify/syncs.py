@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Callable
 from opcode import opmap
 from types import FrameType
@@ -33,8 +34,8 @@ METHODS = {
     "__format__": "a format",
 }
 _LOADS = {opmap[name] for name in ("LOAD_METHOD", "LOAD_ATTR") if name in opmap}
-#: Places that are told apart.
-SITES = 256
+#: Places that are told apart, and last steps of each whose waits are kept.
+SITES, EACH = 256, 256
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", "<frozen ")
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _PACKAGES = tuple(_OURS + name + os.sep for name in ("overseer", "instruments", "voir"))
@@ -50,14 +51,24 @@ class Site:
         device: Where the tensor lies.
         count: How often, since the first step.
         steps: In how many steps.
-        ns: How long in all, since the first step.
     """
 
-    __slots__ = ("call", "count", "device", "ns", "steps", "where")
+    __slots__ = ("_each", "call", "count", "device", "steps", "where")
 
     def __init__(self, where: str, call: str, device: str) -> None:
         self.where, self.call, self.device = where, call, device
-        self.count = self.steps = self.ns = 0
+        self.count = self.steps = 0
+        self._each: deque[int] = deque(maxlen=EACH)
+
+    def add(self, count: int, ns: int) -> None:
+        """A step has waited here ``count`` times, ``ns`` in all."""
+        self.steps, self.count = self.steps + 1, self.count + count
+        self._each.append(ns)
+
+    @property
+    def ns(self) -> int:
+        """How long in all, since the first step; what is far from usual is not the call's doing."""
+        return sorted(self._each)[len(self._each) // 2] * self.steps if self._each else 0
 
 
 class Syncs:
@@ -99,8 +110,7 @@ class Syncs:
         """A step has ended: what was counted since the last one is the steps'."""
         if self.steps:
             for key, (count, ns) in self._pending.items():
-                site = self._sites[key]
-                site.steps, site.count, site.ns = site.steps + 1, site.count + count, site.ns + ns
+                self._sites[key].add(count, ns)
         self._pending.clear()
         self.steps += 1
 

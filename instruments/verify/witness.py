@@ -22,6 +22,8 @@ LOSSES, SIZES, KEYS = 2048, 256, 4096
 ENDS = 4096
 #: Steps at which it is asked whether there is enough evidence.
 ASKED = (40, 60, 80, 100, 125, 150, 175)
+#: States of probes that may come to something yet.
+SILENT = ("unresolved", "never fired")
 #: Seconds into the run and steps from which on what voir does is no start-up any more.
 SETTLED, BEGINNING = 1.5, 20
 
@@ -40,6 +42,7 @@ class Witness:
         self._sizer = Sizer()
         self.steps = self.others = self.pairs = self.with_batch = self.loss_events = 0
         self.sizes: dict[int, int] = {}
+        self._others_sizes: dict[int, int] = {}
         self.unsized: str | None = None
         self.losses: list[Any] = []
         self.last_losses: deque[Any] = deque(maxlen=LOSSES)
@@ -47,7 +50,8 @@ class Witness:
         self.seen: dict[str, Any] = {}
         self.device: str | None = None
         self.ends: list[int] = []
-        self.cost_ns = 0
+        self._cost_ns = 0
+        self.cut = False
         self.began = ov.clock.now_ns()
         self.settled: tuple[int, int] | None = None
         self.ended: tuple[int, int] | None = None
@@ -60,8 +64,10 @@ class Witness:
         begun = self._ov.clock.cpu_ns()
         try:
             self._hear(event)
-        finally:
-            self.cost_ns += self._ov.clock.cpu_ns() - begun
+        finally:  # Charged, it is not taken for the event's cost.
+            took = self._ov.clock.cpu_ns() - begun
+            self._cost_ns += took
+            self._ov.charge(took)
 
     def _hear(self, event: dict[str, Any]) -> None:
         self._note_keys(event)
@@ -76,13 +82,21 @@ class Witness:
     def close(self) -> None:
         """The script has ended; what comes now is no evidence."""
         self._closed = True
-        self.ended = self.ended or (self._ov.clock.now_ns(), self._ov.charged_ns)
+        self.cut = self.cut or self._ov.stopped_early is not None
+        self.ended = self.ended or (self._ov.clock.now_ns(), self._charged_ns)
+        if not self.sizes and not self.steps:
+            self.sizes = self._others_sizes
 
     def found(self, loaders: Loaders) -> None:
         """Take the loader from those that were iterated over, when no event has shown it."""
         if "loader" not in self.seen:
             usual = max(self.sizes, default=None, key=lambda size: self.sizes[size])
             self.seen["loader"] = loaders.of(usual)
+
+    @property
+    def _charged_ns(self) -> int:
+        """What voir has cost but for this."""
+        return self._ov.charged_ns - self._cost_ns
 
     @property
     def window_ns(self) -> int:
@@ -99,7 +113,7 @@ class Witness:
         if wrap is not None:
             if wrap.get("step") != "begin" and wrap.get("name") in STEP_PAIRS:
                 self.pairs += 1
-                self._size(event)
+                self._size(event, self.sizes)
                 return not self.steps
             return False
         return "step" in event or ("loss" in event and not self.steps and not self.pairs)
@@ -108,11 +122,12 @@ class Witness:
         now = self._ov.clock.now_ns()
         if event.get("task", TASK) != TASK:
             self.others += 1
+            self._size(event, self._others_sizes)
         elif "step" in event and "$wrap" not in event:
             self.steps += 1
             self.with_batch += "batch" in event or "batch_size" in event
-            self._size(event)
-        self.ended = (now, self._ov.charged_ns)
+            self._size(event, self.sizes)
+        self.ended = (now, self._charged_ns)
         late = len(self.ends) >= BEGINNING and now - self.began > SETTLED * 1e9
         if self.settled is None and late:
             self.settled = self.ended
@@ -132,13 +147,15 @@ class Witness:
             self._end(f"after {n} steps: every check has its evidence")
 
     def _end(self, why: str) -> None:
-        self._closed = True
+        self._closed = self.cut = True
         self._ov.stopped_early = why
         self._ov.stop()
 
     def _enough(self, n: int) -> bool:
         """Whether every check has its evidence."""
         if self.missing_keys or (self.loss_events and self.loss_events < 20):
+            return False
+        if any(probe["state"] in SILENT for probe in self._ov.probe_verdicts()):
             return False
         times = [float(end - begin) for begin, end in pairwise(self.ends)]
         return steady(times).from_step is not None
@@ -149,7 +166,7 @@ class Witness:
         value = value if detach is None else detach().clone()
         (self.losses if len(self.losses) < LOSSES else self.last_losses).append(value)
 
-    def _size(self, event: dict[str, Any]) -> None:
+    def _size(self, event: dict[str, Any], sizes: dict[int, int]) -> None:
         if "batch_size" in event:
             size: Any = event["batch_size"]
         elif "batch" in event:
@@ -157,8 +174,8 @@ class Witness:
             size, self.unsized = found.items, found.reason or self.unsized
         else:
             return
-        if isinstance(size, int) and (size in self.sizes or len(self.sizes) < SIZES):
-            self.sizes[size] = self.sizes.get(size, 0) + 1
+        if isinstance(size, int) and (size in sizes or len(sizes) < SIZES):
+            sizes[size] = sizes.get(size, 0) + 1
 
     def _device(self, event: dict[str, Any]) -> None:
         """Where the work is done: where the parameters lie, else the loss."""

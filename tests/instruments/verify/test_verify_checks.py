@@ -19,8 +19,8 @@ NAN = float("nan")
 
 def site(device: str, milliseconds: float, where: str = "main.py:31") -> Site:
     one = Site(where, ".item()", device)
-    one.count = one.steps = 59
-    one.ns = int(milliseconds * 1e6)
+    for _ in range(59):
+        one.add(1, round(milliseconds / 59 * 1e6))
     return one
 
 
@@ -67,6 +67,18 @@ GOOD: dict[str, Any] = {
     "seconds": 7.5,
     "own_share": 0.002,
 }
+
+
+class Proposed:
+    """What a script's text says of its steps."""
+
+    learns = True
+
+    def __init__(self, selector: str) -> None:
+        self.selector = selector
+
+    def line(self, role: str) -> str | None:
+        return self.selector if role == "step" else None
 
 
 def evidence(**differs: Any) -> Evidence:
@@ -163,6 +175,9 @@ def test_a_broken_run_fails_the_check_for_it_and_no_other(
     ("name", "differs"),
     [
         ("probes", {"run": run(probes=[])}),
+        ("probes", {"run": silent("never fired"), "cut": True}),
+        ("loss", {"losses": [], "steps": 0, "pairs": 0, "others": 60}),
+        ("step", {"with_batch": 0, "sizes": {}, "proposals": Proposed("//f > #endloop_x as step")}),
         ("loss trend", {"losses": [2.0, 1.0]}),
         ("loss trend", {"losses": [2.0, 1.0] * 30}),
         ("batch size", {"sizes": {}, "run": run()}),
@@ -191,6 +206,26 @@ def test_a_loss_passes_when_it_has_come_down_to_its_limit() -> None:
 def test_waiting_calls_on_a_cpu_are_named_and_pass() -> None:
     found = check("syncs", syncs=[site("cpu", 0.2)])
     assert (found.verdict, "main.py:31" in found.evidence) == ("PASS", True)
+
+
+def test_one_call_that_took_long_says_nothing_of_the_others() -> None:
+    slow = site("cpu", 0.2)
+    slow.add(1, 900_000_000)
+    assert check("syncs", syncs=[slow]).verdict == "PASS"
+
+
+def test_few_steps_say_nothing_of_what_waiting_costs() -> None:
+    assert check("syncs", syncs=[site("cpu", 900)], counted=11).verdict == "PASS"
+
+
+def test_a_probe_that_can_come_to_nothing_any_more_fails_where_the_script_was_stopped() -> None:
+    assert check("probes", run=silent(), cut=True).verdict == "FAIL"
+
+
+def test_a_step_without_a_batch_fails_where_the_text_shows_one() -> None:
+    line = "//f(x as batch) > #endloop_x as step"
+    found = check("step", with_batch=0, sizes={}, proposals=Proposed(line))
+    assert (found.verdict, found.hint) == ("FAIL", line)
 
 
 def test_items_that_are_a_multiple_of_the_loaders_batch_pass() -> None:

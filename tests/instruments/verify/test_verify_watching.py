@@ -28,11 +28,18 @@ class Run:
     def __init__(self, *required: Any) -> None:
         self.clock = FakeClock()
         self.charged_ns = 0
+        self.probes: list[dict[str, Any]] = []
         self.required = list(required)
         self.stopped_early: str | None = None
 
     def stop(self) -> None:
         raise Stopped
+
+    def charge(self, ns: int) -> None:
+        self.charged_ns += ns
+
+    def probe_verdicts(self) -> list[dict[str, Any]]:
+        return self.probes
 
 
 def witness(*required: Any, most: int | None = 200) -> Witness:
@@ -65,6 +72,15 @@ def test_a_run_without_a_steady_state_ends_at_two_hundred() -> None:
             one({"step": True, "loss": 1.0})
     assert one.steps == 200
     assert one._ov.stopped_early == "after 200 steps"
+
+
+def test_a_probe_that_has_not_fired_yet_is_waited_for() -> None:
+    one = witness()
+    run: Any = one._ov
+    run.probes = [{"state": "fired"}, {"state": "never fired"}]
+    assert give(one, 50, step=True, loss=1.0) == 50
+    run.probes = [{"state": "fired"}]
+    assert give(one, 300, step=True, loss=1.0) == 10
 
 
 def test_what_an_instrument_promised_is_waited_for() -> None:
