@@ -38,6 +38,11 @@ class Batches:
         """Whether a loader's batch has been learned from since the last step."""
         return self._fed is not None
 
+    @property
+    def other(self) -> bool:
+        """Whether the last batch is from a loader that does not feed training."""
+        return bool(self._loaded) and next(reversed(self._loaded)) not in self._own
+
     def fetched(self, source: Hashable, items: int | None) -> None:
         """A loader has given a batch."""
         self.fetches += 1
@@ -81,14 +86,17 @@ class Batches:
 
     def seen(self, items: int | None) -> int | None:
         """The items of a forward pass just made: those of the last batch, else those given."""
-        if self._loaded:
-            found = next(reversed(self._loaded.values()))[-1]
-            return items if found is None else found
-        return items
+        if not self._loaded:
+            return items
+        source = next(reversed(self._loaded))
+        found = self._loaded[source][-1]
+        # Where a step waits with its batch, what is evaluated meanwhile is another.
+        return items if found is None or (source in self._own and items is not None) else found
 
     def evaluated(self) -> None:
-        """Nothing is learned from what has been fetched and given."""
-        self._loaded.clear()
+        """Nothing is learned from what has been given, and fetched for it; a step's batch waits."""
+        if self._loaded:
+            self._loaded = {s: batch for s, batch in self._loaded.items() if s in self._own}
         self._given.clear()
 
     def _own_batch(self) -> int | None:

@@ -42,6 +42,7 @@ class Gradients:
         self._now, self._loop, self._roots = now, loop, roots
         self._counting, self._failed = counting, failed
         self._codes: list[Codes] = []
+        self._grad: Codes | None = None
 
     def place(self, torch: Any) -> list[Undo]:
         """Put the hooks in; returns what takes them out.
@@ -59,13 +60,17 @@ class Gradients:
         zero, undo_zero = self._probe(
             torch.optim.Optimizer.zero_grad, [(" > #enter", enter), (" > #exit", leave)]
         )
+        grad, undo_grad = self._probe(torch.autograd.grad, self._grad_hooks(torch.nn.Parameter))
         self._codes = [backward, zero]
+        self._grad = grad
         module, scaler = torch.nn.Module, torch.amp.GradScaler
         return [
             backward.close,
             zero.close,
+            grad.close,
             *undo,
             *undo_zero,
+            *undo_grad,
             around(module, "zero_grad", lambda *_: enter({}), lambda *_: leave({})),
             around(scaler, "scale", self._scale),
         ]
@@ -75,6 +80,8 @@ class Gradients:
         markers = -1 if not on else 0 if self._counting.told else 1
         for codes in self._codes:
             codes.use(markers)
+        if self._grad is not None:
+            self._grad.use(0 if on else -1)
 
     def _backward_hooks(self) -> tuple[Hook, Hook]:
         counting, roots, loop, now = self._counting, self._roots, self._loop, self._now
@@ -123,6 +130,36 @@ class Gradients:
                 failed(error)
 
         return enter, leave
+
+    def _grad_hooks(self, parameter: type) -> list[tuple[str, Hook]]:
+        """Hooks in ``autograd.grad``, by which a script learns that does without ``backward``."""
+        counting, roots, loop, now = self._counting, self._roots, self._loop, self._now
+        begun: set[int] = set()
+
+        def enter(event: Event) -> None:
+            inputs = event["inputs"]
+            first = inputs[0] if type(inputs) in (list, tuple) and inputs else inputs
+            if counting.on or event["create_graph"] or not isinstance(first, parameter):
+                return  # A penalty's, or those of a batch.
+            if roots.alive:
+                roots.disarm()
+                begun.add(get_ident())
+                try:
+                    loop().gradients_begin(now(), event["outputs"])
+                except BaseException as error:
+                    self._failed(error)
+
+        def leave(event: Event) -> None:
+            if get_ident() not in begun:
+                return
+            begun.discard(get_ident())
+            try:
+                if roots.alive and loop().gradients_end(now()):
+                    roots.arm()
+            except BaseException as error:
+                self._failed(error)
+
+        return [("(outputs, inputs, create_graph) > #enter", enter), (" > #exit", leave)]
 
     def _zero_hooks(self) -> tuple[Hook, Hook]:
         counting, roots, loop, now = self._counting, self._roots, self._loop, self._now

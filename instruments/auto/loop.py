@@ -92,12 +92,12 @@ class Loop:
     """
 
     __slots__ = (
-        "_backs", "_backward", "_backward_began", "_began", "_candidate", "_deep", "_forward",
-        "_got", "_inner", "_known", "_last", "_learned", "_loading", "_losses", "_made", "_model",
-        "_models", "_nested", "_optimized", "_optimizer", "_part", "_passes", "_phases",
-        "_repeats", "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer",
-        "_turns", "_zeroed", "alike", "batches", "items", "pattern", "step_ns",
-        "within", "works",
+        "_backs", "_backward", "_backward_began", "_began", "_candidate", "_deep", "_fetched",
+        "_forward", "_got", "_graded", "_inner", "_known", "_last", "_learned", "_learns",
+        "_loading", "_losses", "_made", "_model", "_models", "_nested", "_optimized",
+        "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
+        "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_zeroed", "alike",
+        "batches", "items", "pattern", "step_ns", "within", "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -107,10 +107,12 @@ class Loop:
         self.pattern = Pattern(0, 0, None)
         self.within, self.works = Within(), False
         self.alike = self.step_ns = self._backs = self._models = self._model = 0
-        self._optimized = 0
+        self._optimized = self._fetched = 0
         self.items: int | None = None
         self._passes = Passes(sink.evaluated)
         self._losses: list[Any] = []
+        self._graded: list[Any] = []
+        self._learns = False
         self._scaled: Any = None
         self._candidate = self._learned = self._repeats = self._stepped = False
         self._part = False
@@ -150,11 +152,11 @@ class Loop:
             self._candidate = not self._known.trains
         else:
             self._candidate = grad or not self._began  # A teacher's comes after the student's.
+        certain = not grad and not training and model == self._model
         if not self._candidate or not self._passes.begins(
-            model, self.batches.fetches, self._known.trains
+            model, self.batches.fetches, self._known.trains, certain
         ):
             return False
-        self.batches.evaluated()
         self.alike = 0
         self._began = self._loading = self._got = 0
         return True
@@ -186,12 +188,14 @@ class Loop:
         if self._candidate:
             self._passes.ended(made)
         if evaluated:
+            self.batches.evaluated()
             for listener in self._phases.listeners:
                 listener("eval", begin, end)
-        elif grad:
+            return
+        self._models += 1
+        if grad:
             self.batches.given(made.model, given.items)
             self._model = made.model
-            self._models += 1
             if not self._began:
                 self._begin(begin, given.away)
 
@@ -229,8 +233,36 @@ class Loop:
             self._end_forward(now)
         self._learn(tensors)
 
+    def gradients_begin(self, now: int, losses: Any) -> None:
+        """Parameters' gradients of ``losses`` are asked for; that counts without a ``backward``."""
+        self._deep += 1
+        self._backward_began = now
+        if self._deep == 1 and self._stepping is None:
+            if self._began:
+                self._end_forward(now)
+            self._graded = [*self._graded, *_all(losses)][:LOSSES]
+
+    def gradients_end(self, now: int) -> bool:
+        """They are there; returns whether it was the outermost."""
+        self._deep -= 1
+        if self._deep:
+            return False
+        self._backward += now - self._backward_began
+        for listener in self._phases.listeners:
+            listener("backward", self._backward_began, now)
+        if not self._known.optimizers:
+            self._close(now, None)
+        return True
+
+    def _learn_unseen(self) -> None:
+        """An optimizer has stepped, and no ``backward`` was seen."""
+        graded = self._graded
+        if graded or not self._learns:
+            self._learn(graded)
+            self._learns = bool(graded)
+
     def _learn(self, tensors: Any) -> None:
-        self._known.trains = self._learned = True
+        self._known.trains = self._learned = self._learns = True
         self._backs += 1
         self._passes.learned()
         if self._stepping is not None:
@@ -252,7 +284,7 @@ class Loop:
 
     def _lose(self, tensors: Any) -> None:
         """Keep the loss, cut off from its graph."""
-        for tensor in tensors if isinstance(tensors, list | tuple) else (tensors,):
+        for tensor in _all(tensors):
             detach = getattr(tensor, "detach", None)
             if detach is not None and len(self._losses) < LOSSES and tensor.numel() == 1:
                 self._losses.append(detach())
@@ -329,7 +361,10 @@ class Loop:
         source = batches.source if batches.fresh else None
         simple = self._backs == losses == 1 and role is not None and not self._nested
         pattern = Pattern(self._optimized, self._model, source)
-        fits = simple and pattern == self.pattern and (self._models == 1 or source is not None)
+        fetched, self._fetched = self._fetched, batches.fetches
+        if source is None and (self._models != 1 or fetched != batches.fetches):
+            simple = False  # Several models; several loaders, or one that is read ahead.
+        fits = simple and pattern == self.pattern
         self.alike = self.alike + 1 if fits else 0
         self.pattern = pattern
         self._backs = self._models = 0
@@ -348,9 +383,12 @@ class Loop:
 
     def _close(self, now: int, role: Hashable) -> None:
         """An optimizer has stepped: a step ends, or goes on with another optimizer."""
-        batches, losses, learned = self.batches, self._losses, self._learned
-        self._losses, self._learned = [], False
-        self._compare(role, len(losses))
+        batches, seen = self.batches, self._learned
+        if not seen:
+            self._learn_unseen()
+        losses, learned = self._losses, self._learned
+        self._losses, self._graded, self._learned, self._began = [], [], False, 0
+        self._compare(role, len(losses) if seen else 0)
         made, self._made = self._made, self._known.optimizers
         ends = role is None or self._turns(role, batches.fresh or made < self._made, learned)
         items = self.items = batches.take()
@@ -370,3 +408,8 @@ class Loop:
             for listener in self._phases.listeners:
                 listener("step", last, now)
         self._sink.step(items, losses, spent)  # At the very end: this is where a run is stopped.
+
+
+def _all(tensors: Any) -> Any:
+    """What ``backward`` was called on: one tensor, or several."""
+    return tensors if isinstance(tensors, list | tuple) else (tensors,)

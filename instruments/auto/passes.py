@@ -26,7 +26,8 @@ class Passes:
     """Tells evaluation from the forward passes of a step, as soon as the second one begins.
 
     One forward pass without gradients may be a teacher's or an agent's, and belongs to the step
-    around it. Two of the same model in a row, on different batches, are an evaluation.
+    around it. Two of the same model in a row, on different batches, are an evaluation; so is one of
+    the model that is trained, in evaluation mode.
 
     Args:
         emit: Called with each pass, the first when the second begins.
@@ -40,16 +41,24 @@ class Passes:
         self._other: Pass | None = None
         self._running = self._counts = False
 
-    def begins(self, model: int, fetches: int, trains: bool) -> bool:
+    def begins(self, model: int, fetches: int, trains: bool, certain: bool = False) -> bool:
         """Another forward pass begins; returns whether nothing is learned from it.
 
         Args:
             model: A name for the model.
             fetches: How many batches loaders have given so far.
             trains: The script is known to train.
+            certain: It can't be but an evaluation.
         """
-        self._counts = False
+        self._counts = certain
         first = self._first
+        if certain:
+            if first is not None and first.model != model:
+                self._first, self._running = None, False
+            elif first is not None and not self._running:
+                self._emit(first)
+            self._running = True
+            return True
         if first is None:
             return False
         if first.model != model:

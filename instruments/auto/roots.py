@@ -131,6 +131,21 @@ class Roots:
             counting.leave()
             self._entered(module, args)
 
+    def peek(self) -> None:
+        """Look at the next module to be called, also in light steps that a loader feeds."""
+        if self._counting is not None and self._hook is None and self.alive:
+            self._table[KEY] = self._peeked
+
+    def _peeked(self, module: Any, args: Any) -> None:
+        """A module is called in a light step, after one was put into evaluation mode."""
+        counting = self._counting
+        if self._compiling() or counting is None or not self.alive or not self._is_model(module):
+            return
+        self._table.pop(KEY, None)
+        if get_ident() == counting.thread and not module.training:
+            counting.leave(between=counting.items is None)
+            self._entered(module, args)
+
     def _sized_among_several(self, counting: Counting, module: Any, args: Any) -> None:
         if get_ident() != counting.thread:
             counting.cease()
@@ -267,8 +282,9 @@ class Roots:
     def _ends(self, loop: Loop, module: Any, given: Given, end: int) -> None:
         self.arm()
         try:
-            task = EVALUATION if loop.trains and not module.training else INFERENCE
             batches, within = loop.batches, loop.within
+            evaluates = loop.trains and (not module.training or batches.other)
+            task = EVALUATION if evaluates else INFERENCE
             made = Pass(id(module), batches.fetches, task, batches.seen(given.items))
             loop.forward_ends(made, given, within.begin, end, within.grad, within.evaluated)
         except BaseException as error:

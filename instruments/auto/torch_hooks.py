@@ -164,10 +164,12 @@ class TorchHooks:
         if self.alive:
             counting = self._counting
             if counting.on and get_ident() == counting.thread:
-                counting.items = self._sizes.of_batch(batch)
-                counting.left -= 1
-                counting.ending |= counting.left <= 0
-                return
+                if source == counting.source:
+                    counting.items = self._sizes.of_batch(batch)
+                    counting.left -= 1
+                    counting.ending |= counting.left <= 0
+                    return
+                counting.leave(between=counting.items is None)
             now = self._now()
             begin = self._asked.get(get_ident(), now)
             try:
@@ -181,6 +183,7 @@ class TorchHooks:
         """See modules that ``torch.compile`` makes from when the script first calls it."""
         module = self._torch.nn.Module
         self._undo.append(around(module, "compile", None, self.roots.compiled_in_place))
+        self._undo.append(around(module, "eval", self._evaluates))
         watch = on_import("torch._dynamo.eval_frame", self._dynamo_imported)
         self._undo.append(watch.dispose)
 
@@ -188,6 +191,10 @@ class TorchHooks:
         if self.alive:
             enters, leaves = self.roots.compiled_enters, self.roots.compiled_leaves
             self._undo.append(around(module.OptimizedModule, "__call__", enters, leaves))
+
+    def _evaluates(self, args: Any, kwargs: Any) -> None:
+        if self._counting.on and get_ident() == self._counting.thread:
+            self.roots.peek()
 
     def _gradients(self) -> None:
         hooks = Gradients(

@@ -82,6 +82,32 @@ def test_what_ends_a_script_is_mended_too() -> None:
     assert names(True) == names(False)
 
 
+COPIED = """
+import copy
+
+import torch
+
+
+class Model(torch.nn.Linear):
+    def forward(self, x):
+        copies.append(copy.deepcopy(self))
+        return super().forward(x)
+
+
+copies = []
+model = Model(4, 1)
+model(torch.ones(2, 4))
+print(copies[0](torch.ones(3, 4)).shape, len(model._forward_hooks))
+"""
+
+
+def test_a_model_that_copies_itself_at_work_may(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(COPIED)
+    seen = watched(tmp_path / "main.py")
+    assert (seen.error, seen.problems) == (None, [])
+    assert seen.output == plain(tmp_path / "main.py")
+
+
 COMPILED = """
 import warnings
 
