@@ -20,6 +20,9 @@ from .layers import Fallback, Layers, nearest, variable
 if TYPE_CHECKING:
     from .models import Model
 
+#: Options that python takes, by their first letters.
+PYTHONS = {f"-{letter}" for letter in "BEIOPuWX"}
+
 
 class _Group(argparse._ArgumentGroup):
     """A group of options, each of which has one owner."""
@@ -188,7 +191,9 @@ class OptionParser(argparse.ArgumentParser):
     def _unknown(self, name: str) -> UsageError:
         near = nearest(name, sorted(self._option_string_actions))
         remedy = f"Did you mean {' or '.join(near)}?" if near else "See voir --help."
-        if len(name) > 1 and not name.startswith("--"):
+        if name[:2] in PYTHONS and not near:
+            remedy = f"Python's own options go to python: python {name} -m voir SCRIPT"
+        elif len(name) > 1 and not name.startswith("--"):
             remedy += " The script's own options come after the script."
         return UsageError("unknown-option", f"there is no option {name}", remedy)
 

@@ -90,6 +90,10 @@ class Scheduler:
             self._resume(_Waiting(who, result, next(self._order)), self.phases._boot)
         elif isinstance(result, (Coroutine, AsyncGenerator)):
             self._refuse_async(who, result)
+        elif isinstance(result, (Phase, PhaseWithPriority)):
+            what = f"it returned the phase {result}, and is over; it did not wait for it"
+            remedy = "Write 'yield' where it has 'return'."
+            self.failed(Problem("not-a-phase", who, what, self._place(who), remedy))
 
     def _register(self, instrument: Instrument) -> str:
         name = who = name_of(instrument)

@@ -105,6 +105,13 @@ class TestTheScript:
             parser().split(["--quux", "main.py"])
         assert caught.value.remedy == "See voir --help."
 
+    @pytest.mark.parametrize("option", ["-u", "-OO", "-Wignore"])
+    def test_an_option_of_pythons_is_sent_there(self, option: str) -> None:
+        with pytest.raises(UsageError) as caught:
+            parser().split([option, "main.py"])
+        expected = f"Python's own options go to python: python {option} -m voir SCRIPT"
+        assert caught.value.remedy == expected
+
     def test_a_short_option_is_guessed_to_be_the_script_s(self) -> None:
         with pytest.raises(UsageError) as caught:
             parser().split(["-x", "main.py"])

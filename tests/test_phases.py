@@ -78,6 +78,11 @@ class TestOrder:
         assert run.said == ["ran"]
         assert run.problems == []
 
+    def test_one_that_returns_a_phase_is_told_to_yield_it(self, run: Run) -> None:
+        run.require(lambda ov: ov.phases.init)
+        assert run.problem.slug == "not-a-phase"
+        assert run.problem.what.startswith("it returned the phase init, and is over")
+
     def test_those_who_wait_for_a_phase_resume_in_the_order_they_were_required(
         self, run: Run
     ) -> None:

@@ -37,6 +37,11 @@ def main(argv: list[str] | None = None) -> None:
     except VoirError as error:
         notices.error(error)
         sys.exit(USAGE)
+    except KeyboardInterrupt as interrupted:  # In a voirfile that takes its time.
+        ending = Ending()
+        ending.announce(interrupted)
+        ending.leave(interrupted)
+        return
     run(overseer, argv, notices)
 
 

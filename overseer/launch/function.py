@@ -19,6 +19,9 @@ class Function(Program):
     def load(self, instrument: Instrument | None = None) -> None:
         """Import the module, under its own name; import hooks, not ``instrument``, see it."""
         name, _, self._path = self.target.name.partition(":")
+        if not (name and self._path):
+            what = f"-m {self.target.name} names no function"
+            raise CannotRun("no-function", what, "For example: -m package.module:main")
         sys.argv = ["-m", *self.target.argv]
         replace_first_path(None if safe_path() else current_directory())
         fresh_main()

@@ -192,3 +192,15 @@ def test_a_stop_that_comes_when_the_script_has_only_to_wait_is_no_error(place: P
     assert ran.seen == (0, "")
     assert "stopped early: ov.stop('now')" in ran.stderr
     assert "Exception" not in ran.stderr
+
+
+@pytest.mark.parametrize("where", ["", "def instrument_slow(ov):"])
+def test_ctrl_c_before_the_script_shows_where_it_was_and_nothing_of_ours(
+    place: Place, where: str
+) -> None:
+    lines = ["import signal", where, "    signal.raise_signal(signal.SIGINT)"]
+    place.write("voirfile.py", "\n".join(line if where else line.strip() for line in lines))
+    ran = place.voir("main.py")
+    assert (ran.status, ran.stdout) == (-2, "")
+    assert ran.stderr.rstrip().endswith("KeyboardInterrupt")
+    assert "overseer" not in ran.stderr

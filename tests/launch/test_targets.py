@@ -65,6 +65,8 @@ REFUSED = {
     "a function of nothing": (["-m", "nothing:f"], 1, "No module named nothing."),
     "a missing function": (["-m", "tool:mian"], 1, "module 'tool' has no attribute 'mian'"),
     "its neighbours": (["-m", "tool:mian"], 1, "It has: main"),
+    "no name of a function": (["-m", "tool:"], 1, "-m tool: names no function"),
+    "no module": (["-m", ":main"], 1, "-m :main names no function"),
     "a missing method": (["-m", "tool:Command.stop"], 1, "'Command' has no attribute 'stop'"),
     "no function": (["-m", "tool:limit"], 1, "tool:limit is not a function but int"),
 }
