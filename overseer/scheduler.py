@@ -91,7 +91,8 @@ class Scheduler:
         elif isinstance(result, (Coroutine, AsyncGenerator)):
             self._refuse_async(who, result)
         elif isinstance(result, (Phase, PhaseWithPriority)):
-            what = f"it returned the phase {result}, and is over; it did not wait for it"
+            phase = result if isinstance(result, Phase) else result.phase
+            what = f"it returned the phase {phase.name}, and is over: it did not wait for it"
             remedy = "Write 'yield' where it has 'return'."
             self.failed(Problem("not-a-phase", who, what, self._place(who), remedy))
 
