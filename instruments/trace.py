@@ -11,7 +11,7 @@ from overseer.errors import Problem
 from overseer.profiling import profiling_by
 
 from .timeline.options import add_options
-from .timeline.settings import Settings, settings_of, switched_off, window_of
+from .timeline.settings import Settings, around_parts, settings_of, switched_off, window_of
 
 if TYPE_CHECKING:
     from .timeline.session import Session
@@ -105,7 +105,8 @@ class _Tracer:
         else:
             window = window_of(steps, skip, every)
         whole = window == (0, None)
-        wanted = Settings(
+        given = around_parts(self._ov.options)
+        wanted = given._replace(
             level=PARSERS["level"](level),
             duration=seconds,
             steps=None if whole else window,
@@ -114,7 +115,7 @@ class _Tracer:
         )
         first = self._session is None
         chosen = wanted.level != "off" and self.is_rank(wanted)
-        session = self.begin(Settings()) if chosen else None
+        session = self.begin(given) if chosen else None
         if session is None:
             return lambda: None
         return session.profile(wanted, alone=first or session.only_profiles)

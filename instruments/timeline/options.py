@@ -28,7 +28,8 @@ def add_options(parser: Any) -> None:
     add = parser.add_argument
     add("--trace", "--no-trace", action=TraceSwitch, dest="trace",
         help="write a timeline, trace.pftrace, for Perfetto")  # fmt: skip
-    add("--trace-dir", metavar="DIR", help="where the trace goes (default: the run directory)")
+    add("--trace-dir", type=PARSERS["directory"], metavar="DIR",
+        help="where the trace goes (default: the run directory)")  # fmt: skip
     for name, metavar, what in (
         ("channels", "A,B", "record only these channels; patterns are allowed"),
         ("duration", "S", "record for so many seconds"),

@@ -83,6 +83,7 @@ def switch(text: str) -> dict[str, Any]:
         raise _wrong(f"VOIR_TRACE is no JSON object: {error}") from None
     if not isinstance(found, dict):
         raise _wrong(f"VOIR_TRACE is {text:.60}, which is no JSON object")
+    found = {name: value for name, value in found.items() if value is not None}
     unknown = sorted(found.keys() - KEYS.keys() - {"enable"})
     if unknown:
         raise _wrong(f"VOIR_TRACE has no setting {unknown[0]!r}")
@@ -115,6 +116,13 @@ def settings_of(options: argparse.Namespace) -> Settings | None:
     if level == "op" and "steps" not in found:
         found["steps"] = OP_STEPS
     return Settings(**found)
+
+
+def around_parts(options: argparse.Namespace) -> Settings:
+    """How the parts are traced that a script asks for by itself: where to, and of what."""
+    found = _found(options)
+    names = ("directory", "channels", "max_mb", "modules", "ring")
+    return Settings(**{name: found[name] for name in names if name in found})
 
 
 def switched_off(options: argparse.Namespace) -> bool:
@@ -150,8 +158,14 @@ def window_of(count: int | None, skip: int, every: int) -> tuple[int, int | None
 
 
 def _parse(name: str, value: Any) -> Any:
-    if name == "channels" and isinstance(value, list):
-        value = ",".join(map(str, value))
+    if name == "channels" and isinstance(value, list) and value:
+        value = ",".join(each if isinstance(each, str) else repr(each) for each in value)
+    if name == "steps" and isinstance(value, list) and len(value) == 2:
+        value = f"{value[0]}:{value[1]}"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, list | dict) or (name in TEXTS and not isinstance(value, str)):
+        raise _wrong(f"VOIR_TRACE: {name} is {value!r:.60}")
     try:
         return PARSERS[name](str(value))
     except UsageError as error:
@@ -208,8 +222,17 @@ def _yes(name: str) -> Any:
     return parse
 
 
+def _directory(text: str) -> str:
+    if not text.strip():
+        remedy = "Name one, or leave it out: then it is the run directory."
+        raise UsageError("trace-settings", f"the trace's directory is {text!r}", remedy)
+    return text
+
+
+#: Settings that JSON has as text, and as nothing else.
+TEXTS = ("directory", "modules", "level", "channels")
 PARSERS: dict[str, Any] = {
-    "directory": str,
+    "directory": _directory,
     "channels": _patterns,
     "duration": _number("the duration in seconds", 0.001),
     "steps": steps,

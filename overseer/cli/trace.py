@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from ..errors import VoirError
-from ..trace.reading import Trace, open_trace, trace_files
+from ..trace.reading import Thread, Trace, open_trace, trace_files
 from ..trace.summary import LabelFigures, Node, by_label, call_tree, extent
 from .amounts import count, figure
 from .parsing import CommandParser
@@ -18,6 +19,8 @@ from .rows import cells, clean
 MERGED = "ranks.pftrace"
 #: Labels, and lines of call trees, that are shown unless told.
 TOP = 30
+#: How many spans within each other call trees show.
+DEEPEST = 18
 _HEAD = ("label", "channel", "count", "total", "min", "mean", "p95", "max")
 
 
@@ -56,13 +59,20 @@ def parser() -> CommandParser:
     for each in each_of.values():
         each.add_argument("run", metavar="RUN", help="a run or job directory, or a .pftrace file")
     each_of["summary"].add_argument(
-        "--top", type=int, default=TOP, metavar="N", help="lines to show"
+        "--top", type=_positive, default=TOP, metavar="N", help="lines to show"
     )
     each_of["view"].add_argument("--port", type=int, default=0, help="where to listen (any)")
     each_of["view"].add_argument("--no-browser", action="store_true", help="only say the address")
     each_of["export"].add_argument("--to", choices=(*_EXPORTS,), required=True)
     each_of["export"].add_argument("--output", "-o", metavar="PATH", help="the file, or directory")
     return made
+
+
+def _positive(text: str) -> int:
+    """A number of lines."""
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
 
 
 # The summary
@@ -114,10 +124,14 @@ def _labels(figures: list[LabelFigures], top: int) -> str:
 
 
 def _row(one: LabelFigures) -> tuple[str, ...]:
-    number = f"{one.count:,}" + (f"+{one.unfinished}" if one.unfinished else "")
     times = (one.total, one.min, one.mean, one.p95, one.max)
     texts = [elapsed(time) if one.count else "-" for time in times]
-    return _short(one.label, 40), _short(one.channel, 20), number, *texts
+    return _short(one.label, 40), _short(one.channel, 20), _number(one), *texts
+
+
+def _number(one: LabelFigures | Node) -> str:
+    """How many spans there are: those that have ended, and those that have not."""
+    return f"{one.count:,}" + (f"+{one.unfinished:,}" if one.unfinished else "")
 
 
 def _left(text: str, width: int) -> str:
@@ -130,21 +144,28 @@ def _short(text: str, most: int) -> str:
 
 
 def _trees(trace: Trace, top: int) -> str:
-    parts = []
-    for thread in trace.threads:
-        lines = list(_branches(call_tree(thread), 0))[: top + 1]
-        if len(lines) > 1:
-            parts.append("\n".join(lines))
+    rows = [thread for thread in trace.threads if thread.slices]
+    parts = ["\n".join(_tree(thread, top)) for thread in rows[:top]]
+    if len(rows) > top:
+        parts.append(f"and {len(rows) - top:,} rows more: --top {len(rows)}")
     return "\n".join(parts) + "\n" if parts else ""
 
 
+def _tree(thread: Thread, top: int) -> list[str]:
+    lines = list(islice(_branches(call_tree(thread), 0), top + 2))
+    return lines if len(lines) < top + 2 else [*lines[: top + 1], "  …"]
+
+
 def _branches(node: Node, depth: int) -> Iterator[str]:
-    name = "  " * depth + _short(node.label, 40)
+    name = "  " * depth + _short(node.label, min(40, 44 - 2 * depth))
     if depth == 0:
         yield name
     else:
-        yield f"{_left(name, 44)} {node.count:>8,}  {elapsed(node.total):>9}"
-    if depth < 40:
+        total = elapsed(node.total) if node.count else "-"
+        yield f"{_left(name, 44)} {_number(node):>8}  {total:>9}"
+    if depth == DEEPEST and node.children:
+        yield "  " * (depth + 1) + "…"
+    elif node.children:
         for child in sorted(node.children.values(), key=lambda one: -one.total):
             yield from _branches(child, depth + 1)
 

@@ -29,11 +29,18 @@ class LabelFigures:
 
 @dataclass
 class Node:
-    """Spans of one label in one place of the call tree."""
+    """Spans of one label in one place of the call tree.
+
+    Attributes:
+        count: Those that have ended.
+        total: Their time, in nanoseconds.
+        unfinished: Those that have not.
+    """
 
     label: str
     count: int = 0
     total: int = 0
+    unfinished: int = 0
     children: dict[str, Node] = field(default_factory=dict)
 
 
@@ -71,8 +78,11 @@ def call_tree(thread: Thread) -> Node:
         parent, slices = waiting.pop()
         for one in slices:
             node = parent.children.setdefault(one.label, Node(one.label))
-            node.count += 1
-            node.total += one.duration or 0
+            if one.duration is None:
+                node.unfinished += 1
+            else:
+                node.count += 1
+                node.total += one.duration
             if one.children:
                 waiting.append((node, one.children))
     return root

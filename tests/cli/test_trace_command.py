@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from overseer.cli.doctor import doctor
-from overseer.cli.trace import elapsed, trace
+from overseer.cli.trace import elapsed, summary, trace
 from overseer.errors import UsageError, VoirError
 from overseer.trace import channel, open_trace
 from overseer.trace.process import Process
@@ -302,6 +302,28 @@ def test_a_run_that_ended_was_not_killed(ended: Path) -> None:
     assert status == 0
     assert "They were open when the run ended." in text
     assert "killed" not in text
+
+
+def test_many_rows_and_deep_trees_are_cut_short(tmp_path: Path) -> None:
+    recorder.start()
+    app = channel("app", always=True)
+    for number in range(40):
+        app.at(number, BEGIN, Track(f"row {number}"), "span")
+    deep = Track("deep")
+    for number in range(60):
+        app.at(100, BEGIN, deep, f"level {number} with a name of some length")
+    path = str(tmp_path / "many.pftrace")
+    Writer(path, Process("many", 0, 1 << 60, pid=7), recorder, 1 << 20, pytest.fail).close()
+    recorder.stop()
+    lines = summary(open_trace(path), 10).splitlines()
+    assert "and 31 rows more: --top 41" in lines
+    assert next(line for line in lines if line.startswith("  span")).split()[1:] == ["0+1", "-"]
+    text = summary(open_trace(path), 100)
+    assert max(map(len, text.splitlines())) < 100
+    assert text.splitlines()[-1].strip() == "…"
+    for wrong in ("0", "-1", "x"):
+        with pytest.raises(UsageError, match="no whole number"):
+            list(trace(["summary", path, "--top", wrong]))
 
 
 @pytest.mark.parametrize(

@@ -363,6 +363,13 @@ def test_a_part_may_have_so_many_steps_of_which_some_are_left_out(place: Place) 
     assert steps == [1, 4]
 
 
+def test_a_part_goes_where_the_options_say(place: Place) -> None:
+    place.write("main.py", "import voir\nwith voir.profile():\n    pass\n")
+    done = place.voir("--trace-dir", "traces", "--trace-channels", "voir", "main.py")
+    assert done.status == 0, done.stderr
+    assert [file.parent.name for file in place.path.rglob("*.pftrace")] == ["traces"]
+
+
 def test_where_traces_are_switched_off_a_script_traces_no_part_of_itself(place: Place) -> None:
     place.write("main.py", PROFILED)
     assert place.voir("--no-trace", "main.py").stdout == "done\n"

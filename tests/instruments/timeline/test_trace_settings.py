@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import pytest
@@ -60,12 +62,40 @@ def test_options(argv: list[str], expected: Settings | None) -> None:
         ({"VOIR_TRACE": '{"profile": true}'}, ["--no-profile"], Settings()),
         ({"VOIR_TRACE": '{"ring": true}'}, [], Settings(ring=True)),
         ({"VOIR_TRACE": "1", "VOIR_TRACE_RING": "1"}, [], Settings(ring=True)),
+        ({"VOIR_TRACE": '{"steps": null, "enable": null}'}, [], Settings()),
+        ({"VOIR_TRACE": '{"steps": [2, 4], "every": 2.0}'}, [], Settings(steps=(2, 4), every=2)),
         ({"VOIR_TRACE": "0"}, ["--profile"], OP),
         ({"VOIR_TRACE": "1"}, ["--no-trace"], None),
     ],
 )
 def test_variables(environ: dict[str, str], argv: list[str], expected: Settings | None) -> None:
     assert settings_of(resolved(*argv, **environ)) == expected
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"directory": 5},
+        {"directory": ""},
+        {"directory": ["a"]},
+        {"modules": {"a": 1}},
+        {"channels": []},
+        {"channels": {"a": 1}},
+        {"level": ["op"]},
+        {"steps": [1, 2, 3]},
+        {"every": 1.5},
+        {"duration": True},
+        {"duration": math.nan},
+        {"max_mb": "much"},
+        {"ring": "maybe"},
+    ],
+    ids=str,
+)
+def test_values_of_odd_types_are_refused(odd: dict[str, object]) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolved(VOIR_TRACE=json.dumps(odd))
+    assert refused.value.slug == "trace-settings"
+    assert refused.value.what.startswith("VOIR_TRACE: ")
 
 
 def test_numbers_that_make_no_sense_are_refused() -> None:
