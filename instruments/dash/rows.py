@@ -162,8 +162,12 @@ def _flows(flows: Sequence[Flow], grid: Grid) -> Iterator[Line]:
 
 def _flow(flow: Flow, grid: Grid, label: int | None = None) -> tuple[Span, Span]:
     name = f" {cells.left(flow.label, grid.label)} " if label is None else f"{flow.label:{label}} "
-    ways = "  ".join(f"{way} {figures.megabytes(speed):>5}" for way, speed in flow.ways)
-    return (name, "label"), (cells.clip(f"{ways} MB/s", grid.width - len(name)), "dim")
+    ways = [(way, figures.megabytes(speed)) for way, speed in flow.ways]
+    words = "  ".join(f"{way} {speed:>5}" for way, speed in ways) + " MB/s"
+    room = grid.width - len(name)
+    if len(words) > room:
+        words = " ".join(f"{way} {speed}" for way, speed in ways) + " MB/s"
+    return (name, "label"), (cells.clip(words, room), "dim")
 
 
 def given_lines(given: Sequence[Given], width: int, most: int) -> list[Line]:

@@ -97,6 +97,15 @@ def test_given_keys_go_before_traffic_when_there_is_no_room():
     assert "disk" not in text
 
 
+def test_traffic_keeps_its_unit_in_a_narrow_window():
+    flow = Flow("disk", (("read", 1.5e6), ("write", 2.5e8)))
+    rows = [plain(line) for line in lay_out(Board("x", 1.0, flows=(flow,), host=HOST), 40, 12)]
+    assert rows[-1] == " disk       read 1.5 write 250.0 MB/s"
+
+
+HOST = (Meter("cpu", 50.0),)
+
+
 def test_keys_without_room_are_counted():
     board = replace(TRAINING, given=tuple(Given(f"k{i}", "1", 1) for i in range(50)))
     for columns in (50, 80, 120):
