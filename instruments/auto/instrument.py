@@ -125,7 +125,7 @@ class Auto:
         hooks, self._hooks = self._hooks, None
         if hooks is not None and self._steps is not None:
             hooks.remove()
-            self._steps.settle()
+            self._steps.settle(over=True)
             if self._breakdown is None:  # Nobody else has begun to measure, and would end it.
                 self._measuring.loaders.close()
 

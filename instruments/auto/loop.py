@@ -42,7 +42,7 @@ class Sink(Protocol):
     holding: bool
     told: bool
 
-    def step(self, items: int | None, losses: list[Any], spent: Spent | None) -> None:
+    def step(self, now: int, items: int | None, losses: list[Any], spent: Spent | None) -> None:
         """A training step has ended; not all of it was seen where it is not known what it spent."""
 
     def counted(self, items: int | None, loss: Any) -> None:
@@ -52,7 +52,7 @@ class Sink(Protocol):
         """A forward pass that nothing is learned from has ended."""
 
     def settle(self) -> None:
-        """The iteration in which the first step ended is over."""
+        """The iteration in which the first step ended is over, if the calling thread's that was."""
 
 
 class Known:
@@ -407,7 +407,9 @@ class Loop:
             self.step_ns = now - last
             for listener in self._phases.listeners:
                 listener("step", last, now)
-        self._sink.step(items, losses, spent)  # At the very end: this is where a run is stopped.
+        self._sink.step(
+            now, items, losses, spent
+        )  # At the very end: this is where a run is stopped.
 
 
 def _all(tensors: Any) -> Any:

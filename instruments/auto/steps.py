@@ -54,7 +54,8 @@ class Steps:
         self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
-        self._held: tuple[int | None, list[Any]] | None = None
+        self._held: Callable[[], None] | None = None
+        self._holder = 0
         self._counts: dict[str, int] = {}
         self.holding = False
         self.train = 0
@@ -111,16 +112,17 @@ class Steps:
 
     # What is seen
 
-    def step(self, items: int | None, losses: list[Any], spent: Spent | None) -> None:
+    def step(self, now: int, items: int | None, losses: list[Any], spent: Spent | None) -> None:
         """A training step has ended."""
-        self.train += 1
+        self.train = number = self.train + 1
         if spent is not None:
             self.spent.append(spent)
-        if self.train == 1:
-            self._held = (items, losses)
+        if number == 1:
+            self._held = lambda: self._give_step(1, items, losses, now)
+            self._holder = get_ident()
             self.holding = True
         else:
-            self._give_step(self.train, items, losses)
+            self._give_step(number, items, losses)
 
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""
@@ -135,17 +137,23 @@ class Steps:
         finally:
             self._giving.discard(ident)
 
-    def settle(self) -> None:
-        """The first iteration is over."""
+    def settle(self, over: bool = False) -> None:
+        """The calling thread's first iteration is over, or the whole run is."""
+        if not over and self._holder != get_ident():
+            return
         held, self._held = self._held, None
         self.holding = False
         if held is not None:
-            self._give_step(1, *held)
+            held()
 
-    def _give_step(self, number: int, items: int | None, losses: list[Any]) -> None:
+    def _give_step(
+        self, number: int, items: int | None, losses: list[Any], ended: int | None = None
+    ) -> None:
         event: Event = {}
         if TRAIN not in self.elsewhere:
             event["step"] = number
+            if ended is not None:
+                event["$ended"] = ended
             if items is not None:
                 event["batch_size"] = items
         if losses and not self.losses_elsewhere:

@@ -29,10 +29,10 @@ class Audience:
 
     def asked(self, name: Hashable) -> None:
         """A loader is asked for a batch."""
+        for begins in self.begins:
+            begins(name)  # Who held a step back has it noted before.
         if self.model is not None:
             self.model.loading_begins(name)
-        for begins in self.begins:
-            begins(name)
 
     def answered(self, name: Hashable, batch: Any) -> None:
         """It has answered with a batch."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The task of events that name none.
 TASK = "train"
+#: When the step ended of which an event tells late, by the host's clock.
+ENDED = "$ended"
 #: Names of ``$wrap`` pairs that surround the work of a step.
 WORK_PAIRS = frozenset({"compute_start", "compute"})
 #: Keys of events that take a longer way.
@@ -44,11 +46,13 @@ class StepEnds:
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
-        self._model.on_step(event)
+        (self._model.on_step_before if ENDED in event else self._model.on_step)(event)
 
     def for_keys(self, keys: Keys) -> Listener:
         """What hears events that have just these keys."""
-        return ignore if "$wrap" in keys else self._model.on_step
+        if "$wrap" in keys:
+            return ignore
+        return self._model.on_step_before if ENDED in keys else self._model.on_step
 
     def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
         """What hears the values of events where no other listens; None without such."""

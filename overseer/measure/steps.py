@@ -16,7 +16,7 @@ from ..errors import Problem
 from .columns import Steps
 from .counts import Counts
 from .device import Device
-from .hearing import TASK, WORK_PAIRS, Pairs, StepEnds
+from .hearing import ENDED, TASK, WORK_PAIRS, Pairs, StepEnds
 from .lane import Lane
 from .notes import FULL, Note, Notes, What
 from .rounds import take_rounds
@@ -142,6 +142,8 @@ class StepModel:
         """Hear any event; for those who listen to all of them."""
         if "$wrap" in event:
             self.on_wrap(event)
+        elif ENDED in event:
+            self.on_step_before(event)
         elif "step" in event:
             self.on_step(event)
         elif "task" in event:
@@ -161,6 +163,11 @@ class StepModel:
         if type(task) is not str:
             task = str(task)
         self._note(STEP, now, task, self.counts(event, task))
+
+    def on_step_before(self, event: Event) -> None:
+        """A step has ended a while ago."""
+        task = str(event.get("task", TASK))
+        self._note(STEP, event[ENDED], task, self.counts(event, task))
 
     def on_batch(self, event: Event) -> None:
         """``task`` with ``batch`` is the end of a step too, as it was in voir 0.2."""

@@ -286,6 +286,34 @@ def test_the_last_turn_of_an_iterator_is_no_step() -> None:
     assert section["pause"] == {"seconds": pytest.approx(1.0), "count": 1}
 
 
+def _iterated(program: Program, task: str, n: int, load: float, work: float) -> None:
+    """voir.iterate with a generator: each step is opened before its batch is asked for."""
+    program.task = task
+    for ident in range(n + 1):
+        program.wrap("step", "begin", ident, batch=None)
+        program.model.loading_begins(task)
+        program.clock.advance(load if ident < n else 0)
+        program.model.loading_ends(task, exhausted=ident == n)
+        program.clock.advance(work if ident < n else 0)
+        batch = Tensor(16) if ident < n else None
+        program.wrap("step", "end", ident, batch=batch)
+
+
+def test_steps_that_wait_for_their_batch_within_are_told_from_what_lies_between_epochs() -> None:
+    program = Program()
+    for _ in range(3):
+        _iterated(program, "train", 50, load=0.004, work=0.006)
+        _iterated(program, "eval", 10, load=0.001, work=0.003)
+        program.clock.advance(0.25)
+    program.finish()
+    train, evaluation = program.section("train"), program.section("eval")
+    assert train["loading"] == {"seconds": pytest.approx(150 * 0.004), "share": pytest.approx(0.4)}
+    assert train["rate"]["steady"] == pytest.approx(16 / 0.01)
+    assert train["pause"] == {"seconds": pytest.approx(2 * 0.29), "count": 2}
+    assert evaluation["loading"]["share"] == pytest.approx(0.25)
+    assert evaluation["pause"]["seconds"] == pytest.approx(2 * 0.75)
+
+
 def test_a_step_event_after_its_pair_extends_the_step() -> None:
     """The pair surrounds forward and backward, the step ends after the optimizer."""
     program = Program()
@@ -570,3 +598,15 @@ def boundary(program: Program, kind: str, ident: int) -> None:
         (model.pause_begins if kind == "pause" else model.pause_ends)()
     else:
         (model.loop_begins if kind == "enter" else model.loop_ends)()
+
+
+def test_a_step_that_is_told_late_has_ended_when_it_did() -> None:
+    program = Program("step")
+    ended = []
+    for _ in range(3):
+        program.clock.advance(0.4)
+        ended.append(program.clock.now_ns())
+        program.clock.advance(0.2)
+        program.give(**{"$ended": ended[-1]}, step=True, batch=Tensor(8))
+    program.model.finish()
+    assert [step.end_ns for step in program.steps] == ended

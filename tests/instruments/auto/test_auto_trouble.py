@@ -60,6 +60,20 @@ def test_who_hears_phases_hears_those_of_short_steps_too() -> None:
     assert heard.count("backward") == seen.truth["steps"] + 1  # One gradient is thrown away.
 
 
+def test_the_first_step_which_is_held_back_says_when_it_ended() -> None:
+    heard: list[dict[str, Any]] = []
+
+    def instrument_hear(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.parse_args
+        ov.listen(heard.append, "step")
+        phases_of(ov).listen(lambda *phase: ends.append(phase[2]))
+
+    ends: list[int] = []
+    watched("accumulation.py", instruments=(instrument_hear,))
+    assert heard[0]["$ended"] in ends
+    assert all("$ended" not in event for event in heard[1:])
+
+
 class Nowhere:
     holding = False
 
