@@ -45,6 +45,11 @@ class Counts:
         self.tensors: set[type] = set()
         self._unknown = unknown
 
+    @property
+    def sized_times(self) -> int:
+        """How many times a ``batch_size`` that is given counts; 0 where another is prescribed."""
+        return self.multiplier if self._fixed is None else 0
+
     def units(self, task: str) -> str:
         """What the items of ``task`` are."""
         return self._units.get(task, "tokens" if self._wanted == "tokens" else "items")

@@ -52,7 +52,10 @@ class StepEnds:
         """What hears events that have just these keys."""
         if "$wrap" in keys:
             return ignore
-        return self._model.on_step_before if ENDED in keys else self._model.on_step
+        if ENDED in keys:
+            return self._model.on_step_before
+        sized = "batch_size" in keys and "task" not in keys
+        return _sized_steps(self._model) if sized else self._model.on_step
 
     def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
         """What hears the values of events where no other listens; None without such."""
@@ -106,6 +109,27 @@ def _batch_first(
     ordered = ("batch", *(key for key in keys if key != "batch"))
     deeper = source._replace(depth=source.depth + 1)
     return first(keys, "batch")(make(model, ordered, gate, deeper))
+
+
+def _sized_steps(model: StepModel) -> Listener:
+    """What hears the ends of steps that come with their size."""
+    now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
+    counts, full, most = model.counts, model.full, FULL
+    what, note, times = model.what(STEP, TASK), model.taker, counts.sized_times
+
+    def sized_step_ends(event: Event) -> None:
+        at, items = now(), event["batch_size"]
+        if times and type(items) is int and items >= 0:
+            items *= times
+        else:
+            items = counts(event, TASK)
+        thread = ident()
+        mark = None if marks.device is None else marks.mark(at, thread, True)
+        note((what, at, thread, items, None, mark))
+        if len(fresh) > most:
+            full()
+
+    return sized_step_ends
 
 
 def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:

@@ -610,3 +610,23 @@ def test_a_step_that_is_told_late_has_ended_when_it_did() -> None:
         program.give(**{"$ended": ended[-1]}, step=True, batch=Tensor(8))
     program.model.finish()
     assert [step.end_ns for step in program.steps] == ended
+
+
+@pytest.mark.parametrize("options", [{}, {"multiplier": 10}, {"batch_size": 7}])
+@pytest.mark.parametrize("size", [8, 0, -1, True, 2.0, "many", None, Tensor(4)])
+def test_who_knows_the_keys_of_events_beforehand_hears_the_same(
+    size: object, options: dict[str, Any]
+) -> None:
+    """Events of one kind are handed to a listener made for their keys."""
+    told = []
+    for prepared in (False, True):
+        program = Program(**options)
+        hear = program.model.listeners()[0][0]
+        if prepared:
+            hear = hear.for_keys(("step", "batch_size", "loss"))  # type: ignore[attr-defined]
+        for number in range(3):
+            program.clock.advance(0.5)
+            hear({"step": number, "batch_size": size, "loss": 0.1})
+        program.finish()
+        told.append((program.steps, [problem.slug for problem in program.problems]))
+    assert told[0] == told[1]
