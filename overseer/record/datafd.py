@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import Problem
 from ..smuggle import pieces
+from .encode import encode
 from .lines import LineWriter, Report, identity
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class DataFd(LineWriter):
     def enabled(self) -> bool:
         """Whether there is a descriptor to write to."""
         return self._fd is not None
+
+    def write(self, event: Mapping[str, object]) -> None:
+        """Write the event's line; a loss that is NaN stays a number to whoever reads it."""
+        self.write_line(encode(event, nan=True))
 
     def write_line(self, line: bytes) -> None:
         """Write one line, its newline included; nothing when no descriptor was given."""

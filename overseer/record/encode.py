@@ -39,18 +39,20 @@ _SEQUENCES = (list, tuple, range, deque, KeysView, ValuesView, ItemsView)
 _AS_TEXT = frozenset({"decimal", "_decimal", "fractions", "uuid", "ipaddress", "numbers"})
 # Python's own C encoder: `default` is never reached, since only plain values are handed over.
 _strict = json.JSONEncoder(allow_nan=False, check_circular=False).encode
+_with_nan = json.JSONEncoder(check_circular=False).encode
 
 
-def encode(value: object, *, wait: bool = False) -> bytes:
+def encode(value: object, *, wait: bool = False, nan: bool = False) -> bytes:
     """One line of strict JSON, newline included; never raises for any value.
 
     Args:
         value: Anything.
         wait: Whether values on a device may be read, which waits for the device.
+        nan: Write NaN and the infinities as numbers, as Python's own ``json`` does and reads.
     """
     text = _flat(value)
     if text is None:
-        text = _strict(simplify(value, wait=wait))
+        text = (_with_nan if nan else _strict)(_Simplifier(wait, nan).value(value))
     return text.encode("ascii") + b"\n"
 
 
@@ -127,8 +129,9 @@ def snapshot(value: object) -> object:
 class _Simplifier:
     """Turns one value into plain JSON; remembers how much it holds and what it is inside of."""
 
-    def __init__(self, wait: bool) -> None:
+    def __init__(self, wait: bool, nan: bool = False) -> None:
         self.wait = wait
+        self.nan = nan
         self.left = MOST
         self.inside: list[int] = []
 
@@ -154,7 +157,7 @@ class _Simplifier:
         if is_tensor(value):  # Before float: numpy.float64 is both.
             return self._tensor(value)
         if isinstance(value, float):
-            return _float(value)
+            return float.__float__(value) if self.nan else _float(value)
         plain = self._container(value)
         return self._other(value) if plain is None else plain
 
@@ -222,7 +225,7 @@ class _Simplifier:
             name = text_of(key)
         else:
             plain = self.value(key)
-            name = plain if isinstance(plain, str) else _strict(plain)
+            name = plain if isinstance(plain, str) else _with_nan(plain)
         while name in taken:  # 1 and "1" are two keys; neither may hide the other.
             name += "'"
         return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import signal
@@ -38,10 +39,19 @@ def test_logged_events_reach_the_reader_as_json_lines(pipe, problems):
     data.write({"step": 2})
     lines_read = os.read(pipe[0], 1000).splitlines()
     assert [json.loads(line) for line in lines_read] == [
-        {"loss": "Infinity", "task": "train"},
+        {"loss": float("inf"), "task": "train"},
         {"step": 2},
     ]
     assert (data.enabled, data.failure(), problems) == (True, None, [])
+
+
+def test_a_loss_that_is_nan_is_a_number_to_the_reader(pipe, problems):
+    data = DataFd({"DATA_FD": str(pipe[1])}, problems.append)
+    data.write({"loss": float("nan"), "of": [float("nan")], float("nan"): None})
+    read = json.loads(os.read(pipe[0], 1000))
+    assert math.isnan(read["loss"])
+    assert math.isnan(read["of"][0])
+    assert read["NaN"] is None
 
 
 @pytest.mark.parametrize("environ", [{}, {"DATA_FD": ""}])
