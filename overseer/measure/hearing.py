@@ -115,7 +115,7 @@ def _sized_steps(model: StepModel) -> Listener:
     """What hears the ends of steps that come with their size."""
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
     counts, full, most = model.counts, model.full, FULL
-    what, note, times = model.what(STEP, TASK), model.taker, counts.sized_times
+    what, times = model.what(STEP, TASK), counts.sized_times
 
     def sized_step_ends(event: Event) -> None:
         at, items = now(), event["batch_size"]
@@ -125,7 +125,7 @@ def _sized_steps(model: StepModel) -> Listener:
             items = counts(event, TASK)
         thread = ident()
         mark = None if marks.device is None else marks.mark(at, thread, True)
-        note((what, at, thread, items, None, mark))
+        model.note((what, at, thread, items, None, mark))
         if len(fresh) > most:
             full()
 
