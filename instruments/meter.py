@@ -163,6 +163,7 @@ class Meter:
         self.loaders.measure(model)
         for listener, keys in self.listeners():
             ov.listen(listener, *keys)
+        ov.waits.listen(self._awaited)
         self._compiling = Compiling(model.compiled)
         self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
         self._timer.__enter__()
@@ -205,6 +206,13 @@ class Meter:
 
         if event["$wrap"].get("name") not in STEP_PAIRS:
             self._model.on_wrap(event)
+
+    def _awaited(self, event: Event) -> None:
+        """Hear of the waits of ``voir.iterate``; the pair it gives begins with them."""
+        if "exhausted" in event:
+            self._model.loading_ends(event["source"], event["exhausted"])
+        else:
+            self._model.loading_begins(event["source"])
 
     def _watch(self, event: Event) -> None:
         self.loaders.watch(event["loader"])

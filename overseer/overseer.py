@@ -72,6 +72,10 @@ class Overseer(Scheduler):
         longest_step: How long an instrument may hold the script up, in seconds, until the options
             are known.
         since_ns: What this thread had used of the processor when voir began; now, when not given.
+
+    Attributes:
+        waits: When the script, in ``voir.iterate``, asks for a batch, and when that has come: an
+            event with ``source``, and then also ``exhausted``, whether there was none left.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Overseer(Scheduler):
         self._deadline = Deadline(longest_step)
         super().__init__(PHASES, args=(self,), report=self.report, deadline=self._deadline)
         self._given_stream, self._log_stream = EventStream(self.report), EventStream(self.report)
+        self.waits = EventStream(self.report)
         self.log = Log(self._log_stream)
         self._given: Given | None = None
         self._engine: Engine | None = None

@@ -109,7 +109,7 @@ def iterate(
     if active() is None and not _own_handlers():
         yield from iterable
         return
-    steps = _Steps(batch_size, None if not report_batch else ignore_loading)
+    steps = _Steps(task, batch_size, None if not report_batch else ignore_loading)
     total = _length(iterable)
     iterator = iter(iterable)
     with give.inherit(task=task):
@@ -135,11 +135,13 @@ class _Steps:
     """What surrounds one iteration: nothing, or a ``step`` with or without its loading.
 
     Args:
-        batch_size: As :func:`iterate` has it.
+        task: As :func:`iterate` has it, like ``batch_size``.
+        batch_size: See there.
         ignore_loading: ``None`` when steps are not reported at all.
     """
 
-    def __init__(self, batch_size: Any, ignore_loading: bool | None) -> None:
+    def __init__(self, task: str, batch_size: Any, ignore_loading: bool | None) -> None:
+        self._task = task
         self._batch_size = batch_size
         self._ignore_loading = ignore_loading
 
@@ -154,15 +156,30 @@ class _Steps:
         if self._ignore_loading is None:
             yield _next(iterator)
         elif self._ignore_loading or last:
-            batch = _next(iterator)
+            batch = self._awaited(iterator)
             with give.wrap("step", **self._size(batch)):
                 yield batch
         else:
             unknown = {"batch": None} if self._batch_size is None else {"batch_size": None}
             with give.wrap("step", **unknown) as extra:
-                batch = _next(iterator)
+                batch = self._awaited(iterator)
                 extra.update(self._size(batch))
                 yield batch
+
+    def _awaited(self, iterator: Iterator[T]) -> T:
+        """The next batch, which the script is said to wait for."""
+        overseer = active()
+        if overseer is None:
+            return _next(iterator)
+        exhausted = False
+        overseer.waits.push({"source": self._task})
+        try:
+            return _next(iterator)
+        except _Exhausted:
+            exhausted = True
+            raise
+        finally:
+            overseer.waits.push({"source": self._task, "exhausted": exhausted})
 
     def _size(self, batch: Any) -> dict[str, Any]:
         size = self._batch_size

@@ -23,7 +23,7 @@ class Run:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self.stream = EventStream(self.problems.append)
+        self.stream, self.waits = (EventStream(self.problems.append) for _ in range(2))
         self.heard: list[Event] = []
         self.logged: list[Event] = []
         self.stream.listen(self.heard.append)
@@ -195,6 +195,22 @@ class TestIterate:
             give(body=1)
         assert list(run.plain[0]) == ["task", "$wrap", "batch"]
         assert "loading" in run.plain[1]
+
+    @pytest.mark.parametrize("ignore_loading", [True, False])
+    def test_whoever_measures_is_told_when_the_loop_waits_and_what_for(
+        self, run: Run, ignore_loading: bool
+    ) -> None:
+        waits: list[Event] = []
+        run.waits.listen(waits.append)
+        for _ in iterate("train", iter("a"), report_batch=True, ignore_loading=ignore_loading):
+            waits.append({"body": 1})
+        assert waits == [
+            {"source": "train"},
+            {"source": "train", "exhausted": False},
+            {"body": 1},
+            {"source": "train"},
+            {"source": "train", "exhausted": True},
+        ]
 
     def test_it_ends_where_the_iterator_does_whatever_its_length_says(self, run: Run) -> None:
         class Longer(list[str]):

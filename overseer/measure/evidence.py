@@ -100,6 +100,7 @@ class Evidence:
             fed: Whether the lane's loader is watched.
         """
         track = self._track
+        within = taken is not None and not pair.awaited
         taken = taken if pair.awaited else None
         if last is None:
             whole = pair.inner_ns is not None or (taken is None and fed)
@@ -110,6 +111,9 @@ class Evidence:
         if resumed == _NO_PAUSE and self._called:
             resumed = taken.begin if taken is not None else _NO_BOUNDARY
         if resumed >= 0:
+            # After an evaluation, say, a checkpoint is saved before the loader is asked again.
+            asked = begin if within else taken.begin if taken is not None else resumed
+            resumed = max(resumed, asked)
             return Before(begin - resumed, resumed - last)
         declared = min(max(0, pair.paused - self.paused), begin - last)
         gap = begin - last - declared

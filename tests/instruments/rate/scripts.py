@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 from tests.running import Place, Ran
@@ -15,7 +17,8 @@ LOADER = "// > loader"
 
 #: A module for scripts that measure what they spend on waiting, and in ``train`` as a whole.
 TRAINING = """
-    import json, time
+    import json
+    import passing as time
 
     seconds = {"loading": 0.0, "train": 0.0}
     steps = []
@@ -36,6 +39,40 @@ TRAINING = """
         compute = seconds["train"] - seconds["loading"]
         print(json.dumps({"steps": len(steps), "loading": seconds["loading"], "compute": compute}))
     """
+
+#: A module like ``time``: it passes only where a script says so, whatever else the machine does.
+PASSING = """
+    now = 10**12
+
+    def sleep(seconds):
+        global now
+        now += round(seconds * 1e9)
+
+    def perf_counter_ns():
+        return now
+
+    def perf_counter():
+        return now / 1e9
+    """
+_VOIR = """
+import passing, time
+time.perf_counter_ns = passing.perf_counter_ns
+from overseer.cli import main
+main()
+"""
+
+
+class Timed(Place):
+    """A place whose scripts have ``passing``, by which voir measures them too."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.write("passing.py", PASSING)
+
+    def voir(self, *arguments: str, **options: Any) -> Ran:
+        """Run ``voir`` here, in passing time."""
+        return self.run(sys.executable, "-c", _VOIR, *arguments, **options)
+
 
 #: A stand-in for PyTorch's data loader, with the one class of it that matters.
 DATALOADER = """
