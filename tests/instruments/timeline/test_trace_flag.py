@@ -202,16 +202,19 @@ def test_nothing_more_is_recorded_after_the_duration(place: Place) -> None:
         "main.py",
         """
         import time
+        from overseer.trace.recorder import recorder
         from voir import trace
 
         app = trace.channel("app")
         app.instant("early")
-        time.sleep(0.6)
+        until = time.monotonic() + 20
+        while not recorder._shut and time.monotonic() < until:
+            time.sleep(0.01)
         app.instant("late")
         print("done")
         """,
     )
-    trace = traced(place, "--trace", "--trace-duration", "0.2")
+    trace = traced(place, "--trace", "--trace-duration", "1")
     assert [one.label for one in trace.instants() if one.channel == "app"] == ["early"]
     assert trace.unfinished == 0
 
