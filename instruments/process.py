@@ -11,12 +11,19 @@ from overseer.measure.growth import Growth
 from .cpu import usable_cores
 from .memory import MemorySource
 from .process_tree import ProcessTree, Usage, usage_of
-from .sampling import Monitor, Running
+from .sampling import Monitor, Running, Sampler
 
 if TYPE_CHECKING:
     import psutil
 
     from overseer.overseer import Overseer
+
+
+#: A reading that is so little early is due.
+SLACK_NS = 100_000_000
+#: Seconds between two looks at the memory of the script's own process.
+GLANCE = 0.25
+_STATM = "/proc/self/statm"
 
 
 class ProcessLoad:
@@ -76,7 +83,7 @@ class ProcessSampler:
         self._memory = memory or MemorySource()
         self._tree: ProcessTree | None = None
         self._peak = Running()
-        self._growth = Growth()
+        self._growth, self._early = Growth(), Growth()
         self._load = ProcessLoad(cores, 0.0, clock.now_ns())
 
     def start(self) -> None:
@@ -100,6 +107,15 @@ class ProcessSampler:
             "children": len(usage.cpu) - 1,
         }
 
+    def glance(self) -> None:
+        """Look at the memory of the script's own process alone, which takes no time."""
+        try:
+            with open(_STATM, "rb", buffering=0) as file:
+                pages = int(file.read().split()[1])
+        except (OSError, ValueError, IndexError):
+            return  # Another system: short runs say nothing of their memory there.
+        self._early.add(self._clock.now_ns() / 1e9, pages * _page_size())
+
     def _plant(self) -> ProcessTree:
         import psutil
 
@@ -113,9 +129,41 @@ class ProcessSampler:
         load = {**self._load.largest.mean_max(), "mean": self._load.mean}
         host.setdefault("cpu", {})["process"] = load
         memory: dict[str, Any] = {"peak": self._peak.greatest}
-        if (grown := self._growth.grown()) is not None:
+        growth = self._growth if self._growth.tells else self._early
+        if (grown := growth.grown()) is not None:
             memory["growth"] = grown._asdict()
         host.setdefault("memory", {})["process"] = memory
+
+
+class Glancing:
+    """A process sampler that is asked more often than it reads everything.
+
+    Memory that grows shows in a run of a few seconds, too, if it is looked at often enough.
+
+    Args:
+        inner: The sampler.
+        clock: Tells when it is due.
+        seconds: How often it reads everything.
+    """
+
+    def __init__(self, inner: ProcessSampler, clock: Clock, seconds: float) -> None:
+        self._inner, self._clock = inner, clock
+        self._every_ns = int(seconds * 1e9)
+        self._read_ns: int | None = None
+        self.start, self.summarise = inner.start, inner.summarise
+
+    def read(self) -> dict[str, object] | None:
+        """One ``process`` event when it is due."""
+        self._inner.glance()
+        now = self._clock.now_ns()
+        if self._read_ns is not None and now - self._read_ns < self._every_ns - SLACK_NS:
+            return None
+        self._read_ns = now
+        return self._inner.read()
+
+
+def _page_size() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
 
 
 def _processor(process: psutil.Process) -> dict[str, int]:
@@ -142,6 +190,12 @@ class Process(Monitor):
         "process.children": "1",
     }
 
-    def sampler(self, ov: Overseer) -> ProcessSampler:
+    @property
+    def tick(self) -> float:
+        """Memory is looked at more often than all of it is read."""
+        return min(self.seconds, GLANCE)
+
+    def sampler(self, ov: Overseer) -> Sampler:
         """A fresh sampler for one run."""
-        return ProcessSampler(ov.clock, usable_cores().number)
+        inner = ProcessSampler(ov.clock, usable_cores().number)
+        return Glancing(inner, ov.clock, self.seconds)

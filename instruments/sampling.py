@@ -149,6 +149,11 @@ class Monitor:
     def __hash__(self) -> int:
         return hash((type(self), self.seconds, self.by_default))
 
+    @property
+    def tick(self) -> float:
+        """How often to read, in seconds; a sampler that wants to be asked more often says more."""
+        return self.seconds
+
     def sampler(self, ov: Overseer) -> Sampler:
         """A fresh sampler for one run."""
         raise NotImplementedError
@@ -166,7 +171,7 @@ class Monitor:
         sampler.start()
         deliver = _Delivery(ov, self.key, sampler.read, self.by_default)
         try:
-            with ov.every(self.seconds, deliver, first=FIRST_SECONDS):
+            with ov.every(self.tick, deliver, first=FIRST_SECONDS):
                 yield ov.phases.run_script
         finally:
             sampler.summarise(ov.summary)

@@ -49,6 +49,11 @@ class Sampled:
         usual = ordered[: len(ordered) - len(ordered) // 16]
         return sum(usual) / len(usual) if usual else None
 
+    @property
+    def once_ns(self) -> float:
+        """What the first event cost more than the others do."""
+        return max(0.0, (self._first or 0) - (self.each_ns or 0.0))
+
     def cost_ns(self, events: int, else_ns: float = 0.0) -> float:
         """What so many events have cost together.
 
@@ -162,6 +167,14 @@ class Account:
         usual = sum(known) / len(known) if known else 0.0
         listeners = sum(self.sampled(probe).cost_ns(n, usual) for probe, n in fired.items())
         return max(0.0, listeners + (inserted_ns - reading) * sum(fired.values()))
+
+    def once_ns(self, way: Weighed) -> float:
+        """What events have cost that will not cost it again: the first of each kind.
+
+        Args:
+            way: By which events come that no probe has seen.
+        """
+        return way.sampled.once_ns + sum(one.once_ns for one in list(self._samples.values()))
 
     def given_ns(self, way: Weighed) -> float:
         """What the events have cost that came by ``way``."""

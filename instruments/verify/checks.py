@@ -13,8 +13,9 @@ from .evidence import Evidence
 from .hints import GENERIC
 
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
-#: voir's own cost that passes, as a part of the steps' time.
-DEAR = 0.01
+#: voir's own cost that passes, as a part of the steps' time; and what is too much even where
+#: other programs fill the processors, and events take several times as long.
+DEAR, MUCH = 0.01, 0.1
 #: Waiting calls that are worth a complaint, as a part of the time on the host.
 WAITING = 0.05
 #: Losses that show a trend.
@@ -340,7 +341,7 @@ def _cost(e: Evidence) -> Check:
         return Check("own cost", SKIP, "the run is too short to tell")
     told = f"{_share(e.own_share)} of the steps' time"
     others = others_share(e.run) or 0.0
-    if DEAR < e.own_share < 3 * DEAR and others >= DISTURBED:
+    if DEAR < e.own_share < MUCH and others >= DISTURBED:
         what = f"{told}, but other programs use {_share(others)} of the processors"
         return Check("own cost", SKIP, what)
     if e.own_share > DEAR:

@@ -121,7 +121,7 @@ def gather(ov: Overseer, witness: Witness) -> Evidence:
         promised=len(promised(ov)),
         unkept=witness.missing_keys,
         seconds=(ov.clock.now_ns() - witness.began) / 1e9,
-        own_share=own_share(run, witness, ov.account.charged_ns - ov.account.outside_ns),
+        own_share=own_share(run, witness, _not_of_steps_ns(ov)),
         proposals=Proposals(ov.program.file if ov.program is not None else None),
     )
 
@@ -141,7 +141,7 @@ def claim_of(seen: Mapping[str, Any]) -> tuple[str | None, str]:
     return None, ""
 
 
-def own_share(run: Mapping[str, Any], witness: Witness, within_ns: int) -> float | None:
+def own_share(run: Mapping[str, Any], witness: Witness, within_ns: float) -> float | None:
     """What voir itself took of the steps' time; what it took once, to start, does not count.
 
     Events count over the whole run. What the checks take is charged, and left out. What timers took
@@ -150,7 +150,7 @@ def own_share(run: Mapping[str, Any], witness: Witness, within_ns: int) -> float
     Args:
         run: What ``run.json`` will say.
         witness: What was heard, and what that took.
-        within_ns: What was charged to voir while the script ran, events left out.
+        within_ns: What voir took while the script ran that no step takes again.
     """
     overhead = run.get("overhead") or {}
     if overhead.get("seconds") is None or len(witness.ends) < ENOUGH:
@@ -165,6 +165,12 @@ def own_share(run: Mapping[str, Any], witness: Witness, within_ns: int) -> float
         if end - begin > TYPICAL_NS:
             share += (after - before) / (end - begin)
     return share
+
+
+def _not_of_steps_ns(ov: Overseer) -> float:
+    """What was charged while the script ran, events left out, and what events took once."""
+    charged = ov.account.charged_ns - ov.account.outside_ns
+    return charged + ov.account.once_ns(ov.hear)
 
 
 def graph_breaks() -> tuple[int | None, int]:

@@ -64,8 +64,10 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
     if found is None:
         return None
     parts = as_parts(found)
-    if parts is None or parts.steps < FEWEST_STEPS or _settled(found, parts) < FEWEST_SECONDS:
+    if parts is None or parts.steps < FEWEST_STEPS:
         return _without_parts(run, found)
+    if _settled(found, parts) < FEWEST_SECONDS:
+        return _pauses(parts) if _mostly_pauses(parts) else _without_parts(run, found)
     lost = max(_losses(run, parts), default=None, key=lambda loss: loss.share)
     doubts = [*_memory(run, parts), *_throttled(run)]
     if lost is not None and (lost.share >= LARGE or not doubts):
@@ -79,6 +81,11 @@ def _settled(task: Mapping[str, Any], parts: Parts) -> float:
     """The seconds of steps that are typical: without a steady state the first one is among them."""
     steady = part(task, "steady").get("verdict") == "steady"
     return parts.seconds - (0.0 if steady else number(task.get("first_step_seconds")) or 0.0)
+
+
+def _mostly_pauses(parts: Parts) -> bool:
+    """Whether pauses are the run, however short its steps are."""
+    return parts.pause >= LARGE and parts.pause * parts.wall >= 2 * FEWEST_SECONDS
 
 
 def main_task(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -134,6 +141,11 @@ def _host(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
     share = parts.other or 0.0
     each = _time(share * parts.seconds / parts.steps)
     why = f"{_percent(share)} of a step, {each}, is Python around the model"
+    if parts.loading is None and not run.get("syncs"):
+        why += ", or makes batches"
+        return Diagnosis(
+            "host-bound", why, "voir init tells which; load ahead, or read tensors rarely"
+        )
     return Diagnosis("host-bound", why, _less_waiting(run))
 
 

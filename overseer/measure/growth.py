@@ -46,10 +46,15 @@ class Growth:
                 self._every *= 2
         self._seen += 1
 
+    @property
+    def tells(self) -> bool:
+        """Whether there are enough samples to tell."""
+        return len(self._kept) >= FEWEST
+
     def grown(self) -> Grown | None:
         """The growth behind the first quarter; None if it levelled off, or is not worth a word."""
         later = self._kept[len(self._kept) // 4 :]
-        if len(self._kept) < FEWEST or later[-1][0] <= later[0][0]:
+        if not self.tells or later[-1][0] <= later[0][0]:
             return None
         n = len(later)
         levels = [_median([b for _, b in later[i * n // 4 : (i + 1) * n // 4]]) for i in range(4)]

@@ -47,15 +47,20 @@ def as_parts(task: Mapping[str, Any]) -> Parts | None:
     rate, pause = part(task, "rate"), part(task, "pause")
     loading, compute = (number(part(task, key).get("seconds")) for key in ("loading", "compute"))
     shown = breakdown(task)
-    seconds = (loading or 0) + (compute or 0) or sum(shown.values())
+    whole = sum(_broken_down(task).values())
+    measured = (loading or 0) + (compute or 0)
+    seconds = measured or whole
     if seconds <= 0:
         return None
+    steps = number(rate.get("n")) or number(task.get("steps")) or 0
+    if not measured:  # Then they are all that is known, and may be fewer.
+        steps = number(part(task, "breakdown").get("steps")) or steps
     waited = loading / seconds if loading is not None and compute is not None else None
     each = {name: shown[name] for name in WORK if name in shown}
     wall = _wall(task) or seconds
     paused = number(pause.get("seconds")) or 0.0
     return Parts(
-        steps=number(rate.get("n")) or number(task.get("steps")) or 0,
+        steps=steps,
         seconds=seconds,
         wall=wall,
         loading=waited if waited is not None else shown.get("loading"),
@@ -69,11 +74,16 @@ def as_parts(task: Mapping[str, Any]) -> Parts | None:
 
 def breakdown(task: Mapping[str, Any]) -> dict[str, float]:
     """The share of each part of a step that is known; empty when none is."""
-    shown = part(task, "breakdown")
-    known = {name: number(shown.get(name)) for name in PARTS}
-    seconds = {name: max(0.0, value) for name, value in known.items() if value is not None}
+    seconds = _broken_down(task)
     whole = sum(seconds.values())
     return {name: value / whole for name, value in seconds.items()} if whole > 0 else {}
+
+
+def _broken_down(task: Mapping[str, Any]) -> dict[str, float]:
+    """The seconds of each part of a step that is known."""
+    shown = part(task, "breakdown")
+    known = {name: number(shown.get(name)) for name in PARTS}
+    return {name: max(0.0, value) for name, value in known.items() if value is not None}
 
 
 def others_share(run: Mapping[str, Any]) -> float | None:

@@ -61,6 +61,14 @@ def _with_first(facts):
     return facts
 
 
+def _unloaded(facts):
+    """Nothing shows where batches come from."""
+    task = facts["tasks"]["train"]
+    del task["loading"], task["compute"], task["breakdown"]["loading"]
+    task["breakdown"]["steps"] = 500
+    return facts
+
+
 ITEM = {"where": "train.py:41", "call": ".item()", "device": "cuda", "each": 3.0, "share": 0.6}
 RUNS = {
     "a loader with eight cores to use": run(6.0, 4.0, host={"cpu": {"cores": 8, "mean": 20.0}}),
@@ -71,6 +79,9 @@ RUNS = {
     "a loader and a leak": run(6.0, 4.0, host=LEAK),
     "work of the model": run(parts=parts(forward=3.1, backward=5.9, optimizer=0.5, other=0.3)),
     "a GPU at work": run(devices=[gpu(0.95)]),
+    "python around the model or in front of it": _unloaded(
+        run(parts=parts(loading=0.0, optimizer=0.4, other=7.4))
+    ),
     "python around the model": run(parts=parts(optimizer=0.4, other=7.4)),
     "python around the model, no call that waits": run(
         parts=parts(optimizer=0.4, other=7.4), syncs=[{**ITEM, "device": "cpu", "share": 0.01}]
@@ -83,6 +94,7 @@ RUNS = {
     "a GPU that waits for batches": run(6.0, 4.0, devices=[gpu(0.22)]),
     "long evaluations": run(pause=8.0, pauses=12),
     "one long checkpoint": run(pause=30.0, pauses=1),
+    "checkpoints between steps of no length": run(0.05, 0.1, pause=2.7, pauses=9, steps=200),
     "memory that grows": run(host=LEAK),
     "memory of the GPU that grows": run(
         devices=[gpu(memory={"growth": {"bytes": 700 << 20, "seconds": 9.0}})]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from instruments import process as room
-from instruments.process import Process, ProcessLoad, ProcessSampler
+from instruments.process import GLANCE, Glancing, Process, ProcessLoad, ProcessSampler
 from instruments.process_tree import LOOK_SECONDS, ProcessTree, Usage, usage_of
 from overseer.clock import FakeClock
 
@@ -280,6 +280,51 @@ def test_the_first_load_is_since_the_script_began(
     sampler.start()
     clock.advance(1.0)
     assert sampler.read()["load"] == 50.0
+
+
+def statm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A file in place of the kernel's, in pages."""
+    file = tmp_path / "statm"
+    monkeypatch.setattr("instruments.process._STATM", str(file))
+    return file
+
+
+def grown(sampler: ProcessSampler) -> Any:
+    summary: dict[str, Any] = {}
+    sampler.summarise(summary)
+    return summary["host"]["memory"]["process"].get("growth")
+
+
+def test_memory_that_grows_for_four_seconds_is_growth(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    proc.add(FakeProcess(1, cpu=7.0))
+    file, clock = statm(monkeypatch, tmp_path), FakeClock()
+    inner = ProcessSampler(clock, cores=1.0)
+    sampler = Glancing(inner, clock, 1.0)
+    read = 0
+    for n in range(17):
+        file.write_text(f"999999 {100_000 + 10_000 * n} 5 1 0 1 0")
+        read += sampler.read() is not None
+        clock.advance(GLANCE)
+    assert read == 5  # At 0, 1, 2, 3 and 4 seconds.
+    pages = grown(inner)["bytes"] / os.sysconf("SC_PAGE_SIZE")
+    assert pages == pytest.approx(120_000)
+    assert grown(inner)["seconds"] == pytest.approx(3.0)
+
+
+def test_where_nothing_tells_of_memory_there_is_no_growth(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    proc.add(FakeProcess(1, cpu=7.0))
+    file, clock = statm(monkeypatch, tmp_path), FakeClock()
+    inner = ProcessSampler(clock, cores=1.0)
+    for text in (None, "", "x y z"):
+        if text is not None:
+            file.write_text(text)
+        inner.glance()
+    inner.read()
+    assert grown(inner) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

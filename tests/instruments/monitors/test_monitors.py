@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from instruments.monitors import instrument_monitors
+from instruments.process import GLANCE
 from overseer.errors import UsageError
 from overseer.options import OptionParser
 
@@ -30,7 +31,12 @@ EVERYTHING = {"cpudata", "memdata", "iodata", "netdata", "process", "gpudata"}
 
 def test_everything_is_sampled_each_second_by_default(ov: Any) -> None:
     run(ov)
-    assert kinds(ov) == dict.fromkeys(EVERYTHING, 1.0)
+    assert kinds(ov) == {**dict.fromkeys(EVERYTHING, 1.0), "process": GLANCE}
+
+
+def test_a_short_interval_is_that_of_all(ov: Any) -> None:
+    run(ov, "--monitor-interval", "0.1")
+    assert kinds(ov) == dict.fromkeys(EVERYTHING, 0.1)
 
 
 def test_no_monitor_samples_nothing(ov: Any) -> None:
@@ -40,7 +46,7 @@ def test_no_monitor_samples_nothing(ov: Any) -> None:
 
 def test_the_interval_applies_to_all(ov: Any) -> None:
     run(ov, "--monitor-interval", "0.5")
-    assert kinds(ov) == dict.fromkeys(EVERYTHING, 0.5)
+    assert kinds(ov) == {**dict.fromkeys(EVERYTHING, 0.5), "process": GLANCE}
 
 
 def test_gpus_have_their_own_interval_and_can_be_sampled_alone(ov: Any) -> None:
@@ -50,7 +56,7 @@ def test_gpus_have_their_own_interval_and_can_be_sampled_alone(ov: Any) -> None:
 
 def test_poll_gpu_replaces_the_default_gpu_monitor(ov: Any) -> None:
     run(ov, "--poll-gpu", "3")
-    assert kinds(ov) == {**dict.fromkeys(EVERYTHING, 1.0), "gpudata": 3.0}
+    assert kinds(ov) == {**dict.fromkeys(EVERYTHING, 1.0), "process": GLANCE, "gpudata": 3.0}
 
 
 def test_the_environment_sets_the_options(ov: Any) -> None:

@@ -193,6 +193,7 @@ def test_a_broken_run_fails_the_check_for_it_and_no_other(
         ("emits", {"unkept": [("Temperature", "t")], "seconds": 0.3}),
         ("own cost", {"own_share": None}),
         ("own cost", {"own_share": 0.015, "run": run(host=BUSY)}),
+        ("own cost", {"own_share": 0.08, "run": run(host=BUSY)}),
     ],
 )
 def test_thin_evidence_is_skipped(name: str, differs: dict[str, Any]) -> None:
