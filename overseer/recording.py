@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from .boundary import Guarded
+from .boundary import Guarded, acting
 from .launch import current_directory
 from .sampler import Sampler
 from .stream import Event
@@ -127,7 +127,8 @@ class Recording:
     def _flush_regularly(self) -> None:
         with self._making:
             if self._flushing is None:
-                self._flushing = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
+                with acting("the record"):  # Not whoever happened to give something first.
+                    self._flushing = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
                 self._flushing.__enter__()
 
     def flush(self) -> None:

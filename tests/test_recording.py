@@ -88,3 +88,26 @@ def test_a_record_that_is_begun_late_does_not_undo_how_the_run_ended(tmp_path: P
     ran = place.voir("main.py")
     assert ran.status == 0, ran.stderr
     assert place.record()["exit_status"] == 0
+
+
+def test_a_record_that_fails_is_not_blamed_on_who_gave_something_first(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        from overseer.recording import Recording
+
+        def fails(self):
+            raise OSError("gone")
+
+        def instrument_first(ov):
+            yield ov.phases.load_script
+            Recording.flush = fails
+            ov.give(first=1)
+        """,
+    )
+    place.write("main.py", "import time; time.sleep(1.5)")
+    ran = place.voir("main.py")
+    assert ran.status == 0
+    assert "voir: the record: " in ran.stderr
+    assert "instrument_first" not in ran.stderr, ran.stderr
