@@ -206,9 +206,10 @@ class Session:
             each.close()
         self._rows.close()
         self._end_watch()
+        self._writer.flush()  # Makes room for what must not be missing.
         self.phases.end()
         self._writer.close()
-        self._ov.charge(round(self._writer.events * _put_ns(self._ov.clock)))
+        self._ov.charge(round(self._writer.recorded * _put_ns(self._ov.clock)))
         recorder.stop()
         self._complain()
         writer = self._writer

@@ -45,11 +45,14 @@ _pack = struct.Struct("<d").pack
 Piece = tuple[bytes, bytes]
 
 
-class Bridge(NamedTuple):
-    """What to write where segments were left out: spans that were open end, or begin again."""
+class Open(NamedTuple):
+    """The spans that are open at one moment."""
 
-    closing: bytes
-    opening: bytes
+    time: int
+    stacks: dict[Track, tuple[tuple[str, str, int], ...]]
+
+
+NOTHING_OPEN = Open(0, {})
 
 
 class Encoder:
@@ -60,8 +63,8 @@ class Encoder:
 
     Attributes:
         events: Events that have been encoded.
-        unbalanced: Ends without a begin, and spans within too many others: left out.
-        refused: Records that could not be encoded.
+        unbalanced: Ends without a begin, which are left out.
+        refused: Events that could not be encoded, those of spans within too many others too.
     """
 
     def __init__(self, process: Process) -> None:
@@ -98,10 +101,7 @@ class Encoder:
 
     def _anchor(self) -> bytes:
         """Which moments of which clocks belong together, and where: what merging needs."""
-        event = number(_TYPE, 3) + number(_TRACK, PROCESS)
-        event += text(_CATEGORY, "voir") + text(_NAME, "clocks")
-        event += b"".join(_annotation(k, v) for k, v in self._process.anchors().items())
-        return self._standing(event, self._last)
+        return self._notice("clocks", self._process.anchors(), self._last)
 
     def _standing(self, event: bytes, time: int) -> bytes:
         """A packet that needs no header."""
@@ -112,26 +112,44 @@ class Encoder:
     def _wall(self, time: int) -> int:
         return min(max(time + self._offset, EARLIEST), LATEST)
 
-    def bridge(self) -> Bridge:
-        """The spans that are open now: ended, and begun."""
-        closing, opening = [], []
-        for track in self._open.values():
-            at = number(_TRACK, track.number)
-            descriptor = _packet(message(_DESCRIPTOR, self._descriptor(track)))
-            end = self._standing(number(_TYPE, 2) + at, self._last)
-            closing.append(end * len(track.stack))
-            opening.append(descriptor)
-            for category, label in track.stack:
-                event = number(_TYPE, 1) + at + text(_CATEGORY, category) + text(_NAME, label)
-                opening.append(self._standing(event, self._last))
-        return Bridge(b"".join(closing), b"".join(opening))
+    def open(self) -> Open:
+        """The spans that are open now."""
+        stacks = {track: tuple(track.stack) for track in self._open.values()}
+        return Open(self._last, stacks)
 
-    def notice(self, label: str, arguments: dict[str, object]) -> bytes:
+    def bridge(self, before: Open, after: Open, missing: int) -> bytes:
+        """What stands where events are missing: it needs no header.
+
+        Spans that were open before and no more after end; those that have begun meanwhile begin
+        where they did; those that are open on both sides just go on.
+
+        Args:
+            before: The spans that are open where the gap begins.
+            after: And where it ends.
+            missing: How many events are missing so far.
+        """
+        closing, opening = [], []
+        for track in {**before.stacks, **after.stacks}:
+            had, has = before.stacks.get(track, ()), after.stacks.get(track, ())
+            same = _same(had, has)
+            over = min([before.time, *(begun for _, _, begun in has[same:])])
+            at = number(_TRACK, track.number)
+            closing += [self._standing(number(_TYPE, 2) + at, over)] * (len(had) - same)
+            if same < len(has):
+                opening.append(_packet(message(_DESCRIPTOR, self._descriptor(track))))
+            for category, label, begun in has[same:]:
+                event = number(_TYPE, 1) + at + text(_CATEGORY, category)
+                opening.append(self._standing(event + text(_NAME, cut(label, LABEL)), begun))
+        at_time = before.time if before.stacks else self._last
+        notice = self._notice(f"{missing} events dropped", {"dropped": missing}, at_time)
+        return b"".join([*closing, notice, *opening])
+
+    def _notice(self, label: str, arguments: dict[str, object], time: int) -> bytes:
         """An instant on the process's own track that needs no header."""
         event = number(_TYPE, 3) + number(_TRACK, PROCESS)
         event += text(_CATEGORY, "voir") + text(_NAME, label)
         event += b"".join(_annotation(key, value) for key, value in arguments.items())
-        return self._standing(event, self._last)
+        return self._standing(event, time)
 
     # Records
 
@@ -154,18 +172,19 @@ class Encoder:
         high, above, offset = -1, b"", self._offset
         for time, kind, track, channel, label, arguments in records:
             piece: Piece | None
+            wall = time + offset
             if kind == BEGIN:
                 stack = track.stack
                 if len(stack) >= DEEPEST:
                     track.too_deep += 1
-                    self.unbalanced += 1
+                    self.refused += 2
                     continue
                 piece = begins.get((track, channel, label))
                 if piece is None or arguments:
                     piece = self._begin(track, channel, label, arguments, parts)
                 if not stack:
                     self._open[track.number] = track
-                stack.append((channel, label))
+                stack.append((channel, label, time))
             elif kind == END:
                 stack = track.stack
                 fits = stack and not track.too_deep and (label is None or stack[-1][1] == label)
@@ -188,7 +207,6 @@ class Encoder:
                 piece = instants.get((track, channel, label))
                 if piece is None or arguments:
                     piece = self._instant(track, channel, label, arguments, parts)
-            wall = time + offset
             if not EARLIEST <= wall <= LATEST:
                 wall = self._wall(time)
             if wall >> 21 != high:
@@ -205,6 +223,28 @@ class Encoder:
             if kind == VALUE:
                 parts.append(_pack(label))
             self.events += 1
+
+    def skip(self, records: list[Any]) -> int:
+        """Know what these records begin and end, and encode none; how many events they were."""
+        before = self.events
+        for time, kind, track, channel, label, _ in zip(*[iter(records)] * WIDTH, strict=True):
+            if kind == BEGIN:
+                if len(track.stack) >= DEEPEST or type(time) is not int:
+                    track.too_deep += 1
+                    continue
+                self._open[track.number] = track
+                track.stack.append((channel, label, time))
+            elif kind == END:
+                stack = track.stack
+                fits = stack and not track.too_deep and (label is None or stack[-1][1] == label)
+                if fits or self._resolve(track, label, 0, []):
+                    stack.pop()
+                    if not stack:
+                        self._open.pop(track.number, None)
+        if records:
+            self._last = max(self._last, records[-WIDTH])
+        self.events = before
+        return len(records) // WIDTH
 
     def _resolve(self, track: Track, label: str | None, time: int, parts: list[bytes]) -> bool:
         """Whether an end that is not the innermost span's ends one all the same.
@@ -321,6 +361,12 @@ class Encoder:
         return head
 
 
+def _same(one: tuple[object, ...], other: tuple[object, ...]) -> int:
+    """How many spans both begin with: the same ones, not just alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a is not b), min(len(one), len(other)))
+
+
 def quantity_now(value: Any) -> float | None:
     """The number in a scalar of a device, which may have to be waited for; not by the script."""
     if type(value) is int and -(1 << 1000) < value < 1 << 1000:
@@ -354,4 +400,4 @@ def _annotation(key: str, value: object) -> bytes:
     return message(_ANNOTATION, text(10, key) + annotation(value))
 
 
-__all__ = ["Bridge", "Encoder"]
+__all__ = ["NOTHING_OPEN", "Encoder", "Open"]

@@ -22,8 +22,9 @@ WIDTH = 6
 
 #: Kinds of records.
 BEGIN, END, INSTANT, VALUE = range(4)
-#: Records that may wait to be written; a script that outruns the writer loses what comes then.
-MOST = 500_000
+#: Records that may wait to be written. The writer leaves the oldest out long before; many threads
+#: that outrun even that lose what comes then.
+MOST = 2_000_000
 #: Channels that are told apart; whoever makes up more shares one.
 CHANNELS = 10_000
 
@@ -103,10 +104,19 @@ class Recorder:
         """How many records were lost because nobody took those before in time."""
         return int(repr(self._lost)[6:-1])
 
-    def take(self) -> list[Any]:
-        """What has been recorded since the last time; one thread at a time."""
+    @property
+    def waiting(self) -> int:
+        """How many records nobody has taken yet."""
+        return len(self._buffer) // WIDTH
+
+    def take(self, most: int | None = None) -> list[Any]:
+        """What has been recorded since the last time; one thread at a time.
+
+        Args:
+            most: Leave what are more records than these for the next time.
+        """
         buffer = self._buffer
-        size = len(buffer)
+        size = len(buffer) if most is None else min(len(buffer), most * WIDTH)
         taken = buffer[:size]
         del buffer[:size]
         self.relieve()

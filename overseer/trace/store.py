@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .encoder import Bridge
+from .encoder import NOTHING_OPEN, Open
 from .wire import message
 
 #: TracePacket.compressed_packets
@@ -25,7 +25,8 @@ _PIECE = 8 << 20
 SEALING = ".sealing"
 
 
-NOTHING_OPEN = Bridge(b"", b"")
+#: Makes what stands where events are missing: how many, the spans open before and after.
+Notice = Callable[[int, Open, Open], bytes]
 
 
 @dataclass
@@ -36,14 +37,15 @@ class Segment:
         size: Its bytes in the file.
         events: How many events it holds.
         sealed: Whether it is compressed.
-        bridge: The spans that were open where it begins (``opening``), and where it ends
-            (``closing``).
+        before: The spans that are open where it begins.
+        after: And where it ends.
     """
 
     size: int = 0
     events: int = 0
     sealed: bool = False
-    bridge: Bridge = NOTHING_OPEN
+    before: Open = NOTHING_OPEN
+    after: Open = NOTHING_OPEN
 
 
 #: A segment as it will be, what is to be written for it unless it is copied, and where it was.
@@ -56,7 +58,7 @@ class Store:
     Args:
         path: The file; it must not exist.
         most: How many bytes the file may have; the first and the last segments are kept.
-        notice: Makes the packet that says how many events are missing where some are.
+        notice: Makes what stands where events are missing.
         ring: The last segments only are kept: what is new takes the place of the oldest.
 
     Attributes:
@@ -66,9 +68,7 @@ class Store:
         OSError: The file cannot be made.
     """
 
-    def __init__(
-        self, path: str, most: int, notice: Callable[[int], bytes], ring: bool = False
-    ) -> None:
+    def __init__(self, path: str, most: int, notice: Notice, ring: bool = False) -> None:
         self.path = path
         self.most = most
         self._notice = notice
@@ -121,15 +121,15 @@ class Store:
         os.close(fd)
         raise OSError(errno.ESTALE, f"somebody else has changed it ({size} bytes)")
 
-    def begin_segment(self, bridge: Bridge) -> None:
+    def begin_segment(self, opened: Open) -> None:
         """What is appended from here on can be read by itself.
 
         Args:
-            bridge: The spans that are open now.
+            opened: The spans that are open now.
         """
         if self.segment.size:
-            self.segment.bridge = self.segment.bridge._replace(closing=bridge.closing)
-            self._segments.append(Segment(bridge=bridge._replace(closing=b"")))
+            self.segment.after = opened
+            self._segments.append(Segment(before=opened))
 
     def due(self) -> bool:
         """Whether so much is not compressed that it is time to do it."""
@@ -181,8 +181,8 @@ class Store:
         for place, index in enumerate(kept):
             segment, data, start = ready[index]
             if place == gap:
-                before = ready[kept[place - 1]][0].bridge.closing if place else b""
-                bridge = before + self._notice(dropped) + segment.bridge.opening
+                before = ready[kept[place - 1]][0].after if place else NOTHING_OPEN
+                bridge = self._notice(dropped, before, segment.before)
                 _write(target, bridge)
             if data is not None:
                 _write(target, data)
@@ -251,7 +251,7 @@ def _within(order: list[int], segments: list[Segment], room: int) -> list[int]:
 
 
 def _sealed(segment: Segment, size: int) -> Segment:
-    return Segment(size, segment.events, True, segment.bridge)
+    return Segment(size, segment.events, True, segment.before, segment.after)
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -30,7 +30,7 @@ class Track:
 
     Attributes:
         number: Its identity within a trace.
-        stack: Labels of the spans that are open, for whoever writes the trace.
+        stack: The spans that are open, for whoever writes the trace: channel, label, beginning.
         too_deep: How many open spans were one too many.
     """
 
@@ -43,7 +43,7 @@ class Track:
         self.group = group
         self.tid = 0
         self.number = next(_numbers)
-        self.stack: list[tuple[str, str]] = []
+        self.stack: list[tuple[str, str, int]] = []
         self.too_deep = 0
 
 

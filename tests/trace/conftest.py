@@ -11,6 +11,7 @@ from overseer.clock import Clock
 from overseer.errors import Problem
 from overseer.trace.process import Process, this_process
 from overseer.trace.recorder import recorder
+from overseer.trace.tracks import local
 from overseer.trace.writer import Writer
 
 from .processor import Processor, running
@@ -25,10 +26,12 @@ def processor() -> Iterator[Processor]:
 
 @pytest.fixture(autouse=True)
 def nothing_is_traced_afterwards() -> Iterator[None]:
-    """Leave no channel behind, and recording off."""
+    """Leave no channel behind, no span open, and recording off."""
     yield
     assert not recorder.on
     recorder.channels.clear()
+    vars(local).clear()
+    local.__init__()  # type: ignore[misc]
 
 
 class Tracing:

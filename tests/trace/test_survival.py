@@ -222,6 +222,12 @@ def test_a_directory_that_disappears_is_told_once(tmp_path: Path, tracing: Begin
     trace.path.touch()
 
 
+def trace_extent(read: Trace) -> int:
+    """How long it is from the first to the last thing of the channel ``app``."""
+    times = [t for one in read.slices() for t in (one.start, one.start + (one.duration or 0))]
+    return max(times) - min(times)
+
+
 def test_the_first_and_the_last_are_kept(tracing: Begin, processor: Processor) -> None:
     most = 1 << 19
     trace = tracing(most=most)
@@ -244,9 +250,12 @@ def test_the_first_and_the_last_are_kept(tracing: Begin, processor: Processor) -
     assert numbers[0] == 0
     assert numbers[-1] == 599
     assert len(numbers) < 600
-    assert read.events + read.dropped - trace.writer.events in range(0, 10)
+    assert read.events - trace.writer.events in range(0, 10)
+    assert trace.writer.recorded == 2 + 600 * 102
     found = processor.load(data).query("select name, dur from slice where name = 'everything'")
-    assert [row["dur"] > 0 for row in found] == [True, True]
+    (whole,) = (one for one in read.slices() if one.label == "everything")
+    assert found == [{"name": "everything", "dur": whole.duration}]
+    assert whole.duration == trace_extent(read)
     assert processor.errors() == {}
 
 
@@ -268,7 +277,8 @@ def test_in_a_ring_the_last_are_kept_in_the_place_of_the_oldest(
     assert largest <= most
     read = open_trace(trace.path)
     assert read.dropped == trace.writer.dropped > 1000
-    assert read.events + read.dropped - trace.writer.events in range(0, 10)
+    assert read.events - trace.writer.events in range(0, 10)
+    assert trace.writer.recorded == 2 + 400 * 52
     numbers = [one.args["number"] for one in read.slices() if one.label == "epoch"]
     assert len(numbers) > 50
     assert numbers == list(range(numbers[0], 400))
@@ -325,8 +335,8 @@ def test_a_thousand_spans_within_each_other(tracing: Begin, processor: Processor
         pass
     data = trace.end()
     read = open_trace(trace.path)
-    assert max(depth for thread in read.threads for depth, _ in thread.walk()) == 498
-    assert read.unfinished == 0
+    assert max(depth for thread in read.threads for depth, _ in thread.walk()) == 499
+    assert (read.unfinished, read.dropped) == (0, 1000)
     found = processor.load(data).query("select name, depth from slice where name = 'after'")
     assert found == [{"name": "after", "depth": 0}]
     assert processor.errors() == {}
@@ -396,6 +406,140 @@ def test_a_writer_that_is_too_slow_loses_and_counts(
     assert "heard again" in labels
     assert trace.writer.dropped == 500
     assert open_trace(trace.path).dropped == 500
+
+
+def test_of_what_comes_too_fast_the_last_is_kept(
+    tracing: Begin, processor: Processor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overseer.trace.writer.AT_ONCE", 100)
+    monkeypatch.setattr("overseer.trace.writer.BEHIND", 4000)
+    monkeypatch.setattr("overseer.trace.writer.CAUGHT_UP", 2000)
+    trace = tracing()
+    app = channel("app")
+    app.begin("everything")
+    app.begin("beginning")
+    trace.flush()
+    app.end("beginning")
+    app.begin("second half")
+    for number in range(3000):
+        with app.span("turn", number=number):
+            pass
+    app.begin("rest")
+    app.instant("last mark")
+    trace.flush()
+    for name in ("rest", "second half", "everything"):
+        app.end(name)
+    processor.load(trace.end())
+    assert (processor.error, processor.errors(), trace.problems) == ("", {}, [])
+    read = open_trace(trace.path)
+    assert read.dropped == trace.writer.dropped == 4100
+    assert (read.unfinished, trace.writer.recorded) == (0, 6009)
+    (everything,) = (one for row in read.threads for one in row.slices)
+    assert [one.label for one in everything.children] == ["beginning", "second half"]
+    turns = everything.children[1].children
+    assert [one.args["number"] for one in turns[:-1]] == list(range(2049, 3000))
+    assert turns[-1].label == "rest"
+    (second,) = processor.query("select name, dur from slice where name = 'second half'")
+    assert second["dur"] == everything.children[1].duration
+    assert "last mark" in [one.label for one in read.instants()]
+
+
+def test_what_comes_while_room_is_made_waits(
+    tracing: Begin, processor: Processor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overseer.trace.writer.BEHIND", 500)
+    monkeypatch.setattr("overseer.trace.writer.CAUGHT_UP", 300)
+    trace = tracing(most=1 << 18)
+    app, writer = channel("app"), trace.writer
+    app.begin("everything")
+    while writer._has_room():
+        for _ in range(50):
+            app.instant("before")
+        writer._write_recorded()
+    writer._sealing = True
+    for number in range(700):
+        app.instant("meanwhile", number=number)
+        writer._write_recorded()
+    writer._sealing = False
+    app.end("everything")
+    processor.load(trace.end())
+    assert (processor.error, processor.errors(), trace.problems) == ("", {}, [])
+    assert writer.size <= 1 << 18
+    read = open_trace(trace.path)
+    numbers = [one.args["number"] for one in read.instants() if one.label == "meanwhile"]
+    assert numbers == list(range(201, 700))
+    assert (read.dropped, read.unfinished) == (writer.dropped, 0)
+
+
+def test_what_comes_while_a_full_file_is_written_anew_stays_in_order(
+    tracing: Begin, processor: Processor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overseer.trace.writer.AT_ONCE", 50)
+    monkeypatch.setattr("overseer.trace.writer.BEHIND", 3000)
+    monkeypatch.setattr("overseer.trace.writer.CAUGHT_UP", 2000)
+    trace = tracing(most=1 << 16)
+    app, store, seal, turns = channel("app"), trace.writer._store, trace.writer._store.seal, [0]
+
+    def record(count: int) -> None:
+        for _ in range(count):
+            with app.span("turn", number=turns[0]):
+                turns[0] += 1
+
+    def sealing(**options: Any) -> None:
+        if turns[0] < 30_000:
+            record(1200)
+        seal(**options)
+
+    monkeypatch.setattr(store, "seal", sealing)
+    app.begin("everything")
+    while turns[0] < 30_000:
+        record(900)
+        trace.flush()
+    app.end("everything")
+    processor.load(trace.end())
+    assert (processor.error, processor.errors(), trace.problems) == ("", {}, [])
+    assert trace.writer._skipped > 1000
+    read = open_trace(trace.path)
+    assert (read.unfinished, trace.writer._encoder.unbalanced) == (0, 0)
+    assert trace.writer.recorded == 2 + 2 * turns[0]
+    (everything,) = (one for row in read.threads for one in row.slices)
+    numbers = [one.args.get("number") for one in everything.children]
+    assert (numbers[0], numbers[-1]) == (0, turns[0] - 1)
+    assert not any(one.children for one in everything.children)
+
+
+def test_where_writing_failed_spans_are_not_mixed_up(
+    tracing: Begin, processor: Processor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tracing()
+    app, store = channel("app"), trace.writer._store
+    app.begin("whole")
+    app.begin("first")
+    trace.flush()
+
+    def full(packets: bytes, events: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "append", full)
+        app.end("first")
+        app.begin("second")
+        app.instant("lost")
+        trace.flush()
+        app.begin("lost too")
+        app.end("lost too")
+        trace.flush()
+    for name in ("third", "second", "whole"):
+        if name == "third":
+            app.begin(name)
+        app.end(name)
+    processor.load(trace.end())
+    assert (processor.error, processor.errors(), len(trace.problems)) == ("", {}, 1)
+    read = open_trace(trace.path)
+    assert (read.unfinished, read.dropped, trace.writer.dropped) == (0, 5, 5)
+    (whole,) = (one for row in read.threads for one in row.slices)
+    assert [one.label for one in whole.children] == ["first", "second"]
+    assert [one.label for one in whole.children[1].children] == ["third"]
 
 
 def test_a_clock_that_is_set_changes_nothing(tmp_path: Path) -> None:
