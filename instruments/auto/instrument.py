@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import BooleanOptionalAction
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer
+from overseer.errors import Problem
 from overseer.imports import on_import
 
 from ..meter import Measuring, measuring_of
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .steps import Steps
     from .torch_hooks import TorchHooks
+
+
+REMEDY = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
 
 
 def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
@@ -64,6 +69,7 @@ class Auto:
         self._breakdown: Breakdown | None = None
         self._listening: Subscription | None = None
         self._measuring: Measuring = measuring_of(ov)
+        self._started = processes()
 
     def torch_imported(self, torch: Any) -> None:
         """Put the hooks in."""
@@ -128,6 +134,14 @@ class Auto:
             self._steps.settle(over=True)
             if self._breakdown is None:  # Nobody else has begun to measure, and would end it.
                 self._measuring.loaders.close()
+                self._seek(self._steps.elsewhere)
+
+    def _seek(self, elsewhere: set[str]) -> None:
+        """Nothing was seen: say so where it went on in processes of their own."""
+        n = 0 if elsewhere else processes() - self._started
+        if n:
+            what = f"the script has shown no step, but started {counted(n)} of which voir sees none"
+            self._ov.report(Problem("other-processes", "auto", what, remedy=REMEDY))
 
     def tell(self) -> None:
         """Say where the time went."""
@@ -137,3 +151,15 @@ class Auto:
             section = self._breakdown.section(task)
             if section:
                 task["breakdown"] = section
+
+
+def processes() -> int:
+    """How many processes the script has started by :mod:`multiprocessing`."""
+    started = getattr(sys.modules.get("multiprocessing.process"), "_process_counter", None)
+    text = repr(started)  # It reads: count(3).
+    return int(text[6:-1]) - 1 if text.startswith("count(") and text[6:-1].isdecimal() else 0
+
+
+def counted(n: int) -> str:
+    """So many processes."""
+    return "a process" if n == 1 else f"{n} processes"

@@ -30,6 +30,8 @@ from .roots import KEY, Roots
 from .sizing import Sizes
 
 WHO = "auto"
+#: What the constructor of an optimizer calls to have its ``step`` call hooks.
+PREPARES = "_patch_step_function"
 
 
 class TorchHooks:
@@ -217,7 +219,10 @@ class TorchHooks:
             table[KEY] = hook
             self._undo.append(partial(table.pop, KEY, None))
 
-        self._undo.append(around(optimizer.Optimizer, "__init__", self._made))
+        kind = optimizer.Optimizer
+        # What its constructor calls, and which does not raise: errors there do not show us.
+        called = PREPARES if PREPARES in vars(kind) else "__init__"
+        self._undo.append(around(kind, called, self._made))
 
     def _made(self, args: Any, kwargs: Any) -> None:
         self._known.optimizers += 1

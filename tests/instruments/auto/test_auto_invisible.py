@@ -54,6 +54,23 @@ print(len(model._forward_hooks), model(torch.ones(2, 4)).shape)
 """
 
 
+EMPTY = """
+import traceback
+
+import torch
+
+try:
+    torch.optim.SGD([], lr=0.1)
+except ValueError:
+    print(traceback.format_exc())
+"""
+
+
+def test_an_optimizer_that_cannot_be_made_says_so_as_ever(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(EMPTY)
+    assert watched(tmp_path / "main.py").output == plain(tmp_path / "main.py")
+
+
 def test_tracebacks_are_as_without_hooks(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(FAILS)
     seen = watched(tmp_path / "main.py")

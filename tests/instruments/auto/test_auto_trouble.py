@@ -60,6 +60,24 @@ def test_who_hears_phases_hears_those_of_short_steps_too() -> None:
     assert heard.count("backward") == seen.truth["steps"] + 1  # One gradient is thrown away.
 
 
+ELSEWHERE = """
+import multiprocessing
+
+import torch
+
+multiprocessing.Process()  # Counted when it is made; to start it here would be a fork amid threads.
+"""
+STEP = "torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]).step()\n"
+
+
+@pytest.mark.parametrize(("more", "told"), [("", 1), (STEP, 0)], ids=["no step", "a step"])
+def test_that_all_happens_in_other_processes_is_told(more: str, told: int, tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(ELSEWHERE + more)
+    problems = watched(tmp_path / "main.py").problems
+    assert len(problems) == told
+    assert all("started a process of which voir sees none" in problem for problem in problems)
+
+
 def test_the_first_step_which_is_held_back_says_when_it_ended() -> None:
     heard: list[dict[str, Any]] = []
 
