@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 
 from .boundary import Guarded, acting
 
-#: How long a fork, or the end of the run, waits for a call that has begun, in seconds.
-FORK_PATIENCE, END_PATIENCE = 0.2, 2.0
+#: How long a fork, or the end of the run, waits for a call that has begun, in seconds. A first call
+#: imports things; of a call that hangs, only the first fork waits for the end.
+FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
 
 _open: list[Timer] = []
 _at_fork: list[Callable[[], None]] = []
@@ -58,6 +59,7 @@ class Timer:
         self._wish = wish or self._unwished
         self._over = False
         self._thread: _Hidden | None = None
+        self._hanging: _Hidden | None = None
 
     def __enter__(self) -> Timer:
         self._due = time.perf_counter() + self._first
@@ -82,8 +84,8 @@ class Timer:
         """End the thread, and return it; the time until the next call runs on."""
         with self._changing:
             thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.end(patience)
+        if thread is not None and not thread.end(patience):
+            self._hanging = thread
         return thread
 
     def resume(self) -> None:
@@ -101,6 +103,9 @@ class Timer:
         return not self._over and self._fn.alive
 
     def _run(self, ended: threading.Event) -> None:
+        while self._hanging is not None and not self._hanging.over(0.05):
+            if ended.is_set():
+                return
         with acting(self._fn.who):
             while self._goes_on and not ended.wait(max(self._due - time.perf_counter(), 0.0)):
                 if self._goes_on:
@@ -138,11 +143,14 @@ class _Hidden:
         finally:
             self._ended.set()
 
-    def end(self, patience: float) -> None:
-        """Ask it to end, and wait for that as long as ``patience`` seconds."""
+    def end(self, patience: float) -> bool:
+        """Ask it to end, and wait for that as long as ``patience`` seconds; whether it has."""
         self._asked.set()
-        if self._ident != _thread.get_ident():
-            self._ended.wait(patience)
+        return self._ident == _thread.get_ident() or self.over(patience)
+
+    def over(self, patience: float) -> bool:
+        """Wait for its end as long as ``patience`` seconds; whether it has ended."""
+        return self._ended.wait(patience)
 
     def vanish(self, patience: float) -> None:
         """Wait for the system to be rid of it too; where that can't be seen, don't."""
@@ -169,7 +177,7 @@ def _before_fork() -> None:
     _forking.append(None)
     paused = [timer.pause(FORK_PATIENCE) for timer in list(_open)]
     for thread in paused:
-        if thread is not None:
+        if thread is not None and thread.over(0):
             thread.vanish(FORK_PATIENCE)
 
 

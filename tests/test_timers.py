@@ -229,6 +229,24 @@ class TestForks:
             assert calls.wait(calls.count + 1)
         assert os.waitstatus_to_exitcode(status) == 0
 
+    def test_after_a_fork_in_a_call_that_hangs_there_is_no_second_call_beside_it(
+        self, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(timers, "FORK_PATIENCE", 0.01)
+        enough = threading.Event()
+        with calls.timer(lambda: enough.wait(PATIENCE)) as timer:
+            assert calls.wait(1)
+            first = timer._thread
+            for _ in range(3):
+                timers._before_fork()
+                timers._after_fork()
+            assert first is not None
+            assert timer._thread is not first
+            assert calls.count == 1
+            enough.set()
+            assert calls.wait(2)
+            assert first.over(0)
+
     def test_one_that_has_failed_does_not_begin_again(self, calls: Calls) -> None:
         with calls.timer(raising(ValueError())) as timer:
             assert ended(timer)
