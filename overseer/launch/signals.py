@@ -53,6 +53,9 @@ class DeadlySignals:
 
     def __exit__(self, *exc_info: object) -> None:
         self.restore()
+        # What is called at a fork lives on; the run is not to live on with it, nor the script's
+        # module: python takes that apart more roughly than one that nobody holds on to.
+        self._finalize = id
 
     def restore(self) -> None:
         """Put the default back where the handler is still ours."""

@@ -259,3 +259,18 @@ def late():
     import concurrent.futures.thread  # It registers with threading, which has shut down.
 """
     )
+
+
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(3)", "1 / 0"])
+def test_objects_that_are_left_over_still_find_their_module(same, ending):
+    script = f"""
+import os
+
+class Left:
+    def __del__(self):
+        print("gone", __name__, os.sep)
+
+left = Left()
+{ending}
+"""
+    assert same(script).stdout == "gone __main__ /\n"
