@@ -307,7 +307,7 @@ def _sizes(path: Path, events: int) -> str:
     from overseer.trace.wire import fields
 
     data, plain = path.read_bytes(), 0
-    for packet in _framed(data, Damage()):
+    for packet in _framed(data, Damage(), bytearray()):
         found = dict(fields(packet))
         inner = found.get(_COMPRESSED)
         plain += len(_unpacked(inner, Damage())) if isinstance(inner, bytes) else len(packet)
