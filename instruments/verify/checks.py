@@ -92,7 +92,7 @@ def _loss(e: Evidence) -> Iterator[Check]:
         yield Check("loss", SKIP, "the script learns nothing: backward is never called")
         return
     if not e.losses:
-        yield Check("loss", FAIL, "none was seen", e.line("loss"))
+        yield Check("loss", FAIL, f"none was seen{e.ended_before}", e.line("loss"))
         return
     yield Check("loss", PASS, f"{e.loss_events:,} seen, the first {e.losses[0]:.4g}")
     bad = [i for i, loss in enumerate(e.losses) if not math.isfinite(loss)]
@@ -138,7 +138,7 @@ def _step(e: Evidence) -> Check:
     if not e.steps and not e.pairs:
         if e.others:
             return Check("step", PASS, f"{e.others:,} passes that nothing is learned from")
-        return Check("step", FAIL, "no step was seen", e.line("step"))
+        return Check("step", FAIL, f"no step was seen{e.ended_before}", e.line("step"))
     made = int(number((main_task(e.run) or {}).get("steps")) or 0)
     if e.steps and e.with_batch == e.steps and e.pairs and e.steps > 1.5 * made > 0:
         return Check("step", PASS, f"{made:,} steps, of {e.steps:,} batches")
@@ -332,7 +332,10 @@ def _emits(e: Evidence) -> Check:
     if e.unkept:
         who, key = e.unkept[0]
         more = f", and {len(e.unkept) - 1} more" if len(e.unkept) > 1 else ""
-        return Check("emits", FAIL, f"{who} declares {key} and never gave it{more}")
+        what = f"{who} declares {key} and never gave it{more}"
+        name, _, inner = key.partition(".")
+        value = f'{{"{inner}": ...}}' if inner else "..."
+        return Check("emits", FAIL, what, f"ov.give({name}={value})")
     return Check("emits", PASS, f"all {e.promised:,} keys that are declared")
 
 

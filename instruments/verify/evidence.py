@@ -76,6 +76,12 @@ class Evidence:
     own_share: float | None = None
     proposals: Proposals | None = None
 
+    @property
+    def ended_before(self) -> str:
+        """Says that the script failed, where it did, for that may be why something is missing."""
+        status = self.run.get("exit_status")
+        return f": the script had failed before, with status {status}" if status else ""
+
     def line(self, role: str) -> str | None:
         """The line of a voirfile that would show ``role``."""
         found = self.proposals.line(role) if self.proposals is not None else None

@@ -103,6 +103,17 @@ def _wrapped(value: Any) -> Iterator[Any]:
     elif type(value).__module__ == "functools":
         yield getattr(value, "__wrapped__", None)
         yield getattr(value, "func", None)
+    elif not isinstance(value, ModuleType):
+        yield from _kept(value)
+
+
+def _kept(value: object) -> list[FunctionType]:
+    """Functions that an object has for attributes: a command keeps the one it decorates so."""
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return []
+    return [one for one in list(attributes.values()) if isinstance(one, FunctionType)]
 
 
 def _known_codes(functions: Iterable[FunctionType]) -> list[CodeType]:

@@ -93,6 +93,18 @@ def g(n):
 twice = functools.partial(f, 2)
 """, "print(f(1), g(3), g(3), twice())",
          {"//f > x": [1, 2], "//g > y": [3], "//shown/wrapper > before": [(1,), (2,)]}),
+    Spot("kept by an object, as click keeps a command's function", """
+class Command:
+    def __init__(self, callback):
+        self.callback = callback
+    def __call__(self, *args):
+        return self.callback(*args)
+@Command
+def main(n):
+    x = n + 1
+    return x
+""", "print(main(1))",
+         {"//main > x": [2]}),
     Spot("context managers", """
 import contextlib
 @contextlib.contextmanager

@@ -168,7 +168,7 @@ def test_a_broken_run_fails_the_check_for_it_and_no_other(
     failed = [one for one in judge(evidence(**differs)) if one.verdict == "FAIL"]
     assert [one.check for one in failed] == [name]
     assert failed[0].evidence
-    assert failed[0].hint or name in ("emits", "probes")
+    assert failed[0].hint or name == "probes"
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,13 @@ def test_a_step_without_a_batch_fails_where_the_text_shows_one() -> None:
     line = "//f(x as batch) > #endloop_x as step"
     found = check("step", with_batch=0, sizes={}, proposals=Proposed(line))
     assert (found.verdict, found.hint) == ("FAIL", line)
+
+
+def test_a_script_that_failed_before_its_first_step_is_said_to_have() -> None:
+    nothing = {"steps": 0, "with_batch": 0, "pairs": 0, "losses": [], "sizes": {}}
+    failed = run(exit_status=1, tasks={})
+    for name in ("loss", "step"):
+        assert "failed before, with status 1" in check(name, **nothing, run=failed).evidence
 
 
 def test_items_that_are_a_multiple_of_the_loaders_batch_pass() -> None:
