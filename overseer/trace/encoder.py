@@ -82,6 +82,7 @@ class Encoder:
         self._values: dict[Track, Piece] = {}
         self._named_events: dict[tuple[int, Track, str, str], bytes] = {}
         self._described: set[int] = set()
+        self._threads: dict[ThreadTrack, str] = {}
         self._strings: dict[tuple[int, str], int] = {}
 
     @property
@@ -331,6 +332,16 @@ class Encoder:
             found += b"\x22" + varint(len(name)) + name
         return found
 
+    def renamed(self) -> bytes:
+        """Descriptors of the threads that have another name than the segment says."""
+        parts = []
+        for track, name in list(self._threads.items()):
+            if not track.look():
+                del self._threads[track]  # It has ended.
+            elif track.name != name:
+                parts.append(_packet(message(_DESCRIPTOR, self._descriptor(track))))
+        return b"".join(parts)
+
     # What a segment must have seen before it is referred to
 
     def _string(self, kind: int, value: str, parts: list[bytes]) -> int:
@@ -352,6 +363,7 @@ class Encoder:
         head = number(1, track.number)
         if isinstance(track, ThreadTrack):
             track.look()
+            self._threads[track] = track.name
             thread = number(1, self._process.pid) + number(2, track.tid) + text(5, track.name)
             return head + message(4, thread)
         head += number(5, PROCESS) + text(2, track.name)

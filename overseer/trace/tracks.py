@@ -58,8 +58,8 @@ class ThreadTrack(Track):
         self._ident = get_ident()
         self.look()
 
-    def look(self) -> None:
-        """Learn the thread's name as it is now; the last one when the thread has ended.
+    def look(self) -> bool:
+        """Learn the thread's name as it is now; whether the thread is there and may change it.
 
         ``threading.current_thread`` would make threading list a thread that it does not know.
         """
@@ -67,8 +67,10 @@ class ThreadTrack(Track):
         thread = listed.get(self._ident)
         if thread is not None and thread.native_id == self.tid:
             self.name = thread.name
-        elif not self.name:
+            return True
+        if not self.name:
             self.name = "MainThread" if self.tid == os.getpid() else f"thread {self.tid}"
+        return False
 
 
 class _Local(threading.local):

@@ -176,6 +176,7 @@ class Writer:
         if not self._begun or encoder.full or store.segment.size > store.segment_bytes:
             store.begin_segment(self._gap or now)
             header = encoder.header()
+        header += encoder.renamed()
         gap, self._gap = self._gap, None
         if gap is not None:
             header += self._missing(store.dropped, gap, now)

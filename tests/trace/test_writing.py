@@ -83,6 +83,29 @@ def test_threads_have_their_names(tracing: Begin, processor: Processor) -> None:
     assert [tuple(r.values()) for r in found] == [("main", "MainThread"), ("work", "loader 7")]
 
 
+def test_threads_may_change_their_names(tracing: Begin, processor: Processor) -> None:
+    trace, app = tracing(), channel("app")
+
+    def work() -> None:
+        for name in ("before", "between", "after ✓"):
+            threading.current_thread().name = name
+            with app.span(name):
+                pass
+            trace.flush()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    processor.load(trace.end())
+    threads = processor.query("select t.name from thread_track k join thread t using (utid)")
+    assert threads == [{"name": "after ✓"}]
+    (row,) = (one for one in open_trace(trace.path).threads if one.slices)
+    assert (row.name, [one.label for one in row.slices]) == (
+        "after ✓",
+        ["before", "between", "after ✓"],
+    )
+
+
 def test_instants_and_histograms(tracing: Begin, processor: Processor) -> None:
     trace = tracing()
     app = channel("app")
