@@ -205,7 +205,7 @@ def _export(options: Namespace) -> str:
         written = _EXPORTS[options.to](found, place, options.output)
     except OSError as error:
         where = getattr(error, "filename", None) or options.output or place
-        what = f"{where} cannot be written: {error.strerror or error}"
+        what = f"{str(where).removesuffix('.part')} cannot be written: {error.strerror or error}"
         raise VoirError("export-unwritable", what, "Name another place: -o PATH.") from None
     return "".join(f"{each}\n" for each in written)
 
@@ -259,8 +259,8 @@ def _served(file: Path, options: Namespace) -> Iterator[str]:
 
     try:
         viewer = Viewer(file, options.port)
-    except OSError as error:
-        what = f"port {options.port} cannot be used: {error.strerror or error}"
+    except (OSError, OverflowError) as error:
+        what = f"port {options.port} cannot be used: {getattr(error, 'strerror', None) or error}"
         raise VoirError("port-taken", what, "Leave --port out: any free one is taken.") from None
     yield f"{viewer.address}\nInterrupt with Ctrl-C when you have seen enough.\n"
     sys.stdout.flush()

@@ -168,6 +168,7 @@ def test_a_place_that_cannot_be_written_is_told(run: Path, tmp_path: Path) -> No
     with pytest.raises(VoirError) as refused:
         said("export", str(run), "--to", "json", "-o", str(tmp_path / "no/such/out.json"))
     assert refused.value.slug == "export-unwritable"
+    assert str(tmp_path / "no/such/out.json") + " cannot" in refused.value.what
 
 
 @pytest.mark.parametrize(
@@ -187,6 +188,12 @@ def test_what_cannot_be_done_is_said(
     with pytest.raises((VoirError, UsageError)) as refused:
         said(*argv)
     assert refused.value.slug == slug
+
+
+def test_a_port_that_there_is_not_is_refused(run: Path) -> None:
+    pytest.importorskip("viztracer")
+    with pytest.raises(VoirError, match="port 99999 cannot be used"):
+        said("view", str(run), "--no-browser", "--port", "99999")
 
 
 def test_the_commands_end_as_commands_do(run: Path, tmp_path: Path) -> None:
