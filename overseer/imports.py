@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib.machinery
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -119,6 +120,14 @@ class _Watcher:
 
 
 _watcher = _Watcher()
+
+
+def _after_fork() -> None:
+    _watcher._lock = threading.RLock()  # Another thread may have held the old one.
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _step_into(spec: importlib.machinery.ModuleSpec) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -42,3 +43,20 @@ def test_two_threads_that_find_it_loaded_call_back_once(monkeypatch: pytest.Monk
     for watch in watches:
         watch.dispose()
     assert seen == [module, module]
+
+
+def test_a_child_can_import_though_another_thread_held_the_lock_at_the_fork() -> None:
+    held, enough = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with imports._watcher._lock:
+            held.set()
+            enough.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(20)
+    imports._after_fork()
+    on_import("never_imported", lambda module: None).dispose()
+    enough.set()
+    thread.join()
