@@ -20,12 +20,14 @@ LOADER, HOST, PAUSE, COMPUTE = 0.25, 0.35, 0.3, 0.75
 LARGE = 0.5
 #: A GPU busier than this is what limits a run; less busy than the second, it is kept waiting.
 BUSY, IDLE = 0.85, 0.5
+#: A GPU less busy than this is not used by the run.
+IN_USE = 0.02
 #: How much of the time clocks may be held down, by reason; a power cap is usual under full load.
 HELD, CAPPED = 0.1, 0.5
 #: A call that waits for a CPU is worth a word when it takes so much of the steps' time.
 DEAR = 0.05
-#: Other programs' part of the processors that makes steps vary.
-DISTURBED = 0.25
+#: Other programs' part of the processors that makes steps vary, and by how much it does.
+DISTURBED, WIDE = 0.25, 1.5
 
 
 class Diagnosis(NamedTuple):
@@ -185,7 +187,7 @@ def _device_busy(run: Mapping[str, Any], parts: Parts) -> float | None:
 def _memory(run: Mapping[str, Any], parts: Parts) -> Iterator[Diagnosis]:
     growth = part(part(part(run, "host"), "memory"), "process")
     yield from _growing("the script", part(growth, "growth"), parts)
-    for device in _devices(run):
+    for device in _used(run):
         yield from _growing("the GPU's memory", part(part(device, "memory"), "growth"), parts)
 
 
@@ -203,7 +205,7 @@ def _growing(what: str, growth: Mapping[str, Any], parts: Parts) -> Iterator[Dia
 def _throttled(run: Mapping[str, Any]) -> Iterator[Diagnosis]:
     held = [
         (share, str(reason), device)
-        for device in _devices(run)
+        for device in _used(run)
         for reason, value in part(device, "throttled").items()
         if (share := number(value)) and share >= (CAPPED if reason == "power cap" else HELD)
     ]
@@ -226,6 +228,8 @@ def _never_steady(run: Mapping[str, Any], task: Mapping[str, Any]) -> Diagnosis 
         why = f"half of {n or 0:,.0f} steps between {q1:,.0f} and {q3:,.0f} {units}/s"
     others = others_share(run)
     if others is not None and others >= DISTURBED:
+        if q1 and q3 and q3 < WIDE * q1:
+            return None  # The others do that much to any program.
         advice = f"a quieter machine: other programs use {_percent(others)} of the processors"
     else:
         advice = "run longer, or find what varies: batch shapes, data, logging"
@@ -244,6 +248,10 @@ def _compute(run: Mapping[str, Any], parts: Parts) -> Diagnosis | None:
         why = f"{parts.named_work()} of a step"
     else:
         return None
+    if devices and not _used(run):
+        return Diagnosis(
+            "compute-bound", why, 'the GPU, which is idle: model.to("cuda"), and each batch'
+        )
     device = "bfloat16, torch.compile" if devices else "a GPU, bfloat16, torch.compile"
     return Diagnosis("compute-bound", why, f"{device}, a leaner model: the rest is small")
 
@@ -274,6 +282,12 @@ def _also(chosen: Diagnosis, others: list[Diagnosis]) -> Diagnosis:
 def _devices(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = run.get("devices")
     return [d for d in found if isinstance(d, Mapping)] if isinstance(found, list) else []
+
+
+def _used(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The devices that were not idle all the time; what is the matter with others is no matter."""
+    busy = [(device, number(part(device, "utilisation").get("mean"))) for device in _devices(run)]
+    return [device for device, mean in busy if mean is None or mean >= IN_USE]
 
 
 def _percent(share: float) -> str:

@@ -53,7 +53,13 @@ def gpu(busy=0.9, **more):
 
 
 LEAK = {"memory": {"process": {"peak": 9 << 30, "growth": {"bytes": 3 << 30, "seconds": 9.0}}}}
+BUSY = {"cpu": {"mean": 100.0, "cores": 2, "process": {"mean": 28.0}}}
 HOT = {"thermal slowdown (software)": 0.4}
+
+
+def _between(q1, facts):
+    facts["tasks"]["train"]["rate"]["q1"] = q1
+    return facts
 
 
 def _with_first(facts):
@@ -101,12 +107,19 @@ RUNS = {
     ),
     "a GPU that is hot": run(devices=[gpu(throttled=HOT)]),
     "a GPU that is hot, and a loader": run(4.0, 6.0, devices=[gpu(0.5, throttled=HOT)]),
+    "a GPU that is hot, and idle": run(
+        parts=parts(forward=3.1, backward=5.9), devices=[gpu(0.0, throttled=HOT)]
+    ),
     "a GPU at its power cap now and then": run(devices=[gpu(throttled={"power cap": 0.12})]),
     "steps of all lengths": run(verdict="never steady"),
     "steps of all lengths, by a loader": run(6.0, 4.0, verdict="never steady"),
-    "steps of all lengths on a busy machine": run(
+    "steps of all lengths on a busy machine": _between(
+        1900.0, run(verdict="never steady", host=BUSY)
+    ),
+    "steps that a busy machine makes vary a little": run(
         verdict="never steady",
-        host={"cpu": {"mean": 100.0, "cores": 2, "process": {"mean": 28.0}}},
+        host=BUSY,
+        parts=parts(forward=3.1, backward=5.9),
     ),
     "nothing in particular": run(1.5, 8.5, parts=parts(loading=1.5, optimizer=2.5, other=2.5)),
     "nothing but steps": run(1.0, 9.0),
