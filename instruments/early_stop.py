@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -30,8 +31,18 @@ def early_stop(
     counter = _Counter(ov, key, n, task, signal)
     ov.listen(counter, key)
     yield ov.phases.finalize
-    if counter.seen == 0 and ov.exit_status == 0:
-        ov.report(_nothing_to_count(key, n, task))
+    counter.complain()
+
+
+@instrument_definition
+def stop_after(ov: Overseer, n: int) -> Generator[Any, Any, None]:
+    """Stop the script when ``n`` steps have ended, whichever way they are shown."""
+    yield ov.phases.init
+    counter = _Steps(ov, n)
+    ov.listen(counter, "step")
+    ov.listen(counter.pair, "$wrap")
+    yield ov.phases.finalize
+    counter.complain()
 
 
 class _Counter:
@@ -47,6 +58,7 @@ class _Counter:
     ) -> None:
         self.ov, self.key, self.n, self.task, self.signal = ov, key, n, task, signal
         self.seen = 0
+        self.reason = f"after {n} events with {key!r}"
 
     def __call__(self, event: dict[str, Any]) -> None:
         wrap = event.get("$wrap")
@@ -54,17 +66,67 @@ class _Counter:
             return
         if (wrap is not None and wrap["step"] == "begin") or self.seen >= self.n:
             return
+        self.count(event[self.key])
+
+    def count(self, value: object) -> None:
+        """One more; the last one stops the script."""
         self.seen += 1
         self.ov.give(task="early_stop", progress=(self.seen, self.n))
         if self.seen == self.n:
-            self._stop(event[self.key])
+            self._stop(value)
+
+    def complain(self) -> None:
+        """Say so, when there was nothing to count."""
+        if self.seen == 0 and self.ov.exit_status == 0:
+            self.ov.report(_nothing_to_count(self.key, self.n, self.task))
 
     def _stop(self, value: object) -> None:
         if isinstance(self.signal, str):
             self.ov.log({"$event": self.signal})
             return
-        self.ov.stopped_early = f"after {self.n} events with {self.key!r}"
+        self.ov.stopped_early = self.reason
         raise self.signal(value)
+
+
+class _Steps(_Counter):
+    """Counts steps by their events; where there are none, by the pairs around them.
+
+    Of pairs within one another the outermost is the step.
+    """
+
+    def __init__(self, ov: Overseer, n: int) -> None:
+        from overseer.measure.steps import STEP_PAIRS, without_batch
+
+        super().__init__(ov, "step", n, None, StopProgram)
+        self.reason = f"after {n} steps" if n > 1 else "after a step"
+        self._names, self._without_batch = STEP_PAIRS, without_batch
+        self._open: dict[int, dict[str, object]] = {}
+        self._events = self._pairs = 0
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if "$wrap" not in event:
+            self._events += 1
+            self._reach(self._events, event["step"])
+
+    def pair(self, event: dict[str, Any]) -> None:
+        """One end of a pair."""
+        wrap = event["$wrap"]
+        name = wrap.get("name")
+        if name not in self._names or self._events:
+            return
+        opened = self._open.setdefault(get_ident(), {})
+        if wrap["step"] == "begin":
+            opened.pop(name, None)
+            opened[name] = wrap.get("id")
+        elif next(iter(opened), None) == name:
+            opened.clear()
+            if not (name == "step" and self._without_batch(event)):
+                self._pairs += 1
+                self._reach(self._pairs, event.get("batch"))
+
+    def _reach(self, n: int, value: object) -> None:
+        if self.seen < min(n, self.n):  # The first pair may have been told of by both.
+            self.count(value)
 
 
 def _nothing_to_count(key: str, n: int, task: str | None) -> Problem:
@@ -82,7 +144,7 @@ def instrument_stop(ov: Overseer) -> Generator[Any, Any, None]:
     )
     yield ov.phases.parse_args
     if ov.options.stop is not None and "--stop" not in ov.argparser.taken:
-        ov.require(early_stop("step", ov.options.stop))
+        ov.require(stop_after(ov.options.stop))
 
 
 def _count(text: str) -> int:

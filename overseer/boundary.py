@@ -156,6 +156,11 @@ def _library(filename: str) -> bool:
     return filename.startswith(_STANDARD) or not _INSTALLED.isdisjoint(filename.split(os.sep))
 
 
+def in_standard(frame: FrameType) -> bool:
+    """Whether a frame runs code of the standard library's."""
+    return frame.f_code.co_filename.startswith(_STANDARD)
+
+
 def in_library(frame: FrameType | None) -> bool:
     """Whether a thread is in code of the standard library's or voir's, with a lock perhaps."""
     return frame is not None and frame.f_code.co_filename.startswith((_STANDARD, *_OURS))

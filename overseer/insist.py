@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from .boundary import StopProgram, Wish, on_stop
+from .boundary import StopProgram, Wish, in_standard, on_stop
 
 
 class Insistence:
     """Raises a stop again on the main thread wherever it has been swallowed.
 
     Tracing is switched on when the stop is raised, not before: until then this costs nothing.
+    Other threads are not traced: python 3.11 spins in a traced thread while an exception waits for
+    the main thread.
 
     Args:
         elsewhere: Told of a stop or an abort that is raised in another thread, once.
@@ -72,13 +74,19 @@ class Insistence:
             return None
         if event == "exception":
             self._unwinding = frame
-        elif event == "line" and not self._enters_handler(frame) and self._swallowed():
-            raise self.stop.with_traceback(None)  # type: ignore[union-attr]
+        elif event == "line" and not self._enters_handler(frame) and self._swallowed(frame):
+            raise Again(self.stop)  # type: ignore[arg-type]
         return self._trace
 
-    def _swallowed(self) -> bool:
-        """Whether code runs that is neither handling the stop nor cleaning up after it."""
-        return self.stop is not None and not due_to(sys.exc_info()[1], self.stop)
+    def _swallowed(self, frame: FrameType) -> bool:
+        """Whether code runs that is neither handling the stop nor cleaning up after it.
+
+        The standard library's keeps the order that its own code needs: an event loop that does not
+        come to call back waits for ever.
+        """
+        if self.stop is None or in_standard(frame):
+            return False
+        return not due_to(sys.exc_info()[1], self.stop)
 
     def _enters_handler(self, frame: FrameType) -> bool:
         # The first line after an exception is the handler's; python says so before it handles it.
@@ -86,11 +94,25 @@ class Insistence:
         return frame is unwinding
 
 
+class Again(StopProgram):
+    """The stop, raised anew after it has been swallowed.
+
+    When it is swallowed itself nothing might be called for a while, and nobody notice. That python
+    frees it then is a call.
+    """
+
+    def __init__(self, stop: StopProgram) -> None:
+        super().__init__(*stop.args)
+        self.stop = stop
+
+    def __del__(self) -> None: ...
+
+
 def due_to(error: BaseException | None, stop: StopProgram) -> bool:
     """Whether ``error`` is the stop, or was raised while it was handled."""
     seen = 0
     while error is not None and seen < 100:
-        if error is stop:
+        if error is stop or (isinstance(error, Again) and error.stop is stop):
             return True
         error, seen = error.__cause__ or error.__context__, seen + 1
     return False

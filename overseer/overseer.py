@@ -22,6 +22,7 @@ from .boundary import (
     current,
     in_library,
     name_of,
+    wished,
 )
 from .boundary import problem as problem_of
 from .clock import Clock
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from .probes import Engine
     from .recording import Recording
 
-#: How long to wait for the script to come out of what is not its own code, to end it there.
-REACHING_SECONDS = 1.0
+#: Milliseconds to wait for the script to come out of what is not its own code, to end it there.
+REACHING = 1000
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 
 current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
@@ -181,8 +182,9 @@ class Overseer(Scheduler):
 
     def _wished_elsewhere(self, wish: BaseException) -> None:
         """What another thread raised to end the script reaches it where it is now."""
-        until = self.clock.now_ns() + round(REACHING_SECONDS * 1e9)
-        while not self._reached(wish, late=self.clock.now_ns() > until):
+        attempts = 0
+        while not self._reached(wish, late=attempts > REACHING):
+            attempts += 1
             sleep(0.001)
 
     def _reached(self, wish: BaseException, late: bool) -> bool:
@@ -700,7 +702,12 @@ def _thrown_as(wish: BaseException) -> type[BaseException]:
     stop = isinstance(wish, StopProgram)
     kind: type[BaseException] = StopProgram if stop else OverseerAbort
     value = wish.args if stop else (_meant(wish),)
-    return type(kind.__name__, (kind,), {"__init__": lambda self: kind.__init__(self, *value)})
+
+    def begin(self: BaseException) -> None:
+        kind.__init__(self, *value)
+        wished(self)  # It is insisted on there too.
+
+    return type(kind.__name__, (kind,), {"__init__": begin})
 
 
 def _main_frame() -> FrameType | None:

@@ -61,6 +61,28 @@ LOOPS = {
             except:
                 sys.exit(3)
     """,
+    "a loop within a handler within a loop": """
+        for epoch in range(10):
+            try:
+                for i in range(10):
+                    try: step(i)
+                    except: pass
+            except: pass
+            finally: pass
+    """,
+    "an event loop": """
+        import asyncio
+
+        async def work():
+            for i in range(100):
+                step(i)
+                await asyncio.sleep(0)
+
+        async def main():
+            await asyncio.gather(asyncio.create_task(work()), return_exceptions=True)
+
+        asyncio.run(main())
+    """,
     "a generator": """
         def produce():
             for i in range(100):

@@ -191,7 +191,7 @@ class StepModel:
                 task = str(task)
             if begins:
                 self._note(BEGIN, now, task, None, name, wrap.get("id"))
-            elif name == "step" and _without_batch(event):
+            elif name == "step" and without_batch(event):
                 self._note(ABANDON, now, task, None, name, wrap.get("id"))
             else:
                 self._note(END, now, task, self.counts(event, task), name, wrap.get("id"))
@@ -403,7 +403,7 @@ def _name(source: Any) -> Hashable:
     return source if source is None or isinstance(source, str | int) else id(source)
 
 
-def _without_batch(event: Event) -> bool:
+def without_batch(event: Event) -> bool:
     """An iterator's last turn: the pair was opened, but there was no batch left."""
     size = event.get("batch_size")
     given = "batch" in event or "batch_size" in event

@@ -51,6 +51,52 @@ def test_the_script_is_stopped_after_so_many_steps(place: Place) -> None:
     assert "nothing-given" not in ran.stderr
 
 
+STEP = "//train(inp as batch) > #endloop_inp as step"
+PAIR = "//train(inp as batch, !work as compute_start, !!done as compute_end)"
+ITERATING = "iterate('train', [[1, 2]] * 9, report_batch=True)"
+SHOWN = {
+    "a pair": ("[[1, 2]] * 9", [PAIR]),
+    "a pair that ends before its step": ("[[1, 2]] * 9", [STEP, PAIR]),
+    "iterate": (ITERATING, []),
+    "a pair in iterate": (ITERATING, [PAIR]),
+    "a generator that iterate runs to its end": (f"(b for _ in 'ab' for b in {ITERATING})", []),
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+@pytest.mark.parametrize("n", [1, 4])
+def test_steps_are_counted_however_they_are_shown(place: Place, shown: str, n: int) -> None:
+    loop, selectors = SHOWN[shown]
+    place.write(
+        "main.py",
+        f"""
+        from voir import iterate
+
+        def train(batches):
+            for inp in batches:
+                work = 1
+                done = 2
+
+        train({loop})
+        print("to the end")
+        """,
+    )
+    place.write(
+        "voirfile.py",
+        f"""
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            for selector in {selectors}:
+                ov.probe(selector).give()
+        """,
+    )
+    ran = place.voir("--no-monitor", "--stop", str(n), "main.py")
+    assert ran.seen == (0, ""), ran.stderr
+    facts = place.record()
+    assert facts["tasks"]["train"]["steps"] == n
+    assert facts["stopped_early"] == ("after 4 steps" if n == 4 else "after a step")
+
+
 def test_that_there_were_no_steps_to_count_is_said(place: Place) -> None:
     probing(place, "//train_epoch > loss")
     ran = place.voir("--no-record", "--stop", "2", "main.py")
@@ -160,6 +206,23 @@ def test_a_thread_of_the_scripts_may_end_it(
     assert "the thread cleaned up" in ran.stdout
     assert ran.stderr.count(told) == 1
     assert "Exception" not in ran.stderr
+
+
+def test_a_stop_from_a_thread_is_not_swallowed_by_the_main_one(place: Place) -> None:
+    place.write(
+        "main.py",
+        WORKING
+        + """
+while True:
+    try:
+        sum(range(1000))
+    except BaseException:
+        print("swallowed")
+""",
+    )
+    ran = place.voir("--no-record", "--no-monitor", "--no-voirfile", "--stop", "4", "main.py")
+    assert ran.status == 0, ran.stderr
+    assert sorted(ran.stdout.splitlines()) == ["swallowed", "the thread cleaned up"]
 
 
 def test_a_stop_that_comes_when_the_script_has_only_to_wait_is_no_error(place: Place) -> None:
