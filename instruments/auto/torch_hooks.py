@@ -130,23 +130,20 @@ class TorchHooks:
         return found
 
     def _alone(self, loop: Loop) -> bool:
-        """Whether only this thread uses torch; those that have ended are seen now and then."""
-        if len(self._loops) > 1 and loop.alike % ALIKE == 0:
+        """Whether only this thread uses modules; that another has ended is seen now and then."""
+        if self.roots.several and loop.alike % ALIKE == 0:
             self.roots.recount()
-        return len(self._loops) == 1
+        return not self.roots.several
 
     # Loaders
 
     def asked(self, source: Hashable) -> None:
         """A loader is asked for a batch."""
         counting = self._counting
-        if counting.on:
-            if get_ident() != counting.thread:
-                counting.cease()
-            elif source == counting.source and not counting.ending:
+        if counting.on and get_ident() == counting.thread:
+            if source == counting.source and not counting.ending:
                 return
-            else:
-                counting.leave(between=source == counting.source)
+            counting.leave(between=source == counting.source)
         if self.alive:
             self._asked[get_ident()] = self._now()
             try:

@@ -232,6 +232,8 @@ class Lane:
         self.count[0] += 1
         self.evidence.closed += 1
         self._ended(step.end_ns)
+        if (gap_far or work_far) and self.pending and self.pending[-1].number + 1 < step.number:
+            gap_far = work_far = 0  # Other threads' steps were made meanwhile: it waited its turn.
         if gap_far or work_far or self.far or self.slow:
             return self._give(step, (gap_far, work_far) if gap_far or work_far else None)
         given, self.pending = self.pending, [step]

@@ -630,3 +630,15 @@ def test_who_knows_the_keys_of_events_beforehand_hears_the_same(
         program.finish()
         told.append((program.steps, [problem.slug for problem in program.problems]))
     assert told[0] == told[1]
+
+
+def test_a_thread_that_waits_while_another_makes_steps_does_not_pause() -> None:
+    program = Program("step")
+    for _ in range(40):
+        for program.thread in (1, 2):  # They have the interpreter in turns.
+            for _ in range(10):
+                program.clock.advance(0.001)
+                program.give(step=True, batch=Tensor(8))
+    program.model.finish()
+    assert len(program.steps) == 800
+    assert sum(step.pause_ns for step in program.steps) == 0
