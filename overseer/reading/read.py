@@ -69,6 +69,7 @@ class _Reader:
         else:
             self._loss(self.found)
             self._steps(self.found)
+            self._others(self.found)
         self._things()
 
     def _in_vain(self) -> bool:
@@ -174,6 +175,15 @@ class _Reader:
             self._pair(scope, batch, loop)
         else:
             self._drawn(scope, batch, loop)
+
+    def _others(self, found: Found) -> None:
+        """Say that another loop learns, too."""
+        for place in found.learning:
+            if place.kind == "step" and place.loops and found.loop not in place.loops:
+                where = _short(place.scope.where(place.loops[-1]))
+                told = f"Another loop learns, too ({where}): its steps need a probe of their own."
+                self.notes.append(told)
+                return
 
     def _step(self, scope: Scope, batch: Batch, loop: Loop, comment: str) -> None:
         captured = f"({_as_batch(batch.name)})" if batch.name else ""
@@ -317,7 +327,9 @@ class _Reader:
             self._add("use_cuda", found.selector, "Whether a GPU is to be used.", found.where)
             return
         code = roles.subscription(found.selector, "use_cuda", '"cuda" in str(event["device"])')
-        self._add("use_cuda", found.selector, "Which device is to be used.", found.where, code)
+        said = "Which device is to be used."
+        self._add("use_cuda", found.selector, said, found.where, code)
+        self.findings[-1] = self.findings[-1]._replace(early=roles.is_early(found))
 
 
 def _as_batch(name: str) -> str:

@@ -13,10 +13,13 @@ from .scopes import Function, Scope, bindings, called, dotted, names_in
 
 _PARSES = {"parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_intermixed_args"}
 _PAUSES = re.compile(r"eval|valid|test|estimate|sample|generate|save|checkpoint|predict|plot", re.I)
+#: Functions of such names may also be what gives a step its batch.
+_DRAWS = re.compile(r"sample|generate|predict", re.IGNORECASE)
 _OPTIONS = re.compile(r"^(args|opts?|options|config|conf|cfg|hparams|hp|flags|arguments)$", re.I)
 _OPTIMIZER = re.compile(r"optim|\b(SGD|RMSprop|LBFGS|Lion|Muon|\w*Ada\w*)\(", re.IGNORECASE)
 #: Models by their names.
 _MODEL = re.compile(r"^_?(model|net|network|policy|backbone)$", re.IGNORECASE)
+_MADE = (ast.Call, ast.Dict, ast.DictComp)
 #: Options of a command that are shown, at most.
 OPTIONS = 12
 #: Functions that are declared a pause, at most.
@@ -256,7 +259,7 @@ def _named_options(scopes: list[Scope]) -> Variable | None:
     for scope in scopes:
         for seen in scope.seen:
             node = seen.node
-            if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Call, ast.Dict)):
+            if isinstance(node, ast.Assign) and isinstance(node.value, _MADE):
                 for name in bindings(node)[:1]:
                     if _sounds(name, scope) and name not in stepping:
                         return Variable(scope, name, node.lineno)
@@ -301,8 +304,8 @@ def is_early(found: Variable) -> bool:
     """Whether it may be bound before a script's probes are set as a rule: a literal, at the top."""
     top = not found.scope.path and found.scope.source.is_script
     return top and any(
-        isinstance(seen.node, ast.Assign)
-        and isinstance(seen.node.value, ast.Dict)
+        isinstance(seen.node, (ast.Assign, ast.AnnAssign))
+        and isinstance(seen.node.value, (ast.Dict, ast.Constant))
         and seen.node.lineno == found.line
         for seen in found.scope.seen
     )
@@ -344,9 +347,26 @@ def pausing(scopes: list[Scope], loop_scope: Scope) -> list[Scope]:
         and scope is not loop_scope
         and not _holds(scope, loop_scope)
         and not any(called(seen.node) in BACKWARD for seen in scope.calls)
+        and not (_DRAWS.search(scope.path[-1]) and _drawn_from(scope.path[-1], scopes))
     ]
     inner = {called(seen.node) for scope in found for seen in scope.calls}
     return [scope for scope in found if scope.path[-1] not in inner][:PAUSES]
+
+
+def _drawn_from(name: str, scopes: list[Scope]) -> bool:
+    """Whether a function that learns calls one of this name each time: that gives its batch."""
+    for scope in scopes:
+        if any(called(seen.node) in BACKWARD for seen in scope.calls):
+            now_and_then = {
+                id(inner)
+                for seen in scope.seen
+                if isinstance(seen.node, ast.If)
+                for inner in ast.walk(seen.node)
+            }
+            calls = [seen.node for seen in scope.calls if called(seen.node) == name]
+            if any(id(call) not in now_and_then for call in calls):
+                return True
+    return False
 
 
 def _holds(scope: Scope, loop_scope: Scope) -> bool:

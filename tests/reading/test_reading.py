@@ -429,8 +429,11 @@ def test_the_options_of_a_command_are_its_parameters(tmp_path: Path) -> None:
     assert "ov.give(options=event)" in options.line
 
 
-def test_a_constant_at_the_top_is_probed_before_the_script_is_loaded(tmp_path: Path) -> None:
-    text = voirfile_text(read(tmp_path, "CFG = {'lr': 0.1}\n"))
+@pytest.mark.parametrize("constant", ["CFG = {'lr': 0.1}", "device = 'cpu'"])
+def test_a_constant_at_the_top_is_probed_before_the_script_is_loaded(
+    tmp_path: Path, constant: str
+) -> None:
+    text = voirfile_text(read(tmp_path, constant))
     assert "yield ov.phases.parse_args" in text
     assert "load_script" not in text
 
@@ -453,6 +456,44 @@ def test_what_a_distribution_gives_is_no_batch(
     assert found == (
         "//(x as batch) > #endloop_episode as step" if batch else "// > #endloop_episode as step"
     )
+
+
+def test_another_loop_that_learns_is_named(tmp_path: Path) -> None:
+    text = """
+        def pretrain(loader):
+            for x in loader:
+                loss = model(x)
+                loss.backward()
+                optimizer.step()
+
+        def adapt(loader):
+            for x in loader:
+                loss = model(x)
+                loss.backward()
+                optimizer.step()
+        """
+    assert [note for note in read(tmp_path, text).notes if "main.py:9" in note]
+
+
+@pytest.mark.parametrize(
+    ("condition", "paused"), [("if step % 5 == 0", True), ("with context", False)]
+)
+def test_what_gives_each_step_its_batch_is_no_pause(
+    tmp_path: Path, condition: str, paused: bool
+) -> None:
+    text = f"""
+        def sample(n):
+            return data[:n]
+
+        def train():
+            for step in range(10):
+                {condition}:
+                    x = sample(3)
+                loss = model(x)
+                loss.backward()
+                optimizer.step()
+        """
+    assert (read(tmp_path, text).of("pause") is not None) is paused
 
 
 def test_a_closure_of_the_loop_tells_what_the_model_is_given(tmp_path: Path) -> None:
