@@ -112,9 +112,10 @@ def _add_options(parser: Any) -> None:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 10**6:
         what = f"--items-per-step is {text!r}, which is no number to count items by"
-        raise VoirError("option-value", what, "Give a whole number from 1, for example 4.")
+        remedy = "Give a whole number from 1 to 1000000, for example 4."
+        raise VoirError("option-value", what, remedy)
     return int(text)
 
 

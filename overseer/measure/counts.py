@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .hearing import TASK
-from .items import Size, Sizer, as_count
+from .items import MOST, Size, Sizer, as_count
 
 #: Task names whose units are remembered; a script that makes up more gets plain items.
 TASKS = 256
@@ -79,7 +79,7 @@ class Counts:
             if batch is None:
                 return None
             count = self._counted(self._sizer.size(batch), task)
-        elif type(count) is not int or count < 0:
+        elif type(count) is not int or not 0 <= count <= MOST:
             count = as_count(count)
         if type(count) is int:
             return count * self.multiplier

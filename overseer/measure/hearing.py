@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ways import Event, Gate, Keys, Listener, Source, Taker, composer, first
+from .items import MOST
 from .notes import FULL
 from .threads import BEGIN, END, STEP
 
@@ -119,7 +120,7 @@ def _sized_steps(model: StepModel) -> Listener:
 
     def sized_step_ends(event: Event) -> None:
         at, items = now(), event["batch_size"]
-        if times and type(items) is int and items >= 0:
+        if times and type(items) is int and 0 <= items <= MOST:
             items *= times
         else:
             items = counts(event, TASK)

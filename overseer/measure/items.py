@@ -15,6 +15,8 @@ TOKEN_KEYS = ("num_tokens", "ntokens", "n_tokens")
 SIZE_ATTRIBUTES = ("num_graphs", "batch_sizes", "batch_size")
 _SCALARS = (str, bytes, bytearray, int, float, complex, type(None))
 _DEEP = 5
+#: No batch holds more; and the sum over a run stays what 64 bits hold.
+MOST = 10**12
 _KINDS = 64
 
 
@@ -92,6 +94,8 @@ def as_count(value: Any) -> int | str:
         return f"{type(value).__name__} is not a number"
     if count != value:
         return f"{value!r} is not a whole number"
+    if count > MOST:
+        return f"{count:.3g} is more than a batch can hold" if count < 1e300 else "it is too large"
     return count if count >= 0 else f"{count} is negative"
 
 
@@ -216,7 +220,10 @@ def _length(batch: Any) -> int | str:
         return f"{name} can be read only once, so its length is not taken"
     if not hasattr(type(batch), "__len__"):
         return f"{name} has neither shape nor length: say how with batch_size=function"
-    return len(batch) or EMPTY
+    try:
+        return len(batch) or EMPTY
+    except RuntimeError:  # A nested tensor's, before torch has jagged ones.
+        return int(batch.size(0)) or EMPTY
 
 
 def _tokens(batch: Any) -> tuple[int | None, bool]:

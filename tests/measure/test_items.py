@@ -123,6 +123,28 @@ def test_a_batch_of_unknown_size_has_a_reason_and_no_exception(batch: Any, reaso
     assert reason in size.reason
 
 
+def test_a_nested_tensor_has_the_size_that_it_says() -> None:
+    class Nested:
+        @property
+        def shape(self) -> Any:
+            raise RuntimeError("no sizes")
+
+        def __len__(self) -> int:
+            raise RuntimeError("no sizes")
+
+        def size(self, dimension: int) -> int:
+            return 5 if dimension == 0 else 0
+
+    assert batch_size(Nested()) == 5
+
+
+@pytest.mark.parametrize("count", [10**13, 10**30, 10**400, 1e300])
+def test_no_batch_holds_more_than_a_run_can_add_up(count: float) -> None:
+    reason = as_count(count)
+    assert isinstance(reason, str)
+    assert "more than a batch can hold" in reason or "too large" in reason
+
+
 def test_an_object_that_raises_when_looked_at_is_a_reason() -> None:
     size = Sizer().size(Angry())
     assert size.reason is not None

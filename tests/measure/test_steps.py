@@ -314,6 +314,16 @@ def test_steps_that_wait_for_their_batch_within_are_told_from_what_lies_between_
     assert evaluation["pause"]["seconds"] == pytest.approx(2 * 0.75)
 
 
+def test_a_size_that_cannot_be_is_told_and_the_step_counts() -> None:
+    program = Program()
+    for number in range(20):
+        program.clock.advance(0.01)
+        program.give(step=number, batch_size=10**30 if number % 2 else 3)
+    program.finish()
+    assert (program.section()["steps"], program.section()["items"]) == (20, 30)
+    assert [problem.slug for problem in program.problems] == ["batch-size"]
+
+
 def test_a_step_event_after_its_pair_extends_the_step() -> None:
     """The pair surrounds forward and backward, the step ends after the optimizer."""
     program = Program()

@@ -129,7 +129,7 @@ def test_other_wrong_values_are_refused(script: Place, wrong: list[str]) -> None
     assert "Traceback" not in ran.stderr
 
 
-@pytest.mark.parametrize("text", ["0", "x", "1.5", "-3"])
+@pytest.mark.parametrize("text", ["0", "x", "1.5", "-3", "4" * 22])
 def test_a_wrong_multiplier_is_told_what_is_allowed(script: Place, text: str) -> None:
     ran = script.voir(f"--items-per-step={text}", "main.py")
     assert ran.status == 2
