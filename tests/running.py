@@ -14,6 +14,20 @@ from typing import Any
 
 PYTHON = [sys.executable]
 VOIR = [sys.executable, "-m", "voir"]
+#: A module like ``time``: it passes only where a script says so, whatever else the machine does.
+PASSING = """
+    now = 10**12
+
+    def sleep(seconds):
+        global now
+        now += round(seconds * 1e9)
+
+    def perf_counter_ns():
+        return now
+
+    def perf_counter():
+        return now / 1e9
+    """
 #: Seconds after which a process that hangs fails its test.
 PATIENCE = 60
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.running import Place, Ran
+from tests.running import PASSING, Place, Ran
 
 #: The end of each iteration of the loop over ``inp``.
 STEP = "//train(inp as batch) > #endloop_inp as step"
@@ -40,20 +40,6 @@ TRAINING = """
         print(json.dumps({"steps": len(steps), "loading": seconds["loading"], "compute": compute}))
     """
 
-#: A module like ``time``: it passes only where a script says so, whatever else the machine does.
-PASSING = """
-    now = 10**12
-
-    def sleep(seconds):
-        global now
-        now += round(seconds * 1e9)
-
-    def perf_counter_ns():
-        return now
-
-    def perf_counter():
-        return now / 1e9
-    """
 _VOIR = """
 import passing, time
 time.perf_counter_ns = passing.perf_counter_ns
