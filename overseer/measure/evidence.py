@@ -20,6 +20,8 @@ from typing import NamedTuple
 from .track import Loads, Track
 from .typical import Typical
 
+#: Tasks that no other lies within: what came between two of their steps is not theirs.
+ASIDE = frozenset({"eval", "evaluation", "valid", "validation", "val", "test", "inference"})
 _NO_BOUNDARY = -1
 _NO_PAUSE = -2
 
@@ -84,6 +86,7 @@ class Evidence:
         self.restarted = -1
         self.closed = 0
         self._foreign = 0
+        self._aside = getattr(lane, "task", None) in ASIDE
         self.ident: Hashable = None
         self.calls_repeat = self._called = False
 
@@ -184,7 +187,9 @@ class Evidence:
         if track.last_lane is self._lane or track.last_end <= last:
             return -1
         self._foreign += 1
-        return track.last_end if self._foreign * 2 <= self.closed else -1
+        if self._aside or self._foreign * 2 <= self.closed:
+            return track.last_end
+        return -1
 
     def called_again(self, ident: Hashable) -> bool:
         """Whether the pair is in another call than the one before; only where calls repeat."""

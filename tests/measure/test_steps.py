@@ -652,3 +652,16 @@ def test_a_thread_that_waits_while_another_makes_steps_does_not_pause() -> None:
     program.model.finish()
     assert len(program.steps) == 800
     assert sum(step.pause_ns for step in program.steps) == 0
+
+
+def test_an_evaluation_of_one_step_takes_no_time_of_the_training_between() -> None:
+    program = Program("step")
+    for _ in range(6):
+        for _ in range(10):
+            program.clock.advance(0.010)
+            program.give(step=True, batch=Tensor(8))
+        program.clock.advance(0.002)
+        program.give(task="eval", step=True, batch=Tensor(8))
+    program.model.finish()
+    evaluated = [step for step in program.steps if step.task == "eval"]
+    assert {step.busy_ns for step in evaluated[1:]} == {2_000_000}
