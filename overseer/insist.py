@@ -11,10 +11,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from opcode import opmap
 from types import FrameType
 from typing import Any
 
 from .boundary import StopProgram, Wish, in_standard, on_stop
+
+#: The instruction that handlers begin with; before 3.11 there is none, nor the need to know.
+_HANDLES = opmap.get("PUSH_EXC_INFO", -1)
 
 
 class Insistence:
@@ -90,8 +94,9 @@ class Insistence:
 
     def _enters_handler(self, frame: FrameType) -> bool:
         # The first line after an exception is the handler's; python says so before it handles it.
+        # Of an exception that goes on after a ``with`` it says nothing but where the handler begins.
         unwinding, self._unwinding = self._unwinding, None
-        return frame is unwinding
+        return frame is unwinding or frame.f_code.co_code[frame.f_lasti] == _HANDLES
 
 
 class Again(StopProgram):

@@ -147,3 +147,38 @@ def test_finally_and_with_do_their_work_once(tmp_path: Path) -> None:
     )
     done = place.voir("--stop", "2", "main.py")
     assert done.seen == (0, "closed StopProgram\nsaved checkpoint\nsaved log\n")
+
+
+def test_every_with_is_left_that_was_entered(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        from voir import give
+
+        class Entered:
+            def __init__(self, name):
+                self.name = name
+            def __enter__(self):
+                return self
+            def __exit__(self, kind, error, trace):
+                print("left", self.name, kind is not None)
+
+        with Entered(1), Entered(2):
+            with Entered(3):
+                try:
+                    for i in range(20):
+                        give(step=i)
+                finally:
+                    with Entered("cleaning up"):
+                        print("finally")
+        """,
+    )
+    done = place.voir("--no-record", "--stop", "5", "main.py")
+    assert done.stdout.splitlines() == [
+        "finally",
+        "left cleaning up False",
+        "left 3 True",
+        "left 2 True",
+        "left 1 True",
+    ]
