@@ -94,7 +94,7 @@ class Insistence:
 
     def _enters_handler(self, frame: FrameType) -> bool:
         # The first line after an exception is the handler's; python says so before it handles it.
-        # Of an exception that goes on after a ``with`` it says nothing but where the handler begins.
+        # Of one that goes on after a ``with`` it says nothing but where the handler begins.
         unwinding, self._unwinding = self._unwinding, None
         return frame is unwinding or frame.f_code.co_code[frame.f_lasti] == _HANDLES
 
