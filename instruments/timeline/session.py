@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer, StopProgram
@@ -12,7 +13,7 @@ from overseer.clock import Clock
 from overseer.errors import Problem
 from overseer.imports import on_import
 from overseer.record.directory import safe_name, stamp
-from overseer.trace.emit import channel, tell_tasks_apart
+from overseer.trace.emit import channel, channels, tell_tasks_apart
 from overseer.trace.process import this_process
 from overseer.trace.recorder import INSTANT, recorder
 from overseer.trace.writer import Writer
@@ -72,10 +73,11 @@ class Session:
         self._profiled: list[tuple[str, Window]] = []
         self._operators: Any = None
         self._modules: Any = None
+        figures = Figures(ov)  # Before the window: a step's loss comes with its end.
         self._end_watch = self._watch(settings)
         self._rows = StepRows(ov, self._wanted, lambda: self._window.open and not self._over)
         self._shown: tuple[Figures, Epochs, Checkpoints] = (
-            Figures(ov),
+            figures,
             Epochs(ov, self._rows.mark),
             Checkpoints(ov),
         )
@@ -234,6 +236,12 @@ class Session:
         return {"level": max(levels, key=LEVELS.index), "profiled": steps}
 
     def _complain(self) -> None:
+        names = [each.name for each in channels()]
+        for pattern in self._settings.channels:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                what = f"no channel is called {pattern!r}: there are {', '.join(names[:12])}"
+                remedy = "Name those that are to be recorded; * and ? stand for anything."
+                self._ov.report(Problem("trace-channels", "--trace-channels", what, remedy=remedy))
         if not self._window.reached:
             first, last = self._settings.steps or (0, None)
             asked = f"{first}:{'' if last is None else last}"

@@ -188,6 +188,7 @@ CASES = {
         "    yield ov.phases.load_script\n"
         '    ov.span("//train_epoch > loss")\n'
     ),
+    "trace-channels": usage("--trace", "--trace-channels", "stepz", "main.py"),
     "trace-nowhere": usage("--trace", "--no-record", "main.py"),
     "trace-settings": Case(env={"VOIR_TRACE": "yes please"}),
     "trace-steps": Case(

@@ -95,6 +95,21 @@ def test_only_the_steps_asked_for(place: Place, options: list[str], numbers: lis
     assert "run_script" in labels(trace, "phases")
 
 
+def test_a_loss_that_comes_with_the_end_of_its_step_is_that_steps(place: Place) -> None:
+    script = "from voir import give\nfor i in range(9):\n    give(step=i, loss=i)\nprint('done')\n"
+    place.write("main.py", script)
+    trace = traced(place, "--trace", "--trace-steps", "3:6")
+    assert [one.args["step"] for one in trace.slices() if one.label == "step"] == [3, 4, 5]
+    assert trace.counters["loss"].values == [3, 4, 5]
+
+
+def test_channels_that_there_are_not_are_told(place: Place) -> None:
+    done = place.voir("--trace", "--trace-channels", "steps,stepz,met*", "main.py")
+    assert (done.status, done.stdout) == (0, "done\n")
+    assert "no channel is called 'stepz': there are voir" in done.stderr
+    assert done.stderr.count("[trace-channels]") == 1
+
+
 def test_steps_that_never_come_are_told(place: Place) -> None:
     done = place.voir("--trace", "--trace-steps", "100:110", "main.py")
     assert (done.status, done.stdout) == (0, "done\n")
