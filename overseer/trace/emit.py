@@ -101,25 +101,28 @@ class Channel:
         self.enabled = recorder.wants(name)
         self._counters: dict[str, Counter] = {}
         self._put: Put | None = None
-        self.switch(recorder.put_of(self))
+        self.follow()
 
     def __repr__(self) -> str:
         return f"Channel({self.name!r}, {'on' if self.enabled else 'off'})"
 
-    def switch(self, put: Put | None) -> None:
-        """Record by ``put`` from here on; the recorder calls this."""
-        self._put = put
-        self.__class__ = Channel if put is not None else Silent
+    def follow(self) -> None:
+        """Record from here on as the recorder says, also when it changes its mind meanwhile."""
+        while True:
+            self._put = put = recorder.put_of(self)
+            self.__class__ = Channel if put is not None else Silent
+            if recorder.put_of(self) == put:
+                return
 
     def enable(self) -> None:
         """Record while a trace is written."""
         self.enabled = True
-        self.switch(recorder.put_of(self))
+        self.follow()
 
     def disable(self) -> None:
         """Record nothing until enabled again; spans that are open still end."""
         self.enabled = False
-        self.switch(recorder.put_of(self))
+        self.follow()
 
     @property
     def recording(self) -> bool:
@@ -309,6 +312,7 @@ def channel(name: object, enabled: bool | None = None, *, always: bool = False) 
         if len(recorder.channels) >= CHANNELS:
             text = OTHERS
         found = recorder.channels.setdefault(text, Channel(text, always))
+        found.follow()  # The recorder did not know of it when it was made.
     if enabled is not None:
         found.enable() if enabled else found.disable()
     return found

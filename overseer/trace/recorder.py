@@ -93,7 +93,7 @@ class Recorder:
 
     def _switch(self) -> None:
         for channel in list(self.channels.values()):
-            channel.switch(self.put_of(channel))
+            channel.follow()
 
     def _lose(self, record: Record) -> None:
         for _ in range(0, len(record), WIDTH):
