@@ -178,6 +178,8 @@ def _listed(batch: Any, depth: int) -> int | str | None:
         return EMPTY
     if all(isinstance(each, _SCALARS) for each in batch) or _samples(batch):
         return len(batch)
+    if _unstacked(batch):
+        return len(batch[0])
     return _first(iter(batch), depth)
 
 
@@ -190,6 +192,16 @@ def _samples(batch: Any) -> bool:
         return isinstance(batch, list)
     alike = {(type(each), len(each)) for each in batch if isinstance(each, tuple)}
     return isinstance(batch, list) and isinstance(lead, tuple) and len(alike) == 1
+
+
+def _unstacked(batch: Any) -> bool:
+    """Whether inputs and targets are lists with an entry a sample: images of many sizes, say."""
+    if not all(isinstance(each, list | tuple) and each for each in batch):
+        return False
+    return len({len(each) for each in batch}) == 1 and any(
+        all(isinstance(sample, (Mapping, *_SCALARS)) or _shape(sample) == () for sample in each)
+        for each in batch
+    )
 
 
 def _first(values: Iterator[Any], depth: int) -> int | str:

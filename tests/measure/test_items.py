@@ -55,6 +55,16 @@ class Sized:
         ((None, X), 32),
         (((X, Y), Y), 32),
         ([[X], Y], 32),
+        (((X, Y), (Y, Y)), 32),
+        (
+            (
+                [Tensor(3, 9, 9), Tensor(3, 5, 7)],
+                [{"boxes": Tensor(4, 4)}, {"boxes": Tensor(1, 4)}],
+            ),
+            2,
+        ),
+        (((Tensor(1, 9, 9),) * 5, (Tensor(),) * 5), 5),
+        (([Tensor(3, 9, 9)] * 4, ["cat", "dog", "cat", "cow"]), 4),
         (Pair(X, Y), 32),
         ({"x": X, "y": Y}, 32),
         ({"ids": ["a", "b"], "x": X}, 32),
