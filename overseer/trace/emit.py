@@ -45,6 +45,10 @@ def tell_tasks_apart(asyncio: Any) -> None:
     from .tasks import Tasks
 
     global _running_loop, _task_row
+    # What torch.compile compiles breaks off there, instead of warning of what it does not know.
+    spans = Span.__enter__, Span.__exit__, Channel.begin, Channel.end
+    for method in (*spans, Channel.instant, Series.add):
+        vars(method)["_torchdynamo_disable"] = True
     _task_row, _running_loop = Tasks(asyncio).row, asyncio._get_running_loop
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -111,3 +113,25 @@ def test_spans_begun_and_ended_by_hand_are_their_tasks_too(tracing: Begin) -> No
     assert [one.label for one in spans] == ["job 0", "job 1"]
     assert [[each.label for each in one.children] for one in spans] == [["left open"]] * 2
     assert read.unfinished == 0
+
+
+def test_what_pytorch_compiles_records_without_a_warning(tracing: Begin) -> None:
+    torch = pytest.importorskip("torch")
+    trace, app = tracing(), channel("app")
+
+    @torch.compile(backend="eager")  # type: ignore[untyped-decorator]
+    def twice(x: Any) -> Any:
+        with app.span("twice"):
+            app.instant("now")
+            app.counter("calls").add(1)
+            return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [twice(torch.ones(2)).sum().item() for _ in range(2)] == [4, 4]
+    torch.compiler.reset()
+    trace.end()
+    read = open_trace(trace.path)
+    assert [one.label for one in read.slices()] == ["twice"] * 2
+    assert [one.label for one in read.instants() if one.channel == "app"] == ["now"] * 2
+    assert read.counters["calls"].values == [1, 1]
