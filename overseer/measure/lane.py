@@ -43,6 +43,7 @@ class Lane:
         self.unmatched = self.fed = self._followed = False
         self.pending: list[Step] = []
         self.far: dict[int, tuple[int, int]] = {}
+        self._rest_of_body, self._body_of = 0, -1
         self.slow = False
 
     def restart(self, now: int) -> None:
@@ -143,6 +144,16 @@ class Lane:
         self._ended(now)
         return True
 
+    def left(self, now: int) -> None:
+        """The loop is left: its loader is asked in vain.
+
+        What follows the end of a step in the loop's body is in the next one's time, also here.
+        """
+        if self.fed and self.last_end is not None:
+            later = now - self.last_end
+            self._rest_of_body = later if later <= (self.evidence.work.median or 0) else 0
+            self._body_of = self.last_end
+
     def _close_next(self, now: int, items: int | None) -> list[Step]:
         """A step right after another: at most a wait for its batch lies between. The hot path."""
         last: int = self.last_end  # type: ignore[assignment]
@@ -208,15 +219,19 @@ class Lane:
         taken = self._take()
         compiled = self._track.compiled_ns
         before = self.evidence.until(self.last_end, now, taken, compiled > (self.last_end or 0))
-        busy = before.rest
+        busy, pause = before.rest, before.pause
+        body = self._rest_of_body if self._body_of == self.last_end else 0
+        start = now - (busy or 0)
+        if busy is not None and body <= pause:
+            busy, pause = busy + body, pause - body
         loading = compute = None
         if busy is not None and self.fed:
             loading = min(taken.ns, busy) if taken is not None else 0
             compute = busy - loading
         step = Step(
-            self.task, self.count[0], items, self.units, now - (busy or 0),
+            self.task, self.count[0], items, self.units, start,
             taken.end if taken is not None else None, now, loading, compute, busy,
-            before.pause, self.thread, before.estimated,
+            pause, self.thread, before.estimated,
         )  # fmt: skip
         if compiled > step.start_ns:
             return self._close(step._replace(estimated=COMPILED), 0, 0)

@@ -6,6 +6,10 @@ Every step model lane of the thread reads from here what lay between two of its 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .lane import Lane
 
 
 class Loads:
@@ -57,7 +61,7 @@ class Track:
         self.left_ns = self.entered_ns = self.compiled_ns = -1
         self.changes = 0
         self.closed = 0
-        self.last_lane: object = None
+        self.last_lane: Lane | None = None
         self.last_end = -1
         self.loads: dict[Hashable, Loads] = {}
         self.own: frozenset[Hashable] | set[Hashable] = frozenset()
@@ -103,6 +107,8 @@ class Track:
             self._paused(unused.begin, now, unused.paused)
         else:
             self.left_ns = begin
+            if self.last_lane is not None:
+                self.last_lane.left(begin)
 
     def enter(self, now: int) -> None:
         """A loop begins."""

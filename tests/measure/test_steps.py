@@ -314,6 +314,24 @@ def test_steps_that_wait_for_their_batch_within_are_told_from_what_lies_between_
     assert evaluation["pause"]["seconds"] == pytest.approx(2 * 0.75)
 
 
+def test_what_follows_the_last_step_in_a_loop_is_no_pause() -> None:
+    """A step ends with the optimizer; then the script logs, also after the last of an epoch."""
+    program = Program("loader, step")
+    for _ in range(4):
+        for batch in program.batches(25, 0.003):
+            program.clock.advance(0.004)
+            program.give(step=True, batch=batch)
+            program.clock.advance(0.002)
+        program.clock.advance(0.5)
+    program.finish()
+    section = program.section()
+    assert section["pause"] == {"seconds": pytest.approx(3 * 0.5), "count": 3}
+    assert section["loading"]["share"] == pytest.approx(1 / 3)
+    assert section["rate"]["steady"] == pytest.approx(32 / 0.009)
+    ends = [step.end_ns for step in program.steps]
+    assert all(step.start_ns >= end for step, end in zip(program.steps[1:], ends, strict=False))
+
+
 def test_a_size_that_cannot_be_is_told_and_the_step_counts() -> None:
     program = Program()
     for number in range(20):
