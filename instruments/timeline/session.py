@@ -215,10 +215,13 @@ class Session:
         recorder.stop()
         self._complain()
         writer = self._writer
+        gone = not os.path.exists(writer.path)  # Somebody has deleted it, or unplugged the disk.
         self._ov.summary["trace"] = {
-            "path": writer.path, "events": writer.events, "dropped": writer.dropped,
+            "path": writer.path,
+            "events": 0 if gone else writer.events,
+            "dropped": writer.recorded if gone else writer.dropped,
             **self._mark_rates(),
-        }  # fmt: skip
+        }
 
     def _mark_rates(self) -> dict[str, object]:
         """Say of the rates of training how many of their steps were slowed down by being looked at.

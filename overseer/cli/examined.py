@@ -61,7 +61,7 @@ def examined(file: Path, facts: Facts | None = None) -> Iterator[Finding]:
 def _findings(trace: Trace, size: int, facts: Facts) -> Iterator[Finding]:
     ended = "ended" in facts
     if not size:
-        yield _empty(ended)
+        yield _empty(facts)
         return
     said = f"{count(trace.events, 'event')} in {count(len(trace.threads), 'row')}"
     yield _damaged(trace, said) or Finding(GOOD, "", said)
@@ -78,8 +78,11 @@ def _findings(trace: Trace, size: int, facts: Facts) -> Iterator[Finding]:
     yield from _dropped(trace, facts)
 
 
-def _empty(ended: bool) -> Finding:
-    if ended:
+def _empty(facts: Facts) -> Finding:
+    if "ended" in facts and not _expected(facts):
+        said = "is empty: nothing could be written"
+        return Finding(BAD, "", said, "run.json says why under its key problems.")
+    if "ended" in facts:
         return Finding(BAD, "", "is empty", "It was not when the run ended: copy it anew.")
     said = "is empty: the run was killed before its first events were written"
     return Finding(WARNING, "", said, "Events are written every 0.25 s.")

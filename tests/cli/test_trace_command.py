@@ -423,6 +423,16 @@ def test_events_that_could_not_be_written_are_told_with_the_reason(tmp_path: Pat
     assert "Free it." in text
 
 
+def test_a_trace_that_nothing_was_written_to_is_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"ended": "now", "trace": {"events": 0, "dropped": 9}}')
+    (tmp_path / "trace.pftrace").touch()
+    text, status = doctor([str(tmp_path)])
+    assert status == 1
+    assert "is empty: nothing could be written" in text
+    (tmp_path / "run.json").unlink()
+    assert "killed before its first events" in doctor([str(tmp_path)])[0]
+
+
 def test_what_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VoirError, match="no such directory"):
         doctor([str(tmp_path / "nowhere")])

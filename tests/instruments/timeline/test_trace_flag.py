@@ -131,6 +131,15 @@ def test_a_directory_of_ones_own_and_no_record(place: Place) -> None:
     assert place.runs == []
 
 
+def test_a_trace_that_was_deleted_holds_nothing(place: Place) -> None:
+    script = "import shutil\nfrom voir import give\ngive(loss=1)\nshutil.rmtree('traces')\n"
+    place.write("main.py", script)
+    assert place.voir("--trace", "--trace-dir", "traces", "main.py").status == 0
+    said = place.record()["trace"]
+    assert said["events"] == 0
+    assert said["dropped"] > 5
+
+
 def test_nowhere_to_write_is_told(place: Place) -> None:
     done = place.voir("--trace", "--no-record", "main.py")
     assert (done.status, done.stdout) == (0, "done\n")
