@@ -157,6 +157,7 @@ class Meter:
         self._tasks = Tasks(parse_span(asked.skip, "--skip"))
         self._rates = [self._reader(each) for each in _windows(asked)]
         self.told: set[str] = set()
+        self._summed: list[Callable[[], object]] = []
         self._ticks = 0
         model.sinks += [*self._rates, self._tasks]
         self.loaders = asked.loaders
@@ -182,9 +183,18 @@ class Meter:
             heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
         return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
 
-    def also(self, sink: Callable[[Any], object]) -> None:
-        """Hand new steps, which it goes through as through a list, to ``sink`` too."""
+    def also(
+        self, sink: Callable[[Any], object], summed: Callable[[], object] | None = None
+    ) -> None:
+        """Hand new steps, which it goes through as through a list, to ``sink`` too.
+
+        Args:
+            sink: Is given them.
+            summed: Called when the script has ended, or failed, and ``tasks`` are in the summary.
+        """
         self._model.sinks.append(sink)
+        if summed is not None:
+            self._summed.append(summed)
 
     def close(self) -> None:
         """The script has ended: work off what is left, and say what it came to."""
@@ -198,6 +208,8 @@ class Meter:
         self._losses.read()
         losses = self._losses.summary()
         self._ov.summary["tasks"] = self._tasks.section(self._model.clock_name, losses)
+        for summed in self._summed:
+            summed()
         self._ov.charge(self._ov.clock.cpu_ns() - begun)
 
     def _between(self, event: Event) -> None:

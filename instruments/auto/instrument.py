@@ -45,9 +45,6 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     ]
     try:
         yield ov.phases.run_script(priority=60)  # Before the steps are summed up.
-        auto.close()
-        yield ov.phases.run_script(priority=40)  # And after.
-        auto.tell()
     finally:
         for watch in watches:
             watch.dispose()
@@ -121,7 +118,7 @@ class Auto:
         with self._ov.undisturbed:  # What another thread gives meanwhile would not be heard.
             if self._breakdown is None:
                 breakdown = Breakdown(TRAIN, self._steps.spent)
-                self._measuring.begin().also(breakdown)
+                self._measuring.begin().also(breakdown, self.tell)
                 self._breakdown = breakdown
 
     def close(self) -> None:

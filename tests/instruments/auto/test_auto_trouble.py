@@ -32,6 +32,15 @@ def test_the_record_says_where_the_time_of_steps_went() -> None:
     assert all(parts[name] > 0 for name in ("loading", "forward", "backward", "optimizer"))
 
 
+@pytest.mark.parametrize("ending", ["raise RuntimeError", "raise KeyboardInterrupt"])
+def test_where_the_time_went_is_said_of_a_script_that_fails_too(
+    ending: str, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(THREADS + f"train(20)\n{ending}\n")
+    train = watched(tmp_path / "main.py").tasks["train"]
+    assert {"forward", "backward"} <= set(train["breakdown"])
+
+
 def test_phases_lie_in_their_steps() -> None:
     heard: list[tuple[str, int, int]] = []
 
