@@ -9,7 +9,7 @@ from typing import Any
 
 from overseer.stream import Outlet
 
-from .loop import Spent
+from .loop import INFERENCE, Spent
 from .passes import Pass
 
 Event = dict[str, Any]
@@ -163,13 +163,17 @@ class Steps:
 
     def evaluated(self, made: Pass) -> None:
         """A forward pass has ended that nothing is learned from."""
-        if made.task in self.elsewhere:
+        if made.task in self.elsewhere or (made.task == INFERENCE and self._told_of_passes()):
             return
         number = self._counts[made.task] = self._counts.get(made.task, 0) + 1
         event: Event = {"task": made.task, "step": number}
         if made.items is not None:
             event["batch_size"] = made.items
         self._give(event)
+
+    def _told_of_passes(self) -> bool:
+        """Whether the steps that somebody else tells of can but be these passes."""
+        return TRAIN in self.elsewhere and not self.train
 
     def _give(self, event: Event) -> None:
         ident = get_ident()

@@ -119,6 +119,11 @@ def test_an_evaluation_that_is_told_of_is_counted_once() -> None:
     assert seen.tasks["train"]["steps"] == seen.truth["steps"]
 
 
+def test_passes_that_a_voirfile_counts_as_steps_are_counted_once() -> None:
+    seen = watched("inference.py", instruments=(giving("//(x as batch) > #endloop_x as step"),))
+    assert {name: task["steps"] for name, task in seen.tasks.items()} == {"train": 7}
+
+
 def test_what_the_script_gives_itself_counts(tmp_path: Path) -> None:
     text = (SCRIPTS / "function_loop.py").read_text()
     text = text.replace("import torch\n", "import torch\nfrom voir import give\n", 1)
