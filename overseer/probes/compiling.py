@@ -36,24 +36,43 @@ class Known:
 _known: dict[Any, Known] = {}
 
 
+#: Called, in order, when something is to be compiled; of each run that goes on.
+_starts: list[Callable[[], None]] = []
+
+
 def when_compiling(start: Callable[[], None]) -> Watch:
     """Call ``start()`` each time the script asks for something to be compiled; now if it has."""
-    return on_import("torch._dynamo.eval_frame", lambda module: _watch(module, start))
+    loading = on_import("torch._dynamo.eval_frame", lambda module: _watch(module, start))
+
+    def dispose() -> None:
+        loading.dispose()
+        if start in _starts:
+            _starts.remove(start)
+
+    return Watch(dispose)
 
 
 def _watch(module: Any, start: Callable[[], None]) -> None:
     context = getattr(module, "OptimizeContext", None)
     if context is None:
         return
+    _starts.append(start)
+    if not hasattr(context.__init__, "__voir__"):
+        _tell(context)
+    if any(callable(backend) for backend in getattr(module, "cached_backends", {}).values()):
+        start()
+
+
+def _tell(context: Any) -> None:
     before = context.__init__
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        start()
+        for start in tuple(_starts):
+            start()
         before(self, *args, **kwargs)
 
+    __init__.__voir__ = True  # type: ignore[attr-defined]
     context.__init__ = __init__
-    if any(callable(backend) for backend in getattr(module, "cached_backends", {}).values()):
-        start()
 
 
 def opaque(function: Callable[..., object], known: Known) -> bool:

@@ -222,7 +222,9 @@ while True:
     )
     ran = place.voir("--no-record", "--no-monitor", "--no-voirfile", "--stop", "4", "main.py")
     assert ran.status == 0, ran.stderr
-    assert sorted(ran.stdout.splitlines()) == ["swallowed", "the thread cleaned up"]
+    said = ran.stdout.splitlines()  # Between two turns of the loop there is nobody to swallow it.
+    assert sorted({*said, "swallowed"}) == ["swallowed", "the thread cleaned up"]
+    assert len(said) <= 2
 
 
 def test_a_stop_that_comes_when_the_script_has_only_to_wait_is_no_error(place: Place) -> None:

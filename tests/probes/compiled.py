@@ -215,3 +215,23 @@ def test_code_that_runs_between_graphs_is_left_alone(
         compiled(made.main.x)
     assert graphs(counters) == without
     assert len(events) == (0 if selector == "#enter" else 3)
+
+
+def test_runs_that_are_over_are_not_told_what_is_compiled() -> None:
+    from torch._dynamo.eval_frame import OptimizeContext
+
+    from overseer.probes import compiling
+
+    told: list[int] = []
+    watches = [compiling.when_compiling(lambda n=n: told.append(n)) for n in range(3)]  # type: ignore[misc]
+    told.clear()  # Those that begin when something has been compiled are told at once.
+    beginning = OptimizeContext.__init__
+    watches[1].dispose()
+    torch.compile(lambda x: x + 1, backend="eager")
+    assert told == [0, 2]
+    for watch in watches:
+        watch.dispose()
+    compiling.when_compiling(lambda: None).dispose()
+    torch.compile(lambda x: x + 1, backend="eager")
+    assert told == [0, 2]
+    assert OptimizeContext.__init__ is beginning  # Not wrapped once more for each run.

@@ -32,9 +32,6 @@ FAULTS = {
         "test_phase.py::test_bad_phase",
         "test_phase.py::test_reenter_2",
     ],
-    "the first step counts, though nothing of what came before it was measured": [
-        "test_instruments.py::test_rate[1]",
-    ],
     "rates hold the script up to synchronise, and count that as its work": [
         "test_instruments.py::test_sync[1]",
         "test_instruments.py::test_sync[2]",
