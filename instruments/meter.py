@@ -277,7 +277,7 @@ def _device() -> Device | None:
     spec = getattr(sys.modules.get("torch"), "__spec__", None)
     if spec is None or getattr(spec, "_initializing", False):
         return None
-    from overseer.measure.device import find_device
+    from overseer.measure.accelerator import find_device
 
     return find_device()
 

@@ -7,9 +7,7 @@ its device cannot turn compute into loading, nor one that waits for it loading i
 
 from __future__ import annotations
 
-import sys
-from collections import deque
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from ..clock import Clock
@@ -33,14 +31,21 @@ class Device(Protocol):
     def done(self, mark: Mark) -> bool:
         """Whether the device has passed ``mark``; does not wait."""
 
-    def elapsed_ns(self, first: Mark, last: Mark) -> int:
-        """Device time between two marks that are done."""
+    def elapsed_ns(self, first: Mark, last: Mark) -> int | None:
+        """Device time between two marks that are done; None when they are two devices'."""
 
     def release(self, mark: Mark) -> None:
         """``mark`` will not be asked about again."""
 
-    def wait(self) -> None:
-        """Let the device pass every mark; for the end of a run only."""
+    def wait(self, mark: Mark) -> None:
+        """Let the device pass ``mark``; for the end of a run only.
+
+        Raises:
+            TimeoutError: It does not get there.
+        """
+
+    def aside(self) -> AbstractContextManager[object]:
+        """Around all calls but ``mark``: the script may be capturing a graph meanwhile."""
 
 
 class HostDevice:
@@ -66,8 +71,12 @@ class HostDevice:
     def release(self, mark: int) -> None:
         """Nothing is kept."""
 
-    def wait(self) -> None:
+    def wait(self, mark: int) -> None:
         """Nothing to wait for."""
+
+    def aside(self) -> AbstractContextManager[object]:
+        """Nothing to spoil."""
+        return nullcontext()
 
 
 class FakeMark:
@@ -122,92 +131,15 @@ class FakeDevice:
         """Count it."""
         self.released += 1
 
-    def wait(self) -> None:
+    def wait(self, mark: FakeMark) -> None:
         """Count it: only the end of a run may wait."""
         self._check()
         self.waited += 1
 
+    def aside(self) -> AbstractContextManager[object]:
+        """Nothing to spoil."""
+        return nullcontext()
+
     def _check(self) -> None:
         if self.lost:
             raise RuntimeError("device lost")
-
-
-class TorchDevice:
-    """The accelerator torch names, by timing events on the stream the script is using.
-
-    Args:
-        torch: The torch module, which the script has imported; this module never imports it.
-        kind: ``"cuda"``, ``"xpu"``, ... as ``torch.accelerator.current_accelerator`` says.
-    """
-
-    def __init__(self, torch: Any, kind: str) -> None:
-        self.kind = kind
-        self.name = f"{kind} events"
-        module = getattr(torch, kind, None)
-        own = getattr(module, "Event", None)
-        self._event: Callable[[], Any] = (
-            (lambda: own(enable_timing=True))
-            if own is not None
-            else (lambda: torch.Event(device=kind, enable_timing=True))
-        )
-        self._capturing: Callable[[], bool] | None = getattr(
-            module, "is_current_stream_capturing", None
-        )
-        self._synchronize = getattr(module, "synchronize", None) or torch.accelerator.synchronize
-        self._pool: deque[Any] = deque(maxlen=4096)  # Making an event costs more than recording.
-
-    def mark(self) -> Any:
-        """An event recorded on the current stream; None while a CUDA graph is being captured."""
-        if self._capturing is not None and self._capturing():
-            return None  # A record inside the capture would become part of the script's graph.
-        event = self._pool.pop() if self._pool else self._event()
-        event.record()
-        return event
-
-    def done(self, mark: Any) -> bool:
-        """Whether the stream has passed the event."""
-        return bool(mark.query())
-
-    def elapsed_ns(self, first: Any, last: Any) -> int:
-        """Milliseconds as torch gives them (resolution about half a microsecond), in ns."""
-        return round(float(first.elapsed_time(last)) * 1e6)
-
-    def release(self, mark: Any) -> None:
-        """Keep the event for the next mark."""
-        self._pool.append(mark)
-
-    def wait(self) -> None:
-        """Wait for all of the device's work; the script has ended by now."""
-        self._synchronize()
-
-
-def find_device() -> TorchDevice | None:
-    """The accelerator the script is using, or None; imports nothing and starts no device.
-
-    A machine may have an accelerator that the script does not use: one counts as used when its
-    context exists (CUDA, ROCm, XPU, ...) or, where torch can't tell, when memory was taken on it.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or getattr(torch, "Event", None) is None:
-        return None  # Not imported, still importing, or older than torch.Event (2.4).
-    kind = _accelerator(torch)
-    return TorchDevice(torch, kind) if kind is not None and _in_use(torch, kind) else None
-
-
-def _accelerator(torch: Any) -> str | None:
-    accelerator = getattr(torch, "accelerator", None)
-    if accelerator is not None:
-        found = accelerator.current_accelerator()
-        return None if found is None else str(found.type)
-    return "cuda" if torch.cuda.is_available() else None
-
-
-def _in_use(torch: Any, kind: str) -> bool:
-    module = getattr(torch, kind, None)
-    for name in ("is_initialized", "_is_initialized"):
-        if hasattr(module, name):
-            return bool(getattr(module, name)())
-    taken = getattr(module, "memory_allocated", None) or getattr(
-        module, "current_allocated_memory", None
-    )
-    return bool(taken and taken())

@@ -261,10 +261,11 @@ class StepModel:
         self.marks.look()
         self._waiting.take()
         steps = Steps()
-        # A part of the backlog each time, so that this keeps up with any script.
-        while self._work_off(steps, max(CHUNK, self.waiting >> 3)):
-            if rest is not None:
-                rest()
+        with self.marks.aside():
+            # A part of the backlog each time, so that this keeps up with any script.
+            while self._work_off(steps, max(CHUNK, self.waiting >> 3)):
+                if rest is not None:
+                    rest()
         steps.extend(self._threads.flush(everything=False))
         self._deliver(steps)
 
@@ -276,12 +277,13 @@ class StepModel:
         if not self._working.acquire(timeout=patience):
             return
         try:
-            if self.waiting:
-                self.marks.wait()
-            self._waiting.take()
             steps = Steps()
-            while self._work_off(steps, CHUNK, late=0):
-                pass
+            with self.marks.aside():
+                if self.waiting:
+                    self.marks.wait()
+                self._waiting.take()
+                while self._work_off(steps, CHUNK, late=0):
+                    pass
             steps.extend(self._threads.flush())
             self._deliver(steps)
         finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from .device import Device, Mark
@@ -42,7 +44,11 @@ class Timeline:
         if self._mark is None:
             self.unmarked(host_ns)
         elif mark is not self._mark:
-            self.ns = max(self.ns, self._base + device.elapsed_ns(self._mark, mark))
+            passed = device.elapsed_ns(self._mark, mark)
+            if passed is None:  # The script has turned to another device.
+                self.unmarked(host_ns)
+            else:
+                self.ns = max(self.ns, self._base + passed)
             device.release(self._mark)
         self.host_ns = max(self.host_ns, host_ns)
         self._mark = mark
@@ -109,9 +115,14 @@ class Marks:
         return bool(self._try(lambda: device.done(mark))) or self.device is None
 
     def wait(self) -> None:
-        """Let the device pass all marks: only when the run is over."""
-        if self.device is not None:
-            self._try(self.device.wait)
+        """Let the device pass all marks, if it does: only when the run is over."""
+        for _, mark, _ in list(self._recent.values()):
+            if self.device is not None:
+                self._try(partial(self.device.wait, mark))
+
+    def aside(self) -> AbstractContextManager[object]:
+        """Around everything but :meth:`mark`: the script may be capturing a graph meanwhile."""
+        return nullcontext() if self.device is None else self.device.aside()
 
     def place(self, timeline: Timeline, host_ns: int, mark: Mark | None) -> int:
         """Where on ``timeline`` a boundary lies that the device has passed."""

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from overseer.clock import Clock
-from overseer.measure.device import find_device
+from overseer.measure.accelerator import find_device
 from overseer.measure.spans import Span
 from overseer.measure.steps import StepModel
 from overseer.measure.summary import Tasks
@@ -31,8 +31,20 @@ def loading_and_compute(torch: Any) -> tuple[float, float, float, float]:
     model.finish()
     assert model.clock_name == "cuda events"
     section = tasks.section(model.clock_name)["train"]
-    kernels = sum(event.self_device_time_total for event in profile.key_averages())
-    return section["loading"]["seconds"], slept, section["compute"]["seconds"], kernels / 1e6
+    kernels = kernel_seconds(torch, profile.key_averages())
+    return section["loading"]["seconds"], slept, section["compute"]["seconds"], kernels
+
+
+def kernel_seconds(torch: Any, averages: Any) -> float:
+    """What the device executed, as the profiler's own table sums it up.
+
+    A kernel's time is also that of the operator that launched it, and of ranges around it.
+    """
+    return sum(
+        each.self_device_time_total / 1e6
+        for each in averages
+        if each.device_type == torch.autograd.DeviceType.CUDA and not each.is_user_annotation
+    )
 
 
 def run(torch: Any, weight: Any, steps: int, model: StepModel | None) -> float:

@@ -60,6 +60,7 @@ SCRIPT = """
     train(40)
     steps = 38  # The first one's beginning is not seen, and the second's wait has no end yet.
     print(json.dumps({"share": waits / (waits + steps * 0.006), "waited": len(torch.waited)}))
+    torch.synchronize()  # Time that passes nowhere else would not pass while voir waits.
     """
 PAIR = "//train(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
 

@@ -1,0 +1,215 @@
+"""The accelerator that a script uses through torch, as a clock; torch is never imported for it.
+
+Nothing here may show in the script: no context on a device it does not use, no node in a graph it
+captures, no call that spoils such a capture, no wait that outlasts the run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import sleep
+from typing import Any
+
+#: How often, and every how many seconds, a device is asked at the end of a run whether it is done.
+#: One that hangs would not let a run end that was interrupted because it hangs.
+ASKED, NAP_SECONDS = 5000, 0.001
+#: The mode of a thread whose calls spoil no capture of a graph, on this thread or another.
+RELAXED = 2
+#: Where a driver has the call that sets a thread's mode.
+_DRIVERS = (
+    *(("cuThreadExchangeStreamCaptureMode", name) for name in ("libcuda.so.1", "nvcuda.dll")),
+    *(
+        ("hipThreadExchangeStreamCaptureMode", f"libamdhip64.so{version}")
+        for version in ("", ".6", ".7")
+    ),
+)
+
+
+class TorchDevice:
+    """The accelerator torch names, by timing events on the stream the script is using.
+
+    Args:
+        torch: The torch module, which the script has imported; this module never imports it.
+        kind: ``"cuda"``, ``"xpu"``, ... as ``torch.accelerator.current_accelerator`` says.
+        exchange: Sets the calling thread's capture mode and returns what it was; found by itself.
+        sleep: Lets some seconds pass.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        kind: str,
+        exchange: Callable[[int], int] | None = None,
+        sleep: Callable[[float], object] = sleep,
+    ) -> None:
+        self.kind = kind
+        self.name = f"{kind} events"
+        module = getattr(torch, kind, None)
+        own = getattr(module, "Event", None)
+        self._event: Callable[[], Any] = (
+            (lambda: own(enable_timing=True))
+            if own is not None
+            else (lambda: torch.Event(device=kind, enable_timing=True))
+        )
+        self._capturing: Callable[[], bool] | None = getattr(
+            module, "is_current_stream_capturing", None
+        )
+        self._stream: Callable[..., Any] | None = getattr(module, "current_stream", None)
+        self._elsewhere = _elsewhere(_memory(module))
+        self._exchange = exchange or (_exchange() if kind == "cuda" else None)
+        self._sleep = sleep
+        # Making an event costs more than recording; it is one device's for good.
+        self._pools: defaultdict[int | None, deque[Any]] = defaultdict(lambda: deque(maxlen=4096))
+
+    def mark(self) -> Any:
+        """An event recorded on the current stream; None while a CUDA graph is being captured."""
+        if self._capturing is not None and self._capturing():
+            return None  # A record inside the capture would become part of the script's graph.
+        if self._stream is None:
+            event = self._fresh(None)
+            event.record()
+            return event
+        stream = self._stream()
+        index = stream.device_index
+        if index in self._elsewhere:
+            index = self._elsewhere[index]
+            stream = self._stream(index)
+        event = self._fresh(index)
+        event.record(stream)
+        return event
+
+    def done(self, mark: Any) -> bool:
+        """Whether the stream has passed the event."""
+        return bool(mark.query())
+
+    def elapsed_ns(self, first: Any, last: Any) -> int | None:
+        """Milliseconds as torch gives them (resolution about half a microsecond), in ns."""
+        if _index(first) != _index(last):
+            return None
+        return round(float(first.elapsed_time(last)) * 1e6)
+
+    def release(self, mark: Any) -> None:
+        """Keep the event for the next mark on its device."""
+        self._pools[_index(mark)].append(mark)
+
+    def wait(self, mark: Any) -> None:
+        """Ask until the event has been passed: to wait in the driver would be for ever, at worst.
+
+        Raises:
+            TimeoutError: It has not been in about five seconds.
+        """
+        for _ in range(ASKED):
+            if self.done(mark):
+                return
+            self._sleep(NAP_SECONDS)
+        seconds = ASKED * NAP_SECONDS
+        raise TimeoutError(f"it was still at work {seconds:g} s after the end of the script")
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Around questions: a capture forbids them to all threads, and is spoilt by one."""
+        if self._exchange is None:
+            yield
+            return
+        before = self._exchange(RELAXED)
+        try:
+            yield
+        finally:
+            self._exchange(before)
+
+    def _fresh(self, index: int | None) -> Any:
+        try:
+            return self._pools[index].pop()
+        except IndexError:
+            return self._event()
+
+
+def _index(event: Any) -> int | None:
+    """The number of the device that an event belongs to; None where there is one only."""
+    return getattr(getattr(event, "device", None), "index", None)
+
+
+def _elsewhere(memory: list[int] | None) -> dict[int, int]:
+    """For each device that the script has nothing on, the one that it has the most on.
+
+    A script that puts its model on ``cuda:1`` need not make that the current device; a mark on the
+    current one would then come too early, and take hundreds of megabytes for its first context.
+    """
+    if not memory or not any(memory):
+        return {}
+    busiest = memory.index(max(memory))
+    return {index: busiest for index, taken in enumerate(memory) if not taken}
+
+
+def _exchange() -> Callable[[int], int] | None:
+    """What sets the calling thread's capture mode; None where no driver is loaded that does.
+
+    The driver's call, not the runtime's, which would take a context on the first device.
+    """
+    import ctypes  # torch has imported it.
+
+    for name, library in _DRIVERS:
+        try:
+            call = getattr(ctypes.CDLL(library, mode=getattr(os, "RTLD_NOLOAD", 0)), name)
+        except (OSError, AttributeError):
+            continue
+
+        def exchange(mode: int, call: Callable[[Any], int] = call) -> int:
+            held = ctypes.c_int(mode)
+            call(ctypes.byref(held))
+            return held.value
+
+        return exchange
+    return None
+
+
+def find_device() -> TorchDevice | None:
+    """The accelerator the script is using, or None; imports nothing and starts no device.
+
+    A machine may have an accelerator that the script does not use: one counts as used when its
+    context exists (CUDA, ROCm, XPU, ...) and, where torch can tell, memory was taken on it.
+    """
+    torch = sys.modules.get("torch")
+    kind = None if torch is None else _accelerator(torch)
+    return TorchDevice(torch, kind) if kind is not None and _in_use(torch, kind) else None
+
+
+def _accelerator(torch: Any) -> str | None:
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is not None:
+        found = accelerator.current_accelerator()
+        return None if found is None else str(found.type)
+    # Before torch 2.6; to ask whether CUDA is available would start its driver.
+    return next((kind for kind in ("cuda", "xpu") if _is_initialized(torch, kind)), None)
+
+
+def _is_initialized(torch: Any, kind: str) -> bool | None:
+    """Whether the accelerator has been started; None where torch can't tell."""
+    module = getattr(torch, kind, None)
+    for name in ("is_initialized", "_is_initialized"):
+        if hasattr(module, name):
+            return bool(getattr(module, name)())
+    return None
+
+
+def _in_use(torch: Any, kind: str) -> bool:
+    started = _is_initialized(torch, kind)
+    if started is False:
+        return False
+    memory = _memory(getattr(torch, kind, None))
+    return bool(started) if memory is None else any(memory)
+
+
+def _memory(module: Any) -> list[int] | None:
+    """Bytes that tensors take on each device; None where the library does not tell."""
+    one = getattr(module, "current_allocated_memory", None)
+    try:
+        if one is not None:
+            return [int(one())]
+        return [int(module.memory_allocated(index)) for index in range(module.device_count())]
+    except Exception:  # An allocator of the script's own keeps no count.
+        return None
