@@ -205,7 +205,7 @@ class Meter:
         self._model.finish()
         for rates in self._rates:
             rates.finish()
-        self._losses.read()
+        self._losses.read_all(self._model)
         losses = self._losses.summary()
         self._ov.summary["tasks"] = self._tasks.section(self._model.clock_name, losses)
         for summed in self._summed:
@@ -256,7 +256,7 @@ class Meter:
         elif self._ticks % PATIENT and self._model.waiting < CROWD:
             return
         self._model.drain(partial(sleep, REST_SECONDS))
-        self._losses.read()
+        self._losses.keep_up(self._model)
 
 
 def _model(asked: Measuring) -> StepModel:

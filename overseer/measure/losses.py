@@ -8,15 +8,20 @@ from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Problem
 from ..ways import Event, Gate, Keys, Listener
+
+if TYPE_CHECKING:
+    from .steps import StepModel
 
 #: The task of a loss that names none.
 TASK = "train"
 #: Losses kept unread at most; of more, every other one is dropped, never the first or the last.
 PENDING = 4096
+#: Boundaries that may share a device mark which lies before a loss that was given with them.
+_BEHIND = 8
 _TASKS = 256
 
 
@@ -57,6 +62,7 @@ class Losses:
         self._tasks: dict[str, _Task] = {}
         self._reading, self._taking = allocate_lock(), allocate_lock()
         self._told: set[str] = set()
+        self._seen: tuple[int, dict[str, int]] = (0, {})
 
     #: Any thread may call it, also while another does.
     free = True
@@ -122,14 +128,40 @@ class Losses:
         pending, append = of.pending, of.pending.append
         return take
 
-    def read(self) -> None:
-        """Read the losses collected so far; may wait for the device they lie on."""
+    def read(self, given: dict[str, int] | None = None) -> None:
+        """Read the losses collected so far; may wait for the device they lie on.
+
+        Args:
+            given: So many of each task, from its first on; all, if it is not there.
+        """
         if self._reading.acquire(False):
             try:
-                for task in list(self._tasks.values()):
-                    self._read(task)
+                for name, task in list(self._tasks.items()):
+                    self._read(task, None if given is None else given.get(name, 0))
             finally:
                 self._reading.release()
+
+    def keep_up(self, model: StepModel) -> None:
+        """Read what can be read without waiting: what a device in use has computed.
+
+        It has once it has passed a step that was noted later. To read earlier would be to wait, or,
+        as torch reads in another stream than the script may compute in, to read what is not there.
+        """
+        with model.marks.aside():
+            if model.marks.device is None and not model.marks.hangs:
+                self.read()
+                return
+            noted, given = self._seen
+            if not given or model.notes - model.waiting > noted + _BEHIND:
+                self.read(given)
+                self._seen = (model.notes, {name: of.n for name, of in list(self._tasks.items())})
+
+    def read_all(self, model: StepModel) -> None:
+        """The script has ended: read the rest, but from a device that hangs."""
+        if model.marks.hangs:
+            self.keep_up(model)
+        else:
+            self.read()
 
     def summary(self) -> dict[str, Loss]:
         """What is known of each task that has a loss that could be read."""
@@ -156,9 +188,9 @@ class Losses:
             task.dropped += max(0, len(values) - 1) // 2
             task.exact = False
 
-    def _read(self, task: _Task) -> None:
+    def _read(self, task: _Task, given: int | None) -> None:
         with self._taking:
-            values = task.taken()
+            values = task.taken(given)
         task.seen += len(values)
         try:  # Tensors of one number each, as nearly always; in as few steps as there can be.
             task.take_all(_numbers(values))
@@ -199,9 +231,12 @@ class _Task:
         """How many were given."""
         return self.seen + self.dropped + len(self.pending)
 
-    def taken(self) -> list[Any]:
-        """What is pending, which then is so no more; others may go on adding to it."""
-        return [self.pending.popleft() for _ in range(len(self.pending))]
+    def taken(self, given: int | None = None) -> list[Any]:
+        """What is pending of the first ``given``, and no longer; others may go on adding to it."""
+        n = len(self.pending)
+        if given is not None:
+            n = max(0, min(n, given - self.seen - self.dropped))
+        return [self.pending.popleft() for _ in range(n)]
 
     def take_all(self, numbers: list[float]) -> None:
         """Take in numbers.

@@ -66,6 +66,11 @@ class Marks:
     Args:
         find: Returns the device the script uses, or None; asked again until it returns one.
         lost: Called once with the reason when the device fails.
+
+    Attributes:
+        device: The device in use; None without, and when it has failed.
+        clock_name: The clock that times the steps, as the run's record names it.
+        hangs: At the end of the run the device does not come to the end of its work.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class Marks:
         self._recent: dict[int, tuple[int, Mark, bool]] = {}
         self.device: Device | None = None
         self.clock_name = "perf_counter"
+        self.hangs = False
 
     def look(self) -> None:
         """Ask whether a device is in use by now."""
@@ -140,6 +146,7 @@ class Marks:
             return ask()
         except Exception as exc:  # A lost device raises whatever its library likes.
             self.device = self._find = None
+            self.hangs = isinstance(exc, TimeoutError)
             self._recent.clear()
             self.clock_name = "perf_counter"
             self._lost(f"{type(exc).__name__}: {exc}")

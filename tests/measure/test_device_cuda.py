@@ -13,6 +13,7 @@ import pytest
 
 from overseer.clock import FakeClock
 from overseer.measure.accelerator import ASKED, TorchDevice, find_device
+from overseer.measure.losses import Losses
 from overseer.measure.steps import StepModel
 from overseer.measure.summary import Tasks
 
@@ -210,6 +211,86 @@ def test_a_device_that_is_lost_is_told_once_and_every_step_counts(run: Run) -> N
     run.steps(20)
     assert run.section()["steps"] == 40
     assert [problem.slug for problem in run.problems] == ["device-clock"]
+
+
+class Loss:
+    """A tensor of one number that is there when the stream it is computed in has got there."""
+
+    device = "cuda:0"
+    shape: tuple[int, ...] = ()
+
+    def __init__(self, run: Run, value: float) -> None:
+        self.run, self.value = run, value
+        self.at = run.cuda.current_stream().free_at
+
+    def detach(self) -> Loss:
+        return self
+
+    def item(self) -> float:
+        """As torch reads it: in the reader's own stream, which waits for no other."""
+        self.run.cuda.unsafe("cudaStreamSynchronize")
+        assert self.at < 1e18, "waits for ever"
+        return self.value if self.at <= self.run.clock.now_ns() else -1.0
+
+
+def trained_ahead(run: Run, losses: Losses, n: int) -> None:
+    """Steps that the host launches a millisecond apart, and the device does ten for each."""
+    for number in range(n):
+        run.clock.advance(0.001)
+        run.cuda.current_stream().launch(0.010)
+        losses({"loss": Loss(run, 100.0 - number)})
+        run.model({"step": True, "batch_size": 32})
+
+
+def kept_up(run: Run, losses: Losses) -> None:
+    run.drain()
+    before, run.cuda.thread = run.cuda.thread, "voir"
+    losses.keep_up(run.model)
+    run.cuda.thread = before
+
+
+def test_losses_are_read_when_the_device_has_computed_them_and_not_before(run: Run) -> None:
+    losses = Losses(run.problems.append)
+    for _ in range(10):
+        trained_ahead(run, losses, 10)
+        run.clock.advance(0.05)
+        kept_up(run, losses)
+    found = losses.summary()["train"]
+    assert (found.first, found.last, found.min) == (100, 91, 91)
+    run.clock.advance(5.0)
+    run.section()
+    losses.read_all(run.model)
+    found = losses.summary()["train"]
+    assert (found.first, found.last, found.min, found.n, found.exact) == (100, 91, 91, 100, True)
+
+
+def test_losses_are_read_while_a_graph_is_captured_without_harm(run: Run) -> None:
+    losses = Losses(run.problems.append)
+    trained_ahead(run, losses, 20)
+    kept_up(run, losses)
+    run.clock.advance(5.0)
+    trained_ahead(run, losses, 20)
+    run.clock.advance(5.0)
+    with run.cuda.graph():
+        kept_up(run, losses)
+        kept_up(run, losses)
+    assert losses.summary()["train"].first == 100.0
+
+
+def test_losses_on_a_device_that_hangs_are_not_waited_for(run: Run) -> None:
+    losses = Losses(run.problems.append)
+    trained_ahead(run, losses, 50)
+    run.clock.advance(5.0)
+    kept_up(run, losses)
+    trained_ahead(run, losses, 50)
+    run.clock.advance(5.0)
+    kept_up(run, losses)
+    run.cuda.current_stream().launch(1e12)
+    trained_ahead(run, losses, 1)
+    run.section()
+    losses.read_all(run.model)
+    assert losses.summary()["train"].n == 101
+    assert losses.summary()["train"].min == 51.0
 
 
 def test_events_are_used_again(run: Run) -> None:
