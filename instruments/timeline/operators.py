@@ -41,7 +41,7 @@ class Operators:
         if torch is None or not hasattr(torch, "profiler"):
             return  # Not imported yet: it is asked again with the next window.
         activities = [torch.profiler.ProfilerActivity.CPU]
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # To ask if CUDA is available may start its driver.
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         profiler = torch.profiler.profile(activities=activities)
         try:
