@@ -6,6 +6,8 @@ from collections.abc import Hashable
 
 #: Loaders that fed training, remembered by name; a script that makes up more is taken at its last.
 SOURCES = 64
+#: As often is a model given a single sample for one that is learned from: a state and the next.
+PAIR = 2
 
 
 class Batches:
@@ -21,7 +23,9 @@ class Batches:
             or when it is fetched from ahead of the work.
     """
 
-    __slots__ = ("_ahead", "_fed", "_given", "_loaded", "_own", "_totals", "fetches", "source")
+    __slots__ = (
+        "_ahead", "_fed", "_given", "_loaded", "_ones", "_own", "_totals", "fetches", "source",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.fetches = 0
@@ -31,6 +35,7 @@ class Batches:
         self._ahead: set[Hashable] = set()
         self._fed: int | None = None
         self._given: dict[int, int] = {}
+        self._ones: dict[int, int] = {}
         self._totals: dict[int, int] = {}
 
     @property
@@ -57,8 +62,18 @@ class Batches:
         if source not in self._own:
             self._loaded.pop(source, None)
 
-    def given(self, model: int, items: int | None) -> None:
-        """A model has been given a batch, in a forward pass that may be learned from."""
+    def given(self, model: int, items: int | None, alone: bool = False) -> None:
+        """A model has been given a batch, in a forward pass that may be learned from.
+
+        Args:
+            model: A name for the model.
+            items: The size of the batch.
+            alone: It is a single sample, and so all that are given are counted.
+        """
+        if alone:
+            items = self._ones[model] = self._ones.get(model, 0) + 1
+            if items <= PAIR:
+                items = 1
         if items is not None:
             known = self._given.get(model, 0)
             self._given[model] = items if items > known else known
@@ -73,7 +88,12 @@ class Batches:
             totals = self._totals
             for model, items in self._given.items():
                 totals[model] = totals.get(model, 0) + items
-            self._given.clear()
+            self.repeated()
+
+    def repeated(self) -> None:
+        """What was given is what has been learned from before."""
+        self._given.clear()
+        self._ones.clear()
 
     def take(self) -> int | None:
         """The items learned from since this was last asked; None when that is not known."""
@@ -97,7 +117,7 @@ class Batches:
         """Nothing is learned from what has been given, and fetched for it; a step's batch waits."""
         if self._loaded:
             self._loaded = {s: batch for s, batch in self._loaded.items() if s in self._own}
-        self._given.clear()
+        self.repeated()
 
     def _own_batch(self) -> int | None:
         """Of several loaders' batches, the largest of those that fed training before too."""

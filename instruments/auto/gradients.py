@@ -12,6 +12,7 @@ from .codes import Codes
 from .light import Counting
 from .loop import Loop
 from .roots import Roots
+from .turns import role_of
 
 Event = dict[str, Any]
 Hook = Callable[[Event], object]
@@ -58,7 +59,7 @@ class Gradients:
             torch.autograd.backward, [("(tensors) > #enter", begins), (" > #exit", ends)]
         )
         zero, undo_zero = self._probe(
-            torch.optim.Optimizer.zero_grad, [(" > #enter", enter), (" > #exit", leave)]
+            torch.optim.Optimizer.zero_grad, [("(self) > #enter", enter), (" > #exit", leave)]
         )
         grad, undo_grad = self._probe(torch.autograd.grad, self._grad_hooks(torch.nn.Parameter))
         self._codes = [backward, zero]
@@ -71,7 +72,9 @@ class Gradients:
             *undo,
             *undo_zero,
             *undo_grad,
-            around(module, "zero_grad", lambda *_: enter({}), lambda *_: leave({})),
+            around(
+                module, "zero_grad", lambda args, _: enter({"self": args[0]}), lambda *_: leave({})
+            ),
             around(scaler, "scale", self._scale),
         ]
 
@@ -163,7 +166,7 @@ class Gradients:
 
     def _zero_hooks(self) -> tuple[Hook, Hook]:
         counting, roots, loop, now = self._counting, self._roots, self._loop, self._now
-        begun: dict[int, int] = {}
+        begun: dict[int, tuple[int, Any]] = {}
 
         def enter(event: Event) -> bool:
             if counting.on:
@@ -173,16 +176,16 @@ class Gradients:
                 if counting.loss is None:
                     return False
                 counting.leave()
-            begun[get_ident()] = now()
+            begun[get_ident()] = now(), role_of(event["self"])
             return True
 
         def leave(event: Event) -> None:
             if counting.on or not roots.alive:
                 return
-            begin = begun.pop(get_ident(), None)
+            begin, role = begun.pop(get_ident(), (0, None))
             try:
-                if begin is not None:
-                    loop().zero_grad(begin, now())
+                if begin:
+                    loop().zero_grad(begin, now(), role)
             except BaseException as error:
                 self._failed(error)
 

@@ -145,6 +145,8 @@ class Auto:
         tasks = self._ov.summary.get("tasks")
         task = tasks.get("train") if isinstance(tasks, dict) else None
         if self._breakdown is not None and isinstance(task, dict):
+            if self._steps is not None and (losses := self._steps.losses()):
+                task["losses"] = losses
             section = self._breakdown.section(task)
             if section:
                 task["breakdown"] = section

@@ -54,13 +54,14 @@ class Counting(Lull):
         loss: What ``backward`` was called on in this step.
         learned_at: What ``left`` was then.
         scaled: What a gradient scaler was given in this step.
+        single: Of how many dimensions a sample is that the model is given by itself; 0: a batch.
         last: The size of the last step's batch.
         thread: The thread whose steps they are.
     """
 
     __slots__ = (
         "_ending", "_loop", "_size", "_switch", "ending", "last", "learned_at", "loss", "on",
-        "optimizer", "pattern", "scaled", "thread", "told",
+        "optimizer", "pattern", "scaled", "single", "thread", "told",
     )  # fmt: skip
 
     def __init__(self, switch: Callable[[bool], None], size: Callable[[Any], int | None]) -> None:
@@ -69,7 +70,7 @@ class Counting(Lull):
         self._ending = allocate_lock()
         self._loop: Any = None
         self.pattern = Pattern(0, 0, None)
-        self.optimizer = self.learned_at = 0
+        self.optimizer = self.learned_at = self.single = 0
         self.on = self.ending = self.told = False
         self.loss: Any = None
         self.scaled: Any = None
@@ -87,7 +88,7 @@ class Counting(Lull):
             self.told = told and self.source is not None
             self.size = None if self.told else self._size
             self.loss = self.scaled = self.items = None
-            self.last = loop.items
+            self.last, self.single = loop.items, loop.given.single
             self.thread = get_ident()
             self.ending, self.on = False, True
             self._switch(True)

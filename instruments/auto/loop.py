@@ -9,7 +9,7 @@ from .batches import Batches
 from .light import Pattern
 from .passes import Pass, Passes
 from .phases import Phases
-from .sizing import Given
+from .sizing import Batch, Given
 from .turns import Turns
 from .within import Within
 
@@ -51,8 +51,28 @@ class Sink(Protocol):
     def evaluated(self, made: Pass) -> None:
         """A forward pass that nothing is learned from has ended."""
 
+    def other(self, role: Hashable, losses: list[Any]) -> None:
+        """Another optimizer has stepped in the same iteration, on losses of its own."""
+
+    def count_tokens(self) -> None:
+        """Loaders say how many tokens their batches hold, which are counted."""
+
     def settle(self) -> None:
         """The iteration in which the first step ended is over, if the calling thread's that was."""
+
+
+class Aside(NamedTuple):
+    """Losses whose gradients were put to zero before an optimizer had stepped.
+
+    Attributes:
+        role: Whose gradients; None when that is not known.
+        batch: What was learned from.
+        losses: They.
+    """
+
+    role: Hashable
+    batch: Batch | None
+    losses: list[Any]
 
 
 class Known:
@@ -74,7 +94,8 @@ class Loop:
     """What one thread does with torch, told boundary by boundary, with times in nanoseconds.
 
     A step is an optimizer's step, or all that several of them do with one batch; where the script
-    has no optimizer, a ``backward``. Its loss is the sum of what ``backward`` was called on.
+    has no optimizer, a ``backward``. Its loss is the sum of what ``backward`` was called on until
+    the first of them stepped; what it was called on for the same batch again is none.
 
     Args:
         sink: Where steps and passes go.
@@ -87,17 +108,19 @@ class Loop:
         alike: How many steps in a row had.
         step_ns: How long the last step took.
         items: How many items it had.
+        given: What a model was last given to learn from.
         within: The module that the thread is in the middle of.
         works: It has used a module, or learned.
     """
 
     __slots__ = (
-        "_backs", "_backward", "_backward_began", "_began", "_candidate", "_deep", "_fetched",
-        "_forward", "_got", "_graded", "_inner", "_known", "_last", "_learned", "_learns",
+        "_aside", "_backs", "_backward", "_backward_began", "_batch", "_began", "_candidate",
+        "_deep", "_fetched", "_forward", "_got", "_graded", "_inner", "_known", "_last",
+        "_learned", "_learned_from", "_learns",
         "_loading", "_losses", "_made", "_model", "_models", "_nested", "_optimized",
         "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
         "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_zeroed", "alike",
-        "batches", "items", "pattern", "step_ns", "within", "works",
+        "batches", "given", "items", "pattern", "step_ns", "within", "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -109,8 +132,12 @@ class Loop:
         self.alike = self.step_ns = self._backs = self._models = self._model = 0
         self._optimized = self._fetched = 0
         self.items: int | None = None
+        self.given = Given(None, False)
         self._passes = Passes(sink.evaluated)
         self._losses: list[Any] = []
+        self._aside: Aside | None = None
+        self._batch: Batch | None = None
+        self._learned_from: Batch | None = None
         self._graded: list[Any] = []
         self._learns = False
         self._scaled: Any = None
@@ -194,16 +221,17 @@ class Loop:
             return
         self._models += 1
         if grad:
-            self.batches.given(made.model, given.items)
+            self.batches.given(made.model, given.items, given.alone)
+            self.given = given
             self._model = made.model
             if not self._began:
-                self._begin(begin, given.away)
+                self._begin(begin, given)
 
-    def _begin(self, begin: int, away: bool) -> None:
-        """The first forward of a step, or after a ``backward``; ``away`` is on another device."""
-        self._began = begin
+    def _begin(self, begin: int, given: Given) -> None:
+        """The first forward of a step, or after a ``backward``."""
+        self._began, self._batch = begin, given.batch
         self._zeroed = 0
-        if self._got and away:
+        if self._got and given.away:
             self._transfer += begin - self._got
             for listener in self._phases.listeners:
                 listener("transfer", self._got, begin)
@@ -268,11 +296,23 @@ class Loop:
         if self._stepping is not None:
             if self._repeats:
                 self.alike = -NESTED
+                self.batches.repeated()
                 return  # A closure that is evaluated again.
             self._repeats = True
         scaled, self._scaled = self._scaled, None
+        if self._again():
+            self.batches.repeated()
+            return
         self._lose(tensors if scaled is None else scaled)
         self.batches.learned()
+
+    def _again(self) -> bool:
+        """Whether gradients of the same batch were put to zero: then the first losses count."""
+        aside, self._learned_from, self._batch = self._aside, self._batch, None
+        if aside is None or aside.batch is None or aside.batch != self._learned_from:
+            return False
+        self._aside, self._losses = None, aside.losses
+        return True
 
     def _end_forward(self, now: int) -> None:
         began, self._began = self._began, 0
@@ -308,12 +348,13 @@ class Loop:
 
     # The optimizer
 
-    def zero_grad(self, begin: int, end: int) -> None:
-        """Gradients have been put to zero: what was learned and not used is lost."""
+    def zero_grad(self, begin: int, end: int, role: Hashable = None) -> None:
+        """Gradients of ``role`` have been put to zero: what it learned and did not use is lost."""
         if self._stepping is None and not self._deep:
             self._optimizer += end - begin
             self._zeroed += end - begin
             if self._losses:
+                self._aside = Aside(role, self._learned_from, self._losses)
                 self._losses = []
             for listener in self._phases.listeners:
                 listener("optimizer", begin, end)
@@ -332,7 +373,7 @@ class Loop:
         self._stepping = optimizer
         self._step_began = now
         self._inner = self._nested = 0
-        self._repeats = False
+        self._repeats = self._learned
 
     def optimizer_ends(self, now: int, optimizer: int, role: Hashable) -> None:
         """An optimizer's ``step`` has ended.
@@ -386,14 +427,16 @@ class Loop:
         batches, seen = self.batches, self._learned
         if not seen:
             self._learn_unseen()
-        losses, learned = self._losses, self._learned
-        self._losses, self._graded, self._learned, self._began = [], [], False, 0
+        losses, learned = self._own_losses(role), self._learned
+        self._graded, self._learned, self._began = [], False, 0
         self._compare(role, len(losses) if seen else 0)
         made, self._made = self._made, self._known.optimizers
         ends = role is None or self._turns(role, batches.fresh or made < self._made, learned)
         items = self.items = batches.take()
         if not ends:
             self.alike = 0
+            if losses:
+                self._sink.other(role, losses)
             return
         spent = None
         if not self._part:
@@ -410,6 +453,15 @@ class Loop:
         self._sink.step(
             now, items, losses, spent
         )  # At the very end: this is where a run is stopped.
+
+    def _own_losses(self, role: Hashable) -> list[Any]:
+        """The losses of an optimizer that has stepped; what another's are is left."""
+        aside, losses = self._aside, self._losses
+        self._aside, self._losses = None, []
+        if aside is None or None in (role, aside.role) or aside.role == role:
+            return losses
+        self._losses = losses
+        return aside.losses
 
 
 def _all(tensors: Any) -> Any:

@@ -21,7 +21,7 @@ from overseer.launch.tracebacks import menders
 from .light import Counting
 from .loop import EVALUATION, INFERENCE, Loop
 from .passes import Pass
-from .sizing import Given, Sizes
+from .sizing import Given, Shape, Sizes, weight_of
 
 #: Under which our hooks stand in torch's tables; torch's own keys are numbers.
 KEY = "voir.auto"
@@ -66,6 +66,7 @@ class Roots:
         self._table: dict[Any, Any] = {}
         self._models: dict[int, ref[Any]] = {}
         self._others: dict[int, ref[Any]] = {}
+        self._weights: dict[int, Shape | None] = {}
         self._wrapped: list[tuple[ref[Any], Any]] = []
         self._counting: Counting | None = None
         self._hook: Callable[..., None] | None = self._entered
@@ -124,7 +125,8 @@ class Roots:
         elif id(module) == counting.pattern.model and module.training and self._grad_enabled():
             self._table.pop(KEY, None)
             try:
-                counting.items = args[0].shape[0]
+                shape = args[0].shape
+                counting.items = shape[0] if len(shape) != counting.single else 1
             except BaseException as error:
                 self._failed(error)
         elif self._is_model(module):
@@ -215,7 +217,8 @@ class Roots:
             return
         self._clean(loop)
         if self.alive:
-            self._ends(loop, module, self._sizes.of_call(args, kwargs), end)
+            weight = self._weights.get(id(module))
+            self._ends(loop, module, self._sizes.of_call(args, kwargs, weight), end)
 
     def compiled_enters(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """A module that ``torch.compile`` has made is called: it wants no hook in torch's table."""
@@ -231,7 +234,8 @@ class Roots:
             if not loop.works:
                 loop.works = True
             try:
-                within.given = self._sizes.of_call(tuple(given), kwargs)
+                weight = self._weights.get(id(module))
+                within.given = self._sizes.of_call(tuple(given), kwargs, weight)
                 counting = self._counting
                 if counting is not None:
                     if id(module) == counting.pattern.model and self._grad_enabled():
@@ -350,7 +354,13 @@ class Roots:
             has = next(iter(module.parameters()), None) is not None
             table = self._models if has else self._others
             if len(table) < MODULES:
-                table[ident] = ref(module, lambda _: table.pop(ident, None))
+                table[ident] = ref(module, lambda _: self._forget(table, ident))
+                if has:
+                    self._weights[ident] = weight_of(module)
         except Exception:
             return False  # One that is not what it seems; it is left alone.
         return has
+
+    def _forget(self, table: dict[int, ref[Any]], ident: int) -> None:
+        table.pop(ident, None)
+        self._weights.pop(ident, None)

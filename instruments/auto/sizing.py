@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
+from weakref import ref
 
 from overseer.measure.items import Sizer
+
+#: Among so many parameters is one that tells what a sample looks like.
+FIRST = 8
+#: The sizes of a tensor.
+Shape = tuple[int, ...]
 
 
 class Given(NamedTuple):
@@ -13,10 +21,65 @@ class Given(NamedTuple):
     Attributes:
         items: How many; None when that can't be told.
         away: It lies on another device than the processor.
+        single: It is one sample, not a batch, of so many dimensions; 0: it is a batch.
+        alone: It is one sample, and nothing else is given.
+        batch: Tells whether the same is given once more.
     """
 
     items: int | None
     away: bool
+    single: int = 0
+    alone: bool = False
+    batch: Batch | None = None
+
+
+class Batch:
+    """Knows a tensor again without keeping it alive; a view that is made anew, too.
+
+    Args:
+        tensor: It must not be changed in place to be the same.
+    """
+
+    __slots__ = ("_of", "_place")
+
+    def __init__(self, tensor: Any) -> None:
+        base = tensor._base
+        self._of = ref(tensor if base is None else base)
+        self._place = (tensor.storage_offset(), tensor.shape, tensor._version)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Batch) or self._place != other._place:
+            return False
+        of = self._of()
+        return of is not None and of is other._of()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _known_again(tensor: Any) -> Batch | None:
+    """What knows it again, if it can be."""
+    try:
+        return Batch(tensor)
+    except Exception:  # One without storage, or a version.
+        return None
+
+
+def weight_of(module: Any) -> Shape | None:
+    """The shape of the first matrix or kernel among a module's parameters."""
+    for parameter in islice(module.parameters(), FIRST):
+        if parameter.dim() > 1:
+            return tuple(parameter.shape)
+    return None
+
+
+def _dimensions(tensor: Any, weight: Shape | None) -> int:
+    """How many dimensions it has if it is one sample of what the weight is applied to; else 0."""
+    shape = tensor.shape
+    dimensions = len(shape)
+    if weight is None or not dimensions or not tensor.is_floating_point():
+        return 0
+    fits = shape[0] in weight[:2] if len(weight) > 2 else shape[0] == weight[1]
+    return dimensions if fits and dimensions == max(1, len(weight) - 1) else 0
 
 
 class Sizes:
@@ -24,14 +87,16 @@ class Sizes:
 
     Args:
         torch: The module.
+        tokens: Called when a loader's batch states how many tokens it has, which then are items.
     """
 
-    def __init__(self, torch: Any) -> None:
-        self._tensor = torch.Tensor
+    def __init__(self, torch: Any, tokens: Callable[[], object] = bool) -> None:
+        self._tensor, self._tokens = torch.Tensor, tokens
+        self._functions = getattr(torch._C, "_functorch", None)
         self._sizer = Sizer()
 
     def of_batch(self, batch: Any) -> int | None:
-        """Items in a loader's batch; None when it does not say."""
+        """Items in a loader's batch, or the tokens that it states; None when it does not say."""
         sizer = self._sizer
         try:  # The way that led to a tensor in a batch of this kind before.
             lead = sizer.leads[type(batch)]
@@ -40,17 +105,45 @@ class Sizes:
                 return tensor.shape[0] or None
         except Exception:
             pass  # The long way says what it is.
-        return sizer.size(batch).items
+        size = sizer.size(batch)
+        if size.stated:
+            self._tokens()
+            return size.tokens
+        return size.items
 
-    def of_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
-        """What a model is called with, judged by its first tensor."""
+    def of_call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], weight: Shape | None = None
+    ) -> Given:
+        """What a model is called with, judged by its first tensor.
+
+        Args:
+            args: Its arguments.
+            kwargs: Its named arguments.
+            weight: The shape of what it applies first.
+        """
         tensor = self._tensor
         for value in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(value, tensor):
-                # While a graph is traced a size may be a symbol, which must not be looked at.
-                size = value.shape[0] if value.dim() else None
-                return Given(size if type(size) is int else None, not value.is_cpu)
+                return self._of_tensor(value, weight, len(args) + len(kwargs) == 1)
         for value in (*args, *kwargs.values()):
             if type(value) in (dict, list, tuple):
                 return Given(self._sizer.size(value).items, False)
         return Given(None, False)
+
+    def _of_tensor(self, value: Any, weight: Shape | None, only: bool) -> Given:
+        whole = self._whole(value)
+        if whole is not value:
+            return Given(whole, not value.is_cpu)
+        size = value.shape[0] if value.dim() else None
+        if type(size) is not int:  # While a graph is traced it may be a symbol: do not look at it.
+            return Given(None, not value.is_cpu)
+        single = _dimensions(value, weight)
+        size = 1 if single else size
+        return Given(size, not value.is_cpu, single, only and size == 1, _known_again(value))
+
+    def _whole(self, value: Any) -> Any:
+        """Of a sample that stands for a batch under ``vmap``, the batch's size; else itself."""
+        known = self._functions
+        if known is None or not known.is_batchedtensor(value):
+            return value
+        return known.get_unwrapped(value).shape[known.maybe_get_bdim(value)]

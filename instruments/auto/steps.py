@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
 
 from overseer.stream import Outlet
 
 from .loop import INFERENCE, Spent
 from .passes import Pass
+
+if TYPE_CHECKING:
+    from overseer.measure.losses import Losses
 
 Event = dict[str, Any]
 #: Tasks whose steps are no training steps, whoever gives them.
@@ -22,6 +25,8 @@ TRAIN = "train"
 KEYS = ("step", "batch_size", "loss")
 #: Steps whose phases wait for the step model.
 WAITING = 65536
+#: Optimizers, beside the first, whose losses are told apart.
+OPTIMIZERS = 8
 
 
 class Steps:
@@ -62,6 +67,9 @@ class Steps:
         self.spent: deque[Spent] = deque(maxlen=WAITING)
         self.elsewhere: set[str] = set()
         self.losses_elsewhere = self.told = False
+        self._units: dict[str, str] = {}
+        self._others: Losses | None = None
+        self._roles: dict[Hashable, int] = {}
 
     def _changed(self) -> None:
         """Others listen now: the quick way is another."""
@@ -156,10 +164,37 @@ class Steps:
                 event["$ended"] = ended
             if items is not None:
                 event["batch_size"] = items
+                if ended is not None:
+                    event |= self._units
         if losses and not self.losses_elsewhere:
             event["loss"] = losses[0] if len(losses) == 1 else _sum(losses)
         if event:
             self._give(event)
+
+    def other(self, role: Hashable, losses: list[Any]) -> None:
+        """Another optimizer has stepped in the same iteration, on losses of its own."""
+        roles = self._roles
+        if self.losses_elsewhere or (role not in roles and len(roles) >= OPTIMIZERS):
+            return
+        if self._others is None:
+            from overseer.measure.losses import Losses
+
+            self._others = Losses()
+        number = roles.setdefault(role, len(roles) + 2)
+        self._others({"task": f"optimizer {number}", "loss": _sum(losses)})
+
+    def losses(self) -> dict[str, dict[str, float]]:
+        """The losses of those optimizers that are not the first to step, by their order."""
+        if self._others is None:
+            return {}
+        self._others.read()
+        found = self._others.summary().items()
+        said = {name: {"first": of.first, "last": of.last, "min": of.min} for name, of in found}
+        return {name: {k: v for k, v in of.items() if v is not None} for name, of in said.items()}
+
+    def count_tokens(self) -> None:
+        """Loaders say how many tokens their batches hold, which are counted."""
+        self._units = {"units": "tokens"}
 
     def evaluated(self, made: Pass) -> None:
         """A forward pass has ended that nothing is learned from."""
@@ -168,7 +203,7 @@ class Steps:
         number = self._counts[made.task] = self._counts.get(made.task, 0) + 1
         event: Event = {"task": made.task, "step": number}
         if made.items is not None:
-            event["batch_size"] = made.items
+            event |= {"batch_size": made.items, **self._units}
         self._give(event)
 
     def _told_of_passes(self) -> bool:

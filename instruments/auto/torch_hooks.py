@@ -28,6 +28,7 @@ from .loop import Known, Loop, Sink
 from .phases import Phases
 from .roots import KEY, Roots
 from .sizing import Sizes
+from .turns import role_of
 
 WHO = "auto"
 #: What the constructor of an optimizer calls to have its ``step`` call hooks.
@@ -54,7 +55,7 @@ class TorchHooks:
         self._known = Known()
         self._loops: dict[int, Loop] = {}
         self._asked: dict[int, int] = {}
-        self._sizes = Sizes(torch)
+        self._sizes = Sizes(torch, sink.count_tokens)
         self._undo: list[Callable[[], object]] = []
         self._counting = Counting(self._switch, self._sizes.of_batch)
         self._gradient_hooks: Gradients | None = None
@@ -266,21 +267,13 @@ class TorchHooks:
                 if compiling() or not self.alive:
                     return
                 loop = loop_of()
-                loop.optimizer_ends(now(), id(optimizer), _role(optimizer))
+                loop.optimizer_ends(now(), id(optimizer), role_of(optimizer))
                 if loop.alike >= ALIKE and not phases.listeners and self._alone(loop):
                     counting.consider(loop, sink.told)
             except BaseException as error:
                 self.failed(error)
 
         return before, after
-
-
-def _role(optimizer: Any) -> Hashable:
-    """A name for what an optimizer trains: its first parameter."""
-    try:
-        return id(optimizer.param_groups[0]["params"][0])
-    except Exception:
-        return id(optimizer)
 
 
 _placed: WeakSet[TorchHooks] = WeakSet()

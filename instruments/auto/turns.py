@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 
 class Turns:
@@ -41,3 +42,12 @@ class Turns:
             return True
         self._others.add(optimizer)
         return False
+
+
+def role_of(optimizer: Any) -> Hashable:
+    """A name for what an optimizer, or a module, trains: its first parameter."""
+    try:
+        groups = getattr(optimizer, "param_groups", None)
+        return id(next(optimizer.parameters()) if groups is None else groups[0]["params"][0])
+    except Exception:
+        return id(optimizer)

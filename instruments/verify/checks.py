@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from overseer.measure.diagnosis import DISTURBED, main_task
-from overseer.measure.parts import number, others_share, part
+from overseer.measure.diagnosis import main_task
+from overseer.measure.parts import DISTURBED, number, others_share, part
 
 from .evidence import Evidence
 from .hints import GENERIC

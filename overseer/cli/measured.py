@@ -53,7 +53,7 @@ def _task(name: str, task: Mapping[str, Any], main: bool) -> Iterator[Row]:
     first = duration(task.get("first_step_seconds"))
     items = count(task.get("items"), units, units) if units != "steps" else None
     steps, pauses = count(task.get("steps"), "step"), _pauses(task, main)
-    if steps is None and _loss(part(task, "loss")).pieces:
+    if steps is None and _path(part(task, "loss")):
         steps = "no steps seen"  # So that the loss below stands under its task's name.
     compiled = _compiled(part(task, "compiled"))
     yield row(name, steps, items, first and f"first step {first}", compiled, pauses)
@@ -61,7 +61,7 @@ def _task(name: str, task: Mapping[str, Any], main: bool) -> Iterator[Row]:
     yield _spread(part(task, "rate"))
     yield _time(task)
     yield _tree(task)
-    yield _loss(part(task, "loss"))
+    yield _loss(part(task, "loss"), part(task, "losses"))
 
 
 def _rate(rate: Mapping[str, Any], steady: Mapping[str, Any], units: str) -> Row:
@@ -150,13 +150,21 @@ def _compiled(compiled: Mapping[str, Any]) -> str | None:
     return f"{steps:,.0f} compile, {took}" if steps > 1 and took else None
 
 
-def _loss(loss: Mapping[str, Any]) -> Row:
-    first, last, least = (figure(loss.get(key)) for key in ("first", "last", "min"))
-    if last is None:
+def _loss(loss: Mapping[str, Any], others: Mapping[str, Any]) -> Row:
+    """The loss, and those of other optimizers of the same steps."""
+    path, broken = _path(loss), number(loss.get("last")) is None
+    if path is None:
         return row("")
-    broken = number(loss.get("last")) is None
-    path = f"{first} → {last}" if first is not None else last
-    return _sub("loss", Piece(path, "bad" if broken else "bold"), least and f"lowest {least}")
+    least = figure(loss.get("min"))
+    more = (f"of {clean(name)}: {_path(part(others, name))}" for name in others)
+    return _sub(
+        "loss", Piece(path, "bad" if broken else "bold"), least and f"lowest {least}", *more
+    )
+
+
+def _path(loss: Mapping[str, Any]) -> str | None:
+    first, last = figure(loss.get("first")), figure(loss.get("last"))
+    return f"{first} → {last}" if first is not None and last is not None else last
 
 
 def _sub(label: str, *pieces: Piece | str | None) -> Row:

@@ -79,8 +79,11 @@ class Counts:
             if batch is None:
                 return None
             count = self._counted(self._sizer.size(batch), task)
-        elif type(count) is not int or not 0 <= count <= MOST:
-            count = as_count(count)
+        else:
+            if "units" in event and self._wanted == "auto" and len(self._units) < TASKS:
+                self._units.setdefault(task, str(event["units"]))
+            if type(count) is not int or not 0 <= count <= MOST:
+                count = as_count(count)
         if type(count) is int:
             return count * self.multiplier
         self._unknown(str(count))

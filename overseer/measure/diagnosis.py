@@ -7,10 +7,11 @@ trusted come in when no such loss is large. Thin evidence gives no verdict at al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .parts import Parts, as_parts, number, others_share, part
+from .parts import DISTURBED, Parts, as_parts, crowded, number, others_share, part
 
 #: Fewer steps or seconds than these say nothing about a run.
 FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
@@ -18,6 +19,12 @@ FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
 LOADER, HOST, PAUSE, COMPUTE = 0.25, 0.35, 0.3, 0.75
 #: A share that outweighs doubts about the figures.
 LARGE = 0.5
+#: How far from its limit a share must be for the next run to be on the same side, and how far when
+#: other programs fill the processors: they slow down work, and not what sleeps.
+NEAR, CROWDED = 0.02, 0.15
+#: Forward and backward are mostly calls when they take less: seconds, and for each operation. Up to
+#: so many times as much, they may be.
+CALLING, CALL, PERHAPS = 50e-6, 15e-6, 2.5
 #: A GPU busier than this is what limits a run; less busy than the second, it is kept waiting.
 BUSY, IDLE = 0.85, 0.5
 #: A GPU less busy than this is not used by the run.
@@ -26,8 +33,8 @@ IN_USE = 0.02
 HELD, CAPPED = 0.1, 0.5
 #: A call that waits for a CPU is worth a word when it takes so much of the steps' time.
 DEAR = 0.05
-#: Other programs' part of the processors that makes steps vary, and by how much it does.
-DISTURBED, WIDE = 0.25, 1.5
+#: How much other programs that use the processors make steps vary.
+WIDE = 1.5
 
 
 class Diagnosis(NamedTuple):
@@ -70,13 +77,18 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
         return _without_parts(run, found)
     if _settled(found, parts) < FEWEST_SECONDS:
         return _pauses(parts) if _mostly_pauses(parts) else _without_parts(run, found)
-    lost = max(_losses(run, parts), default=None, key=lambda loss: loss.share)
+    slack = CROWDED if crowded(run) else NEAR
+    lost = max(_losses(run, parts, slack), default=None, key=lambda loss: loss.share)
     doubts = [*_memory(run, parts), *_throttled(run)]
     if lost is not None and (lost.share >= LARGE or not doubts):
         return _also(lost.diagnosis, doubts)
     if doubts:
         return _also(doubts[0], doubts[1:])
-    return _never_steady(run, found) or _compute(run, parts) or _nothing(parts)
+    unsteady = _never_steady(run, found)
+    if unsteady is not None or any(_losses(run, parts, -slack)):
+        return unsteady  # Or nothing, for the next run might say otherwise.
+    compute = _compute(run, parts, slack)
+    return compute or (None if _compute(run, parts, -slack) else _nothing(parts))
 
 
 def _settled(task: Mapping[str, Any], parts: Parts) -> float:
@@ -102,18 +114,29 @@ def main_task(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
 # Where time goes
 
 
-def _losses(run: Mapping[str, Any], parts: Parts) -> Iterator[_Loss]:
+def _losses(run: Mapping[str, Any], parts: Parts, slack: float) -> Iterator[_Loss]:
+    """What costs time, by shares that exceed their limits by ``slack``."""
     stepping = 1 - parts.pause
-    if parts.loading is not None and parts.loading >= LOADER:
+    if parts.loading is not None and parts.loading >= LOADER + slack:
         yield _Loss(parts.loading * stepping, _loader(run, parts))
-    if parts.pause >= PAUSE:
+    if parts.pause >= PAUSE + slack:
         yield _Loss(parts.pause, _pauses(parts))
-    if parts.other is not None and parts.other >= HOST:
+    if parts.other is not None and parts.other >= HOST + slack:
         yield _Loss(parts.other * stepping, _host(run, parts))
-    elif (parts.loading or 0) < LOADER:
+    elif (parts.loading or 0) < LOADER + slack:
         busy = _device_busy(run, parts)
-        if busy is not None and busy < IDLE:
+        if busy is not None and busy < IDLE - slack:
             yield _Loss((1 - busy) * stepping, _kept_waiting(run, busy))
+    if _calls(run, parts, slack):
+        yield _Loss((parts.work or 0.0) / 2 * stepping, _calling(parts))
+
+
+def _calls(run: Mapping[str, Any], parts: Parts, slack: float) -> bool:
+    """Whether operations are so short that calling them is most of what they take."""
+    if not parts.operations or not parts.operating or _used(run):
+        return False
+    limit = CALLING + CALL * parts.operations
+    return parts.operating <= (limit if slack > 0 else PERHAPS * limit)
 
 
 def _loader(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
@@ -149,6 +172,15 @@ def _host(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
             "host-bound", why, "voir init tells which; load ahead, or read tensors rarely"
         )
     return Diagnosis("host-bound", why, _less_waiting(run))
+
+
+def _calling(parts: Parts) -> Diagnosis:
+    count = parts.operations or 1
+    each = _time(parts.operating / count)
+    why = f"{count:,.0f} operations a step, {each} each: most of it is calling them"
+    return Diagnosis(
+        "host-bound", why, "larger batches, torch.compile, fewer and larger operations"
+    )
 
 
 def _kept_waiting(run: Mapping[str, Any], busy: float) -> Diagnosis:
@@ -239,12 +271,12 @@ def _never_steady(run: Mapping[str, Any], task: Mapping[str, Any]) -> Diagnosis 
 # Nothing wrong
 
 
-def _compute(run: Mapping[str, Any], parts: Parts) -> Diagnosis | None:
+def _compute(run: Mapping[str, Any], parts: Parts, slack: float) -> Diagnosis | None:
     busy = _device_busy(run, parts)
     devices = _devices(run)
-    if busy is not None and busy >= BUSY:
+    if busy is not None and busy >= BUSY + math.copysign(NEAR, slack):
         why = f"the GPU is busy {_percent(busy)} of the time"
-    elif parts.work is not None and parts.work >= COMPUTE:
+    elif parts.work is not None and parts.work >= COMPUTE + slack:
         why = f"{parts.named_work()} of a step"
     else:
         return None
@@ -295,6 +327,8 @@ def _percent(share: float) -> str:
 
 
 def _time(seconds: float) -> str:
+    if seconds < 1e-4:
+        return f"{1e6 * seconds:.0f} us"
     if seconds < 1:
         return f"{1000 * seconds:.2g} ms" if seconds < 0.1 else f"{1000 * seconds:.0f} ms"
     if seconds < 120:

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 #: The parts of a step, in the order in which they come.
 PARTS = ("loading", "transfer", "forward", "backward", "optimizer", "other")
 WORK = ("forward", "backward", "optimizer")
+#: Other programs' part of the processors from which on they disturb, and how full those are then
+#: that a program is kept waiting.
+DISTURBED, FULL = 0.25, 0.75
 
 
 class Parts(NamedTuple):
@@ -24,6 +27,8 @@ class Parts(NamedTuple):
         each: The share of each part of :data:`WORK`.
         pause: The share of pauses in ``wall``.
         pauses: How many there were.
+        operations: How many operations a step consists of; None when they were not counted.
+        operating: The seconds of a usual step that forward and backward take.
     """
 
     steps: float
@@ -35,6 +40,8 @@ class Parts(NamedTuple):
     each: Mapping[str, float]
     pause: float
     pauses: int
+    operations: float | None = None
+    operating: float = 0.0
 
     def named_work(self) -> str:
         """The parts of the work: ``forward 31 %, backward 55 %, optimizer 4 %``."""
@@ -59,6 +66,7 @@ def as_parts(task: Mapping[str, Any]) -> Parts | None:
     each = {name: shown[name] for name in WORK if name in shown}
     wall = _wall(task) or seconds
     paused = number(pause.get("seconds")) or 0.0
+    usual = number(part(task, "step_seconds").get("median")) or (seconds / steps if steps else 0.0)
     return Parts(
         steps=steps,
         seconds=seconds,
@@ -69,6 +77,8 @@ def as_parts(task: Mapping[str, Any]) -> Parts | None:
         each=each,
         pause=min(1.0, max(0.0, paused / max(wall, paused))) if paused else 0.0,
         pauses=int(number(pause.get("count")) or 0),
+        operations=number(part(task, "breakdown").get("operations")),
+        operating=usual * (shown.get("forward", 0.0) + shown.get("backward", 0.0)),
     )
 
 
@@ -84,6 +94,13 @@ def _broken_down(task: Mapping[str, Any]) -> dict[str, float]:
     shown = part(task, "breakdown")
     known = {name: number(shown.get(name)) for name in PARTS}
     return {name: max(0.0, value) for name, value in known.items() if value is not None}
+
+
+def crowded(run: Mapping[str, Any]) -> bool:
+    """Whether other programs kept this one from the processors: then no share is what it was."""
+    whole = number(part(part(run, "host"), "cpu").get("mean"))
+    others = others_share(run)
+    return others is not None and others >= DISTURBED and (whole or 0.0) >= 100 * FULL
 
 
 def others_share(run: Mapping[str, Any]) -> float | None:

@@ -118,6 +118,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, 
             if voirfile:
                 (place / "voirfile.py").write_text(dedent(voirfile))
             options = ["--monitor-interval", "0.05", "--run-dir", "run"]
+            if differs.get("clock") != REAL:  # Where other programs pass real time, this one not.
+                options = ["--no-monitor", "--run-dir", "run"]
             jobs[name] = Job(str(place), [[*options, "main.py"]])
         for name, one in zip(jobs, run_all(list(jobs.values())), strict=True):
             assert one.statuses == [0], one.said

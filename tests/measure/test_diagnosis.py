@@ -75,6 +75,18 @@ def _unloaded(facts):
     return facts
 
 
+def _operating(count, seconds, facts):
+    """Steps of ``count`` operations that take so many ``seconds`` of nothing but work."""
+    facts["tasks"]["train"]["breakdown"]["operations"] = count
+    facts["tasks"]["train"]["step_seconds"] = {"median": seconds}
+    return facts
+
+
+def _small(seconds, verdict="steady", **more):
+    facts = run(verdict=verdict, parts=parts(forward=2.9, backward=5.9, optimizer=0.9), **more)
+    return _operating(83, seconds, facts)
+
+
 ITEM = {"where": "train.py:41", "call": ".item()", "device": "cuda", "each": 3.0, "share": 0.6}
 RUNS = {
     "a loader with eight cores to use": run(6.0, 4.0, host={"cpu": {"cores": 8, "mean": 20.0}}),
@@ -98,6 +110,14 @@ RUNS = {
     "a GPU that calls wait for": run(devices=[gpu(0.22)], syncs=[{**ITEM, "share": 0.0}]),
     "a GPU that is kept waiting": run(devices=[gpu(0.22)]),
     "a GPU that waits for batches": run(6.0, 4.0, devices=[gpu(0.22)]),
+    "operations of no length": _small(9e-4),
+    "operations of no length, in steps of all lengths": _small(9e-4, "never steady"),
+    "operations of no length, and a loader": _operating(
+        83, 9e-4, run(6.0, 4.0, parts=parts(forward=1.4, backward=2.1, loading=6.0))
+    ),
+    "operations that are long": _small(9e-2),
+    "operations of which nobody can say": _small(3e-3),
+    "operations of no length on a GPU at work": _small(9e-4, devices=[gpu(0.95)]),
     "long evaluations": run(pause=8.0, pauses=12),
     "one long checkpoint": run(pause=30.0, pauses=1),
     "checkpoints between steps of no length": run(0.05, 0.1, pause=2.7, pauses=9, steps=200),
@@ -124,6 +144,17 @@ RUNS = {
     "nothing in particular": run(1.5, 8.5, parts=parts(loading=1.5, optimizer=2.5, other=2.5)),
     "nothing but steps": run(1.0, 9.0),
     "nothing, with pauses": run(1.0, 9.0, pause=1.0, pauses=2),
+    "a loader that matters in every other run": run(2.6, 7.4),
+    "a loader that does not matter in every other run": run(2.4, 7.6),
+    "work that is most of a step in every other run": run(parts=parts(forward=6.6, other=2.2)),
+    "work on a busy machine": run(host=BUSY, parts=parts(forward=6.6, other=1.6)),
+    "a loader on a busy machine": run(3.5, 6.5, host=BUSY),
+    "python around the model on a busy machine": run(
+        host=BUSY, parts=parts(forward=3.6, other=4.4)
+    ),
+    "nothing in particular on a busy machine": run(
+        1.5, 8.5, host=BUSY, parts=parts(loading=1.5, optimizer=2.5, other=2.5)
+    ),
     "too few steps": run(6.0, 4.0, steps=5),
     "too little time": run(0.06, 0.04),
     "little time but for the first step": _with_first(
@@ -162,6 +193,8 @@ VERDICTS = {
         "python around the model, no call that waits",
         "a GPU that calls wait for",
         "a GPU that is kept waiting",
+        "operations of no length",
+        "operations of no length, in steps of all lengths",
     ],
     "pause-heavy": ["long evaluations", "one long checkpoint"],
     "memory growing": ["memory that grows", "memory of the GPU that grows"],
@@ -185,6 +218,14 @@ def test_each_verdict_has_its_runs(verdict):
         "little time but for the first step",
         "steps that nobody could split",
         "losses alone",
+        "operations of which nobody can say",
+        "a loader that matters in every other run",
+        "a loader that does not matter in every other run",
+        "work that is most of a step in every other run",
+        "work on a busy machine",
+        "a loader on a busy machine",
+        "python around the model on a busy machine",
+        "nothing in particular on a busy machine",
     ],
 )
 def test_thin_evidence_gives_no_verdict(name):

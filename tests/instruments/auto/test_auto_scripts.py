@@ -22,6 +22,7 @@ def test_steps_items_and_losses_are_the_true_ones(name: str) -> None:
     truth, train = seen.truth, seen.tasks.get("train", {})
     assert train.get("steps", 0) == truth["steps"]
     assert train.get("items", 0 if truth["items"] == 0 else None) == truth["items"]
+    assert train.get("units", truth["units"]) in (truth["units"], "steps")
     losses = truth["losses"]
     if losses:
         finite = [loss for loss in losses if math.isfinite(loss)]

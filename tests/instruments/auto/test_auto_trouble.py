@@ -32,13 +32,12 @@ def test_the_record_says_where_the_time_of_steps_went() -> None:
     assert all(parts[name] > 0 for name in ("loading", "forward", "backward", "optimizer"))
 
 
-@pytest.mark.parametrize("ending", ["raise RuntimeError", "raise KeyboardInterrupt"])
-def test_where_the_time_went_is_said_of_a_script_that_fails_too(
-    ending: str, tmp_path: Path
-) -> None:
-    (tmp_path / "main.py").write_text(THREADS + f"train(20)\n{ending}\n")
-    train = watched(tmp_path / "main.py").tasks["train"]
-    assert {"forward", "backward"} <= set(train["breakdown"])
+@pytest.mark.parametrize("name", ["gan_without_loader.py", "gan_together.py"])
+def test_losses_of_further_optimizers_are_told_apart(name: str) -> None:
+    train = watched(name).tasks["train"]
+    assert list(train["losses"]) == ["optimizer 2"]
+    assert set(train["losses"]["optimizer 2"]) == {"first", "last", "min"}
+    assert train["losses"]["optimizer 2"]["first"] != train["loss"]["first"]
 
 
 def test_phases_lie_in_their_steps() -> None:

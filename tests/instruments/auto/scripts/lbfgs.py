@@ -1,4 +1,4 @@
-"""LBFGS calls its closure many times: one step each."""
+"""LBFGS calls its closure many times: one step each; on batches that become smaller, too."""
 
 import torch
 from telling import Truth
@@ -21,4 +21,9 @@ def closure():
 for _ in range(5):
     loss = optimizer.step(closure)
     truth.step(len(x), loss)
+for size in (16, 12, 12, 4, 8):
+    x = torch.randn(size, 4)
+    y = x.sum(dim=1, keepdim=True)
+    loss = optimizer.step(closure)
+    truth.step(size, loss)
 truth.tell()

@@ -9,6 +9,7 @@ class Truth:
     def __init__(self):
         self.steps, self.items, self.losses = 0, 0, []
         self.others = {}
+        self.units = "items"
 
     def step(self, items, loss):
         """A step of ``items`` has ended; ``loss`` is a tensor."""
@@ -24,5 +25,5 @@ class Truth:
     def tell(self):
         """Print it, as the script's output."""
         losses = [float(loss) for loss in self.losses]
-        known = {"steps": self.steps, "items": self.items, "losses": losses, "others": self.others}
-        print(json.dumps(known))
+        known = {"steps": self.steps, "items": self.items, "units": self.units}
+        print(json.dumps({**known, "losses": losses, "others": self.others}))

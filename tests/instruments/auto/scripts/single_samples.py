@@ -1,0 +1,40 @@
+"""States and images that come one by one, not in batches; and many points in one dimension."""
+
+import torch
+from telling import Truth
+from torch import nn
+
+torch.manual_seed(41)
+truth = Truth()
+
+
+def learn(model, samples, make, steps=40):
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for _ in range(steps):
+        loss = model(make()).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        truth.step(samples, loss)
+
+
+class Line(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.ones(())), nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return self.a + self.b * x
+
+
+class Wave(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x.unsqueeze(1))
+
+
+learn(nn.Linear(4, 2), 1, lambda: torch.randn(4))
+learn(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(0)), 1, lambda: torch.randn(3, 5, 5), 10)
+learn(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten()), 3, lambda: torch.randn(3, 3, 5, 5), 10)
+learn(Line(), 50, lambda: torch.linspace(-1, 1, 50))
+learn(Wave(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)), 9, lambda: torch.rand(9))
+truth.tell()
