@@ -61,6 +61,7 @@ class Auto:
     def __init__(self, ov: Overseer) -> None:
         self._ov = ov
         self._hooks: TorchHooks | None = None
+        self._operations: int | None = None
         self._steps: Steps | None = None
         self._progress: Progress | None = None
         self._breakdown: Breakdown | None = None
@@ -128,6 +129,7 @@ class Auto:
         hooks, self._hooks = self._hooks, None
         if hooks is not None and self._steps is not None:
             hooks.remove()
+            self._operations = hooks.operations
             self._steps.settle(over=True)
             if self._breakdown is None:  # Nobody else has begun to measure, and would end it.
                 self._measuring.loaders.close()
@@ -149,6 +151,8 @@ class Auto:
                 task["losses"] = losses
             section = self._breakdown.section(task)
             if section:
+                if self._operations:
+                    section["operations"] = self._operations
                 task["breakdown"] = section
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from .batches import Batches
 from .light import Pattern
+from .operations import Operations
 from .passes import Pass, Passes
 from .phases import Phases
 from .sizing import Batch, Given
@@ -81,13 +82,15 @@ class Known:
     Attributes:
         optimizers: How many optimizers it has made.
         trains: It has made one, or called ``backward``.
+        operations: How many operations one step consists of.
     """
 
-    __slots__ = ("optimizers", "trains")
+    __slots__ = ("operations", "optimizers", "trains")
 
     def __init__(self) -> None:
         self.optimizers = 0
         self.trains = False
+        self.operations: int | None = None
 
 
 class Loop:
@@ -117,7 +120,7 @@ class Loop:
         "_aside", "_backs", "_backward", "_backward_began", "_batch", "_began", "_candidate",
         "_deep", "_fetched", "_forward", "_got", "_graded", "_inner", "_known", "_last",
         "_learned", "_learned_from", "_learns",
-        "_loading", "_losses", "_made", "_model", "_models", "_nested", "_optimized",
+        "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations", "_optimized",
         "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
         "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_zeroed", "alike",
         "batches", "given", "items", "pattern", "step_ns", "within", "works",
@@ -134,6 +137,7 @@ class Loop:
         self.items: int | None = None
         self.given = Given(None, False)
         self._passes = Passes(sink.evaluated)
+        self._operations = Operations()
         self._losses: list[Any] = []
         self._aside: Aside | None = None
         self._batch: Batch | None = None
@@ -292,6 +296,8 @@ class Loop:
     def _learn(self, tensors: Any) -> None:
         self._known.trains = self._learned = self._learns = True
         self._backs += 1
+        if self._operations.due:
+            self._operations.add(_all(tensors))
         self._passes.learned()
         if self._stepping is not None:
             if self._repeats:
@@ -438,6 +444,8 @@ class Loop:
             if losses:
                 self._sink.other(role, losses)
             return
+        if self._operations.ended(not self._part):
+            self._known.operations = self._operations.found
         spent = None
         if not self._part:
             spent = Spent(

@@ -64,6 +64,11 @@ class TorchHooks:
         self.roots = Roots(torch, self._now, self.loop, self._loops, self._sizes, self.failed)
         _placed.add(self)
 
+    @property
+    def operations(self) -> int | None:
+        """How many operations a step of the script's consists of, once that is known."""
+        return self._known.operations
+
     def place(self) -> None:
         """Put the hooks in; what this version of torch does not have is left out."""
         parts = (

@@ -15,6 +15,7 @@ pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
 from instruments.auto import Phases, phases_of
 from instruments.auto.loop import Known, Loop
+from instruments.auto.operations import MOST, count
 from instruments.auto.passes import Pass
 from instruments.auto.phases import NAMES
 from instruments.auto.sizing import Given
@@ -30,6 +31,49 @@ def test_the_record_says_where_the_time_of_steps_went() -> None:
     assert set(parts) >= {"loading", "forward", "backward", "optimizer", "other", "steps"}
     assert parts["steps"] == parts["watched"]
     assert all(parts[name] > 0 for name in ("loading", "forward", "backward", "optimizer"))
+
+
+#: Of each script: what it does, and how many operations that have a gradient one step has.
+OPERATING = {
+    "one loss": ("(x * w).add(1).sum().backward(); o.step()", 3),
+    "two losses, by one optimizer": ("[(x * w).sum().backward() for _ in 'ab']; o.step()", 4),
+    "what is not learned from": ("y = x * w; (y * y.detach()).sum().backward(); o.step()", 3),
+    "one that hangs on another twice": ("y = x * w; (y * y).sum().backward(); o.step()", 3),
+}
+
+
+@pytest.mark.parametrize("steps", OPERATING)
+def test_the_operations_of_a_step_are_counted(steps: str, tmp_path: Path) -> None:
+    loop, expected = OPERATING[steps]
+    (tmp_path / "main.py").write_text(
+        f"""
+import torch
+x, w = torch.ones(2), torch.nn.Parameter(torch.ones(2))
+o = torch.optim.SGD([w], lr=0.1)
+for _ in range(12):
+    {loop}
+"""
+    )
+    train = watched(tmp_path / "main.py").tasks["train"]
+    assert train["breakdown"]["operations"] == expected
+
+
+def test_of_a_large_graph_no_more_than_is_quick_is_looked_at() -> None:
+    import torch
+
+    loss = torch.ones((), requires_grad=True)
+    for _ in range(2 * MOST):
+        loss = loss + 1
+    assert count([loss]) == MOST
+
+
+@pytest.mark.parametrize("ending", ["raise RuntimeError", "raise KeyboardInterrupt"])
+def test_where_the_time_went_is_said_of_a_script_that_fails_too(
+    ending: str, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(THREADS + f"train(20)\n{ending}\n")
+    train = watched(tmp_path / "main.py").tasks["train"]
+    assert {"forward", "backward"} <= set(train["breakdown"])
 
 
 @pytest.mark.parametrize("name", ["gan_without_loader.py", "gan_together.py"])
