@@ -18,6 +18,8 @@ _DEEP = 5
 #: No batch holds more; and the sum over a run stays what 64 bits hold.
 MOST = 10**12
 _KINDS = 64
+#: More tensors than this in a batch are no longer inputs, targets and the like.
+_FIELDS = 5
 
 
 class Size(NamedTuple):
@@ -187,11 +189,24 @@ def _samples(batch: Any) -> bool:
     """Whether this is a list of samples, not of inputs and targets."""
     lead = batch[0]
     if _shape(lead) is not None:
-        return all(_shape(each) is not None and not len(_shape(each)) for each in batch)
+        return _alike([_shape(each) for each in batch])
     if isinstance(lead, Mapping):
         return isinstance(batch, list)
     alike = {(type(each), len(each)) for each in batch if isinstance(each, tuple)}
     return isinstance(batch, list) and isinstance(lead, tuple) and len(alike) == 1
+
+
+def _alike(shapes: list[Any]) -> bool:
+    """Whether shapes are those of single numbers, or of sequences each as long as it happens to be.
+
+    Inputs and targets are as long as each other; but bags of words come with their offsets.
+    """
+    if any(shape is None for shape in shapes):
+        return False
+    if not any(len(shape) for shape in shapes):
+        return True
+    lengths, rests = {tuple(shape[:1]) for shape in shapes}, {tuple(shape[1:]) for shape in shapes}
+    return len(shapes) > _FIELDS and len(rests) == 1 and len(lengths) > 1 and () not in lengths
 
 
 def _unstacked(batch: Any) -> bool:
