@@ -53,6 +53,7 @@ class Sizer:
         self._function = function
         self.tensors: set[type] = set()
         self.leads: dict[type, Callable[[Any], Any] | None] = {}
+        self._no_leads: set[type] = set()
 
     def size(self, batch: Any) -> Size:
         """All that ``batch`` says about its size; never an exception."""
@@ -72,6 +73,10 @@ class Sizer:
     def _remember(self, batch: Any) -> None:
         """Keep the way to the tensor that gives this kind of batch its size."""
         tensor, lead = _lead(batch)
+        if tensor is None and len(self._no_leads) < _KINDS:
+            self._no_leads.add(type(batch))  # A list of samples; a short one may look different.
+        if type(batch) in self._no_leads:
+            return
         if _shape(tensor) is not None and _stated(tensor) is None and _stated(batch) is None:
             self.leads[type(batch)] = lead
             self.tensors.add(type(tensor))

@@ -178,6 +178,14 @@ def test_what_is_remembered_of_a_kind_does_not_hold_for_another_of_it() -> None:
     assert counted([X, Y], [X, Y], [1, 2, 3], [X, Y], ["a"]) == [32, 32, 3, 32, 1]
 
 
+def test_the_few_samples_of_a_last_batch_are_not_what_is_remembered() -> None:
+    """Two sequences may be inputs and targets; lists of more have been samples all along."""
+    sizer = Sizer()
+    samples = [Tensor(n) for n in (5, 9, 2, 9, 1, 3)]
+    assert [sizer.size(samples).items, sizer.size(samples[:2]).items] == [6, 5]
+    assert sizer.leads == {}
+
+
 def test_remembered_kinds_are_told_empty_and_without_dimensions_too() -> None:
     assert counted(X, X, Tensor(), Tensor(0), X) == [32, 32, None, None, 32]
 
