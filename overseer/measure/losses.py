@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Problem
-from ..ways import Event, Gate, Keys, Listener
+from ..ways import Event, Gate, Keys, Listener, Source, Taker
 
 if TYPE_CHECKING:
     from .steps import StepModel
@@ -103,26 +103,28 @@ class Losses:
         pending, append = of.pending, of.pending.append
         return take
 
-    def for_keys_alone(self, keys: Keys, gate: Gate) -> Listener | None:
-        """The same where no other listens, which sees to the gate; None without such."""
-        if "task" in keys:
+    def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
+        """What takes a loss that comes alone, where no other listens; None for other events."""
+        if keys != ("loss",) or source.pair is not None:
             return None
+        tally = source.tally
         up, wanted, inherits, aside, failed = gate
 
-        def take(event: Event) -> None:
-            if not wanted and inherits is None:
+        def take(value: Any) -> None:
+            next(tally)
+            if not wanted and (inherits is None or not inherits()):
                 next(up)
-            elif aside(event):
+            elif aside({"loss": value}):
                 return
             try:
-                append(event["loss"].detach())
+                append(value.detach())
                 if len(pending) > PENDING:
                     self._thin(of)
             except Exception:
                 try:
-                    self(event)
+                    self({"loss": value})
                 except BaseException as error:
-                    failed(error, event)
+                    failed(error, {"loss": value})
 
         of = self._of(TASK)
         pending, append = of.pending, of.pending.append

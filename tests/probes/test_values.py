@@ -9,6 +9,7 @@ import pytest
 
 from overseer.clock import Clock
 from overseer.errors import Problem
+from overseer.measure.losses import Losses
 from overseer.measure.steps import StepModel
 from overseer.probes import PlacedProbe
 from overseer.stream import EventStream
@@ -183,3 +184,56 @@ def test_events_that_inherit_keys_carry_them(script: Make) -> None:
     heard.model.finish()
     assert sorted(tasks) == ["test"] * 2 + ["train"] * 6
     assert heard.stream.events == heard.placed.fired == 8
+
+
+LOSSES = """
+class Tensor:
+    def __init__(self, value):
+        self.value = value
+
+    def detach(self):
+        return float(self.value)
+
+def train(n):
+    for turn in range(n):
+        loss = Tensor(turn) if turn % 3 else turn + 0.5
+    loss = None
+"""
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_losses_are_heard_whether_alone_or_beside_others(script: Make, alone: bool) -> None:
+    problems: list[Problem] = []
+    stream = EventStream(problems.append)
+    losses, events = Losses(problems.append), []
+    stream.listen(losses, "loss")
+    if not alone:
+        stream.listen(events.append)
+    made = script(LOSSES)
+    placed = made.placed("//train > loss")
+    placed.listen(stream.outlet(placed.refresh))
+    made.load()
+    made.call("train(10)")
+    losses.read()
+    found = losses.summary()["train"]
+    assert (found.first, found.last, found.min, found.n) == (0.5, 9.5, 0.5, 11)
+    assert (placed.fired, stream.events, len(events)) == (11, 11, 0 if alone else 11)
+    assert [one.what for one in problems] == ["it can't be read: NoneType is not a number"]
+    assert made.problems == []
+
+
+def test_whoever_samples_the_stream_gets_whole_losses(script: Make) -> None:
+    stream = EventStream(lambda problem: None)
+    sampled: list[dict[str, Any]] = []
+    stream.sampler = lambda event, n: bool(sampled.append(event))
+    stream.listen(Losses(), "loss")
+    made = script(LOSSES)
+    placed = made.placed("//train > loss")
+    placed.listen(stream.outlet(placed.refresh))
+    made.load()
+    made.call("train(10)")
+    assert sampled == [{"loss": 0.5}]
+    stream.anew()
+    made.call("train(1)")
+    assert sampled == [{"loss": 0.5}, {"loss": 0.5}]
+    assert (placed.fired, stream.events) == (13, 13)
