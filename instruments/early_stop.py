@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from _thread import get_ident
 from collections.abc import Callable, Generator
 from typing import Any
 
 from overseer import Overseer, StopProgram, instrument_definition
 from overseer.errors import Problem, VoirError
+
+#: How often threads that go on are stopped again: one that swallows every stop is let go then.
+TIMES = 1000
 
 
 @instrument_definition
@@ -58,15 +63,19 @@ class _Counter:
     ) -> None:
         self.ov, self.key, self.n, self.task, self.signal = ov, key, n, task, signal
         self.seen = 0
+        self._left = TIMES
         self.reason = f"after {n} events with {key!r}"
 
     def __call__(self, event: dict[str, Any]) -> None:
         wrap = event.get("$wrap")
         if self.task is not None and event.get("task") != self.task:
             return
-        if (wrap is not None and wrap["step"] == "begin") or self.seen >= self.n:
+        if wrap is not None and wrap["step"] == "begin":
             return
-        self.count(event[self.key])
+        if self.seen < self.n:
+            self.count(event[self.key])
+        else:
+            self.again(event[self.key])
 
     def count(self, value: object) -> None:
         """One more; the last one stops the script."""
@@ -74,6 +83,15 @@ class _Counter:
         self.ov.give(task="early_stop", progress=(self.seen, self.n))
         if self.seen == self.n:
             self._stop(value)
+
+    def again(self, value: object) -> None:
+        """A step after the last: stop the thread that goes on, or has begun another work."""
+        if isinstance(self.signal, str) or get_ident() == threading.main_thread().ident:
+            return  # There, the stop is on its way.
+        cleaning = isinstance(sys.exc_info()[1], StopProgram)
+        if self._left and not cleaning:
+            self._left -= 1
+            raise self.signal(value)
 
     def complain(self) -> None:
         """Say so, when there was nothing to count."""
@@ -125,7 +143,9 @@ class _Steps(_Counter):
                 self._reach(self._pairs, event.get("batch"))
 
     def _reach(self, n: int, value: object) -> None:
-        if self.seen < min(n, self.n):  # The first pair may have been told of by both.
+        if self.seen >= self.n:
+            self.again(value)
+        elif self.seen < n:  # The first pair may have been told of by both.
             self.count(value)
 
 

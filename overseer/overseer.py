@@ -17,7 +17,6 @@ from .boundary import (
     Guarded,
     OverseerAbort,
     StopProgram,
-    Wish,
     asked_for,
     current,
     in_library,
@@ -202,17 +201,19 @@ class Overseer(Scheduler):
             _raise_in_main(_thrown_as(wish))
             return True
 
-    def _wished_in_a_thread(self, wish: BaseException) -> None:
-        """What ends the script has been raised in one of its threads: that ends without a word."""
+    def _quieten(self) -> None:
+        """Threads that end by what ends the script do so without a word."""
         hook = threading.excepthook
+        if getattr(hook, "quiet", False):
+            return
 
         def quietly(args: threading.ExceptHookArgs) -> None:
-            if not isinstance(args.exc_value, Wish):
+            if not due_to(args.exc_value):
                 hook(args)
 
+        quietly.quiet = True  # type: ignore[attr-defined]
         threading.excepthook = quietly
         self._exit.callback(setattr, threading, "excepthook", hook)
-        self._wished_elsewhere(wish)
 
     def charge(self, nanoseconds: int) -> None:
         """Count processor time that voir used as voir's own cost."""
@@ -432,7 +433,7 @@ class Overseer(Scheduler):
 
     def _insistent_walk(self, argv: list[str]) -> object:
         """Walk; an early stop arrives here whatever the script does with it."""
-        with insisting(self._wished_in_a_thread) as insistence:
+        with insisting(self._reached, self._quieten) as insistence:
             try:
                 value = self._walk(argv)
             except BaseException as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent, indent
 
 import pytest
 
@@ -114,6 +115,112 @@ def test_a_stop_gets_through(tmp_path: Path, loop: str) -> None:
     assert "the end of the script" not in done.stdout
     assert "Traceback" not in done.stderr
     assert "stopped early" in done.stderr
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS.keys())
+def test_a_stop_gets_through_in_a_thread(tmp_path: Path, loop: str) -> None:
+    place = Place(tmp_path)
+    place.write("steps.py", "from voir import give\ndef step(i):\n    give(step=i)\n")
+    begin = "import atexit, steps, threading\ndone = []\n"
+    begin += "def step(i):\n    done.append(i)\n    steps.step(i)\n"
+    begin += "atexit.register(lambda: print('steps', len(done)))\n"
+    end = "print('the end of the thread')\n"
+    work = begin + "def work():\n" + indent(dedent(loop) + end, "    ")
+    start = "thread = threading.Thread(target=work)\nthread.start()\nwhile thread: pass\n"
+    place.write("main.py", work + start + "print('the end of the script')\n")
+    done = place.voir("--no-record", "--no-monitor", "--stop", "4", "main.py")
+    assert done.status == 0, done.stderr
+    assert done.stdout.endswith("steps 4\n")
+    assert "the end" not in done.stdout
+    assert "Traceback" not in done.stderr
+    assert "stopped early" in done.stderr
+
+
+def test_a_script_that_waits_for_its_thread_ends_with_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        import threading
+        from voir import give
+
+        def work():
+            for i in range(100):
+                try:
+                    give(step=i)
+                except:
+                    print("swallowed", i)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        print("the end")
+        """,
+    )
+    done = place.voir("--no-record", "--no-monitor", "--stop", "4", "main.py")
+    assert done.seen == (0, "swallowed 3\n"), done.stderr
+
+
+def test_a_stop_gets_through_in_the_threads_of_a_pool(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        from voir import give
+
+        done = []
+
+        def work(_):
+            for i in range(10_000):
+                try:
+                    give(step=i)
+                except BaseException:
+                    continue
+                done.append(i)
+
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(work, range(8)))
+        finally:
+            print(len(done) < 8)
+        print("the end")
+        """,
+    )
+    done = place.voir("--no-record", "--no-monitor", "--stop", "4", "main.py")
+    assert done.seen == (0, "True\n"), done.stderr
+
+
+def test_a_thread_that_cleans_up_for_long_holds_up_the_stop_and_no_more(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        import threading
+        import overseer.insist
+        from voir import give
+
+        overseer.insist.PATIENCE = 0.01
+        seen = threading.Event()
+
+        def work():
+            try:
+                for i in range(100):
+                    give(step=i)
+            finally:
+                seen.wait(20)
+                print("cleaned up", seen.is_set())
+
+        threading.Thread(target=work).start()
+        try:
+            while True:
+                sum(range(1000))
+        finally:
+            seen.set()
+        """,
+    )
+    done = place.voir("--no-record", "--no-monitor", "--stop", "4", "main.py")
+    assert done.seen == (0, "cleaned up True\n"), done.stderr
 
 
 def test_finally_and_with_do_their_work_once(tmp_path: Path) -> None:
