@@ -1,8 +1,9 @@
 """Stepping into functions of other libraries, by an attribute of the class or module they are in.
 
 For functions of which a probe would be too dear, because their file is long: nothing has to be read
-or compiled here. Where it is caught and printed, an error shows the function that stands in; it is
-made here because tracebacks that end a script leave out what is of this package.
+or compiled here. Where something stands in for a function while it runs, an error that is caught
+and printed shows it; it is made here because tracebacks that end a script leave out what is of
+this package.
 """
 
 from __future__ import annotations
@@ -11,49 +12,74 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-#: Called with the arguments and the named arguments of a call; before it, returns whether what is
-#: to be called after it is wanted this time.
-Aside = Callable[[tuple[Any, ...], dict[str, Any]], object]
 Undo = Callable[[], None]
 
 
-def around(owner: Any, name: str, before: Aside | None, after: Aside | None = None) -> Undo:
-    """Call ``before`` and ``after`` around each call of ``owner.name``, until undone.
+class AtLookup:
+    """Stands in for a function: has ``before`` called with the object it is looked up on.
 
-    Neither may raise anything but what is meant for the script.
+    Then the function itself is called, so that no other shows in its errors.
+    """
 
-    Args:
-        owner: The class or module that has the function itself.
-        name: The function's name there.
-        before: Called before it.
-        after: Called when it has returned or raised.
+    def __init__(self, own: Any, before: Callable[[Any], object]) -> None:
+        self._own, self._before = own, before
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is not None:
+            self._before(instance)
+        return self._own.__get__(instance, owner)
+
+
+def ahead_of(owner: type, name: str, before: Callable[[Any], object]) -> Undo:
+    """Call ``before`` with an object ahead of each call of its method ``name``, until undone.
+
+    It may raise nothing but what is meant for the script.
 
     Raises:
-        KeyError: There is no such function.
+        KeyError: The class itself has no such function.
+    """
+    own = vars(owner)[name]
+    return _put(owner, name, own, AtLookup(own, before))
+
+
+def behind(owner: type, name: str, after: Callable[[Any], object]) -> Undo:
+    """Call ``after`` with an object behind each call of its method ``name``, until undone.
+
+    It may raise nothing but what is meant for the script.
+
+    Raises:
+        KeyError: The class itself has no such function.
     """
     own = vars(owner)[name]
 
-    def first(*args: Any, **kwargs: Any) -> Any:
-        before(args, kwargs)  # type: ignore[misc]
-        return own(*args, **kwargs)
+    def call(instance: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return own(instance, *args, **kwargs)
+        finally:
+            after(instance)
 
-    def both(*args: Any, **kwargs: Any) -> Any:
-        if before is not None and not before(args, kwargs):
-            return own(*args, **kwargs)
+    call.__code__ = call.__code__.replace(co_name=own.__code__.co_name)
+    stand_in: Any = wraps(own)(call)
+    stand_in._torchdynamo_disable = True  # It is called, not looked into.
+    return _put(owner, name, own, stand_in)
+
+
+def enclosed(
+    own: Callable[..., Any], before: Callable[..., object], after: Callable[[], object]
+) -> Callable[..., Any]:
+    """``own``, with ``before`` called with what it is called with, and ``after`` behind it."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before(args, kwargs)
         try:
             return own(*args, **kwargs)
         finally:
-            after(args, kwargs)  # type: ignore[misc]
+            after()
 
-    return _put(owner, name, own, first if after is None else both)
+    return call
 
 
-def _put(owner: Any, name: str, own: Any, stand_in: Any) -> Undo:
-    code = getattr(own, "__code__", None)
-    stand_in = wraps(own)(stand_in)
-    if code is not None:
-        stand_in.__code__ = stand_in.__code__.replace(co_name=code.co_name)
-    stand_in._torchdynamo_disable = True  # torch.compile calls it instead of looking into it.
+def _put(owner: type, name: str, own: Any, stand_in: Any) -> Undo:
     setattr(owner, name, stand_in)
 
     def undo() -> None:

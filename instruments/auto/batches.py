@@ -24,7 +24,8 @@ class Batches:
     """
 
     __slots__ = (
-        "_ahead", "_fed", "_given", "_loaded", "_ones", "_own", "_totals", "fetches", "source",
+        "_ahead", "_fed", "_given", "_loaded", "_ones", "_own", "_stale", "_together", "_totals",
+        "fetches", "source",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -33,6 +34,8 @@ class Batches:
         self._loaded: dict[Hashable, list[int | None]] = {}
         self._own: set[Hashable] = set()
         self._ahead: set[Hashable] = set()
+        self._stale: set[Hashable] = set()
+        self._together: set[Hashable] = set()
         self._fed: int | None = None
         self._given: dict[int, int] = {}
         self._ones: dict[int, int] = {}
@@ -44,6 +47,11 @@ class Batches:
         return self._fed is not None
 
     @property
+    def waiting(self) -> bool:
+        """Whether a loader's batch has not been learned from yet."""
+        return bool(self._loaded)
+
+    @property
     def other(self) -> bool:
         """Whether the last batch is from a loader that does not feed training."""
         return bool(self._loaded) and next(reversed(self._loaded)) not in self._own
@@ -52,10 +60,17 @@ class Batches:
         """A loader has given a batch."""
         self.fetches += 1
         before = self._loaded.pop(source, None)  # The last to come is the last in the dictionary.
+        if source in self._stale:
+            self._stale.discard(source)
+            before = None
         if before is None or (source in self._own and source not in self._ahead):
             self._loaded[source] = [items]  # One that was not learned from was left out.
         else:
             self._loaded[source] = [before[-1], items]
+
+    def begun(self) -> None:
+        """A loader begins anew: what waits was only looked at, maybe, before."""
+        self._stale = self._loaded.keys() - self._ahead
 
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more: what it gave that nobody learned from was an evaluation's."""
@@ -123,10 +138,10 @@ class Batches:
         """Of several loaders' batches, the largest of those that fed training before too."""
         loaded, self._loaded = self._loaded, {}
         if len(loaded) > 1:
-            own = [n for source in loaded if source in self._own and (n := loaded[source][0])]
-            if own:
-                self.source = None
-                return max(own)
+            self.source = None
+            return self._largest(loaded)
+        if self._together:
+            self._together = set()
         source, waiting = loaded.popitem()
         if source not in self._own and len(self._own) < SOURCES:
             self._own.add(source)
@@ -139,3 +154,10 @@ class Batches:
         if len(waiting) > 1:
             self._loaded[source] = waiting[1:]
         return waiting[0]
+
+    def _largest(self, loaded: dict[Hashable, list[int | None]]) -> int | None:
+        before, self._together = self._together, set(loaded)
+        if self._together == before and len(self._own) < SOURCES:
+            self._own |= before  # They come together, as by zip.
+        own = [source for source in loaded if source in self._own] or loaded
+        return max((n for source in own if (n := loaded[source][0])), default=None)

@@ -6,12 +6,13 @@ from _thread import get_ident
 from collections.abc import Callable
 from typing import Any
 
-from overseer.wrapping import Undo, around
+from overseer.wrapping import Undo, ahead_of
 
 from .codes import Codes
 from .light import Counting
 from .loop import Loop
 from .roots import Roots
+from .transforms import Transforms
 from .turns import role_of
 
 Event = dict[str, Any]
@@ -61,10 +62,15 @@ class Gradients:
         zero, undo_zero = self._probe(
             torch.optim.Optimizer.zero_grad, [("(self) > #enter", enter), (" > #exit", leave)]
         )
-        grad, undo_grad = self._probe(torch.autograd.grad, self._grad_hooks(torch.nn.Parameter))
+        grad, undo_grad = self._probe(torch.autograd.grad, self._grad_hooks(torch))
         self._codes = [backward, zero]
         self._grad = grad
         module, scaler = torch.nn.Module, torch.amp.GradScaler
+
+        def zeroed(of: Any) -> None:
+            if enter({"self": of}):
+                leave({})  # How long it takes is not seen, and is next to nothing.
+
         return [
             backward.close,
             zero.close,
@@ -72,10 +78,8 @@ class Gradients:
             *undo,
             *undo_zero,
             *undo_grad,
-            around(
-                module, "zero_grad", lambda args, _: enter({"self": args[0]}), lambda *_: leave({})
-            ),
-            around(scaler, "scale", self._scale),
+            ahead_of(module, "zero_grad", zeroed),
+            self._scales(scaler),
         ]
 
     def light(self, on: bool) -> None:
@@ -134,23 +138,35 @@ class Gradients:
 
         return enter, leave
 
-    def _grad_hooks(self, parameter: type) -> list[tuple[str, Hook]]:
+    def _grad_hooks(self, torch: Any) -> list[tuple[str, Hook]]:
         """Hooks in ``autograd.grad``, by which a script learns that does without ``backward``."""
         counting, roots, loop, now = self._counting, self._roots, self._loop, self._now
         begun: set[int] = set()
+        parameter, transforms = torch.nn.Parameter, Transforms(torch)
 
         def enter(event: Event) -> None:
+            if counting.on or not roots.alive:
+                return
+            try:
+                losses = learned(event)
+                if losses is not None:
+                    roots.disarm()
+                    begun.add(get_ident())
+                    loop().gradients_begin(now(), losses)
+            except BaseException as error:
+                self._failed(error)
+
+        def learned(event: Event) -> Any:
             inputs = event["inputs"]
+            if event["create_graph"]:  # A penalty's, or those of a function.
+                losses = None
+                if transforms.outermost:
+                    losses = transforms.losses(event["outputs"], inputs)
+                    if losses is None:
+                        loop().batches.repeated()  # Nothing is learned from what it was given.
+                return losses
             first = inputs[0] if type(inputs) in (list, tuple) and inputs else inputs
-            if counting.on or event["create_graph"] or not isinstance(first, parameter):
-                return  # A penalty's, or those of a batch.
-            if roots.alive:
-                roots.disarm()
-                begun.add(get_ident())
-                try:
-                    loop().gradients_begin(now(), event["outputs"])
-                except BaseException as error:
-                    self._failed(error)
+            return event["outputs"] if isinstance(first, parameter) else None
 
         def leave(event: Event) -> None:
             if get_ident() not in begun:
@@ -191,9 +207,28 @@ class Gradients:
 
         return enter, leave
 
-    def _scale(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        losses = args[1] if len(args) > 1 else kwargs.get("outputs")
-        counting = self._counting
+    def _scales(self, scaler: Any) -> Undo:
+        """See what is scaled; the hook is placed when the first scaler is used."""
+        undo: list[Undo] = []
+
+        def used(instance: Any) -> None:
+            undo.pop()()
+            try:
+                probed = self._probe(scaler.scale, [("(outputs) > #enter", self._scale)])
+                undo.extend([probed[0].close, *probed[1]])
+            except BaseException as error:
+                self._failed(error)
+
+        undo.append(ahead_of(scaler, "scale", used))
+
+        def leave() -> None:
+            for each in undo:
+                each()
+
+        return leave
+
+    def _scale(self, event: Event) -> None:
+        losses, counting = event["outputs"], self._counting
         if counting.on and get_ident() == counting.thread:
             counting.scaled = None if counting.told else losses
         elif self._roots.alive:

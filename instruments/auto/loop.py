@@ -142,7 +142,7 @@ class Loop:
         self._aside: Aside | None = None
         self._batch: Batch | None = None
         self._learned_from: Batch | None = None
-        self._graded: list[Any] = []
+        self._graded: list[Any] | None = None  # No gradients were asked for.
         self._learns = False
         self._scaled: Any = None
         self._candidate = self._learned = self._repeats = self._stepped = False
@@ -169,23 +169,26 @@ class Loop:
 
     # Forward
 
-    def forward_begins(self, model: int, grad: bool, training: bool) -> bool:
+    def forward_begins(self, model: int, grad: bool, training: bool, learns: bool = False) -> bool:
         """A model's forward begins; returns whether it is known that nothing is learned from it.
 
         Args:
             model: A name for the model.
             grad: Gradients are recorded.
             training: The model is in training mode.
+            learns: It is known that something is learned from it.
         """
         if self._sink.holding:
             self._sink.settle()
         if grad and training:
-            self._candidate = not self._known.trains
+            self._candidate = not (learns or self._known.trains)
         else:
             self._candidate = grad or not self._began  # A teacher's comes after the student's.
         certain = not grad and not training and model == self._model
+        batches = self.batches
+        fetches = batches.fetches if batches.waiting else 0
         if not self._candidate or not self._passes.begins(
-            model, self.batches.fetches, self._known.trains, certain
+            model, fetches, self._known.trains, certain
         ):
             return False
         self.alike = 0
@@ -272,7 +275,7 @@ class Loop:
         if self._deep == 1 and self._stepping is None:
             if self._began:
                 self._end_forward(now)
-            self._graded = [*self._graded, *_all(losses)][:LOSSES]
+            self._graded = [*(self._graded or ()), *_all(losses)][:LOSSES]
 
     def gradients_end(self, now: int) -> bool:
         """They are there; returns whether it was the outermost."""
@@ -289,9 +292,9 @@ class Loop:
     def _learn_unseen(self) -> None:
         """An optimizer has stepped, and no ``backward`` was seen."""
         graded = self._graded
-        if graded or not self._learns:
-            self._learn(graded)
-            self._learns = bool(graded)
+        if graded is not None or not self._learns:
+            self._learn(graded or ())
+            self._learns = graded is not None
 
     def _learn(self, tensors: Any) -> None:
         self._known.trains = self._learned = self._learns = True
@@ -434,7 +437,7 @@ class Loop:
         if not seen:
             self._learn_unseen()
         losses, learned = self._own_losses(role), self._learned
-        self._graded, self._learned, self._began = [], False, 0
+        self._graded, self._learned, self._began = None, False, 0
         self._compare(role, len(losses) if seen else 0)
         made, self._made = self._made, self._known.optimizers
         ends = role is None or self._turns(role, batches.fresh or made < self._made, learned)

@@ -46,7 +46,7 @@ class Passes:
 
         Args:
             model: A name for the model.
-            fetches: How many batches loaders have given so far.
+            fetches: How many batches loaders have given so far; 0 where none waits.
             trains: The script is known to train.
             certain: It can't be but an evaluation.
         """

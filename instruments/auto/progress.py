@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from overseer import Overseer
-from overseer.wrapping import Undo, around
+from overseer.wrapping import Undo, ahead_of
 
 #: Bars that are told apart; a script that names more has the rest left out.
 BARS = 64
@@ -28,7 +28,7 @@ class Progress:
         """Have each drawing of a bar told."""
         kind = getattr(module, "tqdm", None)
         if isinstance(kind, type) and "display" in vars(kind):
-            self._undo = around(kind, "display", self._drawn)
+            self._undo = ahead_of(kind, "display", self._drawn)
 
     def close(self) -> None:
         """Look no longer, and say what the bars came to."""
@@ -38,9 +38,8 @@ class Progress:
         if self._bars:
             self._ov.summary["progress"] = list(self._bars.values())
 
-    def _drawn(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _drawn(self, bar: Any) -> None:
         try:
-            bar = args[0]
             name, done, total = named(bar.desc, abs(bar.pos or 0)), bar.n, bar.total
         except Exception:
             return  # A bar that is half made, or somebody's own.

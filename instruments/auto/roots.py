@@ -13,10 +13,12 @@ import sys
 import threading
 from _thread import get_ident
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from weakref import ref
 
 from overseer.launch.tracebacks import menders
+from overseer.wrapping import enclosed
 
 from .light import Counting
 from .loop import EVALUATION, INFERENCE, Loop
@@ -196,7 +198,7 @@ class Roots:
             module._forward_hooks_with_kwargs[KEY] = True
             module._forward_hooks_always_called[KEY] = True
             module._forward_hooks[KEY] = self._left
-            self._begins(loop, module)
+            self._begins(loop, module, args)
         except BaseException as error:
             self._failed(error)
 
@@ -220,9 +222,13 @@ class Roots:
             weight = self._weights.get(id(module))
             self._ends(loop, module, self._sizes.of_call(args, kwargs, weight), end)
 
-    def compiled_enters(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """A module that ``torch.compile`` has made is called: it wants no hook in torch's table."""
-        module, *given = args
+    def compiled_enters(self, event: dict[str, Any]) -> None:
+        """A module that ``torch.compile`` has made is called: it wants no hook in torch's table.
+
+        Args:
+            event: The module is ``self``; ``args`` and ``kwargs`` are what it is called with.
+        """
+        module, given = event["self"], event["args"]
         if KEY in self._table and self.alive and not (self.several and not self._outermost()):
             # Torch warns of hooks for all modules where a compiled one is called.
             self._table.pop(KEY, None)
@@ -230,58 +236,54 @@ class Roots:
             within = loop.within
             if not self._is_model(module):
                 within.passing = module
-                return True
+                return
             if not loop.works:
                 loop.works = True
             try:
                 weight = self._weights.get(id(module))
-                within.given = self._sizes.of_call(tuple(given), kwargs, weight)
+                within.given = self._sizes.of_call(given, event["kwargs"], weight)
                 counting = self._counting
                 if counting is not None:
                     if id(module) == counting.pattern.model and self._grad_enabled():
                         counting.items = within.given.items
-                        return True
+                        return
                     counting.leave()
                     self._table.pop(KEY, None)
                 within.module = module
-                self._begins(loop, module)
+                self._begins(loop, module, given)
             except BaseException as error:
                 self._failed(error)
-        return True
 
-    def compiled_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def compiled_leaves(self, event: dict[str, Any]) -> None:
         """It has ended, or has failed."""
+        module = event["self"]
         loop = self._loop()
         within = loop.within
-        if within.passing is args[0]:
+        if within.passing is module:
             within.passing = None
             self.arm()
-        elif within.module is not None and within.module is args[0] and self.alive:
+        elif within.module is not None and within.module is module and self.alive:
             within.module = None
-            self._ends(loop, args[0], within.given, self._now())
+            self._ends(loop, module, within.given, self._now())
 
-    def compiled_in_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def compiled_in_place(self, module: Any) -> None:
         """``module.compile()`` has made what the module's call comes to from now on."""
-        module = args[0]
         own = module._compiled_call_impl
-        enters, leaves = self.compiled_enters, self.compiled_leaves
 
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            enters((module, *args), kwargs)
-            try:
-                return own(*args, **kwargs)
-            finally:
-                leaves((module,), kwargs)
+        def enters(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self.compiled_enters({"self": module, "args": args, "kwargs": kwargs})
 
         if own is not None and self.alive:
-            module._compiled_call_impl = compiled  # It is never pickled.
+            leaves = partial(self.compiled_leaves, {"self": module})
+            module._compiled_call_impl = enclosed(own, enters, leaves)  # It is never pickled.
             self._wrapped.append((ref(module), own))
 
-    def _begins(self, loop: Loop, module: Any) -> None:
+    def _begins(self, loop: Loop, module: Any, args: tuple[Any, ...]) -> None:
         within = loop.within
-        within.grad = self._grad_enabled()
+        within.grad = grad = self._grad_enabled()
         within.begin = self._now()
-        within.evaluated = loop.forward_begins(id(module), within.grad, module.training)
+        learns = grad and module.training and (loop.trains or self._sizes.in_graph(args))
+        within.evaluated = loop.forward_begins(id(module), grad, module.training, learns)
 
     def _ends(self, loop: Loop, module: Any, given: Given, end: int) -> None:
         self.arm()

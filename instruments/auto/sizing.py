@@ -144,6 +144,24 @@ class Sizes:
     def _whole(self, value: Any) -> Any:
         """Of a sample that stands for a batch under ``vmap``, the batch's size; else itself."""
         known = self._functions
-        if known is None or not known.is_batchedtensor(value):
+        if known is None or known.peek_interpreter_stack() is None:
             return value
-        return known.get_unwrapped(value).shape[known.maybe_get_bdim(value)]
+        inner = value
+        while known.is_gradtrackingtensor(inner):
+            inner = known.get_unwrapped(inner)
+        if not known.is_batchedtensor(inner):
+            return value
+        return known.get_unwrapped(inner).shape[known.maybe_get_bdim(inner)]
+
+    def in_graph(self, args: tuple[Any, ...]) -> bool:
+        """Whether a call is a part of what is learned from, and no pass by itself.
+
+        So it is where it goes on from another, as in a network that recurs, or is a function's of
+        which the gradients are asked for.
+        """
+        known = self._functions
+        if known is not None and known.peek_interpreter_stack() is not None:
+            return True
+        tensor = self._tensor
+        flat = (each for arg in args for each in (arg if type(arg) in (tuple, list) else (arg,)))
+        return any(isinstance(each, tensor) and each.grad_fn is not None for each in flat)

@@ -19,9 +19,9 @@ from overseer import Overseer
 from overseer.boundary import problem, wished
 from overseer.errors import Problem
 from overseer.imports import on_import
-from overseer.wrapping import around
+from overseer.wrapping import ahead_of, behind
 
-from ..loader import Loaders
+from ..loader import ITERATORS, TORCH, Loaders
 from .gradients import Gradients
 from .light import ALIKE, Counting
 from .loop import Known, Loop, Sink
@@ -73,6 +73,7 @@ class TorchHooks:
         """Put the hooks in; what this version of torch does not have is left out."""
         parts = (
             self.roots.place,
+            self._loaders_begin,
             self._compiled,
             self._optimizers,
             self._gradients,
@@ -182,22 +183,41 @@ class TorchHooks:
             except BaseException as error:
                 self.failed(error)
 
+    def _loaders_begin(self) -> None:
+        """See that a loader begins anew."""
+
+        def begins(iterator: Any) -> None:
+            if self.alive:
+                self.loop().batches.begun()
+
+        def imported(package: Any) -> None:
+            kind = getattr(package.dataloader, ITERATORS[0], None)
+            if kind is not None and "__init__" in vars(kind):
+                self._undo.append(ahead_of(kind, "__init__", begins))
+
+        self._undo.append(on_import(TORCH.rpartition(".")[0], imported).dispose)
+
     # Compiled modules
 
     def _compiled(self) -> None:
         """See modules that ``torch.compile`` makes from when the script first calls it."""
         module = self._torch.nn.Module
-        self._undo.append(around(module, "compile", None, self.roots.compiled_in_place))
-        self._undo.append(around(module, "eval", self._evaluates))
+        self._undo.append(behind(module, "compile", self.roots.compiled_in_place))
+        self._undo.append(ahead_of(module, "eval", self._evaluates))
         watch = on_import("torch._dynamo.eval_frame", self._dynamo_imported)
         self._undo.append(watch.dispose)
 
     def _dynamo_imported(self, module: Any) -> None:
         if self.alive:
-            enters, leaves = self.roots.compiled_enters, self.roots.compiled_leaves
-            self._undo.append(around(module.OptimizedModule, "__call__", enters, leaves))
+            roots, env = self.roots, {"code": module.OptimizedModule.__call__}
+            for marker, hook in (
+                ("(self, args, kwargs) > #enter", roots.compiled_enters),
+                ("(self) > #exit", roots.compiled_leaves),
+            ):
+                probe = self._ov.probes.probe(f"code{marker}", env=env)
+                self._undo.append(probe.listen(hook, WHO).dispose)
 
-    def _evaluates(self, args: Any, kwargs: Any) -> None:
+    def _evaluates(self, model: Any) -> None:
         if self._counting.on and get_ident() == self._counting.thread:
             self.roots.peek()
 
@@ -225,9 +245,9 @@ class TorchHooks:
         kind = optimizer.Optimizer
         # What its constructor calls, and which does not raise: errors there do not show us.
         called = PREPARES if PREPARES in vars(kind) else "__init__"
-        self._undo.append(around(kind, called, self._made))
+        self._undo.append(ahead_of(kind, called, self._made))
 
-    def _made(self, args: Any, kwargs: Any) -> None:
+    def _made(self, optimizer: Any) -> None:
         self._known.optimizers += 1
         self._known.trains = True
 

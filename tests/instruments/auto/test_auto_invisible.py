@@ -53,6 +53,44 @@ except ValueError:
 print(len(model._forward_hooks), model(torch.ones(2, 4)).shape)
 """
 
+FAILS_ELSEWHERE = """
+import traceback
+
+import torch
+
+torch.set_num_threads(1)
+
+
+class Model(torch.nn.Linear):
+    def train(self, mode=True):
+        raise KeyError(mode)
+
+
+def fails(function, *args):
+    try:
+        function(*args)
+    except Exception:
+        print(traceback.format_exc())
+
+
+torch.manual_seed(1)
+model = Model(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu")
+compiled = torch.compile(model, backend="eager")
+for _ in range(2):
+    fails(model.eval)
+    fails(model.zero_grad, 1, 2)
+    fails(optimizer.zero_grad, 1, 2)
+    fails(scaler.scale, "no number")
+    fails(compiled, torch.ones(2, 3))
+    print(scaler.scale(compiled(torch.ones(2, 4)).sum()).item())
+fails(torch.ones(2).backward)
+fails(torch.utils.data.DataLoader, [], -1)
+fails(list, torch.utils.data.DataLoader([{1}]))
+torch._dynamo.reset()
+"""
+
 
 EMPTY = """
 import traceback
@@ -76,6 +114,14 @@ def test_tracebacks_are_as_without_hooks(tmp_path: Path) -> None:
     seen = watched(tmp_path / "main.py")
     assert seen.output == plain(tmp_path / "main.py")
     assert "in inner" in seen.output  # Where the script itself has a hook.
+    assert seen.problems == []
+
+
+def test_tracebacks_through_functions_of_torch_are_as_ever(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(FAILS_ELSEWHERE)
+    seen = watched(tmp_path / "main.py")
+    assert seen.output == plain(tmp_path / "main.py")
+    assert seen.output.count("Traceback") > 8
     assert seen.problems == []
 
 
