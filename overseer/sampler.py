@@ -1,13 +1,17 @@
 """Which given events are recorded: all of a short run, a sample of a long one.
 
-Of each combination of keys the first hundred events are kept whole; after that one an interval,
-with the number of events there have been. What must be recorded each time is what ``ov.log`` is
-for. Nothing here waits for a device, and no graph of a loss is kept alive.
+Of each combination of keys the first hundred events are kept; after that one an interval, with the
+number of events there have been. What must be recorded each time is what ``ov.log`` is for. Nothing
+here waits for a device, and no graph of a loss is kept alive.
+
+A batch or another large value is written out as often as costs little, and otherwise named by its
+kind: else a script's first hundred steps would be slower than all others, a warm-up of voir's own.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from .clock import Clock
@@ -16,6 +20,9 @@ from .stream import Event
 #: How many events of one combination of keys are kept before sampling begins.
 WHOLE = 100
 PLAIN = frozenset({int, float, str, bool, type(None)})
+#: So many times as long as it took to write large values out none is, after that.
+REST = 200
+_KINDS = 256
 
 
 class Sampler:
@@ -31,6 +38,10 @@ class Sampler:
         self._taken: set[tuple[str, ...]] = set()
         # Not a list that is swapped: another thread may be about to add to it.
         self._kept: deque[Event] = deque()
+        self._due = 0
+        self._described: set[tuple[str, type]] = set()
+        self._snapshot: Callable[[Any], Any] | None = None
+        self._is_tensor: Callable[[object], bool]
 
     def __call__(self, event: Event, seen: int) -> bool:
         """Consider one given event.
@@ -55,13 +66,29 @@ class Sampler:
         if seen > WHOLE:
             line["n"] = seen
         for key, value in event.items():
-            line[key] = value if type(value) in PLAIN else self._snapshot(value)
+            line[key] = value if type(value) in PLAIN else self._written(key, value)
         return line
 
-    def _snapshot(self, value: Any) -> Any:
-        from .record.encode import snapshot
+    def _written(self, key: str, value: Any) -> Any:
+        snapshot = self._snapshot or self._imported()
+        if self._is_tensor(value):
+            return snapshot(value)
+        begun, kind = self._clock.now_ns(), (key, type(value))
+        if begun < self._due and (kind in self._described or len(self._described) >= _KINDS):
+            return f"<{type(value).__name__}>"
+        self._described.add(kind)
+        written = snapshot(value)
+        now = self._clock.now_ns()
+        self._due = now + REST * (now - begun)
+        return written
 
-        return snapshot(value)
+    def _imported(self) -> Callable[[Any], Any]:
+        """What a run without such values need not import."""
+        from .record.encode import snapshot
+        from .record.tensors import is_tensor
+
+        self._is_tensor, self._snapshot = is_tensor, snapshot
+        return snapshot
 
     def take(self) -> list[Event]:
         """What was kept since the last call."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from overseer.clock import Clock
+from overseer.clock import Clock, FakeClock
 from overseer.sampler import Sampler
 
 
@@ -25,3 +25,36 @@ def test_an_event_that_comes_while_others_are_taken_is_kept_for_the_next_time() 
     for number in range(3):
         sampler({"x": number}, number + 1)
     assert [line["x"] for line in [*sampler.taken, *sampler.take()]] == [0, 1, 2]
+
+
+class Slow:
+    """A batch that takes a millisecond to describe."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        self._clock.advance(0.001)
+        return "all of it"
+
+
+def test_what_is_costly_to_describe_is_described_now_and_then() -> None:
+    """Of each of the first steps of a script it would make a slow one: a warm-up of voir's own."""
+    clock = FakeClock()
+    sampler, batch = Sampler(clock), Slow(clock)
+    for number in range(100):
+        sampler({"batch": batch, "loss": 0.5}, number + 1)
+        clock.advance(0.010)
+    lines = sampler.take()
+    assert [line["loss"] for line in lines] == [0.5] * 100
+    whole = [line["batch"] for line in lines].count("all of it")
+    assert [line["batch"] for line in lines].count("<Slow>") == 100 - whole
+    assert 1 < whole < 10
+
+
+def test_of_each_kind_the_first_is_described() -> None:
+    clock = FakeClock()
+    sampler = Sampler(clock)
+    sampler({"batch": Slow(clock), "other": Slow(clock)}, 1)
+    (line,) = sampler.take()
+    assert (line["batch"], line["other"]) == ("all of it", "all of it")
