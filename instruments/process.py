@@ -24,6 +24,8 @@ SLACK_NS = 100_000_000
 #: Seconds between two looks at the memory of the script's own process.
 GLANCE = 0.25
 _STATM = "/proc/self/statm"
+#: All of a tree is read no more often than takes one part in so many of a processor.
+REST = 200
 
 
 class ProcessLoad:
@@ -138,7 +140,8 @@ class ProcessSampler:
 class Glancing:
     """A process sampler that is asked more often than it reads everything.
 
-    Memory that grows shows in a run of a few seconds, too, if it is looked at often enough.
+    Memory that grows shows in a run of a few seconds, too, if it is looked at often enough. A tree
+    of hundreds of processes is read less often than it was asked for: that takes its time.
 
     Args:
         inner: The sampler.
@@ -148,18 +151,21 @@ class Glancing:
 
     def __init__(self, inner: ProcessSampler, clock: Clock, seconds: float) -> None:
         self._inner, self._clock = inner, clock
-        self._every_ns = int(seconds * 1e9)
-        self._read_ns: int | None = None
+        self._every_ns = int(seconds * 1e9) - SLACK_NS
+        self._due_ns = clock.now_ns()
+        self._first = True
         self.start, self.summarise = inner.start, inner.summarise
 
     def read(self) -> dict[str, object] | None:
         """One ``process`` event when it is due."""
         self._inner.glance()
-        now = self._clock.now_ns()
-        if self._read_ns is not None and now - self._read_ns < self._every_ns - SLACK_NS:
+        now, used = self._clock.now_ns(), self._clock.cpu_ns()
+        if now < self._due_ns:
             return None
-        self._read_ns = now
-        return self._inner.read()
+        read = self._inner.read()
+        took, self._first = 0 if self._first else self._clock.cpu_ns() - used, False  # It imports.
+        self._due_ns = now + max(self._every_ns, REST * took)
+        return read
 
 
 def _page_size() -> int:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -311,6 +312,25 @@ def test_memory_that_grows_for_four_seconds_is_growth(
     pages = grown(inner)["bytes"] / os.sysconf("SC_PAGE_SIZE")
     assert pages == pytest.approx(120_000)
     assert grown(inner)["seconds"] == pytest.approx(3.0)
+
+
+def test_a_tree_of_many_processes_is_read_less_often_and_seldom_takes_time() -> None:
+    """Three hundred workers: to read them each second would be two percent of a processor."""
+    clock = FakeClock()
+
+    class Large(ProcessSampler):
+        def read(self) -> dict[str, object]:
+            clock.advance(0.020)
+            return {}
+
+    sampler = Glancing(Large(clock, cores=1.0), clock, 1.0)
+    reads = []
+    for _ in range(80):
+        if sampler.read() is not None:
+            reads.append(clock.now_ns() / 1e9)
+        clock.advance(GLANCE)
+    assert reads[1] - reads[0] < 1.5  # The first one imports things.
+    assert [late - early > 3.9 for early, late in pairwise(reads[1:])] == [True] * 4
 
 
 def test_where_nothing_tells_of_memory_there_is_no_growth(
