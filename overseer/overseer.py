@@ -224,6 +224,12 @@ class Overseer(Scheduler):
         """Processor time that is known to be voir's own so far."""
         return self.account.charged_ns
 
+    @property
+    def events(self) -> int:
+        """How many events there have been so far, of those that are counted as voir's own cost."""
+        fired = self._engine.fired.values() if self._engine is not None else ()
+        return self.hear.events + sum(fired)
+
     def weigh(self) -> None:
         """Time the next few events of each probe, for the account of voir's own cost."""
         if self._engine is not None:

@@ -16,6 +16,8 @@ PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 #: voir's own cost that passes, as a part of the steps' time; and what is too much even where
 #: other programs fill the processors, and events take several times as long.
 DEAR, MUCH = 0.01, 0.1
+#: Nanoseconds of a step up to which it is the checks that make events dear: all of them are heard.
+SHORT_NS = 10_000_000
 #: Waiting calls that are worth a complaint, as a part of the time on the host.
 WAITING = 0.05
 #: Losses that show a trend.
@@ -233,7 +235,8 @@ def _pauses(e: Evidence) -> Check:
             what = f"{told}; other programs use {_share(others)} of the processors"
             return Check("pauses", SKIP, what)
         return Check("pauses", FAIL, f"{told}; {guessed:,} without a cause", e.line("pause"))
-    return Check("pauses", PASS, f"{told}: between loops, or declared")
+    short = f"; {guessed:,} short, without a cause" if guessed else ": between loops, or declared"
+    return Check("pauses", PASS, told + short)
 
 
 # How the script treats the machine
@@ -341,9 +344,14 @@ def _emits(e: Evidence) -> Check:
 
 def _cost(e: Evidence) -> Check:
     if e.own_share is None:
-        return Check("own cost", SKIP, "the run is too short to tell")
+        short = f"the steps took {e.window_ns / 1e9:.2g} s, too little to tell"
+        return Check("own cost", SKIP, short if e.window_ns else "no steps to measure it by")
     told = f"{_share(e.own_share)} of the steps' time"
     others = others_share(e.run) or 0.0
+    each = e.window_ns / max(1, e.counted)
+    if DEAR < e.own_share < MUCH and each < SHORT_NS:
+        what = f"{told}, of {each / 1e6:.2g} ms each: less without --verify"
+        return Check("own cost", SKIP, what)
     if DEAR < e.own_share < MUCH and others >= DISTURBED:
         what = f"{told}, but other programs use {_share(others)} of the processors"
         return Check("own cost", SKIP, what)

@@ -12,10 +12,8 @@ from overseer.measure.losses import as_number
 
 from .hints import GENERIC, Proposals
 from .syncs import Site
-from .witness import Witness, promised, torch_module
+from .witness import ENOUGH, LONG, Witness, promised, torch_module
 
-#: There must be so many seconds of steps, and so many steps, for voir's own part to be told.
-LONG, ENOUGH = 0.5, 24
 #: Nanoseconds after which the work of timers is typical.
 TYPICAL_NS = 3_000_000_000
 
@@ -150,8 +148,9 @@ def claim_of(seen: Mapping[str, Any]) -> tuple[str | None, str]:
 def own_share(run: Mapping[str, Any], witness: Witness, within_ns: float) -> float | None:
     """What voir itself took of the steps' time; what it took once, to start, does not count.
 
-    Events count over the whole run. What the checks take is charged, and left out. What timers took
-    is added when steps went on long enough behind the start for it to be typical.
+    Events count by their number behind the first steps, which are watched more closely. What the
+    checks take is charged, and left out. What timers took is added when steps went on long enough
+    behind the start for it to be typical.
 
     Args:
         run: What ``run.json`` will say.
@@ -161,11 +160,11 @@ def own_share(run: Mapping[str, Any], witness: Witness, within_ns: float) -> flo
     overhead = run.get("overhead") or {}
     if overhead.get("seconds") is None or len(witness.ends) < ENOUGH:
         return None
-    seconds = (witness.ends[-1] - witness.ends[0]) / 1e9
-    if seconds < LONG:
+    judged_ns, part = witness.judged
+    if judged_ns < LONG * 1e9:
         return None
     events = overhead["seconds"] - (overhead.get("outside") or 0.0)
-    share: float = max(0.0, events - within_ns / 1e9) / seconds
+    share: float = max(0.0, events - within_ns / 1e9) * part / (judged_ns / 1e9)
     if witness.settled is not None and witness.ended is not None:
         (begin, before), (end, after) = witness.settled, witness.ended
         if end - begin > TYPICAL_NS:

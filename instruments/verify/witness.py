@@ -24,6 +24,11 @@ ENDS = 4096
 ASKED = (40, 60, 80, 100, 125, 150, 175)
 #: States of probes that may come to something yet.
 SILENT = ("unresolved", "never fired")
+#: There must be so many seconds of steps, and so many steps, for voir's own part to be told.
+LONG, ENOUGH = 0.3, 24
+#: The first steps are watched in full, so that by then voir knows them: they count only where they
+#: took so many seconds that this is nothing.
+KNOWN, SLOW = 40, 3.0
 #: Seconds into the run and steps from which on what voir does is no start-up any more.
 SETTLED, BEGINNING = 1.5, 20
 
@@ -56,6 +61,7 @@ class Witness:
         self.settled: tuple[int, int] | None = None
         self.ended: tuple[int, int] | None = None
         self._closed = False
+        self._known: tuple[int, int] | None = None
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Hear one event; raises the stop when there is enough."""
@@ -104,6 +110,15 @@ class Witness:
         return self.ends[-1] - self.ends[0] if self.ends else 0
 
     @property
+    def judged(self) -> tuple[int, float]:
+        """The nanoseconds of steps by which voir's own part is told; their part of the events."""
+        if self._known is None or self.window_ns >= SLOW * 1e9:
+            return self.window_ns, 1.0
+        began, before = self._known
+        every = self._ov.events
+        return self.ends[-1] - began, (every - before) / every if every else 1.0
+
+    @property
     def missing_keys(self) -> list[tuple[str, str]]:
         """What instruments declare that they emit and was not seen: their names, and keys."""
         return [(who, key) for who, key in promised(self._ov) if key not in self.keys]
@@ -133,6 +148,8 @@ class Witness:
             self.settled = self.ended
         if len(self.ends) < ENDS:
             self.ends.append(now)
+        if len(self.ends) == KNOWN and self._known is None:
+            self._known = now, self._ov.events
         self.syncs.step()
         self._device(event)
         self._stop_if_enough()
@@ -154,6 +171,8 @@ class Witness:
     def _enough(self, n: int) -> bool:
         """Whether every check has its evidence."""
         if self.missing_keys or (self.loss_events and self.loss_events < 20):
+            return False
+        if self.judged[0] < LONG * 1e9:
             return False
         if any(probe["state"] in SILENT for probe in self._ov.probe_verdicts()):
             return False

@@ -192,6 +192,7 @@ def test_a_broken_run_fails_the_check_for_it_and_no_other(
         ("emits", {"promised": 0}),
         ("emits", {"unkept": [("Temperature", "t")], "seconds": 0.3}),
         ("own cost", {"own_share": None}),
+        ("own cost", {"own_share": 0.04, "window_ns": 59 * 2_000_000}),
         ("own cost", {"own_share": 0.015, "run": run(host=BUSY)}),
         ("own cost", {"own_share": 0.08, "run": run(host=BUSY)}),
     ],

@@ -74,6 +74,10 @@ CASES = {
     "fails": Case({"more": "1 / 0"}, STEPS, ["instruments"], 3, "ZeroDivisionError"),
     "item": Case({"each": "loss.item()"}, STEPS, [], 0, ".item() at main.py:13, 1 a step"),
     "own status": Case({"end": "sys.exit(5)"}, ["--stop", "1000"], [], 5),
+    "stopped before its own status": Case({"end": "sys.exit(5)"}, [], [], 0, "stopped early"),
+    "own status, and a failure": Case(
+        {"loss": "los", "end": "sys.exit(5)"}, ["--stop", "1000"], ["probes"], 3
+    ),
     "crash": Case({"each": "1 / 0"}, STEPS, [], 1, "ZeroDivisionError"),
 }
 

@@ -27,7 +27,7 @@ class Run:
 
     def __init__(self, *required: Any) -> None:
         self.clock = FakeClock()
-        self.charged_ns = 0
+        self.charged_ns = self.events = 0
         self.probes: list[dict[str, Any]] = []
         self.required = list(required)
         self.stopped_early: str | None = None
@@ -60,7 +60,15 @@ def give(one: Witness, times: int, milliseconds: float = 10, **event: Any) -> in
 
 
 def test_steady_steps_with_losses_are_enough_at_forty() -> None:
-    assert give(witness(), 300, step=True, loss=1.0, batch_size=8) == 40
+    assert give(witness(), 300, 100, step=True, loss=1.0, batch_size=8) == 40
+
+
+@pytest.mark.parametrize(("milliseconds", "steps"), [(20, 60), (5, 100), (2, 200), (0.3, 200)])
+def test_short_steps_go_on_until_voir_s_own_cost_can_be_told(
+    milliseconds: float, steps: int
+) -> None:
+    one = witness()
+    assert give(one, 300, milliseconds, step=True, loss=1.0, batch_size=8) == steps
 
 
 def test_a_run_without_a_steady_state_ends_at_two_hundred() -> None:
@@ -80,7 +88,7 @@ def test_a_probe_that_has_not_fired_yet_is_waited_for() -> None:
     run.probes = [{"state": "fired"}, {"state": "never fired"}]
     assert give(one, 50, step=True, loss=1.0) == 50
     run.probes = [{"state": "fired"}]
-    assert give(one, 300, step=True, loss=1.0) == 10
+    assert give(one, 300, step=True, loss=1.0) == 30
 
 
 def test_what_an_instrument_promised_is_waited_for() -> None:
@@ -88,7 +96,7 @@ def test_what_an_instrument_promised_is_waited_for() -> None:
     one = witness(promise)
     assert give(one, 50, step=True, loss=1.0) == 50
     give(one, 1, heat={"cpu": 60.0})
-    assert give(one, 300, step=True, loss=1.0) == 10
+    assert give(one, 300, step=True, loss=1.0) == 30
 
 
 def test_a_monitor_that_nobody_asked_for_promises_nothing() -> None:
@@ -113,7 +121,7 @@ def test_pairs_are_steps_where_there_are_no_others() -> None:
 
 
 def test_losses_alone_count_as_steps() -> None:
-    assert give(witness(), 300, loss=1.0) == 40
+    assert give(witness(), 300, 100, loss=1.0) == 40
 
 
 def test_steps_and_losses_of_other_tasks_are_kept_apart() -> None:
@@ -141,10 +149,33 @@ def test_a_long_run_is_watched_in_bounded_memory() -> None:
 
 def test_own_cost_leaves_out_what_was_spent_once() -> None:
     one = witness(most=None)
-    give(one, 100, step=True)  # 0.99 seconds.
+    give(one, 100, step=True)  # 0.6 seconds behind the first forty.
     run = {"overhead": {"seconds": 0.3 + 0.2 + 0.002, "outside": 0.3}}
-    assert own_share(run, one, 200_000_000) == pytest.approx(0.002 / 0.99, rel=0.01)
+    assert own_share(run, one, 200_000_000) == pytest.approx(0.002 / 0.6, rel=0.01)
     assert own_share({}, one, 0) is None
+
+
+def test_own_cost_is_that_of_steps_that_voir_knows() -> None:
+    one = witness(most=None)
+    run: Any = one._ov
+    run.events = 900
+    give(one, 40, step=True)
+    run.events = 1000
+    give(one, 60, step=True)  # 0.6 seconds, a tenth of the events.
+    facts = {"overhead": {"seconds": 0.05, "outside": 0.0}}
+    assert own_share(facts, one, 0) == pytest.approx(0.005 / 0.6, rel=0.01)
+
+
+def test_own_cost_of_a_few_long_steps_is_that_of_all() -> None:
+    one = witness(most=None)
+    give(one, 30, 100, step=True)
+    assert own_share({"overhead": {"seconds": 0.029}}, one, 0) == pytest.approx(0.01, rel=0.01)
+
+
+def test_own_cost_of_a_moment_is_not_told() -> None:
+    one = witness(most=None)
+    give(one, 200, 1, step=True)
+    assert own_share({"overhead": {"seconds": 0.001}}, one, 0) is None
 
 
 # torch
