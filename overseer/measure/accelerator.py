@@ -74,7 +74,7 @@ class TorchDevice:
             event.record()
             return event
         stream = self._stream()
-        index = stream.device_index
+        index = getattr(stream, "device_index", None)
         if index in self._elsewhere:
             index = self._elsewhere[index]
             stream = self._stream(index)

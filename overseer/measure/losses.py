@@ -269,18 +269,24 @@ class _Task:
 def _numbers(values: list[Any]) -> list[Any]:
     """The numbers that tensors hold.
 
-    Each ``item()`` lets another thread have the interpreter, and then waits until it is given back:
-    what lies in the host's memory is copied together first, and read at once.
+    Each ``item()`` lets another thread have the interpreter, and then waits until it is given back,
+    and for a device: what lies in one memory is copied together first, and read at once.
 
     Raises:
         Exception: Some are no such tensors.
     """
     torch: Any = sys.modules.get("torch")
     plain = torch is not None and set(map(type, values)) == {torch.Tensor}
-    if plain and values[0].is_cpu and len({value.dtype for value in values}) == 1:
+    if plain and len({(value.dtype, value.device) for value in values}) == 1 and _together(values):
         together: list[Any] = torch._C._VariableFunctions.stack(values).tolist()
         return together
     return [value.item() for value in values]
+
+
+def _together(values: list[Any]) -> bool:
+    """Whether numbers are copied together: one wait in place of many, for one more small kernel."""
+    kind = values[0].device.type
+    return kind == "cpu" or (kind in {"cuda", "xpu"} and len(values) > 1)
 
 
 def as_number(value: Any) -> float:
