@@ -22,6 +22,8 @@ WHOLE = 100
 PLAIN = frozenset({int, float, str, bool, type(None)})
 #: So many times as long as it took to write large values out none is, after that.
 REST = 200
+#: Containers of no more plain values than this take no time.
+FEW = 8
 _KINDS = 256
 
 
@@ -70,6 +72,9 @@ class Sampler:
         return line
 
     def _written(self, key: str, value: Any) -> Any:
+        small = _small(value)
+        if small is not None:
+            return small
         snapshot = self._snapshot or self._imported()
         if self._is_tensor(value):
             return snapshot(value)
@@ -95,3 +100,14 @@ class Sampler:
         kept = [self._kept.popleft() for _ in range(len(self._kept))]
         self._taken.clear()
         return kept
+
+
+def _small(value: Any) -> Any:
+    """A copy of a container of a few plain values; None for all else."""
+    kind = type(value)
+    if kind is dict:
+        few = len(value) <= FEW and PLAIN.issuperset(map(type, value.values()))
+        return dict(value) if few else None
+    if kind is list or kind is tuple:
+        return list(value) if len(value) <= FEW and PLAIN.issuperset(map(type, value)) else None
+    return None

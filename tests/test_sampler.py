@@ -58,3 +58,15 @@ def test_of_each_kind_the_first_is_described() -> None:
     sampler({"batch": Slow(clock), "other": Slow(clock)}, 1)
     (line,) = sampler.take()
     assert (line["batch"], line["other"]) == ("all of it", "all of it")
+
+
+def test_small_containers_of_plain_values_are_always_written_out() -> None:
+    clock = FakeClock()
+    sampler = Sampler(clock)
+    event = {"batch": Slow(clock), "$wrap": {"name": "step", "id": 3}, "progress": (2, 10)}
+    for number in range(2):
+        sampler(event, number + 1)
+    lines = sampler.take()
+    assert [line["batch"] for line in lines] == ["all of it", "<Slow>"]
+    assert [line["$wrap"] for line in lines] == [{"name": "step", "id": 3}] * 2
+    assert [line["progress"] for line in lines] == [[2, 10]] * 2
