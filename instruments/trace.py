@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from .timeline.session import Session
 
 
+#: Options that mean nothing unless the run is traced, and those that mean something to a script, too,
+#: that has parts of itself traced.
+OF_RUNS = (
+    "trace_duration", "trace_steps", "trace_every", "trace_rank", "trace_level",
+    "profile_steps", "profile_skip", "profile_every", "profile_rank",
+)  # fmt: skip
+BESIDE = ("trace_dir", "trace_channels", "trace_max_mb", "trace_modules", "trace_ring")
+
+
 def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
     """Write ``trace.pftrace`` when the options or the script ask for it."""
     begun = ov.clock.now_ns()
@@ -26,6 +35,7 @@ def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     tracer = _Tracer(ov)
     settings = settings_of(ov.options)
+    tracer.complain(OF_RUNS)
     session = tracer.begin(settings) if settings is not None and tracer.is_rank(settings) else None
     if session is not None:
         session.phases.happened("init", begun, initialized)
@@ -125,6 +135,8 @@ class _Tracer:
         self._phase = name
         if self._session is not None:
             self._session.phases.begin(name)
+            if name == "run_script":
+                self._session.script_begins()
 
     def failed(self, error: BaseException) -> None:
         """What ended the script."""
@@ -140,3 +152,18 @@ class _Tracer:
         """Write what is left."""
         if self._session is not None:
             self._session.close()
+        else:
+            self.complain(BESIDE)
+
+    def complain(self, names: tuple[str, ...]) -> None:
+        """Say so when the user has set options that come to nothing, for nothing is traced."""
+        options, parser = self._ov.options, self._ov.argparser
+        if switched_off(options) or settings_of(options) is not None:
+            return
+        idle = [name for name in names if name in parser.given]
+        switch = "--profile" if idle and idle[0].startswith("profile") else "--trace"
+        if idle:
+            what = f"it does nothing without {switch}: there is no trace of this run"
+            name = f"--{idle[0].replace('_', '-')}"
+            remedy = f"Write {switch} {name} ..., or leave it out."
+            self._ov.report(Problem("trace-unasked", name, what, remedy=remedy))

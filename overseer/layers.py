@@ -63,20 +63,27 @@ class Layers:
                 action = self._named(str(key), source, group)
                 self.chosen[action.dest] = self._checked(action, value, f"{source}: {key}")
 
-    def take_environment(self, environ: Mapping[str, str]) -> None:
+    def take_environment(self, environ: Mapping[str, str]) -> set[str]:
         """Take what the options' variables set; an empty one sets nothing but a switch.
+
+        Returns:
+            The destinations that were set.
 
         Raises:
             UsageError: A value is wrong.
         """
+        found = set()
         for action, name in self._variables():
             text = environ.get(name)
             if text or (text is not None and _is_switch(action)):
                 value = _from_text(action, text, name)
                 self.chosen[action.dest] = self._checked(action, value, name)
+                found.add(action.dest)
             elif isinstance(action, argparse.BooleanOptionalAction) and environ.get(_no(name)):
                 value = not _from_text(action, environ[_no(name)], _no(name))
                 self.chosen[action.dest] = value
+                found.add(action.dest)
+        return found
 
     def _variables(self) -> Iterator[tuple[argparse.Action, str]]:
         return ((action, variable(action)) for action in self._actions)

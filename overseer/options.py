@@ -74,6 +74,7 @@ class OptionParser(argparse.ArgumentParser):
         yielding: The names of instruments whose options make way for another's of the same name:
             a voirfile from before voir had such an option means its own.
         taken: The options that made way.
+        given: Destinations that the command line or the environment sets, not a file of settings.
         misspelt: Variables that were probably meant for an option, once options are parsed.
     """
 
@@ -81,6 +82,7 @@ class OptionParser(argparse.ArgumentParser):
         self.resolved = False
         self.yielding: set[str] = set()
         self.taken: set[str] = set()
+        self.given: set[str] = set()
         super().__init__(prog=prog, add_help=False, allow_abbrev=False, argument_default=None)
         self.environ = os.environ if environ is None else environ
         self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
@@ -168,6 +170,7 @@ class OptionParser(argparse.ArgumentParser):
         action = self._option_string_actions.get(name)
         if action is None:
             raise self._unknown(name)
+        self.given.add(action.dest)
         count = 0 if glued else _values(action)
         if len(rest) < count:
             example = f"For example: {name} {_example(action)}"
@@ -212,7 +215,7 @@ class OptionParser(argparse.ArgumentParser):
         layers = Layers(self._actions, {model.dest for model in self._models}, self._convert)
         for source, values in self._configs:
             layers.take_config(source, values)
-        layers.take_environment(self.environ)
+        self.given |= layers.take_environment(self.environ)
         self.misspelt = list(layers.misspelt(self.environ))
         for action in self._actions:
             action.required = action.required and action.dest not in layers.chosen

@@ -82,7 +82,7 @@ class Session:
             Checkpoints(ov),
         )
         self._asyncio = on_import("asyncio", tell_tasks_apart)
-        self._until = _deadline(ov, settings)
+        self._until: int | None = None
         self._timer = ov.every(INTERVAL, self._tick, first=INTERVAL)
         self._timer.__enter__()
 
@@ -99,6 +99,10 @@ class Session:
             remedy = "Name a directory you can write to: --trace-dir DIR."
             ov.report(Problem("trace-unwritable", str(place), what, remedy=remedy))
             return None
+
+    def script_begins(self) -> None:
+        """The script's imports are done; from here on its seconds count."""
+        self._until = _deadline(self._ov, self._settings)
 
     def _watch(self, settings: Settings) -> Callable[[], None]:
         """Record the steps that ``settings`` want, in their detail; returns what ends that."""

@@ -243,6 +243,60 @@ def test_nothing_more_is_recorded_after_the_duration(place: Place) -> None:
     assert trace.unfinished == 0
 
 
+def test_the_duration_counts_from_when_the_imports_are_done(place: Place) -> None:
+    place.write(
+        "slow.py",
+        """
+        import time
+        from overseer.trace.recorder import recorder
+
+        until = time.monotonic() + 0.6
+        while time.monotonic() < until:
+            time.sleep(0.01)
+        shut = recorder._shut
+        """,
+    )
+    place.write("main.py", "import slow\nprint(slow.shut)\n")
+    done = place.voir("--trace", "--trace-duration", "0.1", "main.py")
+    assert done.seen == (0, "False\n"), done.stderr
+
+
+UNASKED = {
+    "--trace-steps": ["--trace-steps", "1:3"],
+    "--trace-duration": ["--trace-duration", "5"],
+    "--profile-steps": ["--profile-steps", "3"],
+    "--trace-dir": ["--trace-dir", "traces"],
+}
+
+
+@pytest.mark.parametrize("option", UNASKED)
+def test_options_of_a_trace_that_nobody_asks_for_are_told(place: Place, option: str) -> None:
+    done = place.voir("--no-record", *UNASKED[option], "main.py")
+    assert done.seen == (0, "done\n")
+    assert f"{option}: it does nothing without --{option[2:].split('-')[0]}" in done.stderr
+    assert done.stderr.count("[trace-unasked]") == 1
+
+
+def test_variables_of_a_trace_that_nobody_asks_for_are_told(place: Place) -> None:
+    done = place.voir("--no-record", "main.py", env={"VOIR_TRACE_EVERY": "10"})
+    assert done.seen == (0, "done\n")
+    assert "--trace-every: it does nothing without --trace" in done.stderr
+
+
+def test_settings_that_many_runs_share_may_tell_how_to_trace(place: Place) -> None:
+    place.write("settings.json", '{"trace-steps": "1:3", "trace-dir": "traces"}')
+    done = place.voir("--no-record", "--config", "settings.json", "main.py")
+    assert done.seen == (0, "done\n")
+    assert "trace" not in done.stderr
+
+
+@pytest.mark.parametrize("off", [["--no-trace"], ["--trace-level", "off"]])
+def test_who_wants_no_trace_is_not_told_that_there_is_none(place: Place, off: list[str]) -> None:
+    done = place.voir("--no-record", "--trace-steps", "1:3", *off, "main.py")
+    assert done.seen == (0, "done\n")
+    assert "trace" not in done.stderr
+
+
 def test_a_voirfile_sets_spans_counters_and_instants(place: Place) -> None:
     place.write(
         "voirfile.py",
