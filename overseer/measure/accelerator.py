@@ -59,7 +59,7 @@ class TorchDevice:
             module, "is_current_stream_capturing", None
         )
         self._stream: Callable[..., Any] | None = getattr(module, "current_stream", None)
-        self._elsewhere = _elsewhere(_memory(module))
+        self._elsewhere = _elsewhere(_used(torch, kind))
         self._exchange = exchange or (_exchange() if kind == "cuda" else None)
         self._sleep = sleep
         # Making an event costs more than recording; it is one device's for good.
@@ -133,16 +133,16 @@ def _index(event: Any) -> int | None:
     return getattr(getattr(event, "device", None), "index", None)
 
 
-def _elsewhere(memory: list[int] | None) -> dict[int, int]:
+def _elsewhere(used: list[int] | None) -> dict[int, int]:
     """For each device that the script has nothing on, the one that it has the most on.
 
     A script that puts its model on ``cuda:1`` need not make that the current device; a mark on the
     current one would then come too early, and take hundreds of megabytes for its first context.
     """
-    if not memory or not any(memory):
+    if not used or not any(used):
         return {}
-    busiest = memory.index(max(memory))
-    return {index: busiest for index, taken in enumerate(memory) if not taken}
+    busiest = used.index(max(used))
+    return {index: busiest for index, taken in enumerate(used) if not taken}
 
 
 def _exchange() -> Callable[[int], int] | None:
@@ -171,7 +171,7 @@ def find_device() -> TorchDevice | None:
     """The accelerator the script is using, or None; imports nothing and starts no device.
 
     A machine may have an accelerator that the script does not use: one counts as used when its
-    context exists (CUDA, ROCm, XPU, ...) and, where torch can tell, memory was taken on it.
+    context exists (CUDA, ROCm, XPU, ...), where torch can tell, or memory was taken on it.
     """
     torch = sys.modules.get("torch")
     kind = None if torch is None else _accelerator(torch)
@@ -200,16 +200,25 @@ def _in_use(torch: Any, kind: str) -> bool:
     started = _is_initialized(torch, kind)
     if started is False:
         return False
-    memory = _memory(getattr(torch, kind, None))
-    return bool(started) if memory is None else any(memory)
+    used = _used(torch, kind)
+    return bool(started) if used is None else any(used)
 
 
-def _memory(module: Any) -> list[int] | None:
-    """Bytes that tensors take on each device; None where the library does not tell."""
+def _used(torch: Any, kind: str) -> list[int] | None:
+    """How much each device is used, in bytes of tensors; None where that can't be told.
+
+    Where there are none by the count, for they may come from an allocator that does not count, it
+    is 1 for a device that has a context.
+    """
+    module = getattr(torch, kind, None)
     one = getattr(module, "current_allocated_memory", None)
     try:
         if one is not None:
             return [int(one())]
-        return [int(module.memory_allocated(index)) for index in range(module.device_count())]
-    except Exception:  # An allocator of the script's own keeps no count.
+        devices = range(module.device_count())  # type: ignore[union-attr]
+        memory = [int(module.memory_allocated(index)) for index in devices]  # type: ignore[union-attr]
+        if any(memory) or kind != "cuda":
+            return memory
+        return [int(torch._C._cuda_hasPrimaryContext(index)) for index in devices]
+    except Exception:  # Such an allocator may refuse; and this torch may have no such functions.
         return None

@@ -185,4 +185,5 @@ def fake_torch(cuda: FakeCuda) -> Any:
     accelerator = SimpleNamespace(
         current_accelerator=lambda: SimpleNamespace(type="cuda"), synchronize=cuda.synchronize
     )
-    return SimpleNamespace(Event=object, accelerator=accelerator, cuda=cuda)
+    own = SimpleNamespace(_cuda_hasPrimaryContext=lambda index: cuda.gpus[index].context)
+    return SimpleNamespace(Event=object, accelerator=accelerator, cuda=cuda, _C=own)

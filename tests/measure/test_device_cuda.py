@@ -169,11 +169,21 @@ def test_a_device_that_was_started_and_has_no_tensors_is_not_in_use(
     cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script that prints the name of its GPU and trains on the processor."""
-    cuda.gpus[0].allocated = 0
+    cuda.gpus[0].allocated, cuda.gpus[0].context = 0, False
     run = Run(cuda, monkeypatch)
     run.steps(5)
     assert run.section()["rate"]["clock"] == "perf_counter"
     assert cuda.made == 0
+
+
+def test_a_device_whose_tensors_nobody_counts_is_in_use_all_the_same(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with PYTORCH_NO_CUDA_MEMORY_CACHING."""
+    cuda.gpus[0].allocated = 0
+    run = Run(cuda, monkeypatch)
+    run.steps(5)
+    assert run.section()["rate"]["clock"] == "cuda events"
 
 
 def test_a_device_that_nobody_started_is_not_started(
