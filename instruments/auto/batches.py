@@ -119,6 +119,11 @@ class Batches:
         self._totals.clear()
         return items
 
+    def return_(self, items: int | None) -> None:
+        """What has been taken was learned from for the step that goes on."""
+        if items is not None:
+            self._fed = items + (self._fed or 0)
+
     def seen(self, items: int | None) -> int | None:
         """The items of a forward pass just made: those of the last batch, else those given."""
         if not self._loaded:

@@ -12,6 +12,7 @@ from .passes import Pass, Passes
 from .phases import Phases
 from .sizing import Batch, Given
 from .turns import Turns
+from .unseen import BELIEVED, Held, Unseen
 from .within import Within
 
 EVALUATION, INFERENCE = "eval", "inference"
@@ -43,8 +44,18 @@ class Sink(Protocol):
     holding: bool
     told: bool
 
-    def step(self, now: int, items: int | None, losses: list[Any], spent: Spent | None) -> None:
-        """A training step has ended; not all of it was seen where it is not known what it spent."""
+    def step(
+        self,
+        now: int,
+        items: int | None,
+        losses: list[Any],
+        spent: Spent | None,
+        late: bool = False,
+    ) -> None:
+        """A training step has ended; not all of it was seen where it is not known what it spent.
+
+        It is told ``late`` where that was a while ago.
+        """
 
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""
@@ -83,14 +94,16 @@ class Known:
         optimizers: How many optimizers it has made.
         trains: It has made one, or called ``backward``.
         operations: How many operations one step consists of.
+        unseen: Tells of steps of optimizers that call no hooks.
     """
 
-    __slots__ = ("operations", "optimizers", "trains")
+    __slots__ = ("operations", "optimizers", "trains", "unseen")
 
     def __init__(self) -> None:
         self.optimizers = 0
         self.trains = False
         self.operations: int | None = None
+        self.unseen = Unseen()
 
 
 class Loop:
@@ -154,8 +167,10 @@ class Loop:
 
     # Loading
 
-    def fetches(self) -> None:
+    def fetches(self, now: int) -> None:
         """A loader is asked for a batch."""
+        if self._known.unseen.on:
+            self.look(now)
         if self._sink.holding:
             self._sink.settle()
 
@@ -178,6 +193,8 @@ class Loop:
             training: The model is in training mode.
             learns: It is known that something is learned from it.
         """
+        if self._known.unseen.on:
+            self.look(self.within.begin)
         if self._sink.holding:
             self._sink.settle()
         if grad and training:
@@ -261,6 +278,8 @@ class Loop:
         if self._deep > 1:
             self.alike = -NESTED
             return  # Checkpointing computes gradients of a part within.
+        if self._known.unseen.on:
+            self.look(now, within=True)
         if self._sink.holding:
             self._sink.settle()
         self._backward_began = now
@@ -370,6 +389,8 @@ class Loop:
 
     def optimizer_begins(self, now: int, optimizer: int) -> None:
         """An optimizer's ``step`` is called; within another's, that one counts."""
+        if self._known.unseen.on:
+            self._seen()
         if self._deep:
             return  # One that steps within backward, a parameter at a time.
         if self._sink.holding:
@@ -404,6 +425,48 @@ class Loop:
         for listener in self._phases.listeners:
             listener("optimizer", began, now)
         self._close(now, role)
+
+    # What calls no hooks
+
+    def look(self, now: int, within: bool = False) -> None:
+        """Whether an optimizer has stepped unseen, at a time when it does not; maybe ``within``."""
+        unseen = self._known.unseen
+        if self._deep > within or self._stepping is not None or not unseen.changed():
+            return
+        if not (self._learned or self.batches.waiting):
+            return  # They were loaded, or are moved by hand.
+        if not self._learned:
+            self._learn(())
+        losses, self._losses, self._aside = self._losses or self._set_aside(), [], None
+        self._learned, self._began, self.alike = False, 0, 0
+        held = Held(now, self.batches.take(), losses, self._learned_from)
+        if unseen.held is None:
+            self._sink.step(now, held.items, losses, None)
+        else:
+            unseen.held.append(held)
+            if len(unseen.held) > BELIEVED:
+                self.believe()
+
+    def _set_aside(self) -> list[Any]:
+        return self._aside.losses if self._aside is not None else []
+
+    def believe(self) -> None:
+        """Tell of the steps that were held back."""
+        unseen = self._known.unseen
+        held, unseen.held = unseen.held, None
+        for each in held or ():
+            self._sink.step(each.now, each.items, each.losses, None, late=True)
+            if self._sink.holding:
+                self._sink.settle()
+
+    def _seen(self) -> None:
+        """An optimizer steps: what was held back is a part of its step."""
+        for each in self._known.unseen.seen():
+            if each.batch is not None and each.batch == self._learned_from:
+                self._losses = []  # It was learned from once more.
+                self.batches.take()
+            self.batches.return_(each.items)
+            self._losses = [*each.losses, *self._losses]
 
     def _compare(self, role: Hashable, losses: int) -> None:
         """Whether this step looks like the one before: see :mod:`.light`."""

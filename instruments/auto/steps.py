@@ -120,8 +120,15 @@ class Steps:
 
     # What is seen
 
-    def step(self, now: int, items: int | None, losses: list[Any], spent: Spent | None) -> None:
-        """A training step has ended."""
+    def step(
+        self,
+        now: int,
+        items: int | None,
+        losses: list[Any],
+        spent: Spent | None,
+        late: bool = False,
+    ) -> None:
+        """A training step has ended; a while ago, if it is told ``late``."""
         self.train = number = self.train + 1
         if spent is not None:
             self.spent.append(spent)
@@ -130,7 +137,7 @@ class Steps:
             self._holder = get_ident()
             self.holding = True
         else:
-            self._give_step(number, items, losses)
+            self._give_step(number, items, losses, now if late else None)
 
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""

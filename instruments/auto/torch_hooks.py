@@ -87,7 +87,14 @@ class TorchHooks:
                 self._ov.report(Problem("auto", WHO, what))
 
     def remove(self) -> None:
-        """Take the hooks out."""
+        """Take the hooks out; the script has ended."""
+        if self.alive and self._known.unseen.on:
+            try:
+                loop = self.loop()
+                loop.look(self._now())
+                loop.believe()
+            except BaseException as error:
+                self.failed(error)
         self.silence()
         self.roots.remove()
         for undo in self._undo:
@@ -152,9 +159,9 @@ class TorchHooks:
                 return
             counting.leave(between=source == counting.source)
         if self.alive:
-            self._asked[get_ident()] = self._now()
+            now = self._asked[get_ident()] = self._now()
             try:
-                self.loop().fetches()
+                self.loop().fetches(now)
             except BaseException as error:
                 self.failed(error)
 
@@ -249,6 +256,7 @@ class TorchHooks:
 
     def _made(self, optimizer: Any) -> None:
         self._known.optimizers += 1
+        self._known.unseen.made(optimizer)
         self._known.trains = True
 
     def _optimizer_hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
