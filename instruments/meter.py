@@ -127,6 +127,11 @@ class Measuring:
     def _untold(self, key: str) -> Problem:
         """Why a figure that was asked for never came."""
         flag, unseen = f"--{key.replace('_', '-')}", self.loaders.unseen
+        tasks = self.ov.summary.get("tasks", {}).values()
+        steps = sum(task.get("steps", 0) for task in tasks)
+        if steps and str(self.skip) != "0" and self._meter is not None and not self._meter.windows:
+            what = f"--skip {self.skip} leaves out all steps: there were {steps}"
+            return Problem("no-rate", flag, what, remedy="Skip fewer; the warm-up is found anyway.")
         if key != "train_rate" and unseen is not None:
             what = f"the loader that was given is a {unseen}, which cannot be watched from within"
             return Problem("unwatched-loader", flag, what, remedy=REMEDY)
@@ -143,6 +148,7 @@ class Meter:
     Attributes:
         loaders: The loaders that it watches.
         told: The keys of all figures that have been logged.
+        windows: How many windows there have been.
     """
 
     def __init__(self, asked: Measuring) -> None:
@@ -157,6 +163,7 @@ class Meter:
         self._tasks = Tasks(parse_span(asked.skip, "--skip"))
         self._rates = [self._reader(each) for each in _windows(asked)]
         self.told: set[str] = set()
+        self.windows = 0
         self._summed: list[Callable[[], object]] = []
         self._ticks = 0
         model.sinks += [*self._rates, self._tasks]
@@ -236,6 +243,7 @@ class Meter:
 
     def _emit(self, windows: Windows, reading: Reading) -> None:
         """Say what one window came to."""
+        self.windows += 1
         task, units = reading.task, f"{reading.units}/s"
         if windows.given and reading.rate is not None:
             event: dict[str, Any] = {"task": task, "rate": reading.rate, "units": units}

@@ -93,7 +93,8 @@ def test_seconds_can_be_skipped(script: Place) -> None:
     voirfile(script, STEP)
     ran = script.voir("--train-rate", "--interval", "1", "--skip", "100s", "main.py")
     assert logged(script, "train_rate") == []
-    assert "--train-rate: the run showed nothing" in ran.stderr
+    assert "--train-rate: --skip 100s leaves out all steps: there were 10 [no-rate]" in ran.stderr
+    assert "showed nothing" not in ran.stderr
 
 
 def test_items_per_step_multiplies(script: Place) -> None:
