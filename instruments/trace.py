@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .timeline.session import Session
 
 
-#: Options that mean nothing unless the run is traced, and those that mean something to a script, too,
-#: that has parts of itself traced.
+#: Options that mean nothing unless the run is traced, and those that also mean something to a
+#: script that has parts of itself traced.
 OF_RUNS = (
     "trace_duration", "trace_steps", "trace_every", "trace_rank", "trace_level",
     "profile_steps", "profile_skip", "profile_every", "profile_rank",
