@@ -132,6 +132,9 @@ class Measuring:
         if steps and str(self.skip) != "0" and self._meter is not None and not self._meter.windows:
             what = f"--skip {self.skip} leaves out all steps: there were {steps}"
             return Problem("no-rate", flag, what, remedy="Skip fewer; the warm-up is found anyway.")
+        if steps == 1 and key == "train_rate":
+            what = "there was one step, and its beginning was not seen"
+            return Problem("no-rate", flag, what, remedy="Run two steps, or give the loader.")
         if key != "train_rate" and unseen is not None:
             what = f"the loader that was given is a {unseen}, which cannot be watched from within"
             return Problem("unwatched-loader", flag, what, remedy=REMEDY)

@@ -152,6 +152,13 @@ def test_a_flag_without_any_step_says_so(script: Place) -> None:
     )
 
 
+def test_the_rate_of_a_single_step_has_a_reason_not_to_be(place: Place) -> None:
+    place.write("main.py", "def train(inp):\n    loss = 1.0\n\n\ntrain([0] * 4)\n")
+    voirfile(place, "//train(inp as batch) > loss as step")
+    ran = place.voir("--train-rate", "main.py")
+    assert "--train-rate: there was one step, and its beginning was not seen" in ran.stderr
+
+
 # In a voirfile
 
 
