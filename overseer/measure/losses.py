@@ -23,6 +23,8 @@ PENDING = 4096
 #: Boundaries that may share a device mark which lies before a loss that was given with them.
 _BEHIND = 8
 _TASKS = 256
+#: Of what a compiled CUDA graph returns, the next run of it makes use again.
+_COPY = "Give a copy, which the next step does not overwrite: loss.clone()."
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ class Losses:
         if self._report is None or why in self._told or len(self._told) >= 8:
             return
         self._told.add(why)
-        remedy = "Give a number, or a tensor that holds one."
+        remedy = _COPY if "CUDAGraphs" in why else "Give a number, or a tensor that holds one."
         self._report(Problem("loss", "loss", f"it can't be read: {why}", remedy=remedy))
 
 

@@ -192,3 +192,21 @@ def test_a_thousand_tasks_do_not_fill_the_memory() -> None:
         losses({"loss": 1.0, "task": f"task {number}"})
     losses.read()
     assert len(losses.summary()) <= 257
+
+
+def test_a_loss_that_the_next_step_overwrites_is_to_be_copied() -> None:
+    """As ``torch.compile(mode="reduce-overhead")`` returns it, and says when it is read late."""
+
+    class Overwritten(Scalar):
+        def detach(self) -> Overwritten:
+            return self
+
+        def item(self) -> float:
+            raise RuntimeError(
+                "Error: accessing tensor output of CUDAGraphs that has been overwritten by a"
+                " subsequent run. Stack trace: ..."
+            )
+
+    _, problems = read([Overwritten(1.0), Overwritten(2.0)])
+    assert [problem.slug for problem in problems] == ["loss"]
+    assert "loss.clone()" in str(problems[0].remedy)
