@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
 
 class Loads:
-    """Waits for batches since the last step: nanoseconds, first begin, last end.
+    """Waits for batches since the last step: nanoseconds, how many, first begin, last end.
 
     ``paused`` is what the track's pauses came to at the first begin.
     """
 
-    __slots__ = ("begin", "end", "ns", "paused")
+    __slots__ = ("begin", "end", "n", "ns", "paused")
 
     def __init__(self, begin: int, end: int, paused: int) -> None:
         self.begin = begin
         self.end = end
         self.ns = end - begin
+        self.n = 1
         self.paused = paused
 
 
@@ -42,6 +43,7 @@ class Track:
 
     __slots__ = (
         "_loops",
+        "_once",
         "_pauses",
         "awaited",
         "changes",
@@ -66,6 +68,7 @@ class Track:
         self.loads: dict[Hashable, Loads] = {}
         self.own: frozenset[Hashable] | set[Hashable] = frozenset()
         self.awaited: dict[Hashable, int] = {}
+        self._once: set[Hashable] = set()
         self._loops: list[tuple[int, int, int]] = []
         self._pauses: list[tuple[int, int]] = []
 
@@ -83,6 +86,7 @@ class Track:
             self.loads[source] = Loads(begin, now, self.paused_ns)
         else:
             seen.ns += now - begin
+            seen.n += 1
             seen.end = now
 
     def _within(self, begin: int) -> bool:
@@ -161,16 +165,22 @@ class Track:
             return None
         if len(loads) == 1:
             ((source, taken),) = loads.items()
-            if source not in self.own:
+            if source not in self.own or len(self.own) > 1:
                 self.own = {source}
+            if self._once:
+                self._once = set()
         else:
             taken = self._take_own()
         self.loads = {}
         return taken
 
     def _take_own(self) -> Loads:
-        """Of several loaders, those that fed the step before too; the others were a pause."""
-        own = self.own & self.loads.keys() or self.loads.keys()
+        """Of several loaders, those that fed the step before too; the others were a pause.
+
+        Those that give a batch for each step, as by zip, feed it from the second step on.
+        """
+        before, self._once = self._once, {name for name, each in self.loads.items() if each.n == 1}
+        own = (self.own | (before & self._once)) & self.loads.keys() or self.loads.keys()
         for source in self.loads.keys() - own:
             self.changes += 1
             other = self.loads[source]

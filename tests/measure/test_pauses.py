@@ -323,6 +323,18 @@ def test_two_loaders_that_feed_every_step_are_both_loading() -> None:
     assert program.section()["loading"]["share"] == pytest.approx(8 / 18)
 
 
+def test_a_loader_that_joins_another_is_no_pause_of_every_step() -> None:
+    program = Program("loader, step")
+    for step in range(90):
+        load(program, "labelled")
+        if 30 <= step < 60:
+            load(program, "unlabelled")
+        program.work(0.01)
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    assert pauses(program) == (pytest.approx(0.004), 1)
+
+
 def test_a_loader_within_a_loader_is_waited_for_once() -> None:
     program = Program("loader, step")
     for _ in range(60):
