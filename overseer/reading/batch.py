@@ -45,7 +45,7 @@ def batch_of(scope: Scope, loop: Loop) -> Batch:
     if not isinstance(loop, ast.While) and not _counts(loop.iter):
         name = _target_name(scope, loop)
         return Batch(name, marker, True, unwrapped(loop.iter), loop)
-    bound = _bound_in(scope, loop)
+    bound = _while_bound(loop) or _bound_in(scope, loop)
     if bound is None:
         return Batch(_given_to_model(scope, loop), marker, False, None, loop)
     name, value, node = bound
@@ -136,6 +136,14 @@ def _bound_in(scope: Scope, loop: Loop) -> tuple[str, ast.expr, ast.AST] | None:
                 # What is drawn is a batch; of what is indexed, what the model is given.
                 found.append((drawn, name in given, -len(found), (name, value, node)))
     return max(found, key=lambda each: each[:3])[3] if found else None
+
+
+def _while_bound(loop: Loop) -> tuple[str, ast.expr, ast.AST] | None:
+    """The batch of ``while (batch := queue.get()) is not None``."""
+    for node in ast.walk(loop.test) if isinstance(loop, ast.While) else ():
+        if isinstance(node, ast.NamedExpr) and isinstance(node.value, (ast.Call, ast.Subscript)):
+            return node.target.id, node.value, node
+    return None
 
 
 def _draws(call: ast.Call) -> bool:

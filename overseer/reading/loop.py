@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .batch import unwrapped
-from .scopes import LOOPS, Loop, Scope, Seen, bindings, called, dotted, names_in
+from .scopes import LOOPS, Function, Loop, Scope, Seen, bindings, called, dotted, names_in
 
 _OPTIMIZER = re.compile(r"opt|sgd|adam|lbfgs|scaler|trainer|engine|model", re.IGNORECASE)
 _NOT_OPTIMIZER = re.compile(r"sched|env|prof|bar|warmup", re.IGNORECASE)
@@ -121,12 +121,44 @@ def _loops_around(place: Learning, callers: Callers) -> Iterator[tuple[Scope, tu
 def _callers(scopes: list[Scope]) -> Callers:
     """Who calls a function of each name, or hands it to somebody, and in which loops."""
     found: Callers = {}
+    also = _aliases(scopes)
     for scope in scopes:
         for seen in scope.calls:
             handed = [arg.id for arg in _arguments(seen.node) if isinstance(arg, ast.Name)]
-            for name in {called(seen.node), *handed}:
+            own = called(seen.node)
+            for name in {own, *handed, *also.get(own, ())}:
                 found.setdefault(name, []).append((scope, seen.loops))
     return found
+
+
+def _aliases(scopes: list[Scope]) -> dict[str, set[str]]:
+    """Functions by the variables that hold them: made by another function, or of one by a call.
+
+    ``step`` of ``step = make_step(model)``, where that returns one of its own, and of
+    ``step = torch.compile(train_step)``.
+    """
+    functions = {s.path[-1] for s in scopes if isinstance(s.node, Function)}
+    returned = {s.path[-1]: own for s in scopes if (own := _returned(s))}
+    found: dict[str, set[str]] = {}
+    for scope in scopes:
+        for seen in scope.seen:
+            node = seen.node
+            if not isinstance(node, ast.Assign):
+                continue
+            value = node.value
+            held = set(returned.get(called(value), ()))
+            named = [value, *(_arguments(value) if isinstance(value, ast.Call) else ())]
+            held |= {n.id for n in named if isinstance(n, ast.Name)} & functions
+            for target in node.targets if held else ():
+                found.setdefault(dotted(target).rpartition(".")[2], set()).update(held)
+    return found
+
+
+def _returned(scope: Scope) -> set[str]:
+    """The functions of its own that a function returns."""
+    own = {inner.path[-1] for inner in scope.inner if isinstance(inner.node, Function)}
+    returns = (s.node.value for s in scope.seen if isinstance(s.node, ast.Return) and own)
+    return {name for value in returns if value is not None for name in names_in(value)} & own
 
 
 def _arguments(call: ast.AST) -> list[ast.expr]:

@@ -26,9 +26,10 @@ _LOOK = {
     "loss": "where there is one: loss = criterion(output, target); loss.backward()",
     "step": "ov.probe('//FUNCTION(BATCH as batch) > #endloop_BATCH as step').give()",
     "loader": "give the DataLoader a name of its own: train_loader = DataLoader(...)",
-    "model": "with the variable that holds it: ov.probe('//main > model').give()",
-    "options": "if there are any: ov.probe('//main > VARIABLE as options').give()",
+    "model": "with the variable that holds it: ov.probe('{home} > model').give()",
+    "options": "if there are any: ov.probe('{home} > VARIABLE as options').give()",
 }
+_NO_LOADER = "if there is one, it needs a name: train_loader = DataLoader(...)"
 _NO_LOSS = "None is needed: its rate is that of its passes."
 #: Where hooks see what has no name.
 _BY_ITSELF = {
@@ -85,7 +86,8 @@ class _Reader:
         self._add(role, found.known_as(role), comment, found.where, found.code(role))
 
     def _miss(self, role: str, why: str, look: str = "") -> None:
-        self.missing.append(Missing(role, why, look or _LOOK[role]))
+        home = "//main" if roles.function_named("main", self.scopes) is not None else "//"
+        self.missing.append(Missing(role, why, (look or _LOOK[role]).replace("{home}", home)))
 
     # The loop
 
@@ -315,9 +317,11 @@ class _Reader:
             why = f"{called(source or scope.node)}(...) has no name of its own"
             self._miss("loader", why, _BY_ITSELF["loader"])
         elif source is not None and isinstance(source, ast.Call):
-            self._miss("loader", f"batches come from {ast.unparse(source)[:50]}")
+            look = "" if roles.makes_loader(self.scopes) else _NO_LOADER
+            self._miss("loader", f"batches come from {ast.unparse(source)[:50]}", look)
         else:
-            self._miss("loader", "no loop goes over a variable, and no DataLoader is made")
+            why = "no loop goes over a variable, and no DataLoader is made"
+            self._miss("loader", why, _NO_LOADER)
 
     def _cuda(self) -> None:
         found = roles.cuda_of(self.scopes)

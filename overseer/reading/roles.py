@@ -133,6 +133,11 @@ def loader_of(scope: Scope, source: ast.expr | None, scopes: list[Scope]) -> Var
     return next(iter([*named, *made]), None)
 
 
+def makes_loader(scopes: list[Scope]) -> bool:
+    """Whether a loader is made anywhere."""
+    return any(called(seen.node) in LOADERS for scope in scopes for seen in scope.calls)
+
+
 def _iterated(scope: Scope, source: ast.expr | None) -> ast.expr | None:
     """The loader behind ``next(it)``, where ``it = iter(loader)``."""
     for _ in range(4):

@@ -77,7 +77,7 @@ def test_no_line_is_wider_than_the_terminal(place: Place, width: int) -> None:
 def test_what_is_not_found_is_named_with_where_to_look(place: Place) -> None:
     said = init(["main.py"], 80)
     assert "not found   options: " in said
-    assert "ov.probe('//main > VARIABLE as options').give()" in said
+    assert "ov.probe('// > VARIABLE as options').give()" in said
 
 
 def test_a_script_named_init_goes_before_the_command(tmp_path: Path) -> None:

@@ -39,6 +39,25 @@ TRUTH: dict[str, tuple[int, int, dict[str, str]]] = {
             "pause": "//evaluate(!#enter as pause, !!#exit as resumed)",
         },
     ),
+    "made_step": (
+        12,
+        96,
+        {
+            "loss": "//make_trainer/train_step > loss",
+            "step": "//main(index as batch) > #endloop_start as step",
+            "model": "//make_trainer > model",
+        },
+    ),
+    "walrus": (
+        12,
+        96,
+        {
+            "loss": "//go > loss",
+            "step": "//go(chunk as batch) > #endloop_chunk as step",
+            "pair": "//take(!#enter as loading, !!#exit as loaded)",
+            "model": "// > m as model",
+        },
+    ),
     "top_level": (
         12,
         96,
