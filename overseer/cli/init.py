@@ -19,6 +19,9 @@ beside it, with probes for what a training loop has: loss, step, batch, loader, 
 
 #: Cells of the longest role.
 _ROLES = len("other loss")
+#: Frames that it may take to read an expression: python itself reads some that are nested deeper
+#: than a program may call.
+_DEEP = 5000
 
 
 def init(argv: list[str], width: int) -> str:
@@ -32,11 +35,19 @@ def init(argv: list[str], width: int) -> str:
         VoirError: The script cannot be read, or there is a voirfile already.
     """
     options = parser().parse_args(argv)
-    script = open_script(options.script)
-    reading = read_script(script)
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(_DEEP, usual))
+    try:
+        script = open_script(options.script)
+        reading = read_script(script)
+    except RecursionError:
+        what = f"{options.script} has an expression that is nested too deeply to be read"
+        raise VoirError("init-syntax", what, "Write the voirfile by hand.") from None
+    finally:
+        sys.setrecursionlimit(usual)
     path = options.output or os.path.join(os.path.dirname(script.path), "voirfile.py")
     _write(path, voirfile_text(reading), options.force)
-    return _told(path, options.script, reading, width)
+    return _told(path, _run_as(options.script, script.package), reading, width)
 
 
 def parser() -> CommandParser:
@@ -55,6 +66,15 @@ def parser() -> CommandParser:
 
 def _Formatter(prog: str) -> RawDescriptionHelpFormatter:
     return RawDescriptionHelpFormatter(prog, width=80)
+
+
+def _run_as(script: str, package: str) -> str:
+    """The script as it is given to voir: a package that imports from itself by ``-m``."""
+    name = os.path.relpath(script)
+    if not package or os.path.isabs(name) or name.startswith(os.pardir):
+        return script
+    name = os.path.dirname(name) if name.endswith("__main__.py") else name
+    return f"-m {name.replace(os.sep, '.')}"
 
 
 def _write(path: str, text: str, force: bool) -> None:

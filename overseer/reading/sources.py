@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ..errors import VoirError
 
 MAIN = "__main__"
-#: Modules that are read at most, and bytes of one that are.
-MODULES, LONGEST = 200, 2 << 20
+#: Modules that are read at most, the bytes of one that is, and of the script.
+MODULES, LONGEST, LONGEST_SCRIPT = 200, 2 << 20, 16 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,23 +54,52 @@ def open_script(name: str) -> Source:
             f"{name} is a notebook, which voir cannot run",
             f"Make a script of it: jupyter nbconvert --to script {name}",
         )
-    try:
-        text = _text(path)
-    except OSError as error:
-        remedy = "Give the file that you would give to python."
-        raise VoirError("init-script", f"{name} cannot be read: {error.strerror}", remedy) from None
-    if text is None:
-        raise VoirError("init-script", f"{name} is no Python script", "Give the script's file.")
-    tree = _script_tree(name, text)
+    tree = _script_tree(name, _script_text(name, path))
     if not tree.body:
         raise VoirError("init-empty", f"{name} is empty", "There is nothing in it to probe.")
-    return Source(path, MAIN, "", tree)
+    return Source(path, MAIN, _own_package(path, tree), tree)
+
+
+def _script_text(name: str, path: str) -> str:
+    try:
+        text = _text(path, LONGEST_SCRIPT)
+    except OSError as error:
+        remedy = "Give the file that you would give to python."
+        what = f"{name or repr(name)} cannot be read: {error.strerror}"
+        raise VoirError("init-script", what, remedy) from None
+    except LookupError as error:
+        raise _unreadable(name, str(error)) from None
+    if text is None:
+        raise VoirError("init-script", f"{name} is no Python script", "Give the script's file.")
+    if len(text) > LONGEST_SCRIPT:
+        what = f"{name} has more than {LONGEST_SCRIPT >> 20} MB of text"
+        raise VoirError("init-script", what, "Give the file that has the loop.")
+    return text
+
+
+def _own_package(path: str, tree: ast.Module) -> str:
+    """The package that a ``__main__.py`` belongs to, where it imports from that; else nothing."""
+    home = os.path.dirname(os.path.abspath(path))
+    name = os.path.basename(home)
+    if os.path.basename(path) != "__main__.py" or not _is_package(home):
+        return ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            if node.level or (node.module or "").split(".")[0] == name:
+                return name
+        elif isinstance(node, ast.Import) and any(a.name.split(".")[0] == name for a in node.names):
+            return name
+    return ""
+
+
+def _is_package(directory: str) -> bool:
+    return os.path.exists(os.path.join(directory, "__init__.py"))
 
 
 def _package(name: str) -> VoirError:
     inside = sorted(f for f in os.listdir(name) if f.endswith(".py") and f[0] not in "._")
     example = os.path.join(name, inside[0] if inside else "train.py")
-    what = "a package" if os.path.exists(os.path.join(name, "__init__.py")) else "a directory"
+    what = "a package" if _is_package(name) else "a directory"
     return VoirError(
         "init-package",
         f"{name} is {what} without a __main__.py, which python cannot run either",
@@ -78,17 +107,24 @@ def _package(name: str) -> VoirError:
     )
 
 
-def _text(path: str) -> str | None:
-    """A file's text as Python would decode it; None when it is no text."""
+def _text(path: str, longest: int = LONGEST) -> str | None:
+    """A file's text as Python would decode it, or more than is read; None when it is no text.
+
+    Raises:
+        LookupError: It says that it has an encoding which there is not.
+    """
     import tokenize
 
     with open(path, "rb") as file:
-        encoding = "utf-8"
         try:
             encoding, _ = tokenize.detect_encoding(file.readline)
             file.seek(0)
-            return file.read(LONGEST + 1).decode(encoding)
-        except (SyntaxError, UnicodeDecodeError, LookupError):
+            return file.read(longest + 1).decode(encoding)
+        except SyntaxError as error:
+            if str(error).startswith("unknown encoding"):
+                raise LookupError(str(error)) from None
+            return None
+        except UnicodeDecodeError:
             return None
 
 
@@ -96,14 +132,19 @@ def _script_tree(name: str, text: str) -> ast.Module:
     try:
         return _parse(text, name)
     except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        where = f" at {name}:{line}" if line else f" in {name}"
-        said = getattr(error, "msg", str(error))
-        raise VoirError(
-            "init-syntax",
-            f"python cannot read the script: {said}{where}",
-            "Mend that first; then run voir init again.",
-        ) from None
+        raise _unreadable(name, getattr(error, "msg", str(error)), error) from None
+    except (RecursionError, MemoryError):
+        raise _unreadable(name, "an expression is nested too deeply") from None
+
+
+def _unreadable(name: str, said: str, error: Exception | None = None) -> VoirError:
+    line = getattr(error, "lineno", None)
+    where = f" at {name}:{line}" if line else f" in {name}"
+    return VoirError(
+        "init-syntax",
+        f"python cannot read the script: {said}{where}",
+        "Mend that first; then run voir init again.",
+    )
 
 
 def _parse(text: str, name: str) -> ast.Module:
@@ -177,6 +218,8 @@ def _module(name: str, roots: list[str]) -> Source | None:
 def _parsed(path: str, name: str, package: str) -> Source | None:
     try:
         text = _text(path)
-        return None if text is None else Source(path, name, package, _parse(text, path))
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        if text is None or len(text) > LONGEST:
+            return None
+        return Source(path, name, package, _parse(text, path))
+    except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
         return None  # The script will say so when it runs.

@@ -74,6 +74,15 @@ def test_no_line_is_wider_than_the_terminal(place: Place, width: int) -> None:
     assert max(len(line) for line in said.splitlines()[1:-1]) <= width
 
 
+def test_what_is_nested_deeply_is_read_or_refused(place: Place) -> None:
+    place.write("main.py", "x = " + "+".join(["1"] * 900))
+    assert "wrote" in init(["--force", "main.py"], 80)
+    place.write("main.py", "x = " + "+".join(["1"] * 30_000))
+    with pytest.raises(VoirError) as refused:
+        init(["--force", "main.py"], 80)
+    assert refused.value.slug == "init-syntax"
+
+
 def test_what_is_not_found_is_named_with_where_to_look(place: Place) -> None:
     said = init(["main.py"], 80)
     assert "not found   options: " in said

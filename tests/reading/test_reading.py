@@ -9,6 +9,7 @@ import pytest
 
 from overseer.errors import VoirError
 from overseer.reading import Reading, open_script, read_script, voirfile_text
+from overseer.reading.sources import LONGEST_SCRIPT, project
 
 
 def read(tmp_path: Path, text: str, **others: str) -> Reading:
@@ -52,6 +53,70 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(VoirError) as refused:
         open_script(str(tmp_path / "a.py"))
     assert refused.value.slug == "init-script"
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "said"),
+    [
+        (b"# coding: klingon\nx = 1\n", "init-syntax", "unknown encoding"),
+        (b"x = '\xff\xfe'\n", "init-script", "is no Python script"),
+        (b"x = 1 #" + b"." * LONGEST_SCRIPT, "init-script", "more than 16 MB"),
+    ],
+    ids=["encoding", "bytes", "long"],
+)
+def test_what_python_cannot_read_is_refused(
+    tmp_path: Path, text: bytes, slug: str, said: str
+) -> None:
+    (tmp_path / "main.py").write_bytes(text)
+    with pytest.raises(VoirError) as refused:
+        open_script(str(tmp_path / "main.py"))
+    assert refused.value.slug == slug
+    assert said in refused.value.what
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+def test_what_is_nested_too_deeply_for_python_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(*args: object) -> None:
+        raise error
+
+    (tmp_path / "main.py").write_text("x = 1\n")
+    monkeypatch.setattr("ast.parse", fail)
+    with pytest.raises(VoirError) as refused:
+        open_script(str(tmp_path / "main.py"))
+    assert refused.value.slug == "init-syntax"
+
+
+@pytest.mark.parametrize(
+    "text", [b"\xef\xbb\xbfloss = 1\n", "# coding: latin-1\ncafé = 1\n".encode("latin-1")]
+)
+def test_a_script_is_decoded_as_python_does(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "main.py").write_bytes(text)
+    assert open_script(str(tmp_path / "main.py")).tree.body
+
+
+@pytest.mark.parametrize(
+    ("imports", "package"),
+    [
+        ("from .train import main", "pkg"),
+        ("from pkg.train import main", "pkg"),
+        ("import pkg.train", "pkg"),
+        ("import train", ""),
+    ],
+)
+def test_a_package_that_imports_from_itself_is_read_as_python_runs_it(
+    tmp_path: Path, imports: str, package: str
+) -> None:
+    home = tmp_path / "pkg"
+    home.mkdir()
+    (home / "__init__.py").touch()
+    (home / "__main__.py").write_text(imports + "\n")
+    (home / "train.py").write_text("loss = 1\n")
+    script = open_script(str(home))
+    assert script.package == package
+    names = {source.module for source in project(script)}
+    assert ("pkg.train" if package else "train") in names
 
 
 def test_a_package_names_the_files_in_it(tmp_path: Path) -> None:
