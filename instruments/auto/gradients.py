@@ -112,7 +112,7 @@ class Gradients:
                 try:
                     own = loop()
                     if not own.works:
-                        roots.joins(own)
+                        roots.joins(own, late=True)
                     roots.disarm()
                     own.backward_begins(now(), event["tensors"])
                 except BaseException as error:
@@ -122,7 +122,7 @@ class Gradients:
             try:
                 own = loop()
                 if not own.works:
-                    roots.joins(own)
+                    roots.joins(own, late=True)
                 own.learned(losses)
             except BaseException as error:
                 failed(error)

@@ -87,6 +87,14 @@ class Aside(NamedTuple):
     losses: list[Any]
 
 
+class Late(NamedTuple):
+    """A step that is still to be told of: when it ended, and what was seen of it."""
+
+    now: int
+    losses: list[Any]
+    spent: Spent | None
+
+
 class Known:
     """What is known of the script as a whole.
 
@@ -127,16 +135,17 @@ class Loop:
         given: What a model was last given to learn from.
         within: The module that the thread is in the middle of.
         works: It has used a module, or learned.
+        missed: What its first step learned from was not seen.
     """
 
     __slots__ = (
         "_aside", "_backs", "_backward", "_backward_began", "_batch", "_began", "_candidate",
         "_deep", "_fetched", "_forward", "_got", "_graded", "_inner", "_known", "_last",
-        "_learned", "_learned_from", "_learns",
+        "_late", "_learned", "_learned_from", "_learns",
         "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations", "_optimized",
         "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
         "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_zeroed", "alike",
-        "batches", "given", "items", "pattern", "step_ns", "within", "works",
+        "batches", "given", "items", "missed", "pattern", "step_ns", "within", "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -144,7 +153,8 @@ class Loop:
         self.batches = Batches()
         self._turns = Turns()
         self.pattern = Pattern(0, 0, None)
-        self.within, self.works = Within(), False
+        self.within, self.works, self.missed = Within(), False, False
+        self._late: Late | None = None
         self.alike = self.step_ns = self._backs = self._models = self._model = 0
         self._optimized = self._fetched = 0
         self.items: int | None = None
@@ -524,9 +534,21 @@ class Loop:
             self.step_ns = now - last
             for listener in self._phases.listeners:
                 listener("step", last, now)
-        self._sink.step(
-            now, items, losses, spent
-        )  # At the very end: this is where a run is stopped.
+        if self.missed:
+            self.missed = self._late is None and items is None
+            if self.missed:
+                self._late = Late(now, losses, spent)
+                return
+            self.tell(items)  # It had as many as this one.
+        self._sink.step(now, items, losses, spent)  # At the very end: a run may be stopped here.
+
+    def tell(self, items: int | None = None) -> None:
+        """Tell of the first step, if that is still to be done."""
+        late, self._late = self._late, None
+        if late is not None:
+            self._sink.step(late.now, items, late.losses, late.spent, late=True)
+            if self._sink.holding:
+                self._sink.settle()
 
     def _own_losses(self, role: Hashable) -> list[Any]:
         """The losses of an optimizer that has stepped; what another's are is left."""

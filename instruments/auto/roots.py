@@ -164,9 +164,12 @@ class Roots:
         if not self.several:
             self._table.pop(KEY, None)
 
-    def joins(self, loop: Loop) -> None:
-        """The calling thread, whose loop this is, uses modules."""
-        loop.works = True
+    def joins(self, loop: Loop, late: bool = False) -> None:
+        """The calling thread, whose loop this is, uses modules; ``late``: it has used one before.
+
+        Its first forward was not seen while another thread was at work in a module.
+        """
+        loop.works, loop.missed = True, late and len(self._loops) > 1
         self.recount()
 
     def recount(self) -> None:

@@ -57,7 +57,7 @@ class TorchHooks:
         self._asked: dict[int, int] = {}
         self._sizes = Sizes(torch, sink.count_tokens)
         self._undo: list[Callable[[], object]] = []
-        self._counting = Counting(self._switch, self._sizes.of_batch)
+        self._counting = Counting(self._switch, self._sizes.of_batch, self._now)
         self._gradient_hooks: Gradients | None = None
         self._optimizer_tables: list[tuple[dict[Any, Any], Callable[..., None]]] = []
         self.alive = True
@@ -88,11 +88,9 @@ class TorchHooks:
 
     def remove(self) -> None:
         """Take the hooks out; the script has ended."""
-        if self.alive and self._known.unseen.on:
+        if self.alive:
             try:
-                loop = self.loop()
-                loop.look(self._now())
-                loop.believe()
+                self._tell_rest()
             except BaseException as error:
                 self.failed(error)
         self.silence()
@@ -100,6 +98,15 @@ class TorchHooks:
         for undo in self._undo:
             undo()
         self._undo.clear()
+
+    def _tell_rest(self) -> None:
+        """Tell of steps that were held back."""
+        if self._known.unseen.on:
+            loop = self.loop()
+            loop.look(self._now())
+            loop.believe()
+        for loop in list(self._loops.values()):
+            loop.tell()
 
     def silence(self) -> None:
         """Tell nothing any more."""
