@@ -6,27 +6,18 @@ captures, no call that spoils such a capture, no wait that outlasts the run.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from time import sleep
 from typing import Any
+
+from ..capture import Exchange, find_exchange, harmless
 
 #: How often, and every how many seconds, a device is asked at the end of a run whether it is done.
 #: One that hangs would not let a run end that was interrupted because it hangs.
 ASKED, NAP_SECONDS = 5000, 0.001
-#: The mode of a thread whose calls spoil no capture of a graph, on this thread or another.
-RELAXED = 2
-#: Where a driver has the call that sets a thread's mode.
-_DRIVERS = (
-    *(("cuThreadExchangeStreamCaptureMode", name) for name in ("libcuda.so.1", "nvcuda.dll")),
-    *(
-        ("hipThreadExchangeStreamCaptureMode", f"libamdhip64.so{version}")
-        for version in ("", ".6", ".7")
-    ),
-)
 
 
 class TorchDevice:
@@ -43,7 +34,7 @@ class TorchDevice:
         self,
         torch: Any,
         kind: str,
-        exchange: Callable[[int], int] | None = None,
+        exchange: Exchange | None = None,
         sleep: Callable[[float], object] = sleep,
     ) -> None:
         self.kind = kind
@@ -60,7 +51,7 @@ class TorchDevice:
         )
         self._stream: Callable[..., Any] | None = getattr(module, "current_stream", None)
         self._elsewhere = _elsewhere(_used(torch, kind))
-        self._exchange = exchange or (_exchange() if kind == "cuda" else None)
+        self._exchange = exchange or (find_exchange() if kind == "cuda" else None)
         self._sleep = sleep
         # Making an event costs more than recording; it is one device's for good.
         self._pools: defaultdict[int | None, deque[Any]] = defaultdict(lambda: deque(maxlen=4096))
@@ -109,17 +100,9 @@ class TorchDevice:
         seconds = ASKED * NAP_SECONDS
         raise TimeoutError(f"it was still at work {seconds:g} s after the end of the script")
 
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Around questions: a capture forbids them to all threads, and is spoilt by one."""
-        if self._exchange is None:
-            yield
-            return
-        before = self._exchange(RELAXED)
-        try:
-            yield
-        finally:
-            self._exchange(before)
+    def aside(self) -> AbstractContextManager[object]:
+        """Around questions: the script may be capturing a graph."""
+        return harmless(self._exchange)
 
     def _fresh(self, index: int | None) -> Any:
         try:
@@ -143,28 +126,6 @@ def _elsewhere(used: list[int] | None) -> dict[int, int]:
         return {}
     busiest = used.index(max(used))
     return {index: busiest for index, taken in enumerate(used) if not taken}
-
-
-def _exchange() -> Callable[[int], int] | None:
-    """What sets the calling thread's capture mode; None where no driver is loaded that does.
-
-    The driver's call, not the runtime's, which would take a context on the first device.
-    """
-    import ctypes  # torch has imported it.
-
-    for name, library in _DRIVERS:
-        try:
-            call = getattr(ctypes.CDLL(library, mode=getattr(os, "RTLD_NOLOAD", 0)), name)
-        except (OSError, AttributeError):
-            continue
-
-        def exchange(mode: int, call: Callable[[Any], int] = call) -> int:
-            held = ctypes.c_int(mode)
-            call(ctypes.byref(held))
-            return held.value
-
-        return exchange
-    return None
 
 
 def find_device() -> TorchDevice | None:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..capture import find_exchange, harmless
+
 #: How long the end of a run waits for a number that is on a device, in seconds.
 PATIENCE = 2.0
 
@@ -72,11 +74,12 @@ class Pending:
             wait: Give it up to :data:`PATIENCE` seconds, since a device may hang.
         """
         until = time.monotonic() + (PATIENCE if wait else 0.0)
-        while not self.arrived():
-            if time.monotonic() >= until:
-                return describe(self._copy)
-            time.sleep(0.001)
-        return self._copy.item()
+        with harmless(find_exchange()):
+            while not self.arrived():
+                if time.monotonic() >= until:
+                    return describe(self._copy)
+                time.sleep(0.001)
+            return self._copy.item()
 
 
 def taken(tensor: Any) -> Any:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +14,7 @@ from overseer.measure.losses import Losses
 from overseer.measure.steps import StepModel
 from overseer.measure.summary import Tasks
 
-from .fake_cuda import GLOBAL, RELAXED, THREAD_LOCAL, FakeCuda, fake_torch
+from .fake_cuda import GLOBAL, THREAD_LOCAL, FakeCuda, fake_torch
 
 
 class Run:
@@ -322,30 +319,6 @@ def test_torch_before_it_had_accelerators_is_asked_what_was_started(
     assert found.name == "cuda events"
 
 
-def test_a_threads_capture_mode_is_set_by_the_driver_that_is_loaded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The runtime's own call would take a context on the first device."""
-    held = [GLOBAL]
-
-    def swap(reference: Any) -> int:
-        mode = reference._obj
-        held[0], mode.value = mode.value, held[0]
-        return 0
-
-    def load(name: str, mode: int) -> Any:
-        if name != "libcuda.so.1":
-            raise OSError(name)
-        assert mode == os.RTLD_NOLOAD
-        return SimpleNamespace(cuThreadExchangeStreamCaptureMode=swap)
-
-    monkeypatch.setattr(ctypes, "CDLL", load)
-    device = TorchDevice(fake_torch(FakeCuda(FakeClock())), "cuda")
-    with device.aside():
-        assert held == [RELAXED]
-    assert held == [GLOBAL]
-
-
-def test_without_such_a_driver_the_device_is_asked_as_it_is() -> None:
+def test_without_a_driver_that_sets_modes_the_device_is_asked_as_it_is() -> None:
     with TorchDevice(fake_torch(FakeCuda(FakeClock())), "cuda").aside():
         pass
