@@ -17,9 +17,9 @@ from overseer.measure.waiting import Lull
 
 #: What watching a step in full costs, with the switching there and back, and the share of all
 #: steps' time that it may take.
-FULL_NS, SHARE = 120_000, 0.002
+FULL_NS, SHARE = 200_000, 0.002
 #: Alike steps before the pattern is believed; how many are only counted in a row.
-ALIKE, LEAST, MOST = 32, 4, 256
+ALIKE, LEAST, MOST = 32, 4, 512
 
 
 class Pattern(NamedTuple):
@@ -44,6 +44,7 @@ class Counting(Lull):
     Args:
         switch: Called with True when light steps begin, with False when they end.
         size: Sizes a loader's batch.
+        now: Reads the clock.
 
     Attributes:
         on: Steps are only counted.
@@ -60,13 +61,19 @@ class Counting(Lull):
     """
 
     __slots__ = (
-        "_ending", "_loop", "_size", "_switch", "ending", "last", "learned_at", "loss", "on",
-        "optimizer", "pattern", "scaled", "single", "thread", "told",
+        "_began", "_ending", "_loop", "_now", "_size", "_switch", "ending", "last", "learned_at",
+        "loss", "on", "optimizer", "pattern", "scaled", "single", "thread", "told",
     )  # fmt: skip
 
-    def __init__(self, switch: Callable[[bool], None], size: Callable[[Any], int | None]) -> None:
+    def __init__(
+        self,
+        switch: Callable[[bool], None],
+        size: Callable[[Any], int | None],
+        now: Callable[[], int],
+    ) -> None:
         super().__init__(None, 0, self._end, size)
-        self._switch, self._size = switch, size
+        self._switch, self._size, self._now = switch, size, now
+        self._began = (0, 0)
         self._ending = allocate_lock()
         self._loop: Any = None
         self.pattern = Pattern(0, 0, None)
@@ -90,6 +97,7 @@ class Counting(Lull):
             self.loss = self.scaled = self.items = None
             self.last, self.single = loop.items, loop.given.single
             self.thread = get_ident()
+            self._began = self._now(), self.left
             self.ending, self.on = False, True
             self._switch(True)
 
@@ -144,5 +152,8 @@ class Counting(Lull):
         with self._ending:
             on, self.on = self.on, False
         if on:
+            began, most = self._began
+            if most > self.left:  # The steps before, watched one by one, were longer than these.
+                self._loop.step_ns = (self._now() - began) // (most - self.left)
             self._switch(False)
         return on
