@@ -213,11 +213,13 @@ class Traced:
         """Whether code runs that is neither handling the stop nor cleaning up after it.
 
         The standard library's keeps the order that its own code needs: an event loop that does not
-        come to call back waits for ever.
+        come to call back waits for ever. Of what is freed on the way, python ignores what it
+        raises: it would only not clean up.
         """
-        if in_standard(frame):
+        error = sys.exc_info()[1]
+        if in_standard(frame) or isinstance(error, GeneratorExit) or _frees(frame):
             return False
-        return not due_to(sys.exc_info()[1], self.stop)
+        return not due_to(error, self.stop)
 
     def _enters_handler(self, frame: FrameType) -> bool:
         # The first line after an exception is the handler's; python says so before it handles it.
@@ -242,6 +244,13 @@ def _ends(outermost: FrameType | None) -> bool:
     while frame is not None and frame.f_globals.get("__name__") == threading.__name__:
         frame = frame.f_back
     return frame is None
+
+
+def _frees(frame: FrameType | None) -> bool:
+    """Whether a frame is part of freeing an object."""
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _main_frame() -> FrameType | None:

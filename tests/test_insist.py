@@ -223,6 +223,34 @@ def test_a_thread_that_cleans_up_for_long_holds_up_the_stop_and_no_more(tmp_path
     assert done.seen == (0, "cleaned up True\n"), done.stderr
 
 
+def test_what_is_freed_on_the_way_cleans_up(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        from voir import give
+
+        class Batches:
+            def __iter__(self):
+                return self
+            def __next__(self):
+                return 1
+            def __del__(self):
+                done = ["freed"]
+                print(*done)
+
+        def train():
+            for batch in Batches():  # It is freed while the stop passes by.
+                give(step=batch)
+
+        train()
+        """,
+    )
+    done = place.voir("--no-record", "--stop", "2", "main.py")
+    assert done.seen == (0, "freed\n")
+    assert "ignored" not in done.stderr
+
+
 def test_finally_and_with_do_their_work_once(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.write(
