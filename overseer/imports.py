@@ -38,8 +38,8 @@ class Watch:
 def on_import(name: str, callback: Callback) -> Watch:
     """Call ``callback(module)`` once ``name`` has finished executing; at once if it has.
 
-    The callback is called at most once. What it raises ends nothing: it is dropped, because the
-    import belongs to the script; callbacks guard themselves.
+    The callback is called at most once. What it raises ends nothing, because the import belongs to
+    the script: whoever wants to know is told by :func:`tell_failures`.
     """
     module = sys.modules.get(name)
     if module is not None and not _initializing(module):
@@ -50,6 +50,12 @@ def on_import(name: str, callback: Callback) -> Watch:
     if module is not None and not _initializing(module):
         _watcher.loaded(name)  # Another thread has imported it in this very moment.
     return watch
+
+
+def tell_failures(tell: Callable[[str, Exception], object]) -> Watch:
+    """Call ``tell(name, error)`` when a callback raises ``error`` as ``name`` is imported."""
+    _watcher.told.append(tell)
+    return Watch(lambda: _watcher.told.remove(tell) if tell in _watcher.told else None)
 
 
 def transform_source(name: str, transform: Transform) -> Watch:
@@ -71,6 +77,7 @@ class _Watcher:
     def __init__(self) -> None:
         self.callbacks: dict[str, list[Any]] = {}
         self.transforms: dict[str, list[Any]] = {}
+        self.told: list[Callable[[str, Exception], object]] = []
         self._lock = threading.RLock()
 
     def add(self, table: dict[str, list[Any]], name: str, item: Any) -> Watch:
@@ -115,8 +122,9 @@ class _Watcher:
             try:
                 if self._remove(self.callbacks, name, callback):
                     callback(sys.modules[name])
-            except Exception:
-                continue
+            except Exception as error:
+                for tell in tuple(self.told):
+                    tell(name, error)
 
 
 _watcher = _Watcher()

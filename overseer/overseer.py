@@ -560,13 +560,17 @@ class Overseer(Scheduler):
 
     def _connect(self, target: Target | None) -> None:
         """Open what the run writes to, and let ``giving.give`` reach the run."""
-        from .imports import on_import
+        from .imports import on_import, tell_failures
         from .recording import Recording
 
         self.recording = Recording(self, target.name if target else "")
+        self._exit.callback(tell_failures(self._import_failed).dispose)
         # The second, because the first comes too early when it is our side that imports giving.
         for module in ("giving", f"{__package__}.connection"):
             self._exit.callback(on_import(module, self._hear_giving).dispose)
+
+    def _import_failed(self, name: str, error: Exception) -> None:
+        self.report(problem_of("import", f"import {name}", error, "what waited for it failed"))
 
     def _hear_giving(self, module: object) -> None:
         """Let ``giving.give`` reach the run, once giving and our side of it are there."""

@@ -67,6 +67,13 @@ def test_an_instrument_that_raises_at_once_is_switched_off(place: Place) -> None
     ran_with_one_message(place, "KeyError: 'soon'", "voirfile.py:2")
 
 
+def test_what_fails_when_a_module_is_imported_is_told(place: Place) -> None:
+    waits = "from overseer.imports import on_import\non_import('wave', lambda module: 1 / 0)\n"
+    place.write("voirfile.py", waits)
+    place.write("main.py", f"import wave\n{HELLO}")
+    ran_with_one_message(place, "import wave", "ZeroDivisionError", "voirfile.py:2", "[import]")
+
+
 def test_an_instrument_that_yields_something_else_is_told_what_to_yield(place: Place) -> None:
     place.write("voirfile.py", "def instrument_odd(ov):\n    yield 'load_script'\n")
     ran_with_one_message(place, "[not-a-phase]", "'load_script'", "ov.phases.load_script")
