@@ -57,7 +57,7 @@ class TorchHooks:
         self._asked: dict[int, int] = {}
         self._sizes = Sizes(torch, sink.count_tokens)
         self._undo: list[Callable[[], object]] = []
-        self._counting = Counting(self._switch, self._sizes.of_batch)
+        self._counting = Counting(self._switch, self._sizes.of_batch, self._now)
         self._gradient_hooks: Gradients | None = None
         self._optimizer_tables: list[tuple[dict[Any, Any], Callable[..., None]]] = []
         self.alive = True
