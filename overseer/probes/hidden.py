@@ -42,23 +42,32 @@ class Hidden:
         token = f"{os.getpid():x}-{time.time_ns() & 0xFFFFFFFF:x}-{id(self) >> 4 & 0xFFFF:x}"
         self._prefix = f"{_OURS}{token} "
         self._names: set[str] = set()
+        self._known: dict[str, str] = {}
         self._cleared = False
 
     def name(self, label: str) -> str:
         """The name for ``label``, whether or not anything stands behind it."""
-        # Interned, as the names in code objects are: found by identity.
-        return sys.intern(f"{self._prefix}{label}>")
+        name = self._known.get(label)
+        if name is None:
+            # Interned, as the names in code objects are: found by identity.
+            name = self._known[label] = sys.intern(f"{self._prefix}{label}>")
+        return name
 
     def put(self, label: str, value: Any) -> str:
         """Put ``value`` behind the name for ``label``, unless the names have been cleared."""
         name = self.name(label)
-        if self._cleared:
-            return name
-        _namespace[name] = value
-        self._names.add(name)
-        if "__dir__" not in _namespace:
-            _namespace["__dir__"] = _visible
+        self.set(name, value)
         return name
+
+    def set(self, name: str, value: Any) -> None:
+        """As :meth:`put`, for one of the names."""
+        if self._cleared:
+            return
+        _namespace[name] = value
+        if name not in self._names:
+            self._names.add(name)
+            if "__dir__" not in _namespace:
+                _namespace["__dir__"] = _visible
 
     def share(self, failed: Callable[[int], None], unbound: Callable[[], bool]) -> Shared:
         """Set the names that all probes share."""

@@ -28,6 +28,8 @@ Tests = dict[str, Callable[[object], bool]]
 _pair_ids = count(1 << 40)
 #: Takes any number of values, and does nothing.
 _DEAF = "".format
+#: What stands behind a lane's names, in order.
+_KINDS = ("lane", "counting lane", "values lane", "relay", "reader")
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -41,7 +43,8 @@ class Lane:
     def __init__(self, placed: PlacedProbe, capture: Capture, index: int) -> None:
         self._placed = placed
         self._capture = capture
-        self._label = f"{placed.number}.{index}" if index else f"{placed.number}"
+        label = f"{placed.number}.{index}" if index else f"{placed.number}"
+        self._names = tuple(placed.hidden.name(f"{label} {kind}") for kind in _KINDS)
         self._wish = placed.wish
         self.entries = _entries(placed.wish, capture)
         self._weighing: Weighing | None = None
@@ -63,14 +66,14 @@ class Lane:
         seen = placed.opaque and not guarded
         values = self._takes_values() and not seen
         counts = placed.simple and not seen and not values
-        lane = "values lane" if values else "lane" if counts else "counting lane"
+        lane, counting, taking, relay, reader = self._names
         return Trigger(
             self._capture.name,
             self.entries,
             placed.number,
-            name(f"{self._label} {lane}"),
-            name(f"{self._label} relay"),
-            name(f"{self._label} reader"),
+            taking if values else lane if counts else counting,
+            relay,
+            reader,
             values,
             _tally(placed) if counts else (),
             name(f"{placed.number} leave") if self._wish.paired else "",
@@ -96,15 +99,16 @@ class Lane:
         sink: Listener = self._sink() if active else callable
         if weighing is not None and active:
             sink = _timing(sink, weighing)
-        put, label = self._placed.hidden.put, self._label
-        put(f"{label} lane", sink)
+        lane, counting, taking, relay, reader = self._names
+        put = self._placed.hidden.set
+        put(lane, sink)
         if self._placed.opaque:
-            put(f"{label} counting lane", self._steady)
+            put(counting, self._steady)
         else:
-            put(f"{label} counting lane", self._counting(sink, 1) if active else callable)
-        put(f"{label} values lane", self._values(sink, weighing) if active else _DEAF)
-        put(f"{label} relay", self._relay)
-        put(f"{label} reader", self._reader)
+            put(counting, self._counting(sink, 1) if active else callable)
+        put(taking, self._values(sink, weighing) if active else _DEAF)
+        put(relay, self._relay)
+        put(reader, self._reader)
 
     def _sink(self) -> Listener:
         """What takes the event, in its own way where it has one for events of these keys."""

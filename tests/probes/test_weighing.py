@@ -69,16 +69,16 @@ def test_what_two_threads_subscribe_at_once_is_all_heard(
     placed = made.placed("//train > loss")
     made.load()
     hidden = made.engine._hidden
-    put = hidden.put
+    put = hidden.set
     heard: list[str] = []
 
-    def meanwhile(label: str, value: object) -> str:
-        if label.endswith("lane") and hidden.put is meanwhile:
+    def meanwhile(name: str, value: object) -> None:
+        if name.endswith("lane>") and hidden.set is meanwhile:
             monkeypatch.undo()
             placed.listen(lambda event: heard.append("second"))
-        return put(label, value)
+        put(name, value)
 
-    monkeypatch.setattr(hidden, "put", meanwhile)
+    monkeypatch.setattr(hidden, "set", meanwhile)
     placed.listen(lambda event: heard.append("first"))
     made.call("train(1)")
     assert sorted(heard) == ["first", "second"]
