@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 REMEDY = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
+#: What a module has that is PyTorch; a script may have another of that name.
+PARTS = ("Tensor", "_C", "nn", "optim")
 
 
 def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
@@ -71,6 +73,8 @@ class Auto:
 
     def torch_imported(self, torch: Any) -> None:
         """Put the hooks in."""
+        if not all(hasattr(torch, part) for part in PARTS):
+            return  # Something else of that name.
         from .steps import Steps
         from .torch_hooks import TorchHooks
 
