@@ -56,10 +56,10 @@ class Hidden:
     def put(self, label: str, value: Any) -> str:
         """Put ``value`` behind the name for ``label``, unless the names have been cleared."""
         name = self.name(label)
-        self.set(name, value)
+        self.store(name, value)
         return name
 
-    def set(self, name: str, value: Any) -> None:
+    def store(self, name: str, value: Any) -> None:
         """As :meth:`put`, for one of the names."""
         if self._cleared:
             return

@@ -100,7 +100,7 @@ class Lane:
         if weighing is not None and active:
             sink = _timing(sink, weighing)
         lane, counting, taking, relay, reader = self._names
-        put = self._placed.hidden.set
+        put = self._placed.hidden.store
         put(lane, sink)
         if self._placed.opaque:
             put(counting, self._steady)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 #: The script, as a module.
@@ -80,17 +81,17 @@ class Wish:
     function: Any = None  # A FunctionType; mypy takes that for a method of this class.
     slow: str | None = None
 
-    @property
+    @cached_property
     def triggers(self) -> tuple[Capture, ...]:
         """The captures that fire events."""
         return tuple(c for c in self.captures if c.role != ALSO)
 
-    @property
+    @cached_property
     def paired(self) -> bool:
         """Whether events come in begin/end pairs."""
         return any(c.role == END for c in self.captures)
 
-    @property
+    @cached_property
     def tests(self) -> dict[str, Callable[[object], bool]]:
         """The conditions on captured values, by key."""
         return {c.key: c.test for c in self.captures if c.test is not None}

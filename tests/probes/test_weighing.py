@@ -69,16 +69,16 @@ def test_what_two_threads_subscribe_at_once_is_all_heard(
     placed = made.placed("//train > loss")
     made.load()
     hidden = made.engine._hidden
-    put = hidden.set
+    put = hidden.store
     heard: list[str] = []
 
     def meanwhile(name: str, value: object) -> None:
-        if name.endswith("lane>") and hidden.set is meanwhile:
+        if name.endswith("lane>") and hidden.store is meanwhile:
             monkeypatch.undo()
             placed.listen(lambda event: heard.append("second"))
         put(name, value)
 
-    monkeypatch.setattr(hidden, "set", meanwhile)
+    monkeypatch.setattr(hidden, "store", meanwhile)
     placed.listen(lambda event: heard.append("first"))
     made.call("train(1)")
     assert sorted(heard) == ["first", "second"]
