@@ -485,7 +485,8 @@ class Loop:
         simple = self._backs == losses == 1 and role is not None and not self._nested
         pattern = Pattern(self._optimized, self._model, source)
         fetched, self._fetched = self._fetched, batches.fetches
-        if source is None and (self._models != 1 or fetched != batches.fetches):
+        alone = self._models == 1 and self.given.first
+        if source is None and (not alone or fetched != batches.fetches):
             simple = False  # Several models; several loaders, or one that is read ahead.
         fits = simple and pattern == self.pattern
         self.alike = self.alike + 1 if fits else 0

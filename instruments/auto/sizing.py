@@ -23,6 +23,7 @@ class Given(NamedTuple):
         away: It lies on another device than the processor.
         single: It is one sample, not a batch, of so many dimensions; 0: it is a batch.
         alone: It is one sample, and nothing else is given.
+        first: It is the first argument.
         batch: Tells whether the same is given once more.
     """
 
@@ -30,6 +31,7 @@ class Given(NamedTuple):
     away: bool
     single: int = 0
     alone: bool = False
+    first: bool = False
     batch: Batch | None = None
 
 
@@ -66,9 +68,12 @@ def _known_again(tensor: Any) -> Batch | None:
 
 def weight_of(module: Any) -> Shape | None:
     """The shape of the first matrix or kernel among a module's parameters."""
-    for parameter in islice(module.parameters(), FIRST):
-        if parameter.dim() > 1:
-            return tuple(parameter.shape)
+    try:
+        for parameter in islice(module.parameters(), FIRST):
+            if parameter.dim() > 1:
+                return tuple(parameter.shape)
+    except Exception:
+        pass  # It has no shape yet: a lazy module's.
     return None
 
 
@@ -78,8 +83,8 @@ def _dimensions(tensor: Any, weight: Shape | None) -> int:
     dimensions = len(shape)
     if weight is None or not dimensions or not tensor.is_floating_point():
         return 0
-    fits = shape[0] in weight[:2] if len(weight) > 2 else shape[0] == weight[1]
-    return dimensions if fits and dimensions == max(1, len(weight) - 1) else 0
+    fits = shape[0] == weight[1] and dimensions == len(weight) - 1
+    return dimensions if fits else 0
 
 
 class Sizes:
@@ -124,13 +129,23 @@ class Sizes:
         tensor = self._tensor
         for value in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(value, tensor):
-                return self._of_tensor(value, weight, len(args) + len(kwargs) == 1)
+                first = bool(args) and value is args[0]
+                return self._of_tensor(value, weight, first, len(args) + len(kwargs) == 1)
         for value in (*args, *kwargs.values()):
             if type(value) in (dict, list, tuple):
-                return Given(self._sizer.size(value).items, False)
+                return Given(self._of_several(value, weight), False)
         return Given(None, False)
 
-    def _of_tensor(self, value: Any, weight: Shape | None, only: bool) -> Given:
+    def _of_several(self, values: Any, weight: Shape | None) -> int | None:
+        """Items in a mapping or a list, which may be one of samples: images, say."""
+        if type(values) is list and all(self._is_sample(each, weight) for each in values):
+            return len(values) or None
+        return self._sizer.size(values).items
+
+    def _is_sample(self, value: Any, weight: Shape | None) -> bool:
+        return isinstance(value, self._tensor) and _dimensions(value, weight) > 0
+
+    def _of_tensor(self, value: Any, weight: Shape | None, first: bool, only: bool) -> Given:
         whole = self._whole(value)
         if whole is not value:
             return Given(whole, not value.is_cpu)
@@ -139,7 +154,8 @@ class Sizes:
             return Given(None, not value.is_cpu)
         single = _dimensions(value, weight)
         size = 1 if single else size
-        return Given(size, not value.is_cpu, single, only and size == 1, _known_again(value))
+        alone = only and size == 1
+        return Given(size, not value.is_cpu, single, alone, first, _known_again(value))
 
     def _whole(self, value: Any) -> Any:
         """Of a sample that stands for a batch under ``vmap``, the batch's size; else itself."""

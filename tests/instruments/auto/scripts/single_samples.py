@@ -37,4 +37,32 @@ learn(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(0)), 1, lambda: torch.randn(3
 learn(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten()), 3, lambda: torch.randn(3, 3, 5, 5), 10)
 learn(Line(), 50, lambda: torch.linspace(-1, 1, 50))
 learn(Wave(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)), 9, lambda: torch.rand(9))
+
+
+class Mean(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look = nn.Conv2d(3, 2, 3)
+
+    def forward(self, images):
+        return torch.stack([self.look(image).mean() for image in images])
+
+
+class Named(nn.Linear):
+    def forward(self, *, inputs):
+        return super().forward(inputs)
+
+
+gray = nn.Sequential(nn.Unflatten(0, (4, 1)), nn.Conv2d(1, 4, 3))
+learn(Mean(), 5, lambda: [torch.randn(3, 5, 5 + i) for i in range(5)])
+learn(gray, 4, lambda: torch.randn(4, 6, 6))
+named = Named(4, 1)
+optimizer = torch.optim.SGD(named.parameters(), lr=1e-3)
+for _ in range(40):
+    loss = named(inputs=torch.randn(6, 4)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    truth.step(6, loss)
+learn(nn.Sequential(nn.LazyLinear(2)), 3, lambda: torch.randn(3, 4))
 truth.tell()
