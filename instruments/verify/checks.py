@@ -20,6 +20,8 @@ DEAR, MUCH = 0.01, 0.1
 SHORT_NS = 10_000_000
 #: Waiting calls that are worth a complaint, as a part of the time on the host.
 WAITING = 0.05
+#: Probes that came to nothing and are shown one by one.
+SILENT = 5
 #: Losses that show a trend.
 TREND = 12
 #: Pauses that need an explanation: so many seconds, and so much of the time.
@@ -67,25 +69,29 @@ def judge(e: Evidence) -> list[Check]:
 # What is seen
 
 
-def _probes(e: Evidence) -> Check:
+def _probes(e: Evidence) -> Iterator[Check]:
     probes = e.run.get("probes") or []
     if not probes:
-        return Check("probes", SKIP, "no voirfile sets any")
+        yield Check("probes", SKIP, "no voirfile sets any")
+        return
     silent = [p for p in probes if p.get("state") not in ("fired", "compiled away")]
     if silent and e.cut and all(p.get("state") == "never fired" for p in silent):
         first, more = silent[0], len(silent) - 1
         rest = f" and {more} more" if more else ""
         what = f"{first['selector']}{rest}: {first.get('hint', 'never fired')} before the stop"
-        return Check("probes", SKIP, what, "go on for longer: --verify --stop 1000")
+        yield Check("probes", SKIP, what, "go on for longer: --verify --stop 1000")
+        return
+    for n, probe in enumerate(silent[:SILENT], 1):
+        more = len(silent) - SILENT
+        rest = f"; and {more} more" if n == SILENT and more > 0 else ""
+        what = f"{probe['selector']} {probe['state']}: {probe.get('hint', '')}{rest}"
+        yield Check("probes", FAIL, what, e.instead_of(str(probe["selector"])))
     if silent:
-        first, more = silent[0], len(silent) - 1
-        rest = f"; and {more} more" if more else ""
-        what = f"{first['selector']} {first['state']}: {first.get('hint', '')}{rest}"
-        return Check("probes", FAIL, what, e.instead_of(str(first["selector"])))
+        return
     fired = sum(p.get("fired", 0) for p in probes)
     away = sum(p.get("state") == "compiled away" for p in probes)
     note = f"; {away} in compiled code are not seen" if away else ""
-    return Check("probes", PASS, f"{len(probes)} fired, {fired:,} times{note}")
+    yield Check("probes", PASS, f"{len(probes)} fired, {fired:,} times{note}")
 
 
 def _loss(e: Evidence) -> Iterator[Check]:
@@ -158,7 +164,10 @@ def _step(e: Evidence) -> Check:
 
 def _batch_size(e: Evidence) -> Check:
     if e.unsized and not e.sizes:
-        hint = "ov.require(rate(batch_size_calc=lambda batch: len(batch)))"
+        hint = e.line("step")
+        known = {str(probe.get("selector")) for probe in e.run.get("probes") or ()}
+        if hint is None or hint == GENERIC["step"] or any(f'"{one}"' in hint for one in known):
+            hint = "ov.require(rate(batch_size_calc=lambda batch: len(batch)))"
         return Check("batch size", FAIL, f"not known: {e.unsized}", hint)
     if not e.sizes:
         return Check("batch size", SKIP, "no batch was seen")
@@ -312,7 +321,8 @@ def _instruments(e: Evidence) -> Check:
     if failed:
         first = failed[0]
         what = f"{first.get('name')}: {first.get('error', 'failed')}"
-        return Check("instruments", FAIL, what, first.get("failed_at") or first.get("where"))
+        place = first.get("failed_at") or first.get("where")
+        return Check("instruments", FAIL, what, f"look at {place}" if place else None)
     return Check("instruments", PASS, f"{len(entries)} ran, none failed")
 
 

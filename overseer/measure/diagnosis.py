@@ -80,15 +80,20 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
     slack = CROWDED if crowded(run) else NEAR
     lost = max(_losses(run, parts, slack), default=None, key=lambda loss: loss.share)
     doubts = [*_memory(run, parts), *_throttled(run)]
-    if lost is not None and (lost.share >= LARGE or not doubts):
+    if lost is not None and (not doubts or _outweighs(lost)):
         return _also(lost.diagnosis, doubts)
     if doubts:
-        return _also(doubts[0], doubts[1:])
+        return _also(doubts[0], [*doubts[1:], *([lost.diagnosis] if lost is not None else [])])
     unsteady = _never_steady(run, found)
     if unsteady is not None or any(_losses(run, parts, -slack)):
         return unsteady  # Or nothing, for the next run might say otherwise.
     compute = _compute(run, parts, slack)
     return compute or (None if _compute(run, parts, -slack) else _nothing(parts))
+
+
+def _outweighs(lost: _Loss) -> bool:
+    """Whether a loss matters more than doubts; of the host's time nobody can say if it is lost."""
+    return lost.share >= LARGE and lost.diagnosis.verdict != "host-bound"
 
 
 def _settled(task: Mapping[str, Any], parts: Parts) -> float:

@@ -130,6 +130,7 @@ RUNS = {
     "a GPU that is hot, and idle": run(
         parts=parts(forward=3.1, backward=5.9), devices=[gpu(0.0, throttled=HOT)]
     ),
+    "python around the model, and a leak": run(parts=parts(optimizer=0.4, other=7.4), host=LEAK),
     "a GPU at its power cap now and then": run(devices=[gpu(throttled={"power cap": 0.12})]),
     "steps of all lengths": run(verdict="never steady"),
     "steps of all lengths, by a loader": run(6.0, 4.0, verdict="never steady"),
@@ -197,7 +198,11 @@ VERDICTS = {
         "operations of no length, in steps of all lengths",
     ],
     "pause-heavy": ["long evaluations", "one long checkpoint"],
-    "memory growing": ["memory that grows", "memory of the GPU that grows"],
+    "memory growing": [
+        "memory that grows",
+        "python around the model, and a leak",
+        "memory of the GPU that grows",
+    ],
     "throttled": ["a GPU that is hot", "a GPU that is hot, and a loader"],
     "never steady": ["steps of all lengths"],
     "nothing to complain of": ["nothing in particular", "nothing but steps"],

@@ -224,6 +224,23 @@ def test_a_probe_that_can_come_to_nothing_any_more_fails_where_the_script_was_st
     assert check("probes", run=silent(), cut=True).verdict == "FAIL"
 
 
+def test_each_probe_that_came_to_nothing_is_shown_up_to_a_few() -> None:
+    probes = [{"selector": f"//f{n} > x", "state": "unresolved", "hint": ""} for n in range(7)]
+    found = [one for one in judge(evidence(run=run(probes=probes))) if one.check == "probes"]
+    assert [one.verdict for one in found] == ["FAIL"] * 5
+    assert "//f0 > x" in found[0].evidence
+    assert found[4].evidence.endswith("; and 2 more")
+
+
+def test_what_cannot_be_a_batch_is_answered_by_what_can() -> None:
+    line = 'ov.probe("//f(x as batch) > #endloop_x as step").give()'
+    unknown = {"sizes": {}, "unsized": "SGD has neither shape nor length"}
+    assert check("batch size", **unknown, proposals=Proposed(line)).hint == line
+    own = run(probes=[{"selector": "//f(x as batch) > #endloop_x as step", "state": "fired"}])
+    known = check("batch size", **unknown, run=own, proposals=Proposed(line))
+    assert "batch_size_calc" in str(known.hint)
+
+
 def test_a_step_without_a_batch_fails_where_the_text_shows_one() -> None:
     line = "//f(x as batch) > #endloop_x as step"
     found = check("step", with_batch=0, sizes={}, proposals=Proposed(line))
