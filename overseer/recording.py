@@ -57,6 +57,7 @@ class Recording:
         self._waiting: list[Event] = []
         self._sampler = Sampler(ov.clock)
         self._flushing: Any = None
+        self._turns = 0
         ov._log_stream.listen(self.log, who="the record")
         ov._given_stream.sampler = Guarded(self.given, "the record", ov.report)
         ov._given_stream.anew()
@@ -128,12 +129,19 @@ class Recording:
         with self._making:
             if self._flushing is None:
                 with acting("the record"):  # Not whoever happened to give something first.
-                    self._flushing = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
+                    self._flushing = self._ov.every(INTERVAL / 2, self._turn, first=INTERVAL / 2)
                 self._flushing.__enter__()
+
+    def _turn(self) -> None:
+        """Write, and half-way between weigh events: one that is recorded costs more than others."""
+        self._turns += 1
+        if self._turns % 2:
+            self._ov.weigh()
+        else:
+            self.flush()
 
     def flush(self) -> None:
         """Write what was given since the last time; runs on a thread of its own."""
-        self._ov.weigh()
         lines = self._sampler.take()
         self._ov._given_stream.anew()
         metrics = self._open() if lines else None
