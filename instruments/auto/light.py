@@ -17,7 +17,7 @@ from overseer.measure.waiting import Lull
 
 #: What watching a step in full costs, with the switching there and back, and the share of all
 #: steps' time that it may take.
-FULL_NS, SHARE = 200_000, 0.002
+FULL_NS, SHARE = 400_000, 0.002
 #: Alike steps before the pattern is believed; how many are only counted in a row.
 ALIKE, LEAST, MOST = 32, 4, 512
 
