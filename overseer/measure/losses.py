@@ -1,4 +1,4 @@
-"""First, last and lowest loss: detached when seen, read later, never kept alive for long."""
+"""First, last and lowest loss: cut off its graph when seen, never waited for, not kept for long."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class Losses:
 
     A loss that hangs on a graph is detached at once: keeping it would keep the graph, and with
     it every activation, alive. A loss on a device stays there until :meth:`read`, which may wait
-    for the device and is therefore called from a timer, or when the run is over.
+    for the device and is therefore called from a timer, or when the run is over. One in the host's
+    memory is read at once: that takes half the time of detaching it, and nothing is kept.
 
     Args:
         report: Told once about each kind of loss that can't be read, and why.
@@ -65,6 +66,8 @@ class Losses:
         self._reading, self._taking = allocate_lock(), allocate_lock()
         self._told: set[str] = set()
         self._seen: tuple[int, dict[str, int]] = (0, {})
+        #: torch's own kind of tensor, once one has come; others may do anything when they are read.
+        self._plain: list[Any] = [None]
 
     #: Any thread may call it, also while another does.
     free = True
@@ -76,13 +79,11 @@ class Losses:
         if of is None:
             of = self._of(str(task))
         value = event["loss"]
-        if type(value) is not float:
-            try:
-                detach = getattr(value, "detach", None)
-                value = value if detach is None else detach()
-            except Exception as exc:
-                self._unread(value, f"{type(exc).__name__}: {exc}")
-                return
+        try:
+            value = self._cut(value)
+        except Exception as exc:
+            self._unread(value, f"{type(exc).__name__}: {exc}")
+            return
         of.pending.append(value)
         if len(of.pending) > PENDING:
             self._thin(of)
@@ -93,15 +94,19 @@ class Losses:
             return self
 
         def take(event: Event) -> None:
+            value = event["loss"]
             try:
-                append(event["loss"].detach())
+                if type(value) is plain[0]:
+                    append(value.item() if value.is_cpu else value.detach())
+                else:
+                    append(cut(value))
             except Exception:
                 self(event)
                 return
             if len(pending) > PENDING:
                 self._thin(of)
 
-        of = self._of(TASK)
+        of, plain, cut = self._of(TASK), self._plain, self._cut
         pending, append = of.pending, of.pending.append
         return take
 
@@ -119,7 +124,10 @@ class Losses:
             elif aside({"loss": value}):
                 return
             try:
-                append(value.detach())
+                if type(value) is plain[0]:
+                    append(value.item() if value.is_cpu else value.detach())
+                else:
+                    append(cut(value))
                 if len(pending) > PENDING:
                     self._thin(of)
             except Exception:
@@ -128,7 +136,7 @@ class Losses:
                 except BaseException as error:
                     failed(error, {"loss": value})
 
-        of = self._of(TASK)
+        of, plain, cut = self._of(TASK), self._plain, self._cut
         pending, append = of.pending, of.pending.append
         return take
 
@@ -174,6 +182,23 @@ class Losses:
             for name, task in list(self._tasks.items())
             if task.first is not None and task.last is not None
         }
+
+    def _cut(self, value: Any) -> Any:
+        """``value`` without its graph, or as a number if it is one in the host's memory.
+
+        Raises:
+            Exception: Whatever a tensor raises when it is looked at.
+        """
+        kind = type(value)
+        if kind is float:
+            return value
+        torch: Any = sys.modules.get("torch")
+        if kind is getattr(torch, "Tensor", None):
+            self._plain[0] = kind
+            if value.is_cpu and value.numel() == 1:
+                return value.item()
+        detach = getattr(value, "detach", None)
+        return value if detach is None else detach()
 
     def _of(self, task: str) -> _Task:
         if task not in self._tasks and len(self._tasks) >= _TASKS:
@@ -269,7 +294,7 @@ class _Task:
 
 
 def _numbers(values: list[Any]) -> list[Any]:
-    """The numbers that tensors hold.
+    """The numbers that tensors hold; numbers as they are.
 
     Each ``item()`` lets another thread have the interpreter, and then waits until it is given back,
     and for a device: what lies in one memory is copied together first, and read at once.
@@ -277,8 +302,11 @@ def _numbers(values: list[Any]) -> list[Any]:
     Raises:
         Exception: Some are no such tensors.
     """
+    kinds = set(map(type, values))
+    if kinds <= {float, int, bool}:
+        return values
     torch: Any = sys.modules.get("torch")
-    plain = torch is not None and set(map(type, values)) == {torch.Tensor}
+    plain = torch is not None and kinds == {torch.Tensor}
     if plain and len({(value.dtype, value.device) for value in values}) == 1 and _together(values):
         together: list[Any] = torch._C._VariableFunctions.stack(values).tolist()
         return together

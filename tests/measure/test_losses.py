@@ -210,3 +210,28 @@ def test_a_loss_that_the_next_step_overwrites_is_to_be_copied() -> None:
     _, problems = read([Overwritten(1.0), Overwritten(2.0)])
     assert [problem.slug for problem in problems] == ["loss"]
     assert "loss.clone()" in str(problems[0].remedy)
+
+
+@pytest.mark.parametrize("keys", [(), ("loss",)])
+def test_a_tensor_in_the_hosts_memory_is_read_at_once_and_not_kept(keys: tuple[str, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    problems: list[Problem] = []
+    losses = Losses(problems.append)
+    take = losses.for_keys(keys) if keys else losses
+    values = [torch.tensor(value, requires_grad=True) for value in (3.0, 2.0, 5.0)]
+    alive = [weakref.ref(value) for value in values]
+    for value in values:
+        take({"loss": value})
+    with torch.no_grad():
+        value.fill_(-1.0)  # What it holds later does not count.
+    del value, values
+    gc.collect()
+    assert [ref() for ref in alive] == [None] * 3
+    take({"loss": torch.ones(2)})
+    take({"loss": torch.ones(1)})
+    losses.read()
+    found = losses.summary()["train"]
+    assert (found.first, found.last, found.min, found.n) == (3.0, 1.0, 1.0, 5)
+    assert [one.what for one in problems] == [
+        "it can't be read: Tensor of shape (2,) is not one number"
+    ]
