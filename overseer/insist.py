@@ -26,6 +26,8 @@ from .boundary import StopProgram, Wish, in_library, in_standard, on_stop
 _HANDLES = opmap.get("PUSH_EXC_INFO", -1)
 #: Whether a traced thread spins while an exception waits for the main one.
 _SPINS = sys.version_info[:2] == (3, 11)
+#: Packages whose code is left alone; those that run the script are not among them.
+_OWN = {__package__, f"{__package__}.measure"}
 #: Seconds that threads have to be left before the script is ended whatever they do.
 PATIENCE = 2.0
 
@@ -182,7 +184,7 @@ class Traced:
 
     def _arm(self, frame: FrameType | None) -> None:
         while frame is not None:
-            if frame.f_globals.get("__package__") != __package__:
+            if not _ours(frame):
                 frame.f_trace = self._trace
             frame = frame.f_back
         sys.settrace(self._trace)
@@ -201,7 +203,7 @@ class Traced:
             self._left(self)
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
-        if self._ended or frame.f_globals.get("__package__") == __package__:
+        if self._ended or _ours(frame):
             return None
         if event == "exception":
             self._unwinding = frame
@@ -226,6 +228,11 @@ class Traced:
         # Of one that goes on after a ``with`` it says nothing but where the handler begins.
         unwinding, self._unwinding = self._unwinding, None
         return frame is unwinding or frame.f_code.co_code[frame.f_lasti] == _HANDLES
+
+
+def _ours(frame: FrameType) -> bool:
+    """Whether the engine's own code runs; to trace it would make what it notes late."""
+    return frame.f_globals.get("__package__") in _OWN
 
 
 def _outermost(frame: FrameType | None) -> FrameType | None:
