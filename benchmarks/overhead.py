@@ -8,8 +8,9 @@ benchmarks/startup.py measures) is left out. In a round every side runs twice, t
 (A B C C B A), so that a machine that speeds up or slows down does so for all; what is shown is the
 median over rounds of the ratio to plain python. Torch has one thread on every side.
 
-"Quiet" is the epoch that is slower than a tenth of a run's, where those are told apart: what others
-do on the machine is not in it, and what a tool does once in a second hardly.
+"Quiet" compares, for each side, the run that was disturbed least, and of it the epoch that is slower
+than a tenth of them, where epochs are told apart: what others do on the machine is not in it, and
+what a tool does once in a second hardly.
 
 voir runs as it is installed with the python that runs this. The peers have environments of their
 own, named by ``--upstream PYTHON`` and ``--traceml PYTHON``; ``--peers`` makes them, in
@@ -243,7 +244,10 @@ def measure(found: list[Side], work: Work, rounds: int) -> Rounds:
                 directory.mkdir()
                 runs[side.name].append(once(side, work, directory))
             for name, both in runs.items():
-                taken[name].append({k: statistics.mean(run[k] for run in both) for k in both[0]})
+                mean = {k: statistics.mean(run[k] for run in both) for k in both[0]}
+                if "quiet" in mean:
+                    mean["quiet"] = min(run["quiet"] for run in both)
+                taken[name].append(mean)
     return taken
 
 
@@ -257,7 +261,7 @@ def table(taken: Rounds) -> str:
         step = statistics.median(r["wall"] for r in rounds) * 1e3
         wall, low, high = spread(taken, name, "wall")
         cpu, _, _ = spread(taken, name, "cpu")
-        quiet = f"{spread(taken, name, 'quiet')[0]:+.1%}" if "quiet" in rounds[0] else ""
+        quiet = f"{least(rounds) / least(taken['python']) - 1:+.1%}" if least(rounds) else ""
         row = f"| {name} | {step:.3f} ms | {wall:+.1%} | {low:+.1%} and {high:+.1%} | {cpu:+.1%} "
         rows.append(f"{row}| {quiet} |")
     return "\n".join(rows)
@@ -269,6 +273,11 @@ def spread(taken: Rounds, name: str, key: str) -> tuple[float, float, float]:
     ratios = sorted(one[key] / plain[key] - 1 for one, plain in pairs)
     quarter = len(ratios) // 4
     return statistics.median(ratios), ratios[quarter], ratios[-1 - quarter]
+
+
+def least(rounds: list[dict[str, float]]) -> float:
+    """The quiet epoch of the run that was disturbed least; 0 where epochs are not told apart."""
+    return min(r.get("quiet", 0.0) for r in rounds)
 
 
 def made(name: str) -> str:
