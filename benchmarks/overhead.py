@@ -8,9 +8,9 @@ benchmarks/startup.py measures) is left out. In a round every side runs twice, t
 (A B C C B A), so that a machine that speeds up or slows down does so for all; what is shown is the
 median over rounds of the ratio to plain python. Torch has one thread on every side.
 
-"Quiet" compares, for each side, the run that was disturbed least, and of it the epoch that is slower
-than a tenth of them, where epochs are told apart: what others do on the machine is not in it, and
-what a tool does once in a second hardly.
+"Quiet" compares, for each side, the run that was disturbed least, and of it the epoch that is
+slower than a tenth of them, where epochs are told apart: what others do on the machine is not in
+it, and what a tool does once in a second hardly.
 
 voir runs as it is installed with the python that runs this. The peers have environments of their
 own, named by ``--upstream PYTHON`` and ``--traceml PYTHON``; ``--peers`` makes them, in
