@@ -130,8 +130,9 @@ def test_at_the_recursion_limit_the_script_is_the_one_that_fails(script: Make) -
 
 def codes(made: Any) -> dict[str, Any]:
     """The code objects of the script's functions, closures too."""
-    functions = [f for f in gc.get_objects() if type(f) is FunctionType]
-    inner = [f for f in functions if (f.__module__, f.__name__) == ("__main__", "inner")]
+    own = made.call("f").__globals__  # Other tests' scripts may not have been collected yet.
+    functions = [f for f in gc.get_objects() if type(f) is FunctionType and f.__globals__ is own]
+    inner = [f for f in functions if f.__name__ == "inner"]
     named = {name: made.call(name).__code__ for name in ("f", "A.m", "outer", "g")}
     return {**named, **{f"inner {i}": f.__code__ for i, f in enumerate(inner)}}
 

@@ -10,6 +10,8 @@ from overseer.trace import Trace, open_trace
 from tests.running import Place
 
 EXAMPLE = Path(__file__).parents[3] / "examples/tracing"
+#: Enough that psutil, which the monitors import meanwhile, is there before the end.
+EPOCHS = 12
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +35,12 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
             str(run),
             *arguments,
             "--epochs",
-            "3",
+            str(EPOCHS),
         )
         assert (done.status, done.stderr) == (0, ""), done.stderr
         printed.add(done.stdout)
         found[name] = open_trace(run)
-    printed.add(place.python(str(EXAMPLE / "edited.py"), "--epochs", "3").stdout)
+    printed.add(place.python(str(EXAMPLE / "edited.py"), "--epochs", str(EPOCHS)).stdout)
     assert len(printed) == 1, "the script must do the same, however it is watched"
     return found
 
@@ -48,13 +50,13 @@ def test_epochs_hold_training_and_validation(traces: dict[str, Trace], name: str
     main = next(t for t in traces[name].threads if t.name == "MainThread")
     found = [(one.label, [c.label for c in one.children], one.channel) for one in main.slices]
     expected = ["training", "validation"]
-    assert found == [(f"Epoch:{n}", expected, "Digits application") for n in range(3)]
+    assert found == [(f"Epoch:{n}", expected, "Digits application") for n in range(EPOCHS)]
 
 
 @pytest.mark.parametrize("name", ["edited", "unedited"])
 def test_each_epoch_is_marked(traces: dict[str, Trace], name: str) -> None:
     marks = [o for o in traces[name].instants() if o.channel == "Instant events"]
-    assert [mark.label for mark in marks] == [f"Epoch {n} begin" for n in range(3)]
+    assert [mark.label for mark in marks] == [f"Epoch {n} begin" for n in range(EPOCHS)]
 
 
 def test_both_have_the_same_losses_and_accuracies(traces: dict[str, Trace]) -> None:
@@ -63,14 +65,14 @@ def test_both_have_the_same_losses_and_accuracies(traces: dict[str, Trace]) -> N
 
     edited = values("edited", "Loss: training", "Loss: validation", "Accuracy")
     assert edited == values("unedited", "Training loss", "Validation loss", "Accuracy")
-    assert [len(found) for found in edited] == [135, 3, 3]
+    assert [len(found) for found in edited] == [45 * EPOCHS, EPOCHS, EPOCHS]
 
 
 def test_figures_of_the_machine_are_there(traces: dict[str, Trace]) -> None:
-    assert len(traces["edited"].counters["CPU load"].values) == 3
+    assert len(traces["edited"].counters["CPU load"].values) == EPOCHS
     assert traces["unedited"].counters["cpu.memory"].unit == "B"
 
 
 def test_steps_lie_on_a_row_of_their_own(traces: dict[str, Trace]) -> None:
     steps = [one for one in traces["unedited"].slices() if one.label == "step"]
-    assert [one.args["step"] for one in steps] == list(range(135))
+    assert [one.args["step"] for one in steps] == list(range(45 * EPOCHS))
