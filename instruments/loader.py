@@ -146,15 +146,14 @@ class Loaders:
         """Watch a ``__next__``: it returns a batch, or raises StopIteration."""
         from overseer.measure.waiting import Waits
 
-        placed: list[Any] = []
-        waits = Waits(self._audience, lambda: [probe.refresh() for probe in placed])
+        waits = Waits(self._audience)
         self._waits.append(waits)
         markers: dict[str, Callable[[dict[str, Any]], object]] = {
             "#enter": waits.ask,
             f"{_batch_of(function)} as batch": waits.give,
             "#error as error": waits.error,
         }
-        placed += self._place(function, markers, _own(function))
+        self._place(function, markers, _own(function))
 
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
@@ -190,13 +189,12 @@ class Loaders:
         function: FunctionType,
         markers: Mapping[str, Callable[[dict[str, Any]], object]],
         capture: str,
-    ) -> list[Any]:
+    ) -> None:
         self._probed = True
         place, env = self._ov.probes.probe, {"code": function}
         placed = [place(f"code{capture} > {marker}", env=env) for marker in markers]
         for probe, listener in zip(placed, markers.values(), strict=True):
             probe.listen(listener, "loader")
-        return placed
 
 
 def _own(function: FunctionType) -> str:

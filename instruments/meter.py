@@ -30,7 +30,7 @@ TICK_SECONDS = 0.1
 REST_SECONDS = 0.0003
 #: So many ticks are there at first, in which events are weighed too, for a run may be short; then
 #: every so many-th does for all, unless so many boundaries wait: at one go it costs a fifth.
-EAGER, PATIENT, CROWD = 10, 5, 4096
+EAGER, PATIENT, CROWD = 10, 10, 4096
 #: An event with any of these has to do with steps.
 KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
 #: What to do to have a figure known, by the key that it is logged under.
@@ -164,7 +164,9 @@ class Meter:
         self._model = model = _model(asked)
         self._losses = Losses(ov.report)
         self._tasks = Tasks(parse_span(asked.skip, "--skip"))
-        self._rates = [self._reader(each) for each in _windows(asked)]
+        windows = list(_windows(asked))
+        self._rates = [self._reader(each) for each in windows]
+        self._patience = min(PATIENT, *(_ticks(each.interval) for each in windows))
         self.told: set[str] = set()
         self.windows = 0
         self._summed: list[Callable[[], object]] = []
@@ -262,9 +264,10 @@ class Meter:
 
     def _tick(self) -> None:
         self._ticks += 1
+        self._ov.hasten()
         if self._ticks <= EAGER:
             self._ov.weigh()
-        elif self._ticks % PATIENT and self._model.waiting < CROWD:
+        elif self._ticks % self._patience and self._model.waiting < CROWD:
             return
         self._model.drain(partial(sleep, REST_SECONDS))
         self._losses.keep_up(self._model)
@@ -302,6 +305,13 @@ def _windows(asked: Measuring) -> Iterator[Windows]:
         interval = parse_span(asked.interval, "--interval", least=1)
         skip = parse_span(asked.skip, "--skip")
         yield Windows(interval, skip, asked.logged, given=not asked.windows)
+
+
+def _ticks(interval: Span) -> int:
+    """How many ticks a window may be late; one of steps, half as many as any."""
+    if interval.seconds is None:
+        return PATIENT // 2
+    return max(1, int(interval.seconds / TICK_SECONDS))
 
 
 def _share(reading: Reading, key: str) -> dict[str, float]:

@@ -235,6 +235,11 @@ class Overseer(Scheduler):
         if self._engine is not None:
             self._engine.weigh(self.account.now_ns, self.account.sampled, AT_A_TIME)
 
+    def hasten(self) -> None:
+        """See which events probed code may note by itself; to be called now and then."""
+        if self._engine is not None:
+            self._engine.hasten(self.clock.now_ns())
+
     def cost_of(self, count: Callable[[], int], event: Callable[[], object]) -> None:
         """Count what happened ``count()`` times as voir's own cost, ``event()`` being alike.
 

@@ -243,7 +243,8 @@ class Recording:
         cost = OwnCost(ov.clock)
         fired = ov._engine.fired if ov._engine is not None else {}
         inserted = cost.calibrate("inserted", _like_inserted(), n=20) if fired else 0.0
-        cost.measured(lambda: ov.account.events_ns(fired, inserted))
+        noted = ov._engine.noted if ov._engine is not None else {}
+        cost.measured(lambda: ov.account.events_ns(fired, inserted, noted))
         cost.measured(lambda: ov.account.given_ns(ov.hear))
         for number, (count, like) in enumerate(ov.costs):
             cost.calibrate(f"{number}", like)

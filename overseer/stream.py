@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from .boundary import Guarded, Report, asked_for, current, name_of
 from .plans import Plan, Tally
-from .ways import Event, Gate, Keys, Listener, Source, Taker
+from .ways import Event, Gate, Keys, Listener, Source, Taker, form
 
 #: Takes an event and how many there were of its keys; says whether it wants the next one too.
 Sampler = Callable[[Event, int], object]
@@ -158,6 +158,8 @@ class EventStream:
         with self.lock:
             for plan in self._plans.values():
                 plan.wanted[:] = [True]
+        for outlet in tuple(self._outlets):
+            outlet.changed()  # Who is called no more for each event is, for the next.
 
     @property
     def listeners(self) -> list[Subscription]:
@@ -240,6 +242,9 @@ class Outlet:
         """What takes the values of events with just these keys; None if there is no such."""
         all_keys = (*keys, "$wrap") if source.pair is not None else keys
         return self._stream.plan(all_keys).values(keys, source)
+
+    #: What inserted code may do by itself with events of just these keys.
+    form = staticmethod(form)
 
 
 def finish(call: Guarded, completed: Callable[[], object]) -> None:

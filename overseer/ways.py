@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from .probes.quick import Quick
 
 Event = dict[str, Any]
 Listener = Callable[[Event], object]
@@ -64,11 +67,43 @@ class Source(NamedTuple):
         tally: Counts the events, and numbers them where there are pairs: each takes one step.
         depth: How many calls the inserted code is away from who is called.
         pair: What it wants of an end of a pair.
+        quick: Lets inserted code note events by itself; None: it can't.
     """
 
     tally: Iterator[Any]
     depth: int
     pair: Pair | None
+    quick: Quick | None = None
+
+
+#: What inserted code does by itself with an event, of its batch or loss and of names behind which
+#: listeners put functions in C. A note is as in :mod:`.measure.notes`; what has no such size, is
+#: no such tensor, raises before anything is noted, and then the event goes the ordinary way.
+STEP_FORM = "next(up, next(tally, put((what, now(), ident(), size(batch, 0), None, None))))"
+BEGIN_FORM = "next(up, put((what, now(), ident(), None, opened(id(frame()), next(tally)), None)))"
+END_FORM = (
+    "next(up, next(tally, put((what, now(), ident(), size(batch, 0),"
+    " close(id(frame()), None), None))))"
+)
+LOSS_FORM = "next(up, next(tally, keep(item(loss) if cpu(loss) else cut(loss))))"
+#: Of events with these keys the size is not that of the batch.
+OTHERWISE = frozenset({"task", "batch_size"})
+
+
+def form(keys: Keys, begins: bool | None) -> str:
+    """What inserted code may do by itself with events of these keys; empty: nothing.
+
+    Args:
+        keys: Their keys.
+        begins: Whether they begin a pair; None: they are no end of one.
+    """
+    if keys == ("loss",) and begins is None:
+        return LOSS_FORM
+    if "batch" not in keys or not OTHERWISE.isdisjoint(keys):
+        return ""
+    if begins is None:
+        return STEP_FORM if len(keys) == 2 else ""
+    return {(True, 2): BEGIN_FORM, (False, 3): END_FORM}.get((begins, len(keys)), "")
 
 
 @lru_cache(maxsize=256)

@@ -19,6 +19,8 @@ from .clock import Clock
 AT_A_TIME = 4
 #: One in so many of the events that the script itself gives is timed.
 ONE_IN = 16
+#: What an event costs that inserted code notes by itself, of one that a listener takes.
+NOTED = 0.5
 _KEPT = 256
 
 
@@ -155,18 +157,28 @@ class Account:
         """What is known of the events of the probe of this number."""
         return self._samples.setdefault(number, Sampled())
 
-    def events_ns(self, fired: dict[int, int], inserted_ns: float) -> float:
+    def events_ns(
+        self, fired: dict[int, int], inserted_ns: float, noted: dict[int, int] | None = None
+    ) -> float:
         """What probes' events have cost.
 
         Args:
             fired: How many there were, by the probe's number.
             inserted_ns: What each costs besides the time of its listeners.
+            noted: How many of them inserted code has noted by itself: what those cost cannot be
+                weighed, and is taken for :data:`NOTED` of what the others do.
         """
         reading = self.reading_ns()
         known = [each for one in list(self._samples.values()) if (each := one.each_ns) is not None]
         usual = sum(known) / len(known) if known else 0.0
-        listeners = sum(self.sampled(probe).cost_ns(n, usual) for probe, n in fired.items())
-        return max(0.0, listeners + (inserted_ns - reading) * sum(fired.values()))
+        total = 0.0
+        for probe, n in fired.items():
+            quick = min(n, noted.get(probe, 0)) if noted else 0
+            of = self.sampled(probe)
+            each = usual if of.each_ns is None else of.each_ns
+            total += of.cost_ns(n - quick, usual) + (inserted_ns - reading) * (n - quick)
+            total += max(0.0, each + inserted_ns - reading) * NOTED * quick
+        return max(0.0, total)
 
     def once_ns(self, way: Weighed) -> float:
         """What events have cost that will not cost it again: the first of each kind.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from overseer.measure.columns import Columns, Steps
 from overseer.measure.step import Step
 
 from .loop import Spent
@@ -36,11 +38,37 @@ class Breakdown:
         self._points: list[tuple[int, int, list[int]]] = [(0, 0, list(self._sums))]
         self._stride = 1
 
-    def __call__(self, steps: list[Step]) -> None:
+    def __call__(self, steps: Steps) -> None:
         """Take in steps."""
-        for step in steps:
-            if step.task == self._task:
-                self._add(step)
+        for columns in steps.by_task():
+            if columns.task[0] != self._task:
+                continue
+            one = columns.thread.count(columns.thread[0]) == columns.rows
+            if one and columns.sums.timed == columns.rows and not any(columns.estimated):
+                self._take(columns)
+            else:
+                for step in columns.steps():
+                    self._add(step)
+
+    def _take(self, columns: Columns) -> None:
+        """Take in steps of one thread, of which the times are known.
+
+        Those of which no phases were seen are added up at once, from one point to the next.
+        """
+        busy, ends, spent, at = columns.busy_ns, columns.end_ns, self._spent, 0
+        while at < columns.rows:
+            seen = bisect_left(ends, spent[0].end, at) if spent else columns.rows
+            while at < seen:
+                stop = min(seen, at + self._stride - self._steps % self._stride)
+                self._sums[-1] += sum(busy[at:stop])  # type: ignore[arg-type]
+                self._steps += stop - at
+                self._end = ends[stop - 1]
+                if self._steps % self._stride == 0:
+                    self._keep(columns.number[stop - 1])
+                at = stop
+            if at < columns.rows:
+                self._add(Step._make(column[at] for column in columns))
+                at += 1
 
     def _add(self, step: Step) -> None:
         spent, sums, taken = self._spent, self._sums, None

@@ -57,12 +57,11 @@ class Counting(Lull):
         scaled: What a gradient scaler was given in this step.
         single: Of how many dimensions a sample is that the model is given by itself; 0: a batch.
         last: The size of the last step's batch.
-        thread: The thread whose steps they are.
     """
 
     __slots__ = (
         "_began", "_ending", "_loop", "_now", "_size", "_switch", "ending", "last", "learned_at",
-        "loss", "on", "optimizer", "pattern", "scaled", "single", "thread", "told",
+        "loss", "on", "optimizer", "pattern", "scaled", "single", "told",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +110,7 @@ class Counting(Lull):
 
     def cease(self) -> None:
         """Another thread works, too: let these steps end with the one that is at work."""
+        self.settle()
         self.left, self.ending = 1, True
 
     def done(self, now: int) -> None:
@@ -152,6 +152,7 @@ class Counting(Lull):
         with self._ending:
             on, self.on = self.on, False
         if on:
+            self.settle()
             began, most = self._began
             if most > self.left:  # The steps before, watched one by one, were longer than these.
                 self._loop.step_ns = (self._now() - began) // (most - self.left)

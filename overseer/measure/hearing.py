@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..ways import Event, Gate, Keys, Listener, Source, Taker, composer, first
+from ..ways import OTHERWISE, Event, Gate, Keys, Listener, Source, Taker, composer, first
 from .items import MOST
 from .notes import FULL
 from .threads import BEGIN, END, STEP
@@ -25,8 +25,6 @@ TASK = "train"
 ENDED = "$ended"
 #: Names of ``$wrap`` pairs that surround the work of a step.
 WORK_PAIRS = frozenset({"compute_start", "compute"})
-#: Keys of events that take a longer way.
-_OTHERS = frozenset({"task", "batch_size"})
 
 
 def ignore(event: Event) -> None:
@@ -103,7 +101,7 @@ def _batch_first(
     source: Source,
 ) -> Taker | None:
     """What takes ``n`` values, of which one is the batch; None if the keys are others."""
-    if len(keys) != n or "batch" not in keys or not _OTHERS.isdisjoint(keys):
+    if len(keys) != n or "batch" not in keys or not OTHERWISE.isdisjoint(keys):
         return None
     if keys[0] == "batch":
         return make(model, keys, gate, source)
@@ -140,6 +138,7 @@ def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
     counts, full, most = model.counts, model.full, FULL
     sized, times = counts.tensors, counts.multiplier
     what, event, note = model.what(STEP, TASK), composer(keys)(dict), model.taker
+    resume = model.offer(source.quick, gate, {"what": what}, sized=True)
 
     def step_ends(batch: Any, other: Any) -> None:
         at = now()
@@ -148,6 +147,8 @@ def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
             next(up)
         elif aside(event(batch, other)):
             return
+        else:
+            resume()
         try:
             items = None
             if type(batch) in sized:
@@ -168,12 +169,13 @@ def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
 
 
 def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:
-    tally, depth, pair = source
+    tally, depth, pair, _ = source
     assert pair is not None
     up, wanted, inherits, aside, failed = gate
     now, ident, marks = model.now, model.thread, model.marks
     opened, getframe = pair.opened, sys._getframe
     what, event, note = model.what(BEGIN, TASK, pair.name), composer(keys)(dict), model.taker
+    resume = model.offer(source.quick, gate, {"what": what, "opened": opened.setdefault})
 
     def pair_begins(batch: Any, other: Any) -> None:
         at = now()
@@ -182,6 +184,8 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
             next(up)
         elif aside(pair.mark(event(batch, other), number)):
             return
+        else:
+            resume()
         try:
             thread = ident()
             mark = None if marks.device is None else marks.mark(at, thread, False)
@@ -193,7 +197,7 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
 
 
 def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:
-    tally, depth, pair = source
+    tally, depth, pair, _ = source
     assert pair is not None
     up, wanted, inherits, aside, failed = gate
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
@@ -201,6 +205,7 @@ def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
     sized, times = counts.tensors, counts.multiplier
     close, getframe = pair.opened.pop, sys._getframe
     what, event, note = model.what(END, TASK, pair.name), composer(keys)(dict), model.taker
+    resume = model.offer(source.quick, gate, {"what": what, "close": close}, sized=True)
 
     def pair_ends(batch: Any, other: Any, own: Any) -> None:
         at = now()
@@ -212,6 +217,8 @@ def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
             next(up)
         elif aside(pair.mark(event(batch, other, own), number)):
             return
+        else:
+            resume()
         try:
             items = None
             if type(batch) in sized:

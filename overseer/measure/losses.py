@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Problem
+from ..probes.quick import Offer
 from ..ways import Event, Gate, Keys, Listener, Source, Taker
 
 if TYPE_CHECKING:
+    from ..probes.quick import Quick
     from .steps import StepModel
 
 #: The task of a loss that names none.
@@ -123,6 +125,8 @@ class Losses:
                 next(up)
             elif aside({"loss": value}):
                 return
+            else:
+                resume()
             try:
                 if type(value) is plain[0]:
                     append(value.item() if value.is_cpu else value.detach())
@@ -138,7 +142,26 @@ class Losses:
 
         of, plain, cut = self._of(TASK), self._plain, self._cut
         pending, append = of.pending, of.pending.append
+        resume = self._offer(source.quick, gate, append)
         return take
+
+    def _offer(
+        self, quick: Quick | None, gate: Gate, keep: Callable[[Any], object]
+    ) -> Callable[[], object]:
+        """Let inserted code take losses by itself; returns what to call when that may begin."""
+        if quick is None or gate.inherits is not None:
+            return list
+
+        def ready() -> bool:
+            return self._plain[0] is not None and not gate.wanted
+
+        def values() -> dict[str, Any]:
+            base = sys.modules["torch"]._C.TensorBase
+            cpu = base.is_cpu.__get__
+            return {"keep": keep, "up": gate.up, "item": base.item, "cpu": cpu, "cut": base.detach}
+
+        quick.offer(Offer(ready, values, list))
+        return quick.resume
 
     def read(self, given: dict[str, int] | None = None) -> None:
         """Read the losses collected so far; may wait for the device they lie on.

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MANY = 4096
 #: With fewer, it does not pay.
 LEAST = 4
+#: In place of a loader's name where there are several.
+_SEVERAL = object()
 _LOAD, _PAIR, _STEP = bytes((LOADING, LOADED)), bytes((BEGIN, END)), bytes((STEP,))
 _AROUND = bytes((BEGIN, STEP, END))
 _WORK = (_STEP, _PAIR, _PAIR + _STEP, _AROUND)
@@ -154,11 +156,16 @@ def _find(notes: Notes, lane: Lane, at: Thread) -> _Rounds | None:
 
 
 def _alike(whats: list[What], width: int, most: int) -> int:
-    """How many rounds are as the first, nearly."""
-    rounds = min(len(whats) // width, most)
-    while whats[: rounds * width] != whats[:width] * rounds:
-        rounds //= 2
-    return rounds
+    """How many rounds are as the first."""
+    first, known, unknown = whats[:width], 1, min(len(whats) // width, most) + 1
+    rounds = unknown - 1  # Mostly all of them are.
+    while unknown - known > 1:
+        if whats[known * width : rounds * width] == first * (rounds - known):
+            known = rounds
+        else:
+            unknown = rounds
+        rounds = (known + unknown) // 2
+    return known
 
 
 def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> _Rounds | None:
@@ -210,10 +217,18 @@ def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> _Rounds
 
 def _loading(found: _Rounds, lasts: list[int], track: Track) -> list[int] | None:
     """Waits for batches, all of the one loader that fed the lane before."""
-    name = found.name(LOADING)
-    if name != found.name(LOADED) or track.own != {name}:
+    name = _loader(found, LOADING)
+    if name is _SEVERAL or name != _loader(found, LOADED) or track.own != {name}:
         return None
     return list(map(sub, found.at(LOADED), map(max, found.at(LOADING), lasts)))
+
+
+def _loader(found: _Rounds, kind: int) -> Hashable:
+    """The one loader that one kind of boundary names."""
+    idents: list[Hashable] = found.column(IDENT, kind)
+    if idents.count(idents[0]) != len(idents):
+        return _SEVERAL
+    return found.name(kind) if idents[0] is None else idents[0]
 
 
 def _pairs_as_ever(found: _Rounds, lane: Lane) -> bool:

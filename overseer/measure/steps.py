@@ -7,12 +7,14 @@ waits, no list grows with the run.
 
 from __future__ import annotations
 
+import sys
 from _thread import allocate_lock, get_ident
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock
 from ..errors import Problem
+from ..probes.quick import Offer
 from .columns import Steps
 from .counts import Counts
 from .device import Device
@@ -39,6 +41,10 @@ from .threads import (
 )
 from .timeline import Marks
 
+if TYPE_CHECKING:
+    from ..probes.quick import Quick
+    from ..ways import Gate
+
 Event = dict[str, Any]
 Sink = Callable[[Steps], object]
 
@@ -48,7 +54,7 @@ STEP_PAIRS = WORK_PAIRS | {"step"}
 OTHER_PAIRS = {"loading": (LOADING, LOADED), "loop": (ENTER, LEAVE), "pause": (PAUSE, RESUME)}
 _CLOSING = (STEP, END)
 #: Boundaries worked off at one go, at least; the script waits for no more than that.
-CHUNK = 64
+CHUNK = 512
 #: Boundaries worked off one by one, at least, before many at once are tried again.
 SOME = 16
 #: Boundaries that may wait for the device; beyond that the host's clock has to do.
@@ -107,6 +113,7 @@ class StepModel:
         self._threads = Threads(self.counts.units)
         self.note: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
+        self._put = self.fresh.extend
 
     @property
     def clock_name(self) -> str:
@@ -127,6 +134,38 @@ class StepModel:
     def waiting(self) -> int:
         """How many boundaries have been noted and not worked off."""
         return len(self._waiting)
+
+    def offer(
+        self, quick: Quick | None, gate: Gate, own: dict[str, Any], sized: bool = False
+    ) -> Callable[[], object]:
+        """Let inserted code note events by itself; returns what to call when that may begin.
+
+        Args:
+            quick: By which it does; None: it can't.
+            gate: What the stream wants of each event.
+            own: What stands behind names that are not the same for all.
+            sized: The size of a batch is noted.
+        """
+        if quick is None or gate.inherits is not None:
+            return list
+        counts = self.counts
+
+        def ready() -> bool:
+            alike = not sized or (counts.multiplier == 1 and plain_tensor(counts.tensors))
+            return alike and not gate.wanted and self.marks.device is None
+
+        def values() -> dict[str, Any]:
+            torch: Any = sys.modules.get("torch")
+            size = {"size": torch._C.TensorBase.size} if sized else {}
+            return {**own, **size, "up": gate.up, **self.common()}
+
+        quick.offer(Offer(ready, values, list))
+        return quick.resume
+
+    def common(self) -> dict[str, Any]:
+        """What stands behind names that are the same for all notes of inserted code."""
+        named = {"put": self._put, "now": self.now, "ident": self.thread, "id": id}
+        return {**named, "frame": sys._getframe}
 
     def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
         """What to listen to: callables, each with the keys its events have; none acts twice."""
@@ -352,7 +391,7 @@ class StepModel:
             line = at.timeline
             ns = line.unmarked(now) if mark is None else marks.place(line, now, mark)
             if kind > RESTART:
-                between(at.track, kind, ns, name)
+                between(at.track, kind, ns, name if ident is None else ident)
                 continue
             lane = at.lanes.get(task) or threads.lane(thread, at, task)
             if kind == STEP:
@@ -392,6 +431,11 @@ class StepModel:
         if self._report is not None and what not in self._told and len(self._told) < 8:
             self._told.add(what)
             self._report(Problem(slug, "step model", what, remedy=remedy))
+
+
+def plain_tensor(kinds: set[type]) -> bool:
+    """Whether one of the kinds is torch's tensor itself."""
+    return getattr(sys.modules.get("torch"), "Tensor", None) in kinds
 
 
 def _round_ends(kind: int, waiting: Notes, lane: Lane) -> bool:

@@ -1,28 +1,39 @@
 """Waits for batches, as probes in a loader's own code tell of them: noted by the step model.
 
 A loader is asked for a batch in every step, and mostly it is the same loader and nobody but the
-step model wants to know. Then a wait takes one call in Python, when the batch has come: when it
-was asked for is kept by functions in C alone, until it is known which loader that was.
+step model wants to know. Then inserted code notes it by itself (:mod:`..probes.quick`), or a wait
+takes two short calls in Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import operator
+from _thread import get_ident
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from ..probes.quick import Offer
+from ..ways import Keys, Source, Taker, first
 from .hearing import TASK
 from .notes import FULL
 from .threads import LOADED, LOADING
 
 if TYPE_CHECKING:
+    from ..probes.quick import Quick
     from .audience import Audience
     from .steps import StepModel
 
 Event = dict[str, Any]
-Listener = Callable[[Event], object]
+#: What an iterator of torch's has from its loader, and keeps.
+SAMPLER = "_index_sampler"
 #: Batches of one loader in a row after which the next is expected to be its, too.
 ALIKE = 4
+#: What inserted code does by itself, see :mod:`..ways`: what is of another loader or thread than
+#: expected raises before it is noted, and so does what comes after the last batch.
+_ASKED = "next(tally, put((what, now(), mine(ident()), None, known(id(source(self))), None)))"
+_GAVE = "next(tally, put((what, now(), mine(ident()), next(left), known(id(source(self))), None)))"
 
 
 class Lull:
@@ -36,9 +47,11 @@ class Lull:
 
     Attributes:
         items: The size of the last one.
+        thread: The thread that asks for them.
+        settle: To be called before ``left`` is looked at or changed.
     """
 
-    __slots__ = ("items", "left", "over", "size", "source")
+    __slots__ = ("items", "left", "over", "settle", "size", "source", "thread")
 
     def __init__(
         self,
@@ -49,23 +62,57 @@ class Lull:
     ) -> None:
         self.source, self.left, self.over, self.size = source, left, over, size
         self.items: int | None = None
+        self.thread = get_ident()
+        self.settle: Callable[[], object] = list
 
 
 class Ear:
-    """A listener that is exchanged while its probe stays; the probe is to be refreshed then."""
+    """What listens to a probe in a ``__next__``, and is exchanged while the probe stays.
 
-    __slots__ = ("fn",)
+    Args:
+        fn: Takes the iterator, and the batch where there is one.
+        code: What inserted code may do by itself.
 
-    def __init__(self, fn: Listener) -> None:
+    Attributes:
+        fn: As given, or what is to take them now.
+        quick: By which inserted code notes events itself; None: it can't.
+    """
+
+    __slots__ = ("_code", "_offer", "fn", "quick")
+
+    def __init__(self, fn: Taker, code: str) -> None:
+        self._code = code
+        self._offer: Offer | None = None
         self.fn = fn
+        self.quick: Quick | None = None
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
-        self.fn(event)
+        self.fn(event["self"], event.get("batch"))
 
-    def for_keys(self, keys: tuple[str, ...]) -> Listener:
-        """What hears events until the probe is refreshed."""
-        return self.fn
+    def turn(self, fn: Taker, offer: Offer | None) -> None:
+        """Let ``fn`` take what comes; or inserted code, by what is offered, where that can be."""
+        self.fn, self._offer = fn, offer
+        if self.quick is not None:
+            self.quick.withdraw()
+            if offer is not None:
+                self.quick.offer(offer)
+
+    def for_values(self, keys: Keys, source: Source) -> Taker:
+        """What takes the values of events: the iterator's, and one other."""
+        self.quick, tally = source.quick, source.tally
+        if self._offer is not None and self.quick is not None:
+            self.quick.offer(self._offer)
+
+        def take(iterator: Any, other: Any) -> None:
+            next(tally)
+            self.fn(iterator, other)
+
+        return first(keys, "self")(take)
+
+    def form(self, keys: Keys, begins: bool | None) -> str:
+        """What inserted code may do by itself with events of these keys."""
+        return self._code if "self" in keys and begins is None else ""
 
 
 class Waits:
@@ -73,26 +120,23 @@ class Waits:
 
     Args:
         audience: Who is told.
-        refresh: Called when an ear has been given another way to hear.
 
     Attributes:
         ask: Hears that a batch is asked for.
         give: Hears that ``batch`` has come.
+        expects: Only the model is told, as long as one loader's batches come.
     """
 
-    def __init__(self, audience: Audience, refresh: Callable[[], object]) -> None:
-        self._audience, self._refresh = audience, refresh
-        self.ask, self.give = Ear(self._asked), Ear(self._gave)
+    def __init__(self, audience: Audience) -> None:
+        self._audience = audience
+        self.ask, self.give = Ear(self._asked, _ASKED), Ear(self._gave, _GAVE)
         self._source: Hashable = None
         self._alike = 0
-        self._quick = False
-        self._begun: list[tuple[int, int]] = []
+        self.expects = self._torchs = False
 
     def error(self, event: Event) -> None:
         """It raised ``error``; to say that it has no more, or for another reason."""
         name = name_of(event["self"])
-        if self._begun:
-            self._ask_late(name)
         self._audience.failed(name, isinstance(event["error"], StopIteration))
 
     def expect(self, lull: Lull) -> bool:
@@ -105,21 +149,20 @@ class Waits:
     def slow(self) -> None:
         """Tell everybody from here on."""
         self._alike = 0
-        if self._quick:
-            self._quick = False
-            self.ask.fn, self.give.fn = self._asked, self._gave
-            self._refresh()
+        if self.expects:
+            self.expects = False
+            self.ask.turn(self._asked, None)
+            self.give.turn(self._gave, None)
 
-    def _asked(self, event: Event) -> None:
-        self._audience.asked(name_of(event["self"]))
+    def _asked(self, iterator: Any, _: object) -> None:
+        self._audience.asked(name_of(iterator))
 
-    def _gave(self, event: Event) -> None:
-        name = name_of(event["self"])
+    def _gave(self, iterator: Any, batch: Any) -> None:
+        name = name_of(iterator)
+        self._torchs = hasattr(iterator, SAMPLER)
         self._alike = self._alike + 1 if name == self._source else 0
         self._source = name
-        if self._begun:
-            self._ask_late(name)
-        self._audience.answered(name, event["batch"])
+        self._audience.answered(name, batch)
         if self._alike >= ALIKE and self._audience.nobody_else:
             self._hasten(None)
 
@@ -127,71 +170,62 @@ class Waits:
         """From the next on, expect this loader's batches."""
         model = self._audience.model
         assert model is not None
-        self._quick = True
-        self.ask.fn = _asks(model, self._begun)
-        self.give.fn = _gives(model, self._source, self._begun, lull, self._other, self.slow)
-        self._refresh()
+        source, asked, gave = self._source, None, None
+        self.expects = True
+        if lull is None or lull.size is None:
+            left = _Left(lull)
+            asked = _offer(model, LOADING, source, self._torchs, left)
+            gave = _offer(model, LOADED, source, self._torchs, left)
+        if lull is not None:
+            lull.settle = self._settle
+        self.ask.turn(_asks(model), asked)
+        self.give.turn(_gives(model, source, lull, self._other, self.slow), gave)
 
-    def _other(self, event: Event) -> None:
-        """It was not as expected: another loader's batch, another thread's, one within another."""
+    def _settle(self) -> None:
+        """Have inserted code say how many batches there were."""
+        if self.give.quick is not None:
+            self.give.quick.end()
+
+    def _other(self, iterator: Any, batch: Any) -> None:
+        """It was not as expected: another loader's batch, or another thread's."""
         self.slow()
-        self._gave(event)
-
-    def _ask_late(self, name: Hashable) -> None:
-        """Say when this thread asked for what it has got now, if that has not been said."""
-        model, begun = self._audience.model, self._begun
-        if model is None:
-            return
-        thread = model.thread()
-        for at in range(len(begun) - 1, -1, -1):
-            if begun[at][1] == thread:
-                since = begun.pop(at)[0]
-                model.note((model.what(LOADING, TASK, name), since, thread, None, None, None))
-                return
+        self._gave(iterator, batch)
 
 
-def _asks(model: StepModel, begun: list[tuple[int, int]]) -> Listener:
-    if model.marks.device is None:
-        # What next() is given besides is the event, which it would return at the end: never.
-        asked = zip(iter(model.now, None), iter(model.thread, None), strict=False)
-        return partial(next, map(begun.append, asked))
-    note = model.loading_begins
-    return lambda event: note(name_of(event["self"]))
+def _asks(model: StepModel) -> Taker:
+    now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
+    what = model.what(LOADING, TASK)
+
+    def asks(iterator: Any, _: object) -> None:
+        at, name, thread = now(), id(getattr(iterator, SAMPLER, iterator)), ident()
+        mark = None if marks.device is None else marks.mark(at, thread, False)
+        model.note((what, at, thread, None, name, mark))
+        if len(fresh) > FULL:
+            model.full()
+
+    return asks
 
 
 def _gives(
     model: StepModel,
     source: Hashable,
-    begun: list[tuple[int, int]],
     lull: Lull | None,
-    other: Listener,
+    other: Taker,
     slow: Callable[[], object],
-) -> Listener:
-    asked, came = model.what(LOADING, TASK, source), model.what(LOADED, TASK, source)
-    now, ident, marks, device = model.now, model.thread, model.marks, model.marks.device
-    fresh, size = model.fresh, lull.size if lull else None
+) -> Taker:
+    now, ident, marks, size = model.now, model.thread, model.marks, lull.size if lull else None
+    what = model.what(LOADED, TASK)
 
-    def gives(event: Event) -> None:
-        at, thread = now(), ident()
-        iterator = event["self"]
-        name = id(getattr(iterator, "_index_sampler", iterator))
-        if name != source or marks.device is not device:
-            other(event)
+    def gives(iterator: Any, batch: Any) -> None:
+        at, name, thread = now(), id(getattr(iterator, SAMPLER, iterator)), ident()
+        if name != source or (lull is not None and thread != lull.thread):
+            other(iterator, batch)
             return
-        if device is not None:
-            model.note((came, at, thread, None, None, marks.mark(at, thread, False)))
-        elif len(begun) == 1 and begun[0][1] == thread:
-            since = begun.pop()[0]
-            note: Any = model.note  # Two at once.
-            note((asked, since, thread, None, None, None, came, at, thread, None, None, None))
-        else:
-            other(event)
-            return
-        if len(fresh) > FULL:
-            model.full()
+        mark = None if marks.device is None else marks.mark(at, thread, False)
+        model.note((what, at, thread, None, name, mark))
         if lull is not None:
             if size is not None:
-                lull.items = size(event["batch"])
+                lull.items = size(batch)
             lull.left -= 1
             if lull.left <= 0:
                 slow()
@@ -200,6 +234,55 @@ def _gives(
     return gives
 
 
+class _Left:
+    """How many batches of a lull inserted code may note by itself: all but the last.
+
+    Args:
+        lull: The lull; None: there is no end to it.
+    """
+
+    def __init__(self, lull: Lull | None) -> None:
+        self.lull = lull
+        self._steps: Any = repeat(None)
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return self.lull is None or self.lull.left > 1
+
+    def begin(self) -> Iterator[None]:
+        """Takes a step with each batch, and raises when there are no more."""
+        if self.lull is not None:
+            self._steps = repeat(None, self.lull.left - 1)
+        return self._steps  # type: ignore[no-any-return]
+
+    def end(self) -> None:
+        """They come the ordinary way again."""
+        if self.lull is not None:
+            self.lull.left = self._steps.__length_hint__() + 1
+
+
+def _offer(model: StepModel, kind: int, source: Hashable, torchs: bool, left: _Left) -> Offer:
+    """Let inserted code note that a loader is asked, or that it gives a batch."""
+    # For all but torch's: what has no items returns what it was given besides.
+    of = operator.attrgetter(SAMPLER) if torchs else partial(next, iter(()))
+    known: Callable[[Any], Any] = operator.index
+    mine = known
+    if left.lull is not None:
+        thread = left.lull.thread
+        known, mine = {source: source}.__getitem__, {thread: thread}.__getitem__
+    own = {"what": model.what(kind, TASK), "known": known, "mine": mine, "source": of}
+
+    def ready() -> bool:
+        return model.marks.device is None and left.any
+
+    def values() -> dict[str, Any]:
+        more = {"left": left.begin()} if kind == LOADED else {}
+        return {**own, **more, **model.common()}
+
+    return Offer(ready, values, left.end if kind == LOADED else list)
+
+
 def name_of(iterator: Any) -> Hashable:
     """A name for what ``iterator`` reads from, the same in each epoch where that can be told."""
-    return id(getattr(iterator, "_index_sampler", iterator))
+    return id(getattr(iterator, SAMPLER, iterator))

@@ -247,6 +247,11 @@ class Engine:
         """How often each probe has fired, by its number."""
         return {placed.number: placed.fired for placed in self._probes}
 
+    @property
+    def noted(self) -> dict[int, int]:
+        """How many of those were noted by inserted code itself, by the probe's number."""
+        return {p.number: max(lane.quick.noted for lane in p.lanes) for p in self._probes}
+
     def _failed(self, number: int) -> None:
         """Called by inserted code with an exception in hand; raises it if the script is meant."""
         error = sys.exc_info()[1]
@@ -277,6 +282,16 @@ class Engine:
         for placed in tuple(self._probes) if self._ours() else ():
             for lane in placed.lanes:
                 lane.weigh(now, took(placed.number), n)
+
+    def hasten(self, now: int) -> None:
+        """See which events inserted code may note by itself; to be called now and then.
+
+        Args:
+            now: The time, in nanoseconds.
+        """
+        for placed in tuple(self._probes) if self._ours() else ():
+            for lane in placed.lanes:
+                lane.quick.consider(now)
 
     def verdicts(self) -> list[dict[str, Any]]:
         """What became of each probe, as ``run.json`` has it."""

@@ -28,11 +28,12 @@ class Shared:
     unbound: str
     exc_info: str
     next: str
+    exception: str
 
     @property
     def all(self) -> tuple[str, ...]:
         """Every one of them."""
-        return (self.failed, self.unbound, self.exc_info, self.next)
+        return (self.failed, self.unbound, self.exc_info, self.next, self.exception)
 
 
 class Hidden:
@@ -76,6 +77,7 @@ class Hidden:
             self.put("unbound", unbound),
             self.put("exc_info", sys.exc_info),
             self.put("next", next),
+            self.put("exception", Exception),
         )
 
     def clear(self, lasting: set[str]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..latest import Latest
 from ..ways import Event, Keys, Listener, Pair, Source, Taker, composer
+from .quick import Noting, Quick
 from .selectors import END, FOCUS, LOOPS, TIMES, Capture, Wish
 from .stanzas import Entry, Trigger
 
@@ -48,6 +49,9 @@ class Lane:
         self._wish = placed.wish
         self.entries = _entries(placed.wish, capture)
         self._weighing: Weighing | None = None
+        tally = placed.hidden.name(f"{placed.number} tally")
+        #: Whether inserted code notes events by itself.
+        self.quick = Quick(placed.hidden, label, tally, lambda: placed.fired)
         #: Puts the right callables behind this lane's names.
         self.refresh = Latest(self._renew)
         self._relay = self._make_relay()
@@ -80,7 +84,15 @@ class Lane:
             self.overrides,
             name(f"{placed.number} on") if guarded else "",
             name("compiling") if seen else "",
+            self._noting() if values else None,
         )
+
+    def _noting(self) -> Noting | None:
+        """How inserted code may note events by itself."""
+        form = getattr(self._placed.sink, "form", None)
+        keys, begins = self._keys(), self._capture.role != END if self._wish.paired else None
+        code = "" if form is None else form(keys, begins)
+        return self.quick.noting(code, keys) if code else None
 
     def weigh(self, now: Callable[[], int], took: Callable[[int], object], n: int) -> None:
         """Tell ``took`` the nanoseconds that each of the next ``n`` events takes its listeners."""
@@ -96,6 +108,7 @@ class Lane:
     def _renew(self) -> None:
         # Each is read once: other threads may change it meanwhile.
         active, weighing = self._placed.active, self._weighing
+        self.quick.withdraw()
         sink: Listener = self._sink() if active else callable
         if weighing is not None and active:
             sink = _timing(sink, weighing)
@@ -131,7 +144,8 @@ class Lane:
         own: Taker | None = None
         if choose is not None and not self._wish.tests:
             depth = 1 if weighing is None else 2
-            own = choose(self._keys(), Source(self._placed.tally, depth, self._pair()))
+            quick = self.quick if weighing is None else None
+            own = choose(self._keys(), Source(self._placed.tally, depth, self._pair(), quick))
         if own is None:
             return composer(self._keys())(self._counting(sink, 2))
         return own if weighing is None else _timing(own, weighing)

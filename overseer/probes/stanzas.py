@@ -13,11 +13,13 @@ would show as the line of the ``def`` otherwise.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TypeVar
 
 from .hidden import Shared
+from .quick import Noting
 from .scopes import first_leaf
 
 #: The key of an event, and the variable to read for it; ``None``: what fired the event; the empty
@@ -43,6 +45,7 @@ class Trigger:
         overrides: Whether the variable takes the value that ``relay`` returns.
         guard: Name of what is true while somebody listens; empty: it is not asked.
         compiling: Name of what tells whether Dynamo traces; empty: nothing is compiled.
+        noting: How inserted code may note the event by itself, in place of the call.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Trigger:
     overrides: bool = False
     guard: str = ""
     compiling: str = ""
+    noting: Noting | None = None
 
     @property
     def others(self) -> dict[str, str]:
@@ -66,7 +70,10 @@ class Trigger:
     @property
     def hidden(self) -> list[str]:
         """Every name of this probe that its stanzas read."""
-        return [n for n in (self.lane, self.relay, *self.tally, self.guard, self.compiling) if n]
+        of = self.noting
+        noting = () if of is None else (*of.names.values(), of.on, of.missed)
+        names = (self.lane, self.relay, *self.tally, self.guard, self.compiling, *noting)
+        return [name for name in names if name]
 
 
 class Stanzas:
@@ -174,6 +181,8 @@ class Stanzas:
     ) -> list[ast.stmt]:
         unsure = set(trigger.others.values()) - self._definite - {own}
         body = self._counted(trigger, _call(trigger.lane, *_event(trigger, value)))
+        if trigger.noting is not None:
+            body = [self._noted(trigger, trigger.noting, value, body)]
         if trigger.guard:
             body = [ast.If(_read(trigger.guard), body, [])]
         if unsure and trigger.compiling:
@@ -191,6 +200,19 @@ class Stanzas:
             count, tally = trigger.tally
             return [ast.Expr(_call(count, _read(tally), call))]
         return [ast.Expr(call), *(ast.Expr(_call(count)) for count in trigger.tally)]
+
+    def _noted(
+        self, trigger: Trigger, noting: Noting, value: ast.expr, ordinary: list[ast.stmt]
+    ) -> ast.stmt:
+        """Note the event here while that is on; the ``ordinary`` way, if not or if it fails."""
+        parts = {key: value if n is None else _read(n) for key, n in trigger.entries if n != ""}
+        note = _Named(noting.names, parts).visit(ast.parse(noting.code, mode="eval").body)
+        # Nodes of its own, for they stand at a line of their own.
+        again = self._counted(trigger, _call(trigger.lane, *_event(trigger, deepcopy(value))))
+        missed = ast.Expr(_call(self._names.next, _read(noting.missed)))
+        handler = ast.ExceptHandler(_read(self._names.exception), None, [missed, *again])
+        tried = ast.Try(body=[ast.Expr(note)], handlers=[handler], orelse=[], finalbody=[])
+        return ast.If(_read(noting.on), [tried], ordinary)
 
     def _override(self, trigger: Trigger) -> list[ast.stmt]:
         def set_to(value: ast.expr) -> ast.stmt:
@@ -247,9 +269,26 @@ class Stanzas:
         whole = ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[])
         for node in ast.walk(whole):
             _place(node, self._line)
-        for node in ast.walk(handler):
-            _place(node, cold)
+        for one in [node for node in ast.walk(whole) if isinstance(node, ast.ExceptHandler)]:
+            for node in ast.walk(one):
+                _place(node, cold)
         return [whole]
+
+
+class _Named(ast.NodeTransformer):
+    """Puts hidden names, and what an event carries, into the place of names.
+
+    Args:
+        names: The hidden name for each.
+        parts: What stands for a key of the event.
+    """
+
+    def __init__(self, names: Mapping[str, str], parts: Mapping[str, ast.expr]) -> None:
+        self._names, self._parts = names, parts
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """A name."""
+        return _read(self._names[node.id]) if node.id in self._names else self._parts[node.id]
 
 
 Node = TypeVar("Node", bound=ast.AST)
