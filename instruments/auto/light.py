@@ -44,6 +44,7 @@ class Counting(Lull):
     Args:
         switch: Called with True when light steps begin, with False when they end.
         size: Sizes a loader's batch.
+        way: Returns what gets at the tensor that sizes batches of a kind, in C; or None.
         now: Reads the clock.
 
     Attributes:
@@ -68,9 +69,10 @@ class Counting(Lull):
         self,
         switch: Callable[[bool], None],
         size: Callable[[Any], int | None],
+        way: Callable[[type], Callable[[Any], Any] | None],
         now: Callable[[], int],
     ) -> None:
-        super().__init__(None, 0, self._end, size)
+        super().__init__(None, 0, self._end, size, way)
         self._switch, self._size, self._now = switch, size, now
         self._began = (0, 0)
         self._ending = allocate_lock()

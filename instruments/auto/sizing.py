@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from overseer.measure.items import Sizer
+from overseer.measure.waiting import SAME
 
 #: Among so many parameters is one that tells what a sample looks like.
 FIRST = 8
@@ -115,6 +116,13 @@ class Sizes:
             self._tokens()
             return size.tokens
         return size.items
+
+    def way(self, kind: type) -> Callable[[Any], Any] | None:
+        """What gets at the tensor that sizes batches of this kind, in C; None if it is another."""
+        sizer = self._sizer
+        if kind not in sizer.leads or sizer.tensors != {self._tensor}:
+            return None
+        return sizer.leads[kind] or SAME
 
     def of_call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], weight: Shape | None = None

@@ -57,7 +57,7 @@ class TorchHooks:
         self._asked: dict[int, int] = {}
         self._sizes = Sizes(torch, sink.count_tokens)
         self._undo: list[Callable[[], object]] = []
-        self._counting = Counting(self._switch, self._sizes.of_batch, self._now)
+        self._counting = Counting(self._switch, self._sizes.of_batch, self._sizes.way, self._now)
         self._gradient_hooks: Gradients | None = None
         self._optimizer_tables: list[tuple[dict[Any, Any], Callable[..., None]]] = []
         self.alive = True
@@ -281,15 +281,14 @@ class TorchHooks:
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
             try:
                 if counting.on:
-                    loss, items = counting.loss, counting.items
+                    loss, fetched = counting.loss, counting.fetched
                     if (
                         loss is not None
                         and id(optimizer) == counting.optimizer
                         and get_ident() == counting.thread
                     ):
-                        if items is None:
-                            items = counting.same()
-                        counting.loss, counting.items, counting.last = None, None, items
+                        items = fetched.pop() or None if fetched else counting.same()
+                        counting.loss, counting.last = None, items
                         if counting.source is None:
                             rearm()
                             counting.left -= 1

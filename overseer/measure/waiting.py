@@ -8,7 +8,9 @@ takes two short calls in Python.
 from __future__ import annotations
 
 import operator
+import sys
 from _thread import get_ident
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from itertools import repeat
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from .steps import StepModel
 
 Event = dict[str, Any]
+#: Returns what it is given, in C: what :func:`next` is to return where there is no item.
+SAME = partial(next, iter(()))
 #: What an iterator of torch's has from its loader, and keeps.
 SAMPLER = "_index_sampler"
 #: Batches of one loader in a row after which the next is expected to be its, too.
@@ -33,7 +37,10 @@ ALIKE = 4
 #: What inserted code does by itself, see :mod:`..ways`: what is of another loader or thread than
 #: expected raises before it is noted, and so does what comes after the last batch.
 _ASKED = "next(tally, put((what, now(), mine(ident()), None, known(id(source(self))), None)))"
-_GAVE = "next(tally, put((what, now(), mine(ident()), next(left), known(id(source(self))), None)))"
+_GAVE = (
+    "next(tally, put((what, now(), mine(ident()), keep(measure(pick(batch))),"
+    " known(id(source(self))), next(left))))"
+)
 
 
 class Lull:
@@ -44,14 +51,15 @@ class Lull:
         left: How many batches it has.
         over: Called when they have come.
         size: Sizes a batch; None: nobody wants to know.
+        way: Returns what gets at the tensor of torch's that sizes batches of a kind, in C; or None.
 
     Attributes:
-        items: The size of the last one.
+        fetched: The size of the last one, if it has not been taken; 0 where it is not known.
         thread: The thread that asks for them.
         settle: To be called before ``left`` is looked at or changed.
     """
 
-    __slots__ = ("items", "left", "over", "settle", "size", "source", "thread")
+    __slots__ = ("fetched", "left", "over", "settle", "size", "source", "thread", "way")
 
     def __init__(
         self,
@@ -59,11 +67,23 @@ class Lull:
         left: int,
         over: Callable[[], object],
         size: Callable[[Any], int | None] | None = None,
+        way: Callable[[type], Callable[[Any], Any] | None] | None = None,
     ) -> None:
-        self.source, self.left, self.over, self.size = source, left, over, size
-        self.items: int | None = None
+        self.source, self.left, self.over, self.size, self.way = source, left, over, size, way
+        self.fetched: deque[int] = deque(maxlen=1)
         self.thread = get_ident()
         self.settle: Callable[[], object] = list
+
+    @property
+    def items(self) -> int | None:
+        """The size of the last batch, if it is known and has not been taken."""
+        return (self.fetched[-1] or None) if self.fetched else None
+
+    @items.setter
+    def items(self, items: int | None) -> None:
+        self.fetched.clear()
+        if items is not None:
+            self.fetched.append(items)
 
 
 class Ear:
@@ -133,6 +153,7 @@ class Waits:
         self._source: Hashable = None
         self._alike = 0
         self.expects = self._torchs = False
+        self._kind: type = type(None)
 
     def error(self, event: Event) -> None:
         """It raised ``error``; to say that it has no more, or for another reason."""
@@ -159,7 +180,7 @@ class Waits:
 
     def _gave(self, iterator: Any, batch: Any) -> None:
         name = name_of(iterator)
-        self._torchs = hasattr(iterator, SAMPLER)
+        self._torchs, self._kind = hasattr(iterator, SAMPLER), type(batch)
         self._alike = self._alike + 1 if name == self._source else 0
         self._source = name
         self._audience.answered(name, batch)
@@ -172,10 +193,11 @@ class Waits:
         assert model is not None
         source, asked, gave = self._source, None, None
         self.expects = True
-        if lull is None or lull.size is None:
+        sizing = _sizing(lull, self._kind)
+        if sizing is not None:
             left = _Left(lull)
-            asked = _offer(model, LOADING, source, self._torchs, left)
-            gave = _offer(model, LOADED, source, self._torchs, left)
+            asked = _offer(model, LOADING, source, self._torchs, left, {})
+            gave = _offer(model, LOADED, source, self._torchs, left, sizing)
         if lull is not None:
             lull.settle = self._settle
         self.ask.turn(_asks(model), asked)
@@ -262,16 +284,34 @@ class _Left:
             self.lull.left = self._steps.__length_hint__() + 1
 
 
-def _offer(model: StepModel, kind: int, source: Hashable, torchs: bool, left: _Left) -> Offer:
+def _sizing(lull: Lull | None, kind: type) -> dict[str, Any] | None:
+    """How inserted code takes the size of batches of a kind; None if it can't."""
+    if lull is None or lull.size is None:
+        return {"pick": id, "measure": id, "keep": deque(maxlen=0).append}
+    pick = None if lull.way is None else lull.way(kind)
+    if pick is None:
+        return None
+    size = sys.modules["torch"]._C.TensorBase.size
+    return {"pick": pick, "measure": partial(size, dim=0), "keep": lull.fetched.append}
+
+
+def _offer(
+    model: StepModel,
+    kind: int,
+    source: Hashable,
+    torchs: bool,
+    left: _Left,
+    sizing: dict[str, Any],
+) -> Offer:
     """Let inserted code note that a loader is asked, or that it gives a batch."""
-    # For all but torch's: what has no items returns what it was given besides.
-    of = operator.attrgetter(SAMPLER) if torchs else partial(next, iter(()))
+    of = operator.attrgetter(SAMPLER) if torchs else SAME
     known: Callable[[Any], Any] = operator.index
     mine = known
     if left.lull is not None:
         thread = left.lull.thread
         known, mine = {source: source}.__getitem__, {thread: thread}.__getitem__
-    own = {"what": model.what(kind, TASK), "known": known, "mine": mine, "source": of}
+    named = {"known": known, "mine": mine, "source": of}
+    own = {"what": model.what(kind, TASK), **named, **sizing}
 
     def ready() -> bool:
         return model.marks.device is None and left.any
