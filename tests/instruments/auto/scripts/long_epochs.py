@@ -1,34 +1,45 @@
-"""Epochs of many short steps over a loader, an evaluation over another after each."""
+"""Steps of two milliseconds, epochs with a smaller last batch, an evaluation now and then."""
+
+import json
+import time
 
 import torch
-from telling import Truth
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-torch.manual_seed(27)
-truth = Truth()
-data = TensorDataset(torch.randn(397, 4), torch.randn(397, 1))
-loader, held_out = DataLoader(data, batch_size=4, shuffle=True), DataLoader(data, batch_size=50)
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.Adam(model.parameters())
-scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
-for epoch in range(3):
-    for i, (x, y) in enumerate(loader):
+
+def train(model, optimizer, loader, losses):
+    for inp, target in loader:
+        time.sleep(0.002)
+        loss = nn.functional.cross_entropy(model(inp), target)
         optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(model(x), y)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        truth.step(len(x), loss)
-        if i == 60 and epoch == 1:
-            loss = torch.nn.functional.mse_loss(model(x), y)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            truth.step(len(x), loss)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+
+def evaluate(model, loader):
     model.eval()
     with torch.no_grad():
-        for x, _ in held_out:
-            model(x)
-            truth.other("eval", len(x))
+        for inp, _ in loader:
+            model(inp)
     model.train()
-truth.tell()
+
+
+def main():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    data = TensorDataset(torch.randn(203, 8), torch.randint(3, (203,)))
+    loader = DataLoader(data, batch_size=8, shuffle=True)
+    held_out = DataLoader(data, batch_size=29)
+    losses = []
+    for epoch in range(16):
+        train(model, optimizer, loader, losses)
+        if epoch % 5 == 4:
+            evaluate(model, held_out)
+    truth = {"steps": len(losses), "items": 16 * 203, "passes": 21, "first": losses[0]}
+    print(json.dumps({**truth, "last": losses[-1], "min": min(losses)}))
+
+
+main()

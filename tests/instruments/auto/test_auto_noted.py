@@ -1,0 +1,51 @@
+"""Runs long enough for inserted code to note events by itself: the figures are the script's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+
+from overseer import Overseer
+from overseer.probes import quick
+
+from .conftest import watched
+from .test_auto_precedence import LOSS, PAIR, STEP, giving
+
+
+class Noted:
+    """How many events inserted code has noted by itself, at the end of the run."""
+
+    def __init__(self) -> None:
+        self.of = 0
+
+    def __call__(self, ov: Overseer) -> Any:
+        yield ov.phases.run_script
+        engine = ov._engine
+        self.of = sum(engine.noted.values()) if engine is not None else 0
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["noted", "ordinary"])
+@pytest.mark.parametrize(
+    ("selectors", "least"),
+    [((), 200), ((STEP, LOSS), 500), ((STEP, LOSS, PAIR), 900), (("//main > loader",), 200)],
+    ids=["automatic", "step", "pair", "loader"],
+)
+def test_figures_are_the_scripts_own(
+    monkeypatch: pytest.MonkeyPatch, selectors: tuple[str, ...], least: int, dense: bool
+) -> None:
+    if dense:
+        monkeypatch.setattr(quick, "SPARSE_NS", 10**12)
+    noted = Noted()
+    found = watched("long_epochs.py", instruments=(giving(*selectors), noted))
+    truth, train = found.truth, found.tasks["train"]
+    assert (found.problems, found.error) == ([], None)
+    assert (train["steps"], train["items"]) == (truth["steps"], truth["items"])
+    loss = {name: pytest.approx(truth[name]) for name in ("first", "last", "min")}
+    assert train["loss"] == loss
+    assert found.tasks["eval"]["steps"] == truth["passes"]
+    assert train["loading"]["seconds"] > 0
+    assert (noted.of >= least) is not dense
+    assert noted.of == 0 or not dense
