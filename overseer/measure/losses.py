@@ -142,18 +142,21 @@ class Losses:
 
         of, plain, cut = self._of(TASK), self._plain, self._cut
         pending, append = of.pending, of.pending.append
-        resume = self._offer(source.quick, gate, append)
+        resume = self._offer(source.quick, gate, pending)
         return take
 
     def _offer(
-        self, quick: Quick | None, gate: Gate, keep: Callable[[Any], object]
+        self, quick: Quick | None, gate: Gate, pending: deque[Any]
     ) -> Callable[[], object]:
         """Let inserted code take losses by itself; returns what to call when that may begin."""
         if quick is None or gate.inherits is not None:
             return list
 
         def ready() -> bool:
-            return self._plain[0] is not None and not gate.wanted
+            few = len(pending) <= PENDING
+            return few and self._plain[0] is not None and not gate.wanted
+
+        keep = pending.append
 
         def values() -> dict[str, Any]:
             base = sys.modules["torch"]._C.TensorBase
