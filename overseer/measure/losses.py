@@ -145,9 +145,7 @@ class Losses:
         resume = self._offer(source.quick, gate, pending)
         return take
 
-    def _offer(
-        self, quick: Quick | None, gate: Gate, pending: deque[Any]
-    ) -> Callable[[], object]:
+    def _offer(self, quick: Quick | None, gate: Gate, pending: deque[Any]) -> Callable[[], object]:
         """Let inserted code take losses by itself; returns what to call when that may begin."""
         if quick is None or gate.inherits is not None:
             return list

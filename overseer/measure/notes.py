@@ -13,7 +13,7 @@ from typing import Any
 #: Values of a note.
 WIDTH = 6
 #: Notes that wait before the thread that notes one more works them off itself.
-BATCH = 8192
+BATCH = 4096
 #: The values of so many.
 FULL = BATCH * WIDTH
 WHAT, NOW, THREAD, ITEMS, IDENT, MARK = range(WIDTH)
