@@ -207,7 +207,7 @@ class Stanzas:
         """Note the event here while that is on; the ``ordinary`` way, if not or if it fails."""
         parts = {key: value if n is None else _read(n) for key, n in trigger.entries if n != ""}
         note = _Named(noting.names, parts).visit(ast.parse(noting.code, mode="eval").body)
-        # Nodes of its own, for they stand at a line of their own.
+        # Nodes of its own: a node that stands twice in a tree cannot be told apart.
         again = self._counted(trigger, _call(trigger.lane, *_event(trigger, deepcopy(value))))
         missed = ast.Expr(_call(self._names.next, _read(noting.missed)))
         handler = ast.ExceptHandler(_read(self._names.exception), None, [missed, *again])
@@ -269,9 +269,8 @@ class Stanzas:
         whole = ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[])
         for node in ast.walk(whole):
             _place(node, self._line)
-        for one in [node for node in ast.walk(whole) if isinstance(node, ast.ExceptHandler)]:
-            for node in ast.walk(one):
-                _place(node, cold)
+        for node in ast.walk(handler):
+            _place(node, cold)
         return [whole]
 
 

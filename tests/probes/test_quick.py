@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from itertools import count
+from contextlib import nullcontext
+from itertools import count, groupby
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -277,3 +278,94 @@ def test_it_begins_and_ends_on_another_thread_without_losing_an_event(
         thread.join()
     assert (items, fired, events, notes) == ([8] * 20_000, 40_000, 40_000, 40_000)
     assert heard.noted > 0
+
+
+PLACES = """
+class Loss:
+    is_cpu = True
+
+    def detach(self):
+        return self
+
+    def item(self):
+        return 1.0
+
+    def numel(self):
+        return 1
+
+def first(value, turn):
+    loss = value
+    return loss
+
+def parameter(loss, turn):
+    return loss
+
+def loops(value, turn):
+    n = 0
+    while n < 3:
+        n += 1
+        loss = value
+        if n == 2:
+            continue
+    for loss in [value, value]:
+        pass
+    else:
+        loss = value
+    return n
+
+def guarded(value, turn):
+    try:
+        loss = value
+        raise KeyError
+    except KeyError:
+        loss = value
+    finally:
+        loss = value
+    with turn() as nothing:
+        loss = value
+    if value:
+        loss = value
+        return loss
+"""
+
+
+@pytest.mark.parametrize("function", ["first", "parameter", "loops", "guarded"])
+def test_a_tracer_sees_the_scripts_own_lines_whichever_way_an_event_goes(
+    script: Make, torch: Any, function: str
+) -> None:
+    def traced(after: int, fails: bool) -> list[int]:
+        heard = Heard(script(PLACES + "Batch = Loss\n"), f"//{function} > loss", torch, after=after)
+        call = f"{function}(Loss(), turn)"
+        lines: list[int] = []
+
+        def trace(frame: Any, event: str, _: object) -> Any:
+            if frame.f_code.co_name != function:
+                return None
+            if event == "line":
+                lines.append(frame.f_lineno)
+            return trace
+
+        heard.turn = nullcontext  # type: ignore[method-assign, assignment]
+        heard.made.main.turn = nullcontext  # type: ignore[attr-defined]
+        for _ in range(3):
+            heard.made.call(call)
+            if after >= 0:
+                heard.consider()
+        noted = heard.noted
+        if fails:
+            torch._C.TensorBase.item = lambda loss: 1 // 0
+            heard.placed.refresh()
+        sys.settrace(trace)
+        try:
+            heard.made.call(f"[{call} for _ in range(4)]")
+        finally:
+            sys.settrace(None)
+        assert (heard.problems, heard.made.problems) == ([], [])
+        assert (heard.noted > noted) is (after >= 0)
+        return lines
+
+    torch._C.TensorBase.item = lambda loss: 1.0
+    ordinary = traced(-1, False)
+    assert traced(0, False) == ordinary
+    # What fails comes back to its place from elsewhere, and python says of that where it is.
+    assert [line for line, _ in groupby(traced(0, True))] == [line for line, _ in groupby(ordinary)]
