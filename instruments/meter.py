@@ -264,11 +264,12 @@ class Meter:
 
     def _tick(self) -> None:
         self._ticks += 1
-        if self._ticks <= EAGER:
-            self._ov.weigh()
-        elif self._ticks % self._patience and self._model.waiting < CROWD:
+        early = self._ticks <= EAGER
+        if not early and self._ticks % self._patience and self._model.waiting < CROWD:
             return
         self._ov.hasten()
+        if early:
+            self._ov.weigh()
         self._model.drain(partial(sleep, REST_SECONDS))
         self._losses.keep_up(self._model)
 

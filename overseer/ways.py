@@ -7,12 +7,9 @@ to it: it then does in one call what three would do, with the values of an event
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from .probes.quick import Quick
+from typing import Any, NamedTuple, Protocol
 
 Event = dict[str, Any]
 Listener = Callable[[Event], object]
@@ -58,6 +55,36 @@ class Pair(NamedTuple):
         step = "begin" if self.begins else "end"
         event["$wrap"] = {"name": self.name, "step": step, "id": number}
         return event
+
+
+class Offer(NamedTuple):
+    """What a listener offers.
+
+    Attributes:
+        ready: Whether nothing stands against it.
+        values: Returns what is to stand behind the names; asked each time when it begins.
+        over: Called when it has ended.
+    """
+
+    ready: Callable[[], bool]
+    values: Callable[[], Mapping[str, Any]]
+    over: Callable[[], object]
+
+
+class Quick(Protocol):
+    """By which inserted code notes a probe's events itself."""
+
+    def offer(self, offer: Offer) -> None:
+        """From now on it may."""
+
+    def withdraw(self) -> None:
+        """Whoever offered takes no notes any more."""
+
+    def resume(self) -> None:
+        """Begin, unless something stands against it."""
+
+    def end(self) -> None:
+        """The next event comes the ordinary way."""
 
 
 class Source(NamedTuple):

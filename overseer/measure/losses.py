@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Problem
-from ..probes.quick import Offer
-from ..ways import Event, Gate, Keys, Listener, Source, Taker
+from ..ways import Event, Gate, Keys, Listener, Offer, Quick, Source, Taker
 
 if TYPE_CHECKING:
-    from ..probes.quick import Quick
     from .steps import StepModel
 
 #: The task of a loss that names none.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock
 from ..errors import Problem
-from ..probes.quick import Offer
+from ..ways import Offer
 from .columns import Steps
 from .counts import Counts
 from .device import Device
@@ -42,8 +42,7 @@ from .threads import (
 from .timeline import Marks
 
 if TYPE_CHECKING:
-    from ..probes.quick import Quick
-    from ..ways import Gate
+    from ..ways import Gate, Quick
 
 Event = dict[str, Any]
 Sink = Callable[[Steps], object]

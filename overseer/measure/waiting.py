@@ -16,14 +16,12 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from ..probes.quick import Offer
-from ..ways import Keys, Source, Taker, first
+from ..ways import Keys, Offer, Quick, Source, Taker, first
 from .hearing import TASK
 from .notes import FULL
 from .threads import LOADED, LOADING
 
 if TYPE_CHECKING:
-    from ..probes.quick import Quick
     from .audience import Audience
     from .steps import StepModel
 

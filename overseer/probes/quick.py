@@ -14,6 +14,7 @@ from functools import cache
 from itertools import repeat
 from typing import Any, NamedTuple
 
+from ..ways import Offer
 from .hidden import Hidden
 
 #: An event may be noted in this way when there is, on average, no more than one in so many ns:
@@ -46,20 +47,6 @@ class Noting(NamedTuple):
 def _names(code: str) -> frozenset[str]:
     nodes = ast.walk(ast.parse(code, mode="eval"))
     return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
-
-
-class Offer(NamedTuple):
-    """What a listener offers.
-
-    Attributes:
-        ready: Whether nothing stands against it.
-        values: Returns what is to stand behind the names; asked each time when it begins.
-        over: Called when it has ended.
-    """
-
-    ready: Callable[[], bool]
-    values: Callable[[], Mapping[str, Any]]
-    over: Callable[[], object]
 
 
 class Quick:

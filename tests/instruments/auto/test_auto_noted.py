@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 from overseer import Overseer
 from overseer.probes import quick
 
-from .conftest import watched
+from .conftest import SCRIPTS, watched
 from .test_auto_precedence import LOSS, PAIR, STEP, giving
 
 
@@ -39,7 +39,7 @@ def test_figures_are_the_scripts_own(
     if dense:
         monkeypatch.setattr(quick, "SPARSE_NS", 10**12)
     noted = Noted()
-    found = watched("long_epochs.py", instruments=(giving(*selectors), noted))
+    found = watched(SCRIPTS / "long/epochs.py", instruments=(giving(*selectors), noted))
     truth, train = found.truth, found.tasks["train"]
     assert (found.problems, found.error) == ([], None)
     assert (train["steps"], train["items"]) == (truth["steps"], truth["items"])
