@@ -104,13 +104,14 @@ class Source(NamedTuple):
 
 
 #: What inserted code does by itself with an event, of its batch or loss and of names behind which
-#: listeners put functions in C. A note is as in :mod:`.measure.notes`; what has no such size, is
-#: no such tensor, raises before anything is noted, and then the event goes the ordinary way.
-STEP_FORM = "next(up, next(tally, put((what, now(), ident(), size(batch, 0), None, None))))"
+#: listeners put functions in C. A note is as in :mod:`.measure.notes`; what has no such size, or
+#: is no such tensor, raises before anything is noted, and then the event goes the ordinary way. So
+#: does an empty batch: the listener says that it is.
+_SIZE = "size(batch, 0) or empty()"
+STEP_FORM = f"next(up, next(tally, put((what, now(), ident(), {_SIZE}, None, None))))"
 BEGIN_FORM = "next(up, put((what, now(), ident(), None, opened(id(frame()), next(tally)), None)))"
 END_FORM = (
-    "next(up, next(tally, put((what, now(), ident(), size(batch, 0),"
-    " close(id(frame()), None), None))))"
+    f"next(up, next(tally, put((what, now(), ident(), {_SIZE}, close(id(frame()), None), None))))"
 )
 LOSS_FORM = "next(up, next(tally, keep(item(loss) if cpu(loss) else cut(loss))))"
 #: Of events with these keys the size is not that of the batch.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from _thread import allocate_lock, get_ident
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock
@@ -58,6 +58,8 @@ CHUNK = 512
 SOME = 16
 #: Boundaries that may wait for the device; beyond that the host's clock has to do.
 LATE = 8192
+#: Has no items: to ask for the next raises.
+_NONE: Iterator[None] = iter(())
 #: Kinds of boundary, with their tasks and names, that are kept so that the like are the same.
 WHATS = 256
 
@@ -155,7 +157,7 @@ class StepModel:
 
         def values() -> dict[str, Any]:
             torch: Any = sys.modules.get("torch")
-            size = {"size": torch._C.TensorBase.size} if sized else {}
+            size = {"size": torch._C.TensorBase.size, "empty": _NONE.__next__} if sized else {}
             return {**own, **size, "up": gate.up, **self.common()}
 
         quick.offer(Offer(ready, values, list))

@@ -23,7 +23,9 @@ SPARSE_NS = 20_000
 #: One in so many may fail; with more, none is noted in this way any more.
 MISSES = 8
 #: Names that stand for the same in all lanes.
-COMMON = frozenset({"cpu", "cut", "frame", "id", "ident", "item", "next", "now", "put", "size"})
+COMMON = frozenset(
+    {"cpu", "cut", "empty", "frame", "id", "ident", "item", "next", "now", "put", "size"}
+)
 _MANY = 1 << 60
 
 

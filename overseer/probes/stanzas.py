@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -207,10 +206,8 @@ class Stanzas:
         """Note the event here while that is on; the ``ordinary`` way, if not or if it fails."""
         parts = {key: value if n is None else _read(n) for key, n in trigger.entries if n != ""}
         note = _Named(noting.names, parts).visit(ast.parse(noting.code, mode="eval").body)
-        # Nodes of its own: a node that stands twice in a tree cannot be told apart.
-        again = self._counted(trigger, _call(trigger.lane, *_event(trigger, deepcopy(value))))
         missed = ast.Expr(_call(self._names.next, _read(noting.missed)))
-        handler = ast.ExceptHandler(_read(self._names.exception), None, [missed, *again])
+        handler = ast.ExceptHandler(_read(self._names.exception), None, [missed, *ordinary])
         tried = ast.Try(body=[ast.Expr(note)], handlers=[handler], orelse=[], finalbody=[])
         return ast.If(_read(noting.on), [tried], ordinary)
 

@@ -161,6 +161,7 @@ def test_all_is_heard_as_ever(
     ("selector", "call"),
     [
         (f"//train{STEP}", "train([Batch(8), [1, 2], Batch(4)] * 20, turn)"),
+        (f"//train{STEP}", "train([Batch(8)] * 30 + [Batch(0)] + [Batch(4)] * 30, turn)"),
         (f"//train{PAIR}", "train([Batch(8)] * 30 + [[1, 2, 3], 13] + [Batch(4)] * 30, turn)"),
         ("//learn > loss", "learn([Loss(n) if n % 4 else n + 0.5 for n in range(60)], turn)"),
     ],
