@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from .boundary import wished
-from .ways import Event, Gate, Keys, Listener, Source, Taker
+from .ways import Event, Gate, Keys, Listener, Quick, Source, Taker
 
 if TYPE_CHECKING:
     from .stream import EventStream, Subscription
@@ -47,9 +47,10 @@ class Plan:
     Attributes:
         push: Delivers an event of any keys.
         wanted: Not empty while the stream's sampler wants the next event.
+        quicks: By which inserted code notes such events itself.
     """
 
-    __slots__ = ("_direct", "_stream", "_subscriptions", "push", "tally", "wanted")
+    __slots__ = ("_direct", "_stream", "_subscriptions", "push", "quicks", "tally", "wanted")
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class Plan:
         self.push = stream.push
         self.tally = tally
         self.wanted: list[bool] = [True] if stream.sampler is not None else []
+        self.quicks: set[Quick] = set()
         free = all(one.free for one in subscriptions)
         self._direct = tuple(one.of(keys) for one in subscriptions) if free else None
 
@@ -100,6 +102,7 @@ class Plan:
             None if inherited is None else inherited.get,
             self._aside,
             lambda error, event: failed(error, 0, event),
+            self.quicks.add,
         )
 
     def _aside(self, event: Event) -> bool:
@@ -142,7 +145,7 @@ class Plan:
 
 
 def _one(gate: Gate, fn: Listener) -> Listener:
-    up, wanted, inherits, aside, failed = gate
+    up, wanted, inherits, aside, failed, _ = gate
 
     def one(event: Event) -> None:
         if not wanted and (inherits is None or not inherits()):
@@ -160,7 +163,7 @@ def _one(gate: Gate, fn: Listener) -> Listener:
 def _any_number(
     gate: Gate, fns: tuple[Listener, ...], failed: Callable[[BaseException, int, Event], object]
 ) -> Listener:
-    up, wanted, inherits, aside, _ = gate
+    up, wanted, inherits, aside, *_ = gate
 
     def any_number(event: Event) -> None:
         if not wanted and (inherits is None or not inherits()):

@@ -156,10 +156,11 @@ class EventStream:
     def anew(self) -> None:
         """Let the sampler see the next event of all keys."""
         with self.lock:
-            for plan in self._plans.values():
+            plans = tuple(self._plans.values())
+            for plan in plans:
                 plan.wanted[:] = [True]
-        for outlet in tuple(self._outlets):
-            outlet.changed()  # Who is called no more for each event is, for the next.
+        for quick in [quick for plan in plans for quick in tuple(plan.quicks)]:
+            quick.end()  # The next event comes the ordinary way.
 
     @property
     def listeners(self) -> list[Subscription]:

@@ -19,24 +19,6 @@ Taker = Callable[..., Any]
 Keys = tuple[str, ...]
 
 
-class Gate(NamedTuple):
-    """What the stream wants of each event, besides having it listened to.
-
-    Attributes:
-        up: Counts the events: each takes one step, but those that go ``aside``.
-        wanted: Not empty while somebody else wants the next event too: it then goes ``aside``.
-        inherits: Returns the keys that an event inherits: it then goes ``aside``. None: none do.
-        aside: Counts an event, and returns whether it has been delivered for good.
-        failed: Told what the listener raised, and on which event.
-    """
-
-    up: Iterator[object]
-    wanted: list[bool]
-    inherits: Callable[[], object] | None
-    aside: Callable[[Event], bool]
-    failed: Callable[[BaseException, Event], object]
-
-
 class Pair(NamedTuple):
     """What a probe wants of each end of a pair that is passed.
 
@@ -85,6 +67,26 @@ class Quick(Protocol):
 
     def end(self) -> None:
         """The next event comes the ordinary way."""
+
+
+class Gate(NamedTuple):
+    """What the stream wants of each event, besides having it listened to.
+
+    Attributes:
+        up: Counts the events: each takes one step, but those that go ``aside``.
+        wanted: Not empty while somebody else wants the next event too: it then goes ``aside``.
+        inherits: Returns the keys that an event inherits: it then goes ``aside``. None: none do.
+        aside: Counts an event, and returns whether it has been delivered for good.
+        failed: Told what the listener raised, and on which event.
+        notes: Told by what inserted code notes such events itself: that ends when one is wanted.
+    """
+
+    up: Iterator[object]
+    wanted: list[bool]
+    inherits: Callable[[], object] | None
+    aside: Callable[[Event], bool]
+    failed: Callable[[BaseException, Event], object]
+    notes: Callable[[Quick], object]
 
 
 class Source(NamedTuple):

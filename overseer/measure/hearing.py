@@ -133,7 +133,7 @@ def _sized_steps(model: StepModel) -> Listener:
 
 def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:
     tally = source.tally
-    up, wanted, inherits, aside, failed = gate
+    up, wanted, inherits, aside, failed, _ = gate
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
     counts, full, most = model.counts, model.full, FULL
     sized, times = counts.tensors, counts.multiplier
@@ -171,7 +171,7 @@ def _step_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
 def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:
     tally, depth, pair, _ = source
     assert pair is not None
-    up, wanted, inherits, aside, failed = gate
+    up, wanted, inherits, aside, failed, _ = gate
     now, ident, marks = model.now, model.thread, model.marks
     opened, getframe = pair.opened, sys._getframe
     what, event, note = model.what(BEGIN, TASK, pair.name), composer(keys)(dict), model.taker
@@ -199,7 +199,7 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
 def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Taker:
     tally, depth, pair, _ = source
     assert pair is not None
-    up, wanted, inherits, aside, failed = gate
+    up, wanted, inherits, aside, failed, _ = gate
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
     counts, full, most = model.counts, model.full, FULL
     sized, times = counts.tensors, counts.multiplier

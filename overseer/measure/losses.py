@@ -115,7 +115,7 @@ class Losses:
         if keys != ("loss",) or source.pair is not None:
             return None
         tally = source.tally
-        up, wanted, inherits, aside, failed = gate
+        up, wanted, inherits, aside, failed, _ = gate
 
         def take(value: Any) -> None:
             next(tally)
@@ -159,6 +159,7 @@ class Losses:
             cpu = base.is_cpu.__get__
             return {"keep": keep, "up": gate.up, "item": base.item, "cpu": cpu, "cut": base.detach}
 
+        gate.notes(quick)
         quick.offer(Offer(ready, values, list))
         return quick.resume
 

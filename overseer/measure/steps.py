@@ -160,6 +160,7 @@ class StepModel:
             size = {"size": torch._C.TensorBase.size, "empty": _NONE.__next__} if sized else {}
             return {**own, **size, "up": gate.up, **self.common()}
 
+        gate.notes(quick)
         quick.offer(Offer(ready, values, list))
         return quick.resume
 
