@@ -267,11 +267,11 @@ class Meter:
         early = self._ticks <= EAGER
         if not early and self._ticks % self._patience and self._model.waiting < CROWD:
             return
-        self._ov.hasten()
-        if early:
-            self._ov.weigh()
         self._model.drain(partial(sleep, REST_SECONDS))
         self._losses.keep_up(self._model)
+        self._ov.hasten()  # That a device is in use is known by now.
+        if early:
+            self._ov.weigh()
 
 
 def _model(asked: Measuring) -> StepModel:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from _thread import allocate_lock, get_ident
-from collections.abc import Callable, Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from ..clock import Clock
 from ..errors import Problem
-from ..ways import Offer
+from ..ways import Gate, Offer, Quick
 from .columns import Steps
 from .counts import Counts
 from .device import Device
@@ -41,9 +41,6 @@ from .threads import (
 )
 from .timeline import Marks
 
-if TYPE_CHECKING:
-    from ..ways import Gate, Quick
-
 Event = dict[str, Any]
 Sink = Callable[[Steps], object]
 
@@ -58,8 +55,8 @@ CHUNK = 512
 SOME = 16
 #: Boundaries that may wait for the device; beyond that the host's clock has to do.
 LATE = 8192
-#: Has no items: to ask for the next raises.
-_NONE: Iterator[None] = iter(())
+#: Raises, in C: there is no next item.
+_EMPTY: Callable[[], object] = iter(()).__next__
 #: Kinds of boundary, with their tasks and names, that are kept so that the like are the same.
 WHATS = 256
 
@@ -157,7 +154,7 @@ class StepModel:
 
         def values() -> dict[str, Any]:
             torch: Any = sys.modules.get("torch")
-            size = {"size": torch._C.TensorBase.size, "empty": _NONE.__next__} if sized else {}
+            size = {"size": torch._C.TensorBase.size, "empty": _EMPTY} if sized else {}
             return {**own, **size, "up": gate.up, **self.common()}
 
         gate.notes(quick)
