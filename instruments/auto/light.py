@@ -115,6 +115,11 @@ class Counting(Lull):
         self.settle()
         self.left, self.ending = 1, True
 
+    def lasts(self, source: Hashable) -> bool:
+        """Whether they go on where this loader has no more: it will give others in its next epoch."""
+        waits = self.loss is None and self.items is None
+        return waits and source == self.source and not self.ending
+
     def done(self, now: int) -> None:
         """The last light step has ended."""
         if self._ends():

@@ -136,17 +136,22 @@ class Roots:
             self._entered(module, args)
 
     def peek(self) -> None:
-        """Look at the next module to be called, also in light steps that a loader feeds."""
+        """Look at the next module to be called, also in light steps that a loader feeds.
+
+        For one was put into evaluation mode, or the loader's epoch is over.
+        """
         if self._counting is not None and self._hook is None and self.alive:
             self._table[KEY] = self._peeked
 
     def _peeked(self, module: Any, args: Any) -> None:
-        """A module is called in a light step, after one was put into evaluation mode."""
+        """A module is called in a light step that may be none: see :meth:`peek`."""
         counting = self._counting
         if self._compiling() or counting is None or not self.alive or not self._is_model(module):
             return
+        if get_ident() != counting.thread:
+            return
         self._table.pop(KEY, None)
-        if get_ident() == counting.thread and not module.training:
+        if not (module.training and self._grad_enabled()):
             counting.leave(between=counting.items is None)
             self._entered(module, args)
 
@@ -248,9 +253,10 @@ class Roots:
                 counting = self._counting
                 if counting is not None:
                     if id(module) == counting.pattern.model and self._grad_enabled():
-                        counting.items = within.given.items
+                        if counting.source is None:
+                            counting.items = within.given.items
                         return
-                    counting.leave()
+                    counting.leave(between=counting.source is not None and counting.items is None)
                     self._table.pop(KEY, None)
                 within.module = module
                 self._begins(loop, module, given)

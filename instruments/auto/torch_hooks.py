@@ -175,8 +175,12 @@ class TorchHooks:
     def answered(self, source: Hashable, exhausted: bool) -> None:
         """A loader has answered."""
         if exhausted and self.alive:
-            if self._counting.on and get_ident() == self._counting.thread:
-                self._counting.leave(between=True)
+            counting = self._counting
+            if counting.on and get_ident() == counting.thread:
+                if counting.lasts(source):
+                    self.roots.peek()
+                    return
+                counting.leave(between=True)
             self.loop().batches.exhausted(source)
 
     def came(self, source: Hashable, batch: Any) -> None:
