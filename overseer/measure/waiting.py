@@ -191,15 +191,14 @@ class Waits:
         assert model is not None
         source, asked, gave = self._source, None, None
         self.expects = True
-        sizing = _sizing(lull, self._kind)
+        sizing, left = _sizing(lull, self._kind), _Left(lull)
         if sizing is not None:
-            left = _Left(lull)
             asked = _offer(model, LOADING, source, self._torchs, left, {})
             gave = _offer(model, LOADED, source, self._torchs, left, sizing)
         if lull is not None:
             lull.settle = self._settle
         self.ask.turn(_asks(model), asked)
-        self.give.turn(_gives(model, source, lull, self._other, self.slow), gave)
+        self.give.turn(_gives(model, source, left, self._other, self.slow), gave)
 
     def _settle(self) -> None:
         """Have inserted code say how many batches there were."""
@@ -229,12 +228,12 @@ def _asks(model: StepModel) -> Taker:
 def _gives(
     model: StepModel,
     source: Hashable,
-    lull: Lull | None,
+    left: _Left,
     other: Taker,
     slow: Callable[[], object],
 ) -> Taker:
-    now, ident, marks, size = model.now, model.thread, model.marks, lull.size if lull else None
-    what = model.what(LOADED, TASK)
+    now, ident, marks, lull = model.now, model.thread, model.marks, left.lull
+    what, size = model.what(LOADED, TASK), lull.size if lull is not None else None
 
     def gives(iterator: Any, batch: Any) -> None:
         at, name, thread = now(), id(getattr(iterator, SAMPLER, iterator)), ident()
@@ -246,6 +245,8 @@ def _gives(
         if lull is not None:
             if size is not None:
                 lull.items = size(batch)
+            if left.counted:
+                lull.settle()  # Inserted code has noted all but the last.
             lull.left -= 1
             if lull.left <= 0:
                 slow()
@@ -259,10 +260,13 @@ class _Left:
 
     Args:
         lull: The lull; None: there is no end to it.
+
+    Attributes:
+        counted: It counts them at this time, and the lull does not.
     """
 
     def __init__(self, lull: Lull | None) -> None:
-        self.lull = lull
+        self.lull, self.counted = lull, False
         self._steps: Any = repeat(None)
 
     @property
@@ -273,12 +277,13 @@ class _Left:
     def begin(self) -> Iterator[None]:
         """Takes a step with each batch, and raises when there are no more."""
         if self.lull is not None:
-            self._steps = repeat(None, self.lull.left - 1)
+            self.counted, self._steps = True, repeat(None, self.lull.left - 1)
         return self._steps  # type: ignore[no-any-return]
 
     def end(self) -> None:
         """They come the ordinary way again."""
-        if self.lull is not None:
+        if self.lull is not None and self.counted:
+            self.counted = False
             self.lull.left = self._steps.__length_hint__() + 1
 
 

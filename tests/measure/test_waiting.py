@@ -169,6 +169,27 @@ def test_a_lull_ends_where_inserted_code_notes_it() -> None:
     assert len(noted.known()) == 8
 
 
+@pytest.mark.parametrize("batches", [2, 9])
+def test_a_lull_that_inserted_code_notes_to_its_end_is_over_with_its_last_batch(
+    batches: int,
+) -> None:
+    noted, loader, over = Noted(), Loader(), []
+    heard: list[Any] = []
+    noted.audience.batches.append(lambda name, batch: heard.append(name))
+    noted.step(loader)
+    for lulls in (1, 2):
+        lull = Lull(name_of(loader), batches, lambda: over.append(True))
+        assert noted.waits.expect(lull)
+        for n in range(1, batches + 1):
+            assert len(over) == lulls - 1
+            noted.step(loader)
+            assert len(heard) == 1, n
+        assert (len(over), lull.left, noted.missed) == (lulls, 0, lulls)
+    noted.step(loader)
+    assert len(heard) == 2
+    assert len(noted.known()) == 2 * batches + 2
+
+
 def test_who_begins_to_listen_hears_the_next_batch() -> None:
     watched, loader, heard = Watched(), Loader(), []
     for _ in range(ALIKE + 2):
