@@ -38,7 +38,7 @@ from .scheduler import Instrument, Scheduler
 from .stream import Event, EventStream, Outlet, Subscription
 from .timers import Timer
 from .version import version
-from .weighing import AT_A_TIME, Account, Weighed
+from .weighing import Account, Turns, Weighed
 
 if TYPE_CHECKING:
     from .given import Given
@@ -121,7 +121,6 @@ class Overseer(Scheduler):
         self.summary: dict[str, Any] = {}
         self.account = Account(self.clock, since_ns)
         self.hear = Weighed(self._given_stream.push, self.account.now_ns)
-        self.costs: list[tuple[Callable[[], int], Callable[[], object]]] = []
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
@@ -233,21 +232,16 @@ class Overseer(Scheduler):
     def weigh(self) -> None:
         """Time the next few events of each probe, for the account of voir's own cost."""
         if self._engine is not None:
-            self._engine.weigh(self.account.now_ns, self.account.sampled, AT_A_TIME)
+            self._engine.weigh(self.account.now_ns, self.account.sitting)
+
+    def turns(self) -> Turns:
+        """Weighs turns of a loop that voir goes through itself."""
+        return Turns(self.account, self.hear)
 
     def hasten(self) -> None:
         """See which events probed code may note by itself; to be called now and then."""
         if self._engine is not None:
             self._engine.hasten(self.clock.now_ns())
-
-    def cost_of(self, count: Callable[[], int], event: Callable[[], object]) -> None:
-        """Count what happened ``count()`` times as voir's own cost, ``event()`` being alike.
-
-        Args:
-            count: Asked once, at the end.
-            event: Does to objects that are thrown away what each one did; timed at the end.
-        """
-        self.costs.append((count, event))
 
     def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
         """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.

@@ -13,6 +13,7 @@ from .launch import current_directory
 from .sampler import Sampler
 from .stream import Event
 from .version import version
+from .weighing import Inserted
 
 if TYPE_CHECKING:
     from .overseer import Overseer
@@ -238,24 +239,21 @@ class Recording:
         ov = self._ov
         if not ov._given_stream.events:
             return None
-        from .measure.cost import OwnCost
+        from .measure.cost import cold_ns, warm_ns
+        from .script import around_giving
 
-        cost = OwnCost(ov.clock)
-        fired = ov._engine.fired if ov._engine is not None else {}
-        inserted = cost.calibrate("inserted", _like_inserted(), n=20) if fired else 0.0
-        noted = ov._engine.noted if ov._engine is not None else {}
-        cost.measured(lambda: ov.account.events_ns(fired, inserted, noted))
-        cost.measured(lambda: ov.account.given_ns(ov.hear))
-        for number, (count, like) in enumerate(ov.costs):
-            cost.calibrate(f"{number}", like)
-            cost.count(f"{number}", count)
-        cost.charge(ov.charged_ns)  # The last, for to measure what events cost costs too.
-        # What was measured just now has made the run longer.
-        seconds = (ov.clock.now_ns() - self.started) / 1e9 + self._before
-        overhead = cost.overhead(seconds)
-        share = None if overhead.share is None else min(1.0, overhead.share)
-        outside = ov.account.outside_ns / 1e9
-        return {"seconds": overhead.seconds, "share": share, "outside": outside}
+        now, account, engine = ov.clock.now_ns, ov.account, ov._engine
+        events = 0.0
+        if engine is not None and any((fired := engine.fired).values()):
+            like = _like_inserted()
+            inserted = Inserted(cold_ns(now, like), warm_ns(now, like))
+            events += account.events_ns(fired, inserted, engine.noted)
+        if ov.hear.events:
+            events += account.given_ns(ov.hear, cold_ns(now, around_giving))
+        own = (events + ov.charged_ns) / 1e9  # Charged last: to measure this costs something, too.
+        seconds = (now() - self.started) / 1e9 + self._before  # And has made the run longer.
+        share = min(1.0, own / seconds) if seconds > 0 else None
+        return {"seconds": own, "share": share, "outside": account.outside_ns / 1e9}
 
     def _instruments(self) -> list[dict[str, Any]]:
         writers = [w for w in (self._data_fd, self._metrics) if w is not None]

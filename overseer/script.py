@@ -9,12 +9,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import Problem
 from .overseer import active
 
+if TYPE_CHECKING:
+    from .weighing import Turns
+
 T = TypeVar("T")
+_handlers: Callable[[], tuple[Callable[[dict[str, Any]], object], ...]] | None = None
 
 
 class Give:
@@ -41,11 +45,16 @@ class Give:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        overseer = active() if _CONNECTION not in sys.modules else None
+        began = overseer.clock.cpu_ns() if overseer is not None else 0
         from .connection import giving_give
 
+        if overseer is not None:
+            overseer.charge(overseer.clock.cpu_ns() - began)
         return getattr(giving_give, name)
 
 
+_CONNECTION = __name__.rpartition(".")[0] + ".connection"
 give = Give()
 
 
@@ -58,9 +67,23 @@ def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
     """Who listens by a ``given()`` of the script's own; giving is there if anybody does."""
     if "giving" not in sys.modules:
         return ()
-    from .connection import own_handlers
+    global _handlers
+    if _handlers is None:
+        from .connection import own_handlers
 
-    return own_handlers()
+        _handlers = own_handlers
+    return _handlers()
+
+
+def around_giving() -> None:
+    """Do what :data:`give` does with an event, but for handing it over."""
+    _around(step=1, batch_size=1)
+
+
+def _around(*args: Any, **values: Any) -> None:
+    overseer, handlers = active(), _own_handlers()
+    if (overseer is not None or handlers) and (args or not values):
+        raise AssertionError  # Values without names are never given here.
 
 
 def _hand(values: dict[str, Any], handlers: Iterable[Callable[[dict[str, Any]], object]]) -> None:
@@ -106,10 +129,12 @@ def iterate(
         batch_size: The number of items in a batch, or a function of the batch; without it the
             batch itself is given.
     """
-    if active() is None and not _own_handlers():
+    overseer = active()
+    if overseer is None and not _own_handlers():
         yield from iterable
         return
-    steps = _Steps(task, batch_size, None if not report_batch else ignore_loading)
+    turns = overseer.turns() if overseer is not None else None
+    steps = _Steps(task, batch_size, None if not report_batch else ignore_loading, turns)
     total = _length(iterable)
     iterator = iter(iterable)
     with give.inherit(task=task):
@@ -119,7 +144,11 @@ def iterate(
             try:
                 # Past the total too: only the iterator knows where it ends, and what it does then.
                 with steps.around(iterator, last=done == total) as batch:
+                    if turns is not None:
+                        turns.end()
                     yield batch
+                    if turns is not None:
+                        turns.begin()
             except _Exhausted:
                 return
 
@@ -138,10 +167,13 @@ class _Steps:
         task: As :func:`iterate` has it, like ``batch_size``.
         batch_size: See there.
         ignore_loading: ``None`` when steps are not reported at all.
+        turns: Weighs what an iteration costs.
     """
 
-    def __init__(self, task: str, batch_size: Any, ignore_loading: bool | None) -> None:
-        self._task = task
+    def __init__(
+        self, task: str, batch_size: Any, ignore_loading: bool | None, turns: Turns | None
+    ) -> None:
+        self._task, self._turns = task, turns
         self._batch_size = batch_size
         self._ignore_loading = ignore_loading
 
@@ -154,7 +186,7 @@ class _Steps:
             last: Whether there should be none; looking for it is then not a step.
         """
         if self._ignore_loading is None:
-            yield _next(iterator)
+            yield self._next(iterator)
         elif self._ignore_loading or last:
             batch = self._awaited(iterator)
             with give.wrap("step", **self._size(batch)):
@@ -170,16 +202,29 @@ class _Steps:
         """The next batch, which the script is said to wait for."""
         overseer = active()
         if overseer is None:
-            return _next(iterator)
+            return self._next(iterator)
         exhausted = False
         overseer.waits.push({"source": self._task})
         try:
-            return _next(iterator)
+            return self._next(iterator)
         except _Exhausted:
             exhausted = True
             raise
         finally:
             overseer.waits.push({"source": self._task, "exhausted": exhausted})
+
+    def _next(self, iterator: Iterator[T]) -> T:
+        """The next batch, while nothing is weighed."""
+        turns = self._turns
+        if turns is not None:
+            turns.pause()
+        try:
+            return next(iterator)
+        except StopIteration:
+            raise _Exhausted from None
+        finally:
+            if turns is not None:
+                turns.resume()
 
     def _size(self, batch: Any) -> dict[str, Any]:
         size = self._batch_size
@@ -190,10 +235,3 @@ class _Steps:
 
 class _Exhausted(Exception):
     """The iterator has no more; StopIteration cannot leave a generator."""
-
-
-def _next(iterator: Iterator[T]) -> T:
-    try:
-        return next(iterator)
-    except StopIteration:
-        raise _Exhausted from None

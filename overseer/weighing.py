@@ -1,8 +1,8 @@
 """What events cost the script, weighed where they happen.
 
 An event comes when the script's own work has filled the caches, and then costs several times what
-it costs in a tight loop. So no loop can tell: a few of a run's own events are timed, those of a
-kind stand for all of it, and the rest pay nothing for that.
+it costs in a tight loop. So no loop can tell: a few of a run's own events are timed, time and
+again, each sitting stands for the events since that before, and the rest pay nothing for that.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import NamedTuple
 
 from .clock import Clock
 
-#: How many events in a row are timed at a time.
-AT_A_TIME = 4
+#: How many events in a row are timed at a time, and how many where one begins within so many ns of
+#: that before: the second half of those tells what one costs that finds the caches its own.
+AT_A_TIME = 5
+DENSE, DENSE_NS = 32, 20_000
 #: One in so many of the events that the script itself gives is timed.
 ONE_IN = 16
 #: What an event costs that inserted code notes by itself, of one that a listener takes.
@@ -63,11 +66,133 @@ class Sampled:
             events: How many there were.
             else_ns: What to think that one costs when none but the first was timed.
         """
-        if not events:
-            return 0.0
-        each = self.each_ns
-        rest = else_ns if each is None else each
-        return (rest if self._first is None else self._first) + rest * (events - 1)
+        return _cost_ns(events, self._first, self.each_ns, else_ns)
+
+
+def _cost_ns(events: int, first: int | None, each: float | None, else_ns: float) -> float:
+    if not events:
+        return 0.0
+    rest = else_ns if each is None else each
+    return (rest if first is None else first) + rest * (events - 1)
+
+
+def _middle(ns: list[int]) -> float:
+    """The mean of the middle half."""
+    ordered = sorted(ns)
+    middle = ordered[len(ordered) // 4 : len(ordered) - len(ordered) // 4]
+    return sum(middle) / len(middle)
+
+
+class Sitting:
+    """Some events of one place in a row, as they are timed.
+
+    Attributes:
+        taken: What each of them took, in ns.
+        dense: They follow each other at once.
+    """
+
+    __slots__ = ("_before", "dense", "taken")
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.dense = False
+        self._before = 0
+
+    def __call__(self, began: int, ended: int) -> bool:
+        """Take in when an event began and ended; returns whether these are enough."""
+        taken = self.taken
+        taken.append(ended - began)
+        if len(taken) == AT_A_TIME:  # By now those that had something to find out are over.
+            self.dense = began - self._before < DENSE_NS
+        self._before = began
+        return len(taken) >= (DENSE if self.dense else AT_A_TIME)
+
+    @property
+    def counted(self) -> list[int]:
+        """What those took that are like all others: what timed the first was new to the caches."""
+        return self.taken[len(self.taken) // 2 if self.dense else 1 :]
+
+
+class Sittings:
+    """What the events of one probe have cost, by sittings.
+
+    The very first is kept apart: it finds out what the others need not. Of the others the middle
+    half counts: the garbage collector, or another thread, may have come between.
+    """
+
+    __slots__ = ("_began", "_events", "_first", "_ns", "_rare", "_since", "_sitting", "_warm")
+
+    def __init__(self) -> None:
+        self._sitting: list[Sitting] = []
+        self._rare: deque[int] = deque(maxlen=_KEPT)
+        self._first: int | None = None
+        self._ns = 0.0
+        self._events = self._warm = self._since = self._began = 0
+
+    def begin(self, fired: int) -> None:
+        """A sitting begins, after so many events of the probe; that before is worked off."""
+        self._work_off(None)
+        self._began = fired
+
+    def end(self, fired: int) -> None:
+        """There will be no other, after so many events: the last stands for the rest of them."""
+        self._work_off(fired)
+
+    def _work_off(self, until: int | None) -> None:
+        taken = [one for one in self._sitting if one.taken]
+        ended = self._began + sum(len(one.taken) for one in taken)
+        self._sitting = []
+        if self._first is None and taken:
+            self._first = taken[0].taken[0]
+            del taken[0].taken[0]
+        counted = [ns for one in taken for ns in one.counted]
+        if counted:
+            until = ended if until is None else until
+            events, self._since = max(1, until - self._since), until
+            self._ns += events * _middle(counted)
+            self._events += events
+            self._warm += events if any(one.dense for one in taken) else 0
+        else:
+            self._rare.extend(ns for one in taken for ns in one.taken)
+
+    def place(self) -> Sitting:
+        """What is to be told of the events of one place of the probe in this sitting."""
+        one = Sitting()
+        self._sitting.append(one)
+        return one
+
+    @property
+    def warm(self) -> float:
+        """Which part of the events found the caches filled with themselves."""
+        return self._warm / self._events if self._events else 0.0
+
+    @property
+    def each_ns(self) -> float | None:
+        """What an event costs that is not the first; ``None`` when none was timed."""
+        if self._events:
+            return self._ns / self._events
+        return _middle(list(self._rare)) if self._rare else None
+
+    @property
+    def once_ns(self) -> float:
+        """What the first event cost more than the others do."""
+        return max(0.0, (self._first or 0) - (self.each_ns or 0.0))
+
+    def cost_ns(self, events: int, else_ns: float = 0.0) -> float:
+        """As :meth:`Sampled.cost_ns`."""
+        return _cost_ns(events, self._first, self.each_ns, else_ns)
+
+
+class Inserted(NamedTuple):
+    """What inserted code costs for an event besides the time of those who listen, in ns.
+
+    Attributes:
+        cold: When the script's own work has filled the caches.
+        warm: In a loop that does little else.
+    """
+
+    cold: float
+    warm: float
 
 
 class Weighed:
@@ -100,6 +225,49 @@ class Weighed:
             self.sampled(self._now() - begun)
 
 
+class Turns:
+    """What turns of a loop cost that voir itself goes through, events and all, by some of them.
+
+    Args:
+        account: What they are added to.
+        way: By which their events come, which are not to be counted once more.
+    """
+
+    __slots__ = ("_account", "_began", "_done", "_events", "_ns", "_way", "_weight")
+
+    def __init__(self, account: Account, way: Weighed) -> None:
+        self._account, self._way = account, way
+        self._done = self._ns = 0
+        self._weight = 1
+        self._began, self._events = account.now_ns(), way.events
+
+    def begin(self) -> None:
+        """The script's work is over; one in :data:`ONE_IN` turns is timed, at first more."""
+        done = self._done = self._done + 1
+        if done % ONE_IN and done & (done - 1):
+            return
+        self._weight, self._ns, self._events = min(done, ONE_IN), 0, self._way.events
+        self._began = self._account.now_ns()
+
+    def end(self) -> None:
+        """The script's work begins."""
+        if self._weight:
+            self.pause()
+            events = (self._way.events - self._events) * self._weight
+            self._account.turned(max(0, self._ns) * self._weight, events)
+            self._weight = 0
+
+    def pause(self) -> None:
+        """What follows is the script's."""
+        if self._weight:
+            self._ns += self._account.now_ns() - self._began
+
+    def resume(self) -> None:
+        """It is over."""
+        if self._weight:
+            self._began = self._account.now_ns()
+
+
 class Account:
     """What voir has cost a run: what was charged to it, and all of its thread but the script.
 
@@ -112,9 +280,10 @@ class Account:
         self._clock = clock
         self._thread = threading.get_ident()
         self._since = clock.cpu_ns() if since_ns is None else since_ns
-        self._own_ns = self._charged_ns = self._within_ns = 0
+        self._own_ns = self._charged_ns = self._within_ns = self._turned_ns = 0
+        self._turned_events = 0
         self._inside = False
-        self._samples: dict[int, Sampled] = {}
+        self._sittings: dict[int, Sittings] = {}
 
     def charge(self, ns: int) -> None:
         """Add processor time; on the script's own thread only what voir used within the script."""
@@ -153,12 +322,15 @@ class Account:
         """
         return self._clock.cpu_ns() - self._within_ns
 
-    def sampled(self, number: int) -> Sampled:
+    def sitting(self, number: int) -> Sittings:
         """What is known of the events of the probe of this number."""
-        return self._samples.setdefault(number, Sampled())
+        return self._sittings.setdefault(number, Sittings())
 
     def events_ns(
-        self, fired: dict[int, int], inserted_ns: float, noted: dict[int, int] | None = None
+        self,
+        fired: dict[int, int],
+        inserted_ns: Inserted,
+        noted: dict[int, int] | None = None,
     ) -> float:
         """What probes' events have cost.
 
@@ -168,17 +340,20 @@ class Account:
             noted: How many of them inserted code has noted by itself: what those cost cannot be
                 weighed, and is taken for :data:`NOTED` of what the others do.
         """
+        for probe, n in fired.items():
+            self.sitting(probe).end(n)
         reading = self.reading_ns()
-        known = [each for one in list(self._samples.values()) if (each := one.each_ns) is not None]
+        known = [e for one in list(self._sittings.values()) if (e := one.each_ns) is not None]
         usual = sum(known) / len(known) if known else 0.0
         total = 0.0
         for probe, n in fired.items():
             quick = min(n, noted.get(probe, 0)) if noted else 0
-            of = self.sampled(probe)
+            of = self.sitting(probe)
             each = usual if of.each_ns is None else of.each_ns
-            total += of.cost_ns(n - quick, usual) + (inserted_ns - reading) * (n - quick)
-            total += max(0.0, each + inserted_ns - reading) * NOTED * quick
-        return max(0.0, total)
+            around = inserted_ns.warm * of.warm + inserted_ns.cold * (1 - of.warm) - reading
+            total += max(0.0, of.cost_ns(n - quick, usual) + around * (n - quick))
+            total += max(0.0, each + around) * NOTED * quick
+        return total
 
     def once_ns(self, way: Weighed) -> float:
         """What events have cost that will not cost it again: the first of each kind.
@@ -186,11 +361,23 @@ class Account:
         Args:
             way: By which events come that no probe has seen.
         """
-        return way.sampled.once_ns + sum(one.once_ns for one in list(self._samples.values()))
+        return way.sampled.once_ns + sum(one.once_ns for one in list(self._sittings.values()))
 
-    def given_ns(self, way: Weighed) -> float:
-        """What the events have cost that came by ``way``."""
-        return max(0.0, way.sampled.cost_ns(way.events) - self.reading_ns() * way.events)
+    def turned(self, ns: int, events: int) -> None:
+        """Add what turns of a loop of voir's own have cost, with the events in them."""
+        self._turned_ns += ns
+        self._turned_events += events
+
+    def given_ns(self, way: Weighed, around_ns: float = 0.0) -> float:
+        """What the events have cost that came by ``way``, and the loops of voir's own.
+
+        Args:
+            way: The way.
+            around_ns: What each costs before it comes.
+        """
+        events = max(0, way.events - self._turned_events)
+        each = around_ns - self.reading_ns()
+        return self._turned_ns + max(0.0, way.sampled.cost_ns(events) + each * events)
 
     def reading_ns(self) -> int:
         """What it takes to read the clock, which is in every event that was timed."""

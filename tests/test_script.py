@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from giving import given
 
+from overseer.clock import FakeClock
 from overseer.connection import connected
 from overseer.errors import Problem
 from overseer.script import give, iterate, log
 from overseer.stream import EventStream
+from overseer.weighing import Account, Turns, Weighed
 
 Event = dict[str, Any]
 
@@ -30,6 +32,10 @@ class Run:
 
     def hear(self, event: Event) -> None:
         self.stream.push(event)
+
+    def turns(self) -> Turns:
+        clock = FakeClock()
+        return Turns(Account(clock), Weighed(self.stream.push, clock.now_ns))
 
     def log(self, event: Event) -> None:
         self.logged.append(event)

@@ -7,7 +7,20 @@ import threading
 import pytest
 
 from overseer.clock import FakeClock
-from overseer.weighing import ONE_IN, Account, Sampled, Weighed
+from overseer.weighing import (
+    AT_A_TIME,
+    DENSE,
+    DENSE_NS,
+    NOTED,
+    ONE_IN,
+    Account,
+    Inserted,
+    Sampled,
+    Sitting,
+    Sittings,
+    Turns,
+    Weighed,
+)
 
 
 class TestSampled:
@@ -113,9 +126,10 @@ class TestAccount:
 
     def test_events_cost_their_listeners_and_what_was_inserted(self) -> None:
         account = Account(FakeClock())
-        for ns in (50_000, 2000, 2000):
-            account.sampled(1)(ns)
-        assert account.events_ns({1: 11}, 500) == 50_000 + 10 * 2000 + 11 * 500
+        account.sitting(1).begin(0)
+        weigh(account.sitting(1).place(), 50_000, 9000, 2000, 2000)
+        cost = account.events_ns({1: 11}, Inserted(500, 1))
+        assert cost == 50_000 + 10 * 2000 + 11 * 500
 
     def test_what_reading_the_clock_takes_is_no_events_cost(self) -> None:
         class Slow(FakeClock):
@@ -124,14 +138,130 @@ class TestAccount:
                 return super().cpu_ns()
 
         account = Account(Slow())
-        for _ in range(4):
-            begun = account.now_ns()
-            account.sampled(1)(account.now_ns() - begun)
-        assert account.events_ns({1: 100}, 0) == 0
+        one = account.sitting(1).place()
+        for _ in range(5):
+            began = account.now_ns()
+            one(began, account.now_ns())
+        assert account.events_ns({1: 100}, Inserted(0, 0)) == 0
 
     def test_a_probe_that_was_never_timed_costs_what_others_do(self) -> None:
         account = Account(FakeClock())
-        for ns in (2000, 2000):
-            account.sampled(1)(ns)
-        assert account.events_ns({1: 10, 2: 10}, 0) == 40_000
-        assert account.events_ns({}, 500) == 0
+        weigh(account.sitting(1).place(), 2000, 2000, 2000)
+        assert account.events_ns({1: 10, 2: 10}, Inserted(0, 0)) == 40_000
+        assert account.events_ns({}, Inserted(500, 500)) == 0
+
+    def test_what_is_inserted_costs_less_in_a_loop_that_does_nothing_else(self) -> None:
+        account = Account(FakeClock())
+        weigh(account.sitting(1).place(), *[1000] * 40)
+        assert account.events_ns({1: 100}, Inserted(500, 50)) == 100 * 1050
+
+    def test_what_was_noted_costs_a_part(self) -> None:
+        account = Account(FakeClock())
+        weigh(account.sitting(1).place(), 2000, 2000, 2000, between=10**6)
+        cost = account.events_ns({1: 100}, Inserted(500, 50), {1: 90})
+        assert cost == pytest.approx((10 + 90 * NOTED) * 2500)
+
+
+def weigh(one: Sitting, *took: int, between: int = 0) -> bool:
+    """Tell of events that took so long, with so much in between; whether they were enough."""
+    began, enough = 0, False
+    for ns in took:
+        if not enough:
+            enough = one(began, began + ns)
+        began += ns + between
+    return enough
+
+
+class TestSittings:
+    def test_each_sitting_stands_for_the_events_since_that_before(self) -> None:
+        sittings = Sittings()
+        for fired, ns in ((0, 1000), (100 - AT_A_TIME, 3000), (200 - AT_A_TIME, 5000)):
+            sittings.begin(fired)
+            weigh(sittings.place(), *[ns] * AT_A_TIME, between=10**6)
+        sittings.end(400)
+        own = AT_A_TIME * 1000 + (100 - AT_A_TIME) * 3000
+        assert sittings.each_ns == pytest.approx((own + 300 * 5000) / 400)
+        assert sittings.warm == 0
+
+    def test_the_first_of_a_sitting_is_not_like_the_others(self) -> None:
+        sittings = Sittings()
+        sittings.begin(0)
+        weigh(sittings.place(), 10**6, 90_000, 2000, 2000, 2000)
+        sittings.begin(10)
+        weigh(sittings.place(), 90_000, 2000, 2000, 2000, 2000)
+        sittings.end(20)
+        assert (sittings.each_ns, sittings.once_ns) == (2000, 10**6 - 2000)
+
+    def test_more_are_timed_where_they_follow_each_other_at_once(self) -> None:
+        one, sparse = Sitting(), Sitting()
+        assert not weigh(one, 10**6, *[1000] * (DENSE - 2))
+        assert one(10**6, 10**6 + 1000)
+        assert one.counted == [1000] * (DENSE // 2)
+        assert weigh(sparse, *[1000] * AT_A_TIME, between=DENSE_NS)
+
+    def test_rare_events_stand_for_themselves(self) -> None:
+        sittings = Sittings()
+        for fired in range(4):
+            sittings.begin(fired)
+            weigh(sittings.place(), 5000)
+        sittings.end(4)
+        assert (sittings.each_ns, sittings.cost_ns(4)) == (5000, 20_000)
+
+    def test_a_sitting_without_events_leaves_them_to_the_next(self) -> None:
+        sittings = Sittings()
+        sittings.begin(0)
+        sittings.place()
+        sittings.begin(50)
+        weigh(sittings.place(), *[1000] * AT_A_TIME)
+        sittings.end(100)
+        assert sittings.cost_ns(100) == 100_000
+
+    def test_what_came_between_is_left_out(self) -> None:
+        sittings = Sittings()
+        weigh(sittings.place(), *[1000] * 20, 10**7, *[1000] * 20)
+        sittings.end(100)
+        assert sittings.each_ns == 1000
+
+    def test_memory_does_not_grow(self) -> None:
+        sittings = Sittings()
+        for fired in range(10_000):
+            sittings.begin(fired)
+            weigh(sittings.place(), 1000)
+        assert len(sittings._rare) < 1000
+        assert len(sittings._sitting) == 1
+
+
+class TestTurns:
+    """A turn of 30 us of voir's own, with an event, in which the script is asked for 500 us."""
+
+    def turns(self, n: int, account: Account, clock: FakeClock) -> Weighed:
+        way = Weighed(lambda event: clock.advance(10e-6), clock.now_ns)
+        turns = Turns(account, way)
+        for _ in range(n):
+            clock.advance(20e-6)
+            turns.pause()
+            clock.advance(500e-6)
+            turns.resume()
+            way({})
+            turns.end()
+            clock.advance(500e-6)
+            turns.begin()
+        return way
+
+    @pytest.mark.parametrize("n", [1, 2, 16, 160])
+    def test_a_few_stand_for_all_and_their_events_count_once(self, n: int) -> None:
+        clock = FakeClock()
+        account = Account(clock)
+        with account.script():
+            way = self.turns(n, account, clock)
+            assert way.events == n
+            assert account.given_ns(way) == pytest.approx(n * 30_000)
+
+    def test_events_besides_count_besides(self) -> None:
+        clock = FakeClock()
+        account = Account(clock)
+        with account.script():
+            way = self.turns(32, account, clock)
+            for _ in range(8):
+                way({})
+            assert account.given_ns(way) == pytest.approx(32 * 30_000 + 8 * 10_000)

@@ -116,7 +116,7 @@ class Counting(Lull):
         self.left, self.ending = 1, True
 
     def lasts(self, source: Hashable) -> bool:
-        """Whether they go on where this loader has no more: it will give others in its next epoch."""
+        """Whether they go on where this loader has no more: with its next epoch."""
         waits = self.loss is None and self.items is None
         return waits and source == self.source and not self.ending
 

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Problem
 from ..imports import Watch, on_import, transform_source
@@ -24,6 +24,9 @@ from .stanzas import Trigger
 from .swapping import Swapper
 from .units import Unfit, Unit, merged
 from .verdicts import missing, silent, verdict
+
+if TYPE_CHECKING:
+    from ..weighing import Sittings
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
@@ -268,20 +271,19 @@ class Engine:
         for placed in self._probes:
             placed.silence()
 
-    def weigh(
-        self, now: Callable[[], int], took: Callable[[int], Callable[[int], object]], n: int
-    ) -> None:
-        """Time what the next ``n`` events at each place of every probe take their listeners.
+    def weigh(self, now: Callable[[], int], sitting: Callable[[int], Sittings]) -> None:
+        """Time what the next few events at each place of every probe take their listeners.
 
         Args:
             now: Reads a clock, in nanoseconds.
-            took: Returns what is told how long events of the probe of a number take.
-            n: How many events.
+            sitting: Returns what is told of events of the probe of a number.
         """
         # Without the lock: the lanes take that of a stream, whose listeners may set probes.
         for placed in tuple(self._probes) if self._ours() else ():
+            of = sitting(placed.number)
+            of.begin(placed.fired)
             for lane in placed.lanes:
-                lane.weigh(now, took(placed.number), n)
+                lane.weigh(now, of.place())
 
     def hasten(self, now: int) -> None:
         """See which events inserted code may note by itself; to be called now and then.

@@ -94,10 +94,10 @@ class Lane:
         code = "" if form is None else form(keys, begins)
         return self.quick.noting(code, keys) if code else None
 
-    def weigh(self, now: Callable[[], int], took: Callable[[int], object], n: int) -> None:
-        """Tell ``took`` the nanoseconds that each of the next ``n`` events takes its listeners."""
+    def weigh(self, now: Callable[[], int], took: Callable[[int, int], bool]) -> None:
+        """Tell ``took`` when each event begins and ends at its listeners, until that is enough."""
         if self._placed.active and not self._placed.opaque:
-            self._weighing = Weighing(now, took, n, self._weighed)
+            self._weighing = Weighing(now, took, self._weighed)
             self.refresh()
 
     def _weighed(self, done: Weighing) -> None:
@@ -277,30 +277,25 @@ class Weighing(NamedTuple):
 
     Attributes:
         now: Reads a clock, in nanoseconds.
-        took: Told how long each event takes.
-        n: How many events.
-        done: Called with this after so many.
+        took: Told when each event begins and ends; returns whether these are enough.
+        done: Called with this when they are.
     """
 
     now: Callable[[], int]
-    took: Callable[[int], object]
-    n: int
+    took: Callable[[int, int], bool]
     done: Callable[[Weighing], object]
 
 
 def _timing(sink: Taker, weighing: Weighing) -> Taker:
     """``sink``, with events timed until that is over."""
-    now, took, left, done = weighing
+    now, took, done = weighing
 
     def timing(*values: Any) -> None:
-        nonlocal left
-        begun = now()
+        began = now()
         try:
             sink(*values)
         finally:
-            took(now() - begun)
-            left -= 1
-            if left <= 0:  # Threads may count down together, past it.
+            if took(began, now()):
                 done(weighing)
 
     return timing

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from overseer.weighing import Sittings
 
 from .scripts import Script
 
@@ -24,3 +27,22 @@ def script(tmp_path: Path) -> Iterator[Make]:
     yield make
     for one in reversed(made):
         one.close()
+
+
+class Few(Sittings):
+    """Sittings of three events; all of them are kept."""
+
+    __slots__ = ("took",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.took: list[int] = []
+
+    def place(self) -> Any:
+        left = iter(range(2, -1, -1))
+
+        def take(began: int, ended: int) -> bool:
+            self.took.append(ended - began)
+            return next(left) == 0
+
+        return take

@@ -19,7 +19,7 @@ from overseer.measure.steps import StepModel
 from overseer.probes import PlacedProbe, quick
 from overseer.stream import EventStream
 
-from .conftest import Make
+from .conftest import Few, Make
 from .scripts import Script
 
 SOURCE = """
@@ -221,10 +221,10 @@ def test_whoever_samples_the_stream_gets_an_event_each_time(script: Make, torch:
 def test_events_are_timed_meanwhile(script: Make, torch: Any, selector: str) -> None:
     heard = Heard(script(SOURCE), f"//train{selector}", torch)
     heard.made.call(f"train({SIXTY}, turn)")
-    noted, took = heard.noted, []
-    heard.made.engine.weigh(lambda: 0, lambda number: took.append, 3)
+    noted, sittings = heard.noted, Few()
+    heard.made.engine.weigh(lambda: 0, lambda number: sittings)
     heard.call(f"train({SIXTY}, turn)")
-    assert len(took) == 3 * len(heard.placed.lanes)
+    assert len(sittings.took) == 3 * len(heard.placed.lanes)
     assert heard.noted >= noted + 50
     assert heard.items == [8] * 120
 

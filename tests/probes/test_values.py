@@ -14,7 +14,7 @@ from overseer.measure.steps import StepModel
 from overseer.probes import PlacedProbe
 from overseer.stream import EventStream
 
-from .conftest import Make
+from .conftest import Few, Make
 from .scripts import Script
 
 SOURCE = """
@@ -146,11 +146,11 @@ def test_another_that_begins_to_listen_is_heard_from_the_next_event_on(script: M
 @pytest.mark.parametrize("selector", [STEP, PAIR])
 def test_events_are_timed_without_a_difference(script: Make, selector: str) -> None:
     heard = Heard(script(SOURCE), f"//train{selector}", alone=True)
-    took: list[int] = []
-    heard.made.engine.weigh(lambda: 0, lambda number: took.append, 3)
+    sittings = Few()
+    heard.made.engine.weigh(lambda: 0, lambda number: sittings)
     items, *_ = heard.call("list(train([Batch(8)] * 10))")
     assert items == [8] * 10
-    assert len(took) == 3 * len(heard.placed.lanes)
+    assert len(sittings.took) == 3 * len(heard.placed.lanes)
 
 
 def test_a_model_that_fails_is_reported_and_the_script_goes_on(script: Make) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Make
+from .conftest import Few, Make
 
 LOOP = """
 def train(n):
@@ -32,11 +32,11 @@ def test_the_next_few_events_are_timed_and_all_are_delivered(
     expected, events = plain.probe(selector), weighed.probe(selector)
     plain.load().call("train(10)")
     weighed.load()
-    took: list[int] = []
+    sittings = Few()
     ticks = count()
-    weighed.engine.weigh(lambda: next(ticks), lambda number: took.append, 3)
+    weighed.engine.weigh(lambda: next(ticks), lambda number: sittings)
     weighed.call("train(10)")
-    assert took == [1] * timed
+    assert sittings.took == [1] * timed
     assert shown(events) == shown(expected)
     assert list(weighed.engine.fired.values()) == [len(events)]
     assert (plain.problems, weighed.problems) == ([], [])
@@ -53,12 +53,12 @@ def test_weighing_may_begin_again_at_any_time(script: Make) -> None:
     made = script(LOOP)
     events = made.probe("//train > loss")
     made.load()
-    took: list[int] = []
+    sittings = Few()
     for _ in range(5):
-        made.engine.weigh(lambda: 0, lambda number: took.append, 2)
+        made.engine.weigh(lambda: 0, lambda number: sittings)
         made.call("train(1)")
     made.call("train(10)")
-    assert len(took) == 6
+    assert len(sittings.took) == 7
     assert len(events) == 15
 
 
@@ -88,7 +88,7 @@ def test_a_listener_that_fails_while_it_is_weighed_is_reported_and_left_out(scri
     made = script(LOOP)
     made.placed("//train > loss").listen(lambda event: event["absent"], "who")
     made.load()
-    made.engine.weigh(lambda: 0, lambda number: lambda ns: None, 5)
+    made.engine.weigh(lambda: 0, lambda number: Few())
     assert made.call("train(10)") == 10
     (problem,) = made.problems
     assert "KeyError: 'absent'" in problem.what
@@ -99,10 +99,10 @@ def test_a_probe_that_nobody_listens_to_is_not_weighed(script: Make) -> None:
     made = script(LOOP)
     made.placed("//train > loss")
     made.load()
-    took: list[int] = []
-    made.engine.weigh(lambda: 0, lambda number: took.append, 5)
+    sittings = Few()
+    made.engine.weigh(lambda: 0, lambda number: sittings)
     made.call("train(10)")
-    assert took == []
+    assert sittings.took == []
 
 
 def test_after_the_run_there_is_nothing_to_weigh(script: Make) -> None:
@@ -110,4 +110,4 @@ def test_after_the_run_there_is_nothing_to_weigh(script: Make) -> None:
     made.probe("//train > loss")
     made.load()
     made.engine.close()
-    made.engine.weigh(lambda: 0, lambda number: pytest.fail, 5)
+    made.engine.weigh(lambda: 0, lambda number: pytest.fail("it weighs"))
