@@ -14,6 +14,9 @@ TOKEN_KEYS = ("num_tokens", "ntokens", "n_tokens")
 #: Attributes that state a batch's size: torch_geometric, DGL and neighbour loaders, tensordict.
 SIZE_ATTRIBUTES = ("num_graphs", "batch_sizes", "batch_size")
 _SCALARS = (str, bytes, bytearray, int, float, complex, type(None))
+_LISTS, _PLAIN = frozenset({list, tuple}), frozenset(_SCALARS) | {bool}
+#: Where so many entries are plain, the others are.
+_LOOKED_AT = 64
 _DEEP = 5
 #: No batch holds more; and the sum over a run stays what 64 bits hold.
 MOST = 10**12
@@ -59,6 +62,8 @@ class Sizer:
         """All that ``batch`` says about its size; never an exception."""
         if self._function is not None:
             return _applied(self._function, batch)
+        if type(batch) in _LISTS and _PLAIN.issuperset(map(type, batch[:_LOOKED_AT])) and batch:
+            return Size(len(batch))  # As below, at a tenth of the cost.
         try:
             found = size_of(batch)
             tokens, stated = _tokens(batch)
@@ -183,7 +188,7 @@ def _listed(batch: Any, depth: int) -> int | str | None:
         return None
     if not batch:
         return EMPTY
-    if all(isinstance(each, _SCALARS) for each in batch) or _samples(batch):
+    if all(isinstance(each, _SCALARS) for each in batch[:_LOOKED_AT]) or _samples(batch):
         return len(batch)
     if _unstacked(batch):
         return len(batch[0])
