@@ -66,14 +66,11 @@ class Sampled:
             events: How many there were.
             else_ns: What to think that one costs when none but the first was timed.
         """
-        return _cost_ns(events, self._first, self.each_ns, else_ns)
-
-
-def _cost_ns(events: int, first: int | None, each: float | None, else_ns: float) -> float:
-    if not events:
-        return 0.0
-    rest = else_ns if each is None else each
-    return (rest if first is None else first) + rest * (events - 1)
+        if not events:
+            return 0.0
+        each = self.each_ns
+        rest = else_ns if each is None else each
+        return (rest if self._first is None else self._first) + rest * (events - 1)
 
 
 def _middle(ns: list[int]) -> float:
@@ -178,10 +175,6 @@ class Sittings:
         """What the first event cost more than the others do."""
         return max(0.0, (self._first or 0) - (self.each_ns or 0.0))
 
-    def cost_ns(self, events: int, else_ns: float = 0.0) -> float:
-        """As :meth:`Sampled.cost_ns`."""
-        return _cost_ns(events, self._first, self.each_ns, else_ns)
-
 
 class Inserted(NamedTuple):
     """What inserted code costs for an event besides the time of those who listen, in ns.
@@ -193,6 +186,15 @@ class Inserted(NamedTuple):
 
     cold: float
     warm: float
+
+    @property
+    def displacing(self) -> float:
+        """What an event costs in all, of what it takes itself, when it displaces the script's own.
+
+        What it takes longer than in a loop of its own is spent on filling the caches; and each
+        line that it loads there puts out one of the script's, which is loaded once more.
+        """
+        return max(1.0, 2 - self.warm / self.cold) if self.cold > 0 else 1.0
 
 
 class Weighed:
@@ -351,8 +353,8 @@ class Account:
             of = self.sitting(probe)
             each = usual if of.each_ns is None else of.each_ns
             around = inserted_ns.warm * of.warm + inserted_ns.cold * (1 - of.warm) - reading
-            total += max(0.0, of.cost_ns(n - quick, usual) + around * (n - quick))
-            total += max(0.0, each + around) * NOTED * quick
+            one = max(0.0, each + around) * (of.warm + inserted_ns.displacing * (1 - of.warm))
+            total += one * (n - quick + NOTED * quick) + of.once_ns
         return total
 
     def once_ns(self, way: Weighed) -> float:

@@ -128,7 +128,7 @@ class TestAccount:
         account = Account(FakeClock())
         account.sitting(1).begin(0)
         weigh(account.sitting(1).place(), 50_000, 9000, 2000, 2000)
-        cost = account.events_ns({1: 11}, Inserted(500, 1))
+        cost = account.events_ns({1: 11}, Inserted(500, 500))
         assert cost == 50_000 + 10 * 2000 + 11 * 500
 
     def test_what_reading_the_clock_takes_is_no_events_cost(self) -> None:
@@ -159,7 +159,12 @@ class TestAccount:
         account = Account(FakeClock())
         weigh(account.sitting(1).place(), 2000, 2000, 2000, between=10**6)
         cost = account.events_ns({1: 100}, Inserted(500, 50), {1: 90})
-        assert cost == pytest.approx((10 + 90 * NOTED) * 2500)
+        assert cost == pytest.approx((10 + 90 * NOTED) * 2500 * 1.9)
+
+    def test_what_displaces_the_scripts_own_costs_what_it_loads_once_more(self) -> None:
+        assert Inserted(500, 50).displacing == 1.9
+        assert Inserted(500, 500).displacing == 1
+        assert Inserted(50, 500).displacing == Inserted(0, 0).displacing == 1
 
 
 def weigh(one: Sitting, *took: int, between: int = 0) -> bool:
@@ -205,7 +210,7 @@ class TestSittings:
             sittings.begin(fired)
             weigh(sittings.place(), 5000)
         sittings.end(4)
-        assert (sittings.each_ns, sittings.cost_ns(4)) == (5000, 20_000)
+        assert sittings.each_ns == 5000
 
     def test_a_sitting_without_events_leaves_them_to_the_next(self) -> None:
         sittings = Sittings()
@@ -214,7 +219,7 @@ class TestSittings:
         sittings.begin(50)
         weigh(sittings.place(), *[1000] * AT_A_TIME)
         sittings.end(100)
-        assert sittings.cost_ns(100) == 100_000
+        assert sittings.each_ns == 1000
 
     def test_what_came_between_is_left_out(self) -> None:
         sittings = Sittings()
