@@ -1,11 +1,12 @@
 """Whether the own cost that voir prints is the truth, within a factor of two.
 
-    python benchmarks/own_cost.py [--rounds N] [--epochs N ...]
+    python benchmarks/own_cost.py [--work loops|mlp] [--rounds N] [--epochs N ...]
 
 The same script runs plain and under voir in turns. What voir added is the difference of the two,
 in processor time (wall time is shown too, but another program on the machine disturbs it more than
 voir does); beside it stands what the run's own record says. All of it counts here: to start, to
-measure and to end.
+measure and to end. The scripts are a small MLP, and loops in plain Python whose turns take 1, 10
+and 100 us, with one kind of event in each.
 """
 
 from __future__ import annotations
@@ -18,10 +19,64 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from overhead import ALL_ON, MLP, PROBES, environment
+
+LOOP = """
+import sys
+{head}
+
+def work(k):
+    total = 0
+    for i in range(k):
+        total += i
+    return total
+
+
+def train(n, k):
+    for inp in {over}:
+        loss = work(k)
+{body}
+
+for _ in range(int(sys.argv[1])):
+    train({n}, {k})
+"""
+PROBED = """
+def instrument_probes(ov):
+    yield ov.phases.load_script
+    {probe}
+"""
+#: What a turn takes: how often that is done in one epoch, and how much work it is.
+TURNS = {"1 us": (50_000, 16), "10 us": (20_000, 250), "100 us": (2_000, 2600)}
+PAIR = "//train(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
+#: Probes that are set in such a loop.
+PROBES_OF = {
+    "a loss": 'ov.probe("//train > loss").give()',
+    "the end of a turn": 'ov.probe("//train(inp as batch) > #endloop_inp as step").give()',
+    "a pair": f'ov.probe("{PAIR}").give()',
+    "a subscriber of giving's": 'ov.probe("//train > loss")["loss"].subscribe([].append)',
+    "a reducer of giving's": 'ov.probe("//train > loss")["loss"].average().give("average")',
+}
+#: What the script itself may do in one: the head, what it goes over, and what is in its body.
+ITSELF = {
+    "voir.give": ("import voir", "[DATA] * n", "        voir.give(step=1, batch_size=16)\n"),
+    "voir.iterate": ("import voir", 'voir.iterate("train", [DATA] * n, True, batch_size=16)', ""),
+}
+DATA = "\nDATA = [1] * 16"
+
+
+def loops() -> Iterator[tuple[str, str, str, str]]:
+    """The name of each loop, the script, the script without voir, and the voirfile."""
+    for turn, (n, k) in TURNS.items():
+        plain = LOOP.format(head=DATA, over="[DATA] * n", body="", n=n, k=k)
+        for kind, probe in PROBES_OF.items():
+            yield f"{kind}, {turn}", plain, plain, PROBED.format(probe=probe)
+        for kind, (head, over, body) in ITSELF.items():
+            script = LOOP.format(head=head + DATA, over=over, body=body, n=n, k=k)
+            yield f"{kind}, {turn}", script, plain, ""
 
 
 class Taken(NamedTuple):
@@ -44,39 +99,53 @@ def once(command: list[str], directory: Path) -> Taken:
     return Taken(used.ru_utime + used.ru_stime, time.perf_counter() - since)
 
 
-def pair(epochs: int, probes: bool, first: bool) -> tuple[Taken, float, float]:
+def pair(
+    script: str, plain: str, voirfile: str, epochs: int, first: bool
+) -> tuple[Taken, float, float]:
     """What voir added in one run beside a plain one, and the own cost and share it told."""
     with tempfile.TemporaryDirectory() as tmp:
         directory = Path(tmp)
-        (directory / "main.py").write_text(MLP)
-        if probes:
-            (directory / "voirfile.py").write_text(PROBES)
-        plain = [sys.executable, "main.py", str(epochs)]
-        under = [sys.executable, "-m", "voir", *ALL_ON, "--run-dir", "run", *plain[1:]]
-        order = [under, plain] if first else [plain, under]
+        (directory / "main.py").write_text(script)
+        (directory / "plain.py").write_text(plain)
+        if voirfile:
+            (directory / "voirfile.py").write_text(voirfile)
+        without = [sys.executable, "plain.py", str(epochs)]
+        under = [sys.executable, "-m", "voir", *ALL_ON, "--run-dir", "run", "main.py", str(epochs)]
+        order = [under, without] if first else [without, under]
         taken = {command[1]: once(command, directory) for command in order}
         overhead = json.loads((directory / "run/run.json").read_text())["overhead"]
-    added = Taken(*(b - a for a, b in zip(taken["main.py"], taken["-m"], strict=True)))
+    added = Taken(*(b - a for a, b in zip(taken["plain.py"], taken["-m"], strict=True)))
     return added, overhead["seconds"], overhead["share"]
+
+
+def row(name: str, found: list[tuple[Taken, float, float]]) -> str:
+    """One line of the table: medians."""
+    cpu = statistics.median(added.cpu for added, _, _ in found)
+    wall = statistics.median(added.wall for added, _, _ in found)
+    own = statistics.median(seconds for _, seconds, _ in found)
+    share = statistics.median(share for _, _, share in found)
+    return f"| {name} | {cpu:.2f} s | {wall:.2f} s | {own:.2f} s | {share:.1%} | {own / cpu:.2f} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=6, help="pairs of runs (default: 6)")
     parser.add_argument("--epochs", type=int, nargs="+", default=[10, 200], help="of 100 steps")
+    parser.add_argument("--work", choices=("loops", "mlp"), default="mlp")
     options = parser.parse_args()
-    print("| steps | probes | added, processor | added, wall | own cost | share | ratio |")
-    print("|---|---|---|---|---|---|---|")
-    for epochs in options.epochs:
-        for probes in (True, False):
-            found = [pair(epochs, probes, bool(i % 2)) for i in range(options.rounds)]
-            cpu = statistics.median(added.cpu for added, _, _ in found)
-            wall = statistics.median(added.wall for added, _, _ in found)
-            own = statistics.median(seconds for _, seconds, _ in found)
-            share = statistics.median(share for _, _, share in found)
-            steps, which = (epochs + 1) * 100, "a voirfile's" if probes else "none"
-            cells = f"{cpu:.2f} s | {wall:.2f} s | {own:.2f} s | {share:.1%} | {own / cpu:.2f}"
-            print(f"| {steps:,} | {which} | {cells} |", flush=True)
+    if options.work == "loops":
+        works = [(*loop, 10) for loop in loops()]
+    else:
+        works = [
+            (f"{(n + 1) * 100:,} steps, {which}", MLP, MLP, voirfile, n)
+            for n in options.epochs
+            for which, voirfile in (("a voirfile's probes", PROBES), ("no voirfile", ""))
+        ]
+    print("| events | added, processor | added, wall | own cost | share | ratio |")
+    print("|---|---|---|---|---|---|")
+    for name, *work in works:
+        found = [pair(*work, first=bool(i % 2)) for i in range(options.rounds)]
+        print(row(name, found), flush=True)
 
 
 if __name__ == "__main__":

@@ -330,6 +330,7 @@ class Engine:
                 placed.retire()
             units = self._places.units if in_use else []
             self._hidden.clear({name for unit in units for name in unit.lasting})
+            self._places.forget()
             _engines.discard(self)
 
 

@@ -45,6 +45,11 @@ class Places:
         """The places of a probe, as far as they were looked for."""
         return self._of.get(placed, [])
 
+    def forget(self) -> None:
+        """The run is over: when python ends, it looks three times at each object that is alive."""
+        self._units.clear()
+        self._of.clear()
+
     def probes(self) -> list[PlacedProbe]:
         """The probes that have places, in the order in which they were set."""
         return sorted(self._of, key=lambda placed: placed.number)

@@ -126,6 +126,7 @@ class Swapper:
                 self._restore(function, units)
         in_use = self._ledger.in_use(users)
         self._ledger.clear()
+        self._touched.clear()
         return in_use
 
     def _restore_named(self, unit: Unit) -> set[Key]:
