@@ -8,6 +8,8 @@ benchmarks/startup.py measures) is left out. In a round every side runs twice, t
 (A B C C B A), so that a machine that speeds up or slows down does so for all; what is shown is the
 median over rounds of the ratio to plain python. Torch has one thread on every side.
 
+A side of python has a thread that does nothing but sleep, as any tool with a thread has.
+
 "Quiet" compares, for each side, the run that was disturbed least, and of it the epoch that is
 slower than a tenth of them, where epochs are told apart: what others do on the machine is not in
 it, and what a tool does once in a second hardly.
@@ -88,6 +90,14 @@ if __name__ == "__main__":
     steps = 45 * int(sys.argv[2])
     print(json.dumps({"wall": wall / steps, "cpu": cpu / steps}))
 """
+#: With a second thread, allocators and reference counts of libraries in C take locks, and the
+#: interpreter is handed over in earnest: any tool that has a thread costs a script that has none.
+SLEEPS = """import threading
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+"""
 #: All that can be probed of either script, in words that both voirs understand.
 PROBES = """
 def instrument_probes(ov):
@@ -162,12 +172,14 @@ class Side:
         command: What stands before the script.
         voirfile: What the voirfile says, if it needs one.
         edited: Whether it needs TraceML's edits in the script.
+        threaded: Whether the script starts a thread that sleeps.
     """
 
     name: str
     command: tuple[str, ...]
     voirfile: str | None = None
     edited: bool = False
+    threaded: bool = False
 
 
 def works(seconds: float) -> dict[str, Work]:
@@ -184,7 +196,11 @@ def works(seconds: float) -> dict[str, Work]:
 def sides(upstream: str | None, traceml: str | None) -> list[Side]:
     """Plain python, voir, and the peers that are there."""
     python = sys.executable
-    found = [Side("python", (python,)), Side("voir", (python, "-m", "voir", *ALL_ON), PROBES)]
+    found = [
+        Side("python", (python,)),
+        Side("python, and a thread that sleeps", (python,), threaded=True),
+        Side("voir", (python, "-m", "voir", *ALL_ON), PROBES),
+    ]
     if upstream:
         found.append(Side("voir 0.2.24", (upstream, "-m", "voir"), UPSTREAM))
     if traceml:
@@ -203,7 +219,10 @@ def free_port() -> str:
 
 def once(side: Side, work: Work, directory: Path) -> dict[str, float]:
     """One run: seconds of wall and of processor time a step."""
-    (directory / "main.py").write_text(work.wrapped() if side.edited else work.script)
+    script = work.wrapped() if side.edited else work.script
+    if side.threaded:
+        script = script.replace("def main(", f"{SLEEPS}def main(", 1)
+    (directory / "main.py").write_text(script)
     (directory / "voirfile.py").unlink(missing_ok=True)
     if side.voirfile is not None:
         (directory / "voirfile.py").write_text(side.voirfile)
