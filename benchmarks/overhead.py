@@ -90,8 +90,8 @@ if __name__ == "__main__":
     steps = 45 * int(sys.argv[2])
     print(json.dumps({"wall": wall / steps, "cpu": cpu / steps}))
 """
-#: With a second thread, allocators and reference counts of libraries in C take locks, and the
-#: interpreter is handed over in earnest: any tool that has a thread costs a script that has none.
+#: What any tool costs a script that has no thread of its own, by having one: libraries in C may
+#: allocate and count references under locks from then on.
 SLEEPS = """import threading
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()

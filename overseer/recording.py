@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -240,7 +241,6 @@ class Recording:
         if not ov._given_stream.events:
             return None
         from .measure.cost import cold_ns, warm_ns
-        from .script import around_giving
 
         now, account, engine = ov.clock.now_ns, ov.account, ov._engine
         events = 0.0
@@ -249,7 +249,10 @@ class Recording:
             inserted = Inserted(cold_ns(now, like), warm_ns(now, like))
             events += account.events_ns(fired, inserted, engine.noted)
         if ov.hear.events:
-            events += account.given_ns(ov.hear, cold_ns(now, around_giving))
+            from .script import around_giving
+
+            around = partial(around_giving, step=1, batch_size=1)
+            events += account.given_ns(ov.hear, cold_ns(now, around))
         own = (events + ov.charged_ns) / 1e9  # Charged last: to measure this costs something, too.
         seconds = (now() - self.started) / 1e9 + self._before  # And has made the run longer.
         share = min(1.0, own / seconds) if seconds > 0 else None

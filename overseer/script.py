@@ -75,15 +75,10 @@ def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
     return _handlers()
 
 
-def around_giving() -> None:
-    """Do what :data:`give` does with an event, but for handing it over."""
-    _around(step=1, batch_size=1)
-
-
-def _around(*args: Any, **values: Any) -> None:
+def around_giving(*args: Any, **values: Any) -> bool:
+    """Do what :data:`give` does with an event, but for handing it over; it is weighed by this."""
     overseer, handlers = active(), _own_handlers()
-    if (overseer is not None or handlers) and (args or not values):
-        raise AssertionError  # Values without names are never given here.
+    return (overseer is not None or bool(handlers)) and bool(args or not values)
 
 
 def _hand(values: dict[str, Any], handlers: Iterable[Callable[[dict[str, Any]], object]]) -> None:
@@ -133,10 +128,10 @@ def iterate(
     if overseer is None and not _own_handlers():
         yield from iterable
         return
+    total = _length(iterable)
+    iterator = iter(iterable)  # Before anything is weighed: a loader may start its workers here.
     turns = overseer.turns() if overseer is not None else None
     steps = _Steps(task, batch_size, None if not report_batch else ignore_loading, turns)
-    total = _length(iterable)
-    iterator = iter(iterable)
     with give.inherit(task=task):
         for done in count():
             if total is not None and done <= total:

@@ -28,14 +28,15 @@ class Run:
         self.stream, self.waits = (EventStream(self.problems.append) for _ in range(2))
         self.heard: list[Event] = []
         self.logged: list[Event] = []
+        self.clock = FakeClock()
+        self.account = Account(self.clock)
         self.stream.listen(self.heard.append)
 
     def hear(self, event: Event) -> None:
         self.stream.push(event)
 
     def turns(self) -> Turns:
-        clock = FakeClock()
-        return Turns(Account(clock), Weighed(self.stream.push, clock.now_ns))
+        return Turns(self.account, Weighed(self.stream.push, self.clock.now_ns))
 
     def log(self, event: Event) -> None:
         self.logged.append(event)
@@ -148,6 +149,21 @@ class TestIterate:
     def test_progress_is_given_before_each_and_after_the_last(self, run: Run) -> None:
         assert list(iterate("train", "ab")) == ["a", "b"]
         assert run.heard == [{"task": "train", "progress": (n, 2)} for n in range(3)]
+
+    def test_what_the_loader_takes_to_begin_and_for_a_batch_is_not_voirs(self, run: Run) -> None:
+        class Loader:
+            def __iter__(self) -> Iterator[int]:
+                run.clock.advance(3)
+                return self
+
+            def __next__(self) -> int:
+                run.clock.advance(1)
+                return 8
+
+        way = Weighed(lambda event: None, run.clock.now_ns)
+        for _ in zip(iterate("train", Loader(), report_batch=True), range(5)):  # noqa: B905
+            run.clock.advance(2)
+        assert run.account.given_ns(way) == 0
 
     def test_without_a_length_there_is_no_progress(self, run: Run) -> None:
         assert list(iterate("train", iter("ab"))) == ["a", "b"]

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
+from instruments.auto.torch_hooks import TorchHooks
 from overseer import Overseer
 from overseer.probes import quick
 
@@ -49,3 +50,19 @@ def test_figures_are_the_scripts_own(
     assert train["loading"]["seconds"] > 0
     # From which step on events are noted goes by the clock: how many there are is the machine's.
     assert (noted.of > 0) is not dense
+
+
+def test_light_steps_go_on_with_the_next_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[bool] = []
+    switch = TorchHooks._switch
+
+    def counted(hooks: TorchHooks, light: bool) -> None:
+        begun.append(light)
+        switch(hooks, light)
+
+    monkeypatch.setattr(TorchHooks, "_switch", counted)
+    monkeypatch.setattr("instruments.auto.light.FULL_NS", 10**12)  # However long the steps are.
+    found = watched(SCRIPTS / "short_epochs.py")
+    assert found.tasks["train"]["steps"] == found.truth["steps"] == 480
+    # Of 40 epochs, four are followed by a pass over the same loader, three by an evaluation.
+    assert 0 < begun.count(True) <= 8
