@@ -8,8 +8,6 @@ benchmarks/startup.py measures) is left out. In a round every side runs twice, t
 (A B C C B A), so that a machine that speeds up or slows down does so for all; what is shown is the
 median over rounds of the ratio to plain python. Torch has one thread on every side.
 
-A side of python has a thread that does nothing but sleep, as any tool with a thread has.
-
 "Quiet" compares, for each side, the run that was disturbed least, and of it the epoch that is
 slower than a tenth of them, where epochs are told apart: what others do on the machine is not in
 it, and what a tool does once in a second hardly.
@@ -38,13 +36,18 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"upstream": "voir==0.2.24", "traceml": "traceml-ai"}
 
 MLP = """
+import time
+
+used = [time.process_time()]
+
 import json
 import sys
-import time
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+used.append(time.process_time())
 
 
 def train_epoch(model, criterion, optimizer, loader):
@@ -63,17 +66,20 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     data = TensorDataset(torch.randn(6400, 64), torch.randint(10, (6400,)))
     loader = DataLoader(data, batch_size=64, shuffle=True)
+    used.append(time.process_time())
     train_epoch(model, criterion, optimizer, loader)
-    since, used = time.perf_counter(), time.process_time()
-    epochs, took = int(sys.argv[1]), []
+    used.append(time.process_time())
+    epochs, took, busy = int(sys.argv[1]), [], []
     for _ in range(epochs):
-        began = time.perf_counter()
+        began = time.perf_counter(), time.process_time()
         train_epoch(model, criterion, optimizer, loader)
-        took.append(time.perf_counter() - began)
-    wall, cpu = time.perf_counter() - since, time.process_time() - used
+        took.append(time.perf_counter() - began[0])
+        busy.append(time.process_time() - began[1])
     steps = epochs * len(loader)
-    quiet = sorted(took)[epochs // 10] / len(loader)
-    print(json.dumps({"wall": wall / steps, "cpu": cpu / steps, "quiet": quiet}))
+    found = {"wall": sum(took) / steps, "cpu": sum(busy) / steps}
+    found["quiet"] = sorted(took)[epochs // 10] / len(loader)
+    used.extend([used[-1] + sorted(busy)[epochs // 10] * epochs, time.process_time()])
+    print(json.dumps({**found, "used": used}))
 
 
 main()
@@ -89,14 +95,6 @@ if __name__ == "__main__":
     wall, cpu = time.perf_counter() - since, time.process_time() - used
     steps = 45 * int(sys.argv[2])
     print(json.dumps({"wall": wall / steps, "cpu": cpu / steps}))
-"""
-#: What any tool costs a script that has no thread of its own, by having one: libraries in C may
-#: allocate and count references under locks from then on.
-SLEEPS = """import threading
-
-threading.Thread(target=threading.Event().wait, daemon=True).start()
-
-
 """
 #: All that can be probed of either script, in words that both voirs understand.
 PROBES = """
@@ -172,14 +170,12 @@ class Side:
         command: What stands before the script.
         voirfile: What the voirfile says, if it needs one.
         edited: Whether it needs TraceML's edits in the script.
-        threaded: Whether the script starts a thread that sleeps.
     """
 
     name: str
     command: tuple[str, ...]
     voirfile: str | None = None
     edited: bool = False
-    threaded: bool = False
 
 
 def works(seconds: float) -> dict[str, Work]:
@@ -198,7 +194,6 @@ def sides(upstream: str | None, traceml: str | None) -> list[Side]:
     python = sys.executable
     found = [
         Side("python", (python,)),
-        Side("python, and a thread that sleeps", (python,), threaded=True),
         Side("voir", (python, "-m", "voir", *ALL_ON), PROBES),
     ]
     if upstream:
@@ -220,8 +215,6 @@ def free_port() -> str:
 def once(side: Side, work: Work, directory: Path) -> dict[str, float]:
     """One run: seconds of wall and of processor time a step."""
     script = work.wrapped() if side.edited else work.script
-    if side.threaded:
-        script = script.replace("def main(", f"{SLEEPS}def main(", 1)
     (directory / "main.py").write_text(script)
     (directory / "voirfile.py").unlink(missing_ok=True)
     if side.voirfile is not None:
@@ -240,6 +233,7 @@ def once(side: Side, work: Work, directory: Path) -> dict[str, float]:
     if done.returncode or not told:
         raise SystemExit(f"{side.name}: {done.stdout}\n{done.stderr}")
     found: dict[str, float] = json.loads(told[-1])
+    found.pop("used", None)
     return found
 
 

@@ -97,7 +97,8 @@ class Measuring:
             self._waiting.dispose()
             if self._meter is not None:
                 self._meter.close()
-            self._complain()
+            if self.ov.program is not None:  # Without a script, that is what there is to say.
+                self._complain()
 
     def _consider(self, event: Event) -> None:
         """Wait for an event that has to do with steps."""

@@ -26,7 +26,7 @@ from .units import Unfit, Unit, merged
 from .verdicts import missing, silent, verdict
 
 if TYPE_CHECKING:
-    from ..weighing import Sittings
+    from ..sittings import Sittings
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from overseer.weighing import Sittings
+from overseer.sittings import Sittings
 
 from .scripts import Script
 

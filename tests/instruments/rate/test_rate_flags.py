@@ -144,6 +144,13 @@ def test_a_huge_interval_is_one_window(script: Place) -> None:
     assert len(logged(script, "train_rate")) == 1
 
 
+def test_of_a_script_that_is_not_there_only_that_is_told(place: Place) -> None:
+    ran = place.voir("--compute-rate", "nope.py")
+    assert ran.status == 2
+    assert "[no-file]" in ran.stderr
+    assert "no-rate" not in ran.stderr
+
+
 def test_a_flag_without_any_step_says_so(script: Place) -> None:
     ran = script.voir("--train-rate", "main.py")
     assert ran.status == 0
