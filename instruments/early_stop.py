@@ -92,6 +92,8 @@ class _Counter:
         if self._left and not cleaning:
             self._left -= 1
             raise self.signal(value)
+        if not self._left:
+            self.ov.goes_on()
 
     def complain(self) -> None:
         """Say so, when there was nothing to count."""

@@ -105,6 +105,8 @@ class Loaders:
             self.watch_torch()
         elif isinstance(own := getattr(kind, "__next__", None), FunctionType):
             self._answers(own)
+            if isinstance(begins := getattr(kind, "__iter__", None), FunctionType):
+                self._begins(begins)
         elif isinstance(own := getattr(kind, "__iter__", None), FunctionType):
             self._iterates(own)
         else:
@@ -136,6 +138,9 @@ class Loaders:
             own = getattr(kind, "__next__", None)
             if isinstance(own, FunctionType):
                 self._answers(own)
+                begins = getattr(getattr(package.dataloader, "DataLoader", None), "__iter__", None)
+                if isinstance(begins, FunctionType):
+                    self._begins(begins)
                 return
         self._unwatched(f"{TORCH} has none of {', '.join(ITERATORS)}")
 
@@ -155,6 +160,16 @@ class Loaders:
         }
         self._place(function, markers, _own(function))
 
+    def _begins(self, function: FunctionType) -> None:
+        """Watch an ``__iter__``: it begins anew, and its batches may not have been used up."""
+
+        from overseer.measure.waiting import name_of
+
+        def begun(event: dict[str, Any]) -> None:
+            self._audience.begun(name_of(event["self"]))
+
+        self._place(function, {"#enter": begun}, _own(function))
+
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
         if function.__code__.co_flags & _GENERATOR:
@@ -168,6 +183,10 @@ class Loaders:
     ) -> None:
         """Watch a generator function: from when it is asked until it yields or ends."""
 
+        def begun(event: dict[str, Any]) -> None:
+            self._audience.begun(name(event))
+            asked(event)
+
         def asked(event: dict[str, Any]) -> None:
             self._audience.asked(name(event))
 
@@ -177,7 +196,7 @@ class Loaders:
         def over(event: dict[str, Any]) -> None:
             self._audience.failed(name(event), True)
 
-        markers = {"#enter": asked, "#receive": asked, "#yield as batch": gave, "#exit": over}
+        markers = {"#enter": begun, "#receive": asked, "#yield as batch": gave, "#exit": over}
         self._place(function, markers, capture)
 
     def _iterator(self, event: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from overseer.measure.steps import StepModel
     from overseer.stream import Subscription
 
+Sink = Callable[[Any], object]
 Event = dict[str, Any]
 Listener = Callable[[Event], object]
 #: How often steps are worked off and losses are read, in seconds, off the script's thread.
@@ -33,6 +34,8 @@ REST_SECONDS = 0.0003
 EAGER, PATIENT, CROWD = 10, 10, 4096
 #: An event with any of these has to do with steps.
 KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
+#: The clock of steps where no device has one.
+HOST = "perf_counter"
 #: What to do to have a figure known, by the key that it is logged under.
 NEEDED = {
     "train_rate": "Give step with batch at the end of each step.",
@@ -63,56 +66,129 @@ class Measuring:
     Attributes:
         ov: The run.
         interval: The length of the windows that are given when nobody asked for others.
-        skip: What to leave out at the beginning of a task, in place of finding its warm-up.
+        skip: What to leave out at the beginning of a task, in place of finding its warm-up; None:
+            that is found.
         logged: The keys under which those windows are logged.
         multiplier: Items of a step are counted this many times.
         method: ``step``: pairs do not count as steps; ``wrap``: only pairs do; None: both.
         batch_size: Computes the number of items in a batch; or that number.
         windows: What voirfiles asked for.
         loaders: The loaders that are watched.
+        sinks: Whom else new steps are handed to.
+        summed: To be called when all is summed up.
     """
 
     # Not a dataclass: to import dataclasses is a tenth of what starting may take.
     def __init__(self, ov: Overseer) -> None:
         self.ov = ov
         self.interval: str | float = "1s"
-        self.skip: str | float = "0"
+        self.skip: str | float | None = None
         self.logged: tuple[str, ...] = ()
         self.multiplier = 1
         self.method: str | None = None
         self.batch_size: Callable[[Any], Any] | int | None = None
         self.windows: list[Windows] = []
         self.loaders = Loaders(ov)
-        self._waiting: Subscription
+        self.sinks: list[Sink] = []
+        self.summed: list[Callable[[], object]] = []
+        self._waiting: list[Subscription] = []
+        self._due = False
         self._meter: Meter | None = None
 
     def run(self) -> Generator[Any, Any, None]:
         """Listen until the script has ended; then sum up."""
-        self._waiting = self.ov.listen(self._consider)
+        self._waiting.append(self.ov.listen(self._consider))
         try:
             if "loading_rate" in self.logged:
                 self.begin().loaders.watch_torch()
+            yield from self._ask()
             yield self.ov.phases.run_script(priority=50)  # Before others reduce what it gives.
         finally:
-            self._waiting.dispose()
+            self._wait_no_more()
             if self._meter is not None:
                 self._meter.close()
+            elif self._due:
+                self.loaders.close()
             if self.ov.program is not None:  # Without a script, that is what there is to say.
                 self._complain()
+
+    def _ask(self) -> Generator[Any, Any, None]:
+        """Until voirfiles have said what they want, of which some do when the script is loaded."""
+        try:
+            yield self.ov.phases.load_script(priority=-50)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            return  # It failed. Others have to close before it is summed up: that is still to come.
+        if self._due:
+            self._start()
 
     def _consider(self, event: Event) -> None:
         """Wait for an event that has to do with steps."""
         if not KEYS.isdisjoint(event):
-            meter = self.begin()
+            meter = self._start()
             for listener, keys in meter.listeners():
                 if event.keys() >= set(keys):
                     listener(event)  # Who begins to listen during an event does not hear it.
 
-    def begin(self) -> Meter:
-        """Measure from here on, unless that has begun; returns what measures."""
+    def begin(self) -> Measuring:
+        """Measure from here on, unless that has begun; returns itself.
+
+        As long as voirfiles may still say what they want, it is from the first that there is to
+        measure on: the beginning of the script, at the latest.
+        """
+        if self._meter is None and not self.ov.phases.parse_args.done:
+            self._await()
+        else:
+            self._start()
+        return self
+
+    def also(self, sink: Sink, summed: Callable[[], object] | None = None) -> None:
+        """Hand new steps, which it goes through as through a list, to ``sink`` too.
+
+        Args:
+            sink: Is given them.
+            summed: Called when the script has ended, or failed, and ``tasks`` are in the summary.
+        """
+        self.sinks.append(sink)
+        if summed is not None:
+            self.summed.append(summed)
+        if self._meter is not None:
+            self._meter.model.sinks.append(sink)
+
+    @property
+    def clock_name(self) -> str:
+        """The clock that times the steps, as the run's record names it; a device's, later on."""
+        return self._meter.model.clock_name if self._meter is not None else HOST
+
+    @property
+    def skipped(self) -> Span | None:
+        """What to leave out at the beginning of a task; None: its warm-up, which is found."""
+        from overseer.measure.spans import parse_span
+
+        return None if self.skip is None else parse_span(self.skip, "--skip")
+
+    def _await(self) -> None:
+        """Wait for what does not come as an event, too."""
+        if not self._due:
+            self._due = True
+            first: Any = _First(self._start)
+            self.loaders.measure(first)
+            self._waiting.append(self.ov.waits.listen(self._wait))
+
+    def _wait(self, event: Event) -> None:
+        """The script waits in ``voir.iterate``."""
+        self._start().awaited(event)
+
+    def _wait_no_more(self) -> None:
+        for waiting in self._waiting:
+            waiting.dispose()
+
+    def _start(self) -> Meter:
+        """Measure from now on, unless that has begun; returns what measures."""
         with self.ov.undisturbed:  # Several threads may show their first step at once.
             if self._meter is None:
-                self._waiting.dispose()
+                self._wait_no_more()
                 begun = self.ov.clock.cpu_ns()
                 self._meter = Meter(self)
                 self.ov.charge(self.ov.clock.cpu_ns() - begun)
@@ -130,7 +206,8 @@ class Measuring:
         flag, unseen = f"--{key.replace('_', '-')}", self.loaders.unseen
         tasks = self.ov.summary.get("tasks", {}).values()
         steps = sum(task.get("steps", 0) for task in tasks)
-        if steps and str(self.skip) != "0" and self._meter is not None and not self._meter.windows:
+        skips = self.skipped is not None and not self.skipped.nothing
+        if steps and skips and self._meter is not None and not self._meter.windows:
             what = f"--skip {self.skip} leaves out all steps: there were {steps}"
             return Problem("no-rate", flag, what, remedy="Skip fewer; the warm-up is found anyway.")
         if steps == 1 and key == "train_rate":
@@ -143,6 +220,20 @@ class Measuring:
         return Problem("no-rate", flag, what, remedy=NEEDED[key])
 
 
+class _First:
+    """Stands where the step model will be; who turns to it for the first time has that made.
+
+    Args:
+        start: Makes it.
+    """
+
+    def __init__(self, start: Callable[[], Meter]) -> None:
+        self._start = start
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._start().model, name)
+
+
 class Meter:
     """The step model of a run at work, with those who draw conclusions from its steps.
 
@@ -150,78 +241,58 @@ class Meter:
         asked: What is to be measured.
 
     Attributes:
-        loaders: The loaders that it watches.
+        model: The step model.
         told: The keys of all figures that have been logged.
-        windows: How many windows there have been.
+        windows: How many windows there have been of those that are logged.
     """
 
     def __init__(self, asked: Measuring) -> None:
         from overseer.measure.losses import Losses
-        from overseer.measure.spans import parse_span
         from overseer.measure.summary import Tasks
 
+        self._asked = asked
         self._ov = ov = asked.ov
-        self._method = asked.method
-        self._model = model = _model(asked)
+        self.model = model = _model(asked)
         self._losses = Losses(ov.report)
-        self._tasks = Tasks(parse_span(asked.skip, "--skip"))
+        self._tasks = Tasks(asked.skipped)
         windows = list(_windows(asked))
         self._rates = [self._reader(each) for each in windows]
         self._patience = min(PATIENT, *(_ticks(each.interval) for each in windows))
         self.told: set[str] = set()
         self.windows = 0
-        self._summed: list[Callable[[], object]] = []
         self._ticks = 0
-        model.sinks += [*self._rates, self._tasks]
-        self.loaders = asked.loaders
-        self.loaders.measure(model)
+        model.sinks += [*self._rates, self._tasks, *asked.sinks]
+        asked.loaders.measure(model)
         for listener, keys in self.listeners():
             ov.listen(listener, *keys)
-        ov.waits.listen(self._awaited)
+        ov.waits.listen(self.awaited)
         self._compiling = Compiling(model.compiled)
         self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
         self._timer.__enter__()
 
-    @property
-    def clock_name(self) -> str:
-        """The clock that times the steps, as the run's record names it; a device's, later on."""
-        return self._model.clock_name
-
     def listeners(self) -> list[tuple[Listener, tuple[str, ...]]]:
         """What it listens to: callables, each with the keys its events have."""
-        heard = self._model.listeners()
-        if self._method == "wrap":
+        heard = self.model.listeners()
+        method = self._asked.method
+        if method == "wrap":
             heard = [(fn, keys) for fn, keys in heard if "$wrap" in keys or "progress" in keys]
-        elif self._method == "step":
+        elif method == "step":
             heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
         return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
-
-    def also(
-        self, sink: Callable[[Any], object], summed: Callable[[], object] | None = None
-    ) -> None:
-        """Hand new steps, which it goes through as through a list, to ``sink`` too.
-
-        Args:
-            sink: Is given them.
-            summed: Called when the script has ended, or failed, and ``tasks`` are in the summary.
-        """
-        self._model.sinks.append(sink)
-        if summed is not None:
-            self._summed.append(summed)
 
     def close(self) -> None:
         """The script has ended: work off what is left, and say what it came to."""
         begun = self._ov.clock.cpu_ns()
         self._timer.__exit__(None, None, None)
         self._compiling.close()
-        self.loaders.close()
-        self._model.finish()
+        self._asked.loaders.close()
+        self.model.finish()
         for rates in self._rates:
             rates.finish()
-        self._losses.read_all(self._model)
+        self._losses.read_all(self.model, self._ov.charge)
         losses = self._losses.summary()
-        self._ov.summary["tasks"] = self._tasks.section(self._model.clock_name, losses)
-        for summed in self._summed:
+        self._ov.summary["tasks"] = self._tasks.section(self.model.clock_name, losses)
+        for summed in self._asked.summed:
             summed()
         self._ov.charge(self._ov.clock.cpu_ns() - begun)
 
@@ -230,17 +301,19 @@ class Meter:
         from overseer.measure.steps import STEP_PAIRS
 
         if event["$wrap"].get("name") not in STEP_PAIRS:
-            self._model.on_wrap(event)
+            self.model.on_wrap(event)
 
-    def _awaited(self, event: Event) -> None:
+    def awaited(self, event: Event) -> None:
         """Hear of the waits of ``voir.iterate``; the pair it gives begins with them."""
         if "exhausted" in event:
-            self._model.loading_ends(event["source"], event["exhausted"])
+            self.model.loading_ends(event["source"], event["exhausted"])
+        elif "begins" in event:
+            self.model.loader_begins(event["source"])
         else:
-            self._model.loading_begins(event["source"])
+            self.model.loading_begins(event["source"])
 
     def _watch(self, event: Event) -> None:
-        self.loaders.watch(event["loader"])
+        self._asked.loaders.watch(event["loader"])
 
     def _reader(self, windows: Windows) -> Rates:
         from overseer.measure.rates import Rates
@@ -249,7 +322,7 @@ class Meter:
 
     def _emit(self, windows: Windows, reading: Reading) -> None:
         """Say what one window came to."""
-        self.windows += 1
+        self.windows += bool(windows.logged)
         task, units = reading.task, f"{reading.units}/s"
         if windows.given and reading.rate is not None:
             event: dict[str, Any] = {"task": task, "rate": reading.rate, "units": units}
@@ -266,10 +339,10 @@ class Meter:
     def _tick(self) -> None:
         self._ticks += 1
         early = self._ticks <= EAGER
-        if not early and self._ticks % self._patience and self._model.waiting < CROWD:
+        if not early and self._ticks % self._patience and self.model.waiting < CROWD:
             return
-        self._model.drain(partial(sleep, REST_SECONDS))
-        self._losses.keep_up(self._model)
+        self.model.drain(partial(sleep, REST_SECONDS))
+        self._losses.keep_up(self.model)
         self._ov.hasten()  # That a device is in use is known by now.
         if early:
             self._ov.weigh()
@@ -300,12 +373,12 @@ def _device() -> Device | None:
 
 def _windows(asked: Measuring) -> Iterator[Windows]:
     """What voirfiles asked for; without any, windows to give; and in any case those to log."""
-    from overseer.measure.spans import parse_span
+    from overseer.measure.spans import NOTHING, parse_span
 
     yield from asked.windows
     if asked.logged or not asked.windows:
         interval = parse_span(asked.interval, "--interval", least=1)
-        skip = parse_span(asked.skip, "--skip")
+        skip = asked.skipped or NOTHING
         yield Windows(interval, skip, asked.logged, given=not asked.windows)
 
 

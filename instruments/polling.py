@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import time
 from collections import deque
 from collections.abc import Callable
 from threading import Event, Thread, current_thread
 from typing import Any, Protocol
+
+from overseer.clock import monotonic
 
 #: How long stopping waits for a reading that has begun, in seconds.
 PATIENCE = 2.0
@@ -110,8 +111,8 @@ class ProcessMonitor:
     def stop(self) -> None:
         """End the process; what it has read stays in ``results``."""
         self._ended.set()
-        until = time.monotonic() + PATIENCE
-        while self.process.is_alive() and time.monotonic() < until:
+        until = monotonic() + PATIENCE
+        while self.process.is_alive() and monotonic() < until:
             self.results.keep()
             self.process.join(0.02)
         if self.process.is_alive():

@@ -31,7 +31,7 @@ def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
     options, measuring = ov.options, measuring_of(ov)
     # No defaults of argparse's: it would check them at every start, and import what that needs.
     measuring.interval = options.interval or measuring.interval
-    measuring.skip = options.skip or measuring.skip
+    measuring.skip = options.skip if options.skip is not None else measuring.skip
     measuring.multiplier = options.items_per_step
     measuring.method = options.metric or measuring.method
     logged = (key for key in FLAGS if getattr(options, key))
@@ -43,7 +43,7 @@ def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
 def rate(
     ov: Overseer,
     interval: str | float = "1s",
-    skip: str | float = 0,
+    skip: str | float | None = None,
     method: str | None = None,
     batch_size_calc: Callable[[Any], Any] | int | None = None,
     sync: Callable[[], object] | None = None,
@@ -54,6 +54,7 @@ def rate(
         ov: The overseer.
         interval: The length of a window: steps, or seconds as ``"5s"``.
         skip: How many windows to leave out at the beginning of each task; or seconds: ``"5s"``.
+            By default none; where it is said that none are, they are not out of the summary either.
         method: What a step is: ``"delta"``, the time between two events with ``step``; ``"wrap"``,
             a pair and what lies between it and the next; by default whatever there is.
         batch_size_calc: Computes the number of items in a batch; or that number.
@@ -68,7 +69,10 @@ def rate(
 
     length = parse_span(interval, "rate(interval)", least=1)
     measuring = measuring_of(ov)
-    measuring.windows.append(Windows(length, _skipped(skip, length)))
+    skipped = _skipped(0 if skip is None else skip, length)
+    measuring.windows.append(Windows(length, skipped))
+    if skip is not None and skipped.nothing and measuring.skip is None:
+        measuring.skip = skip
     measuring.method = _method(method) or measuring.method
     if batch_size_calc is not None:
         measuring.batch_size = batch_size_calc
@@ -76,13 +80,13 @@ def rate(
 
 def _skipped(skip: str | float, interval: Span) -> Span:
     """What to skip, which is said in windows or in seconds."""
-    from overseer.measure.spans import Span, parse_span
+    from overseer.measure.spans import Span, lasting, parse_span
 
     span = parse_span(skip, "rate(skip)")
     if span.steps is None:
         return span
     if interval.seconds is not None:
-        return Span(seconds=span.steps * interval.seconds)
+        return lasting(span.steps * interval.seconds)
     return Span(steps=span.steps * (interval.steps or 1))
 
 

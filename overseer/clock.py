@@ -2,14 +2,26 @@
 
 Durations come from the monotonic clock; wall time is an anchor, read at the start of a run.
 Everything that measures takes a :class:`Clock`, so that tests decide what time it is.
+
+A script may patch ``time``: its tests give a clock a list of answers. So the C functions are bound
+here, when voir begins, and whatever else reads a clock while a script runs has them from here: it
+may be imported after the script has patched them, and must not take answers meant for the script.
 """
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
 #: The monotonic clock in nanoseconds, as a plain C function for hot paths.
 now_ns = time.perf_counter_ns
+perf_counter, monotonic, sleep = time.perf_counter, time.monotonic, time.sleep
+gmtime, strftime = time.gmtime, time.strftime
+time_ns, thread_time_ns = time.time_ns, time.thread_time_ns
+#: Nanoseconds since the machine was started, its sleep included; None where there is no such clock.
+boottime_ns = (
+    partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
+)
 
 
 class Clock:
@@ -21,11 +33,11 @@ class Clock:
 
     def wall_ns(self) -> int:
         """Nanoseconds since the Unix epoch; it may jump, so never subtract two of these."""
-        return time.time_ns()
+        return time_ns()
 
     def cpu_ns(self) -> int:
         """Processor nanoseconds the calling thread has used."""
-        return time.thread_time_ns()
+        return thread_time_ns()
 
 
 class FakeClock(Clock):

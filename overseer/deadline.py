@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 
 from .boundary import Stuck
+from .clock import monotonic
 from .errors import VoirError
 
 
@@ -59,7 +59,7 @@ class _Bound:
 
     def __enter__(self) -> None:
         deadline = self._deadline
-        self._outer, self._began = deadline.armed, time.monotonic()
+        self._outer, self._began = deadline.armed, monotonic()
         self._timer = signal.setitimer(signal.ITIMER_REAL, 0)
         self._handler = signal.signal(signal.SIGALRM, deadline.expired)
         # Again after the same time, for an instrument that does not give up at the first.
@@ -77,5 +77,5 @@ class _Bound:
         """What the timer from before has left: the script's has gone on, an outer bound's not."""
         left, period = self._timer
         if left and not self._outer:
-            left = max(left - (time.monotonic() - self._began), 1e-6)
+            left = max(left - (monotonic() - self._began), 1e-6)
         return left, period

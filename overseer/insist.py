@@ -7,33 +7,48 @@ any handler of the stop, the stop is raised again, until it has left the script.
 A stop in a thread of the script's ends that thread first, then the script: python 3.11 spins in a
 traced thread while an exception waits for the main one (``RESUME`` is begun anew as long as any
 does), so the main thread is told when no thread is traced any more.
+
+A main thread that is in the standard library, where a lock may be half-way closed, takes the stop
+up by a signal, and has it raised at the script's next line. If none comes, because it waits for
+somebody whom the stop has ended, or in an event loop that has swallowed it, the wait is ended.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+from _queue import Empty
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from opcode import opmap
 from time import sleep
 from types import FrameType
 from typing import Any
 
 from .boundary import StopProgram, Wish, in_library, in_standard, on_stop
+from .launch.signals import Knock
 
 #: The instruction that handlers begin with; before 3.11 there is none, nor the need to know.
 _HANDLES = opmap.get("PUSH_EXC_INFO", -1)
 #: Whether a traced thread spins while an exception waits for the main one.
 _SPINS = sys.version_info[:2] == (3, 11)
+#: What marks the code of coroutines and of asynchronous generators; ``inspect`` is slow to import.
+_AWAITS = 0x80 | 0x200
+#: The function in which ``Thread.join`` waits, before 3.13.
+_JOINS = "_wait_for_tstate_lock"
 #: Packages whose code is left alone; those that run the script are not among them.
 _OWN = {__package__, f"{__package__}.measure"}
 #: Seconds that threads have to be left before the script is ended whatever they do.
 PATIENCE = 2.0
-
-
 #: Tries to tell the main thread, a millisecond apart, before it is told in the midst of a wait.
 TRIES = 1000
+#: Seconds between two looks at where the main thread is, and how many in a row make a wait.
+GLANCE, STILL = 0.05, 10
+
+#: Where a thread is: its frame, without keeping that and what is in it alive, and its instruction.
+Place = tuple[int, int]
 
 
 class Insistence:
@@ -45,16 +60,22 @@ class Insistence:
         elsewhere: Has the main thread end by a stop or an abort that another has raised; returns
             whether it did. The second argument is whether to do so in the midst of a wait, too.
         begins: Called in each thread that a stop or an abort is raised in, before it is left.
+        knock: Reaches the main thread while that waits.
 
     Attributes:
         stop: The stop that has reached the main thread.
+        over: The script has been left: nothing is to be raised any more.
     """
 
     def __init__(
-        self, elsewhere: Callable[[Wish, bool], bool], begins: Callable[[], object]
+        self,
+        elsewhere: Callable[[Wish, bool], bool],
+        begins: Callable[[], object],
+        knock: Knock,
     ) -> None:
         self.stop: StopProgram | None = None
-        self._elsewhere, self._begins = elsewhere, begins
+        self.over = self._watched = False
+        self._elsewhere, self._begins, self._knock = elsewhere, begins, knock
         self._main: Traced | None = None
         self._lock = threading.Lock()
         self._threads: dict[int, Traced] = {}
@@ -64,18 +85,61 @@ class Insistence:
         """The stop has just been raised, in code that the script called."""
         if threading.get_ident() != threading.main_thread().ident:
             self._in_a_thread(stop)
-        elif self.stop is None and isinstance(stop, StopProgram):
-            self.stop = stop
-            self._seen = True
-            self._main = Traced(stop, None)
-            self._main.begin(sys._getframe(1))
+        elif isinstance(stop, StopProgram):
+            self._on_main(stop, sys._getframe(1))
+
+    def take_up(self, stop: BaseException) -> None:
+        """Have the main thread raise the stop at the script's next line; returns before it does."""
+        if isinstance(stop, StopProgram) and self.stop is None and not self._knock.asked:
+            self._knock.ask(partial(self._on_main, stop))
+
+    def watch(self) -> None:
+        """From here on, the main thread is not to wait for ever for what the stop has ended."""
+        if not self._watched:
+            self._watched = True
+            # Not by way of threading, whose locks the code that a signal interrupts may hold.
+            start_new_thread(self._watch, ())
 
     def end(self) -> None:
         """The script has been left."""
-        self._seen = True
+        self._seen = self.over = True
         if self._main is not None:
             self._main.end()
             self.stop = self._main = None
+
+    def _on_main(self, stop: StopProgram, frame: FrameType) -> None:
+        if self.stop is None and not self.over:
+            self.stop, self._seen = stop, True
+            self._begins()
+            self._main = Traced(stop, None)
+            self._main.begin(frame)
+            self.watch()
+
+    def _watch(self) -> None:
+        place, times = None, 0
+        while not self.over:
+            sleep(GLANCE)
+            before, place = place, _place()
+            times = times + 1 if place == before else 0
+            # A call that a signal interrupts may fail; what cleans up is to be left alone.
+            if times >= STILL and not due_to(_handled_by_main()):
+                self._knock.ask(partial(self._wake, place))
+                times = 0
+
+    def _wake(self, place: Place | None, frame: FrameType) -> None:
+        """On the main thread: end the wait at ``place`` by the stop, if it does not clean up.
+
+        A stop that was thrown at a thread that did not come to raise it is raised by the mere call.
+        """
+        if self.stop is None or self._main is None or self.over or _joins(frame):
+            return
+        cleans = self._main.suspended or due_to(sys.exc_info()[1])
+        if not cleans and (id(frame), frame.f_lasti) == place:
+            raise Again(self.stop)
+
+    def _released(self) -> bool:
+        """Whether the threads of a pool may work again: the script cleans up, perhaps with them."""
+        return self.over or self._main is None or self._main.met
 
     def _in_a_thread(self, wish: Wish) -> None:
         self._begins()
@@ -87,9 +151,10 @@ class Insistence:
         ident = threading.get_ident()
         with self._lock:
             spins = _SPINS and self._told and not self._seen
-            if ident in self._threads or spins:
+            if ident in self._threads or spins or _insisted_on():
                 return
-            traced = self._threads[ident] = Traced(wish, outermost, self._left)
+            traced = Traced(wish, outermost, self._left, self._released)
+            self._threads[ident] = traced
             first = len(self._threads) == 1 and not self._told
         if first:
             threading.Thread(target=self._hurry, args=[wish], daemon=True).start()
@@ -151,10 +216,13 @@ class Traced:
         stop: The stop.
         outermost: The script's own outermost frame in a thread; None on the main one.
         left: Called when that frame has been left, on the thread itself.
+        released: Whether a thread that does not end with that frame may do other work.
 
     Attributes:
         ends: With that frame, the thread ends.
         over: Do not insist any longer.
+        met: The stop has been raised in the script's own code.
+        suspended: Coroutines that wait for something while they handle the stop.
     """
 
     def __init__(
@@ -162,9 +230,12 @@ class Traced:
         stop: StopProgram,
         outermost: FrameType | None,
         left: Callable[[Traced], object] = id,
+        released: Callable[[], bool] = bool,
     ) -> None:
         self.stop = stop
-        self.over = self._ended = False
+        self.over = self.met = self._ended = self._parked = False
+        self.suspended: set[int] = set()
+        self._released = released
         self.ends = _ends(outermost)
         self._outermost, self._left = outermost, left
         self._before = sys.gettrace(), sys.getprofile()
@@ -190,26 +261,52 @@ class Traced:
         sys.settrace(self._trace)
 
     def _rearm(self, frame: FrameType, event: str, argument: object) -> None:
-        if self.over or (event == "return" and frame is self._outermost):
+        if self.over or (self._parked and self._released()):
             self._let_go()
+        elif event == "return" and frame is self._outermost:
+            self._park()
         # Python drops a trace function that has raised; this one is to raise as often as needed.
         elif not self._ended and sys.gettrace() is None:
             self._arm(frame)
+
+    def _park(self) -> None:
+        """The script's code has been left; what a pool's thread begins next is stopped, too."""
+        outermost, self._outermost = self._outermost, None
+        self._parked = not self.ends
+        if self.ends:
+            self.end()
+        else:
+            _forsake(outermost, self.stop)
+        self._left(self)
+        if self._parked and self._released():
+            self.end()
 
     def _let_go(self) -> None:
         if not self._ended:
             self._outermost = None
             self.end()
-            self._left(self)
+            if not self._parked:
+                self._left(self)
 
-    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         if self._ended or _ours(frame):
             return None
         if event == "exception":
             self._unwinding = frame
+            self.met = self.met or (not in_standard(frame) and due_to(argument[1]))
         elif event == "line" and not self._enters_handler(frame) and self._swallowed(frame):
+            self.met = True
             raise Again(self.stop)
+        elif event in ("call", "return"):
+            self._suspends(frame, event)
         return self._trace
+
+    def _suspends(self, frame: FrameType, event: str) -> None:
+        # To python, an ``await`` is a return from the coroutine, and then a call.
+        if event == "call":
+            self.suspended.discard(id(frame))
+        elif frame.f_code.co_flags & _AWAITS and due_to(sys.exc_info()[1]):
+            self.suspended.add(id(frame))
 
     def _swallowed(self, frame: FrameType) -> bool:
         """Whether code runs that is neither handling the stop nor cleaning up after it.
@@ -221,7 +318,7 @@ class Traced:
         error = sys.exc_info()[1]
         if in_standard(frame) or isinstance(error, GeneratorExit) or _frees(frame):
             return False
-        return not due_to(error, self.stop)
+        return not due_to(error)  # The threads of a pool have each a stop of their own.
 
     def _enters_handler(self, frame: FrameType) -> bool:
         # The first line after an exception is the handler's; python says so before it handles it.
@@ -232,7 +329,8 @@ class Traced:
 
 def _ours(frame: FrameType) -> bool:
     """Whether the engine's own code runs; to trace it would make what it notes late."""
-    return frame.f_globals.get("__package__") in _OWN
+    names = frame.f_globals
+    return names.get("__package__") in _OWN or names.get("__name__") == Knock.__module__
 
 
 def _outermost(frame: FrameType | None) -> FrameType | None:
@@ -253,6 +351,25 @@ def _ends(outermost: FrameType | None) -> bool:
     return frame is None
 
 
+def _forsake(frame: FrameType | None, stop: StopProgram) -> None:
+    """End by the stop, too, what the pool of ``concurrent.futures`` has not begun by now."""
+    while frame is not None and frame.f_globals.get("__name__") != "concurrent.futures.thread":
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_name != "_worker":
+        frame = frame.f_back
+    queue = frame.f_locals.get("work_queue") if frame is not None else None
+    while queue is not None and not queue.empty():
+        try:
+            item = queue.get_nowait()
+        except Empty:  # Another thread of the pool has been quicker.
+            return
+        if item is None:  # The pool is to end: what says so has to stay.
+            queue.put(item)
+            return
+        if item.future.set_running_or_notify_cancel():
+            item.future.set_exception(stop)
+
+
 def _frees(frame: FrameType | None) -> bool:
     """Whether a frame is part of freeing an object."""
     while frame is not None and frame.f_code.co_name != "__del__":
@@ -260,8 +377,33 @@ def _frees(frame: FrameType | None) -> bool:
     return frame is not None
 
 
+def _insisted_on() -> bool:
+    """Whether a stop is insisted on in this thread, be it at the moment between two works."""
+    return isinstance(getattr(sys.getprofile(), "__self__", None), Traced)
+
+
+def _joins(frame: FrameType) -> bool:
+    """Whether a frame waits for a thread that must not be taken for ended.
+
+    Before 3.13, ``join`` does so when it is interrupted, and python at its end would not wait for
+    that thread. For a daemon it does not anyway.
+    """
+    thread = frame.f_locals.get("self") if frame.f_code.co_name == _JOINS else None
+    return isinstance(thread, threading.Thread) and not thread.daemon
+
+
 def _main_frame() -> FrameType | None:
     return sys._current_frames().get(threading.main_thread().ident or 0)
+
+
+def _place() -> Place | None:
+    frame = _main_frame()
+    return None if frame is None else (id(frame), frame.f_lasti)
+
+
+def _handled_by_main() -> BaseException | None:
+    error = sys._current_exceptions().get(threading.main_thread().ident or 0)
+    return error[1] if isinstance(error, tuple) else error  # A tuple before 3.12.
 
 
 class Again(StopProgram):
@@ -300,9 +442,10 @@ def insisting(
         elsewhere: Has the main thread end by what another has raised: see :class:`Insistence`.
         begins: Called in each thread that something is raised in.
     """
-    insistence = Insistence(elsewhere, begins)
-    with on_stop(insistence.begin):
+    with Knock() as knock:
+        insistence = Insistence(elsewhere, begins, knock)
         try:
-            yield insistence
+            with on_stop(insistence.begin):
+                yield insistence
         finally:
             insistence.end()

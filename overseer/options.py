@@ -215,8 +215,9 @@ class OptionParser(argparse.ArgumentParser):
         layers = Layers(self._actions, {model.dest for model in self._models}, self._convert)
         for source, values in self._configs:
             layers.take_config(source, values)
-        self.given |= layers.take_environment(self.environ)
-        self.misspelt = list(layers.misspelt(self.environ))
+        environ = self._by_first_names()
+        self.given |= layers.take_environment(environ)
+        self.misspelt = list(layers.misspelt(environ))
         for action in self._actions:
             action.required = action.required and action.dest not in layers.chosen
         options = self.parse_args(argv, argparse.Namespace(**layers.chosen))
@@ -227,6 +228,17 @@ class OptionParser(argparse.ArgumentParser):
             model.build(options)
         self.resolved = True
         return options
+
+    def _by_first_names(self) -> dict[str, str]:
+        """The environment, in which an option that has several names is set by its first."""
+        environ = dict(self.environ)
+        for action in self._actions:
+            first = variable(action)
+            for other in _others(action):
+                text = environ.pop(other, None) if other != first else None
+                if text and not environ.get(first):
+                    environ[first] = text
+        return environ
 
     def _convert(self, action: argparse.Action, text: str) -> Any:
         """``text`` as a value of the option, as argparse converts and checks it."""
@@ -265,6 +277,14 @@ def _values(action: argparse.Action) -> int:
     if isinstance(action.nargs, int):
         return action.nargs
     return 0 if action.nargs in ("?", "*") else 1
+
+
+def _others(action: argparse.Action) -> list[str]:
+    """The variables of an option's further names; a switch's are of what it turns off."""
+    if isinstance(action, argparse.BooleanOptionalAction):
+        return []
+    names = [name for name in action.option_strings if name.startswith("--")]
+    return [variable(argparse.Action([name], action.dest)) for name in names[1:]]
 
 
 def _example(action: argparse.Action) -> str:

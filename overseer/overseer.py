@@ -29,7 +29,7 @@ from .commandline import LONGEST_STEP, HelpAsked, add_options, target_of
 from .deadline import Deadline
 from .early import EarlyEvents
 from .errors import Problem, UsageError, VoirError
-from .insist import due_to, insisting
+from .insist import Insistence, due_to, insisting
 from .launch import Program, Target, current_directory, exit_status, in_child, locate
 from .log import Log
 from .options import OptionParser, configurations
@@ -41,6 +41,8 @@ from .version import version
 from .weighing import Account, Turns, Weighed
 
 if TYPE_CHECKING:
+    from logging import LogRecord
+
     from .given import Given
     from .probed import Placed, Probe
     from .probes import Engine
@@ -124,6 +126,7 @@ class Overseer(Scheduler):
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
+        self._insistence: Insistence | None = None
         self.late: BaseException | None = None
         self.failed_checks = 0
         self.announce: Callable[[BaseException | None], int] = exit_status
@@ -194,14 +197,23 @@ class Overseer(Scheduler):
                 elif self.status == "running" and self.exit_status is None:
                     self.stopped_early = self.stopped_early or _reason(wish)
                 return True
+            insistence = self._insistence
+            assert insistence is not None  # Whatever may end a script began under one.
+            if insistence.stop is not None and isinstance(wish, StopProgram):
+                return True
             # Half-way into a lock of the standard library's, the lock would stay closed for ever.
             if not late and in_library(_main_frame()):
+                insistence.take_up(wish)
                 return False
             _raise_in_main(_thrown_as(wish))
+            insistence.watch()
             return True
 
     def _quieten(self) -> None:
-        """Threads that end by what ends the script do so without a word."""
+        """Threads and tasks that end by what ends the script do so without a word."""
+        log = sys.modules.get("asyncio.log")
+        if log is not None:
+            log.logger.addFilter(_worth_saying)  # For good: some tasks are freed after the run.
         hook = threading.excepthook
         if getattr(hook, "quiet", False):
             return
@@ -359,6 +371,12 @@ class Overseer(Scheduler):
             raise stop
         self._wished_elsewhere(stop)
 
+    def goes_on(self) -> None:
+        """The script swallows every stop and is let go: if it has not ended, it was not stopped."""
+        with self._deciding:
+            if not self._leaving:
+                self.stopped_early = None
+
     def abort(self, exc: BaseException) -> NoReturn:
         """Fail the run with ``exc``, as if the script had raised it."""
         raise OverseerAbort(exc)
@@ -439,10 +457,12 @@ class Overseer(Scheduler):
     def _insistent_walk(self, argv: list[str]) -> object:
         """Walk; an early stop arrives here whatever the script does with it."""
         with insisting(self._reached, self._quieten) as insistence:
+            self._insistence = insistence
             try:
                 value = self._walk(argv)
             except BaseException as error:
-                if insistence.stop is not None and due_to(error, insistence.stop):
+                aborted = isinstance(error, OverseerAbort)
+                if insistence.stop is not None and due_to(error) and not aborted:
                     raise insistence.stop from None
                 raise
             if insistence.stop is not None:
@@ -458,6 +478,8 @@ class Overseer(Scheduler):
             error = None
         with self._deciding:
             self._leaving = True
+            if self._insistence is not None:
+                self._insistence.over = True
         status = self.announce(_meant(error) if error is not None else None)
         with self._deciding:
             # An abort in one of its threads, for which the script has waited, may have set it.
@@ -718,6 +740,11 @@ def _thrown_as(wish: BaseException) -> type[BaseException]:
         wished(self)  # It is insisted on there too.
 
     return type(kind.__name__, (kind,), {"__init__": begin})
+
+
+def _worth_saying(record: LogRecord) -> bool:
+    """Whether asyncio is to say that a task has failed: not by what ends the script."""
+    return not (record.exc_info and due_to(record.exc_info[1]))
 
 
 def _main_frame() -> FrameType | None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from .boundary import asked_for
 from .clock import Clock
 from .stream import Event
 
@@ -68,7 +69,10 @@ class Sampler:
         if seen > WHOLE:
             line["n"] = seen
         for key, value in event.items():
-            line[key] = value if type(value) in PLAIN else self._written(key, value)
+            try:
+                line[key] = value if type(value) in PLAIN else self._written(key, value)
+            except BaseException as error:
+                line[key] = _refused(value, error)
         return line
 
     def _written(self, key: str, value: Any) -> Any:
@@ -100,6 +104,15 @@ class Sampler:
         kept = [self._kept.popleft() for _ in range(len(self._kept))]
         self._taken.clear()
         return kept
+
+
+def _refused(value: object, error: BaseException) -> str:
+    """What stands for a value that cannot even be looked at; nobody's wish ends here."""
+    from .record.encode import RAISED, unreadable
+
+    if asked_for(error) or not isinstance(error, RAISED):
+        raise error
+    return unreadable(value, error)
 
 
 def _small(value: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,10 +133,12 @@ def iterate(
     iterator = iter(iterable)  # Before anything is weighed: a loader may start its workers here.
     turns = overseer.turns() if overseer is not None else None
     steps = _Steps(task, batch_size, None if not report_batch else ignore_loading, turns)
-    with give.inherit(task=task):
+    if overseer is not None:
+        overseer.waits.push({"source": task, "begins": True})
+    with _inheriting(task):
         for done in count():
             if total is not None and done <= total:
-                give(progress=(done, total))
+                give(task=task, progress=(done, total))
             try:
                 # Past the total too: only the iterator knows where it ends, and what it does then.
                 with steps.around(iterator, last=done == total) as batch:
@@ -146,6 +149,29 @@ def iterate(
                         turns.begin()
             except _Exhausted:
                 return
+
+
+@contextmanager
+def _inheriting(task: str) -> Iterator[None]:
+    """As ``give.inherit(task=task)``, but it may end in another thread or asyncio task."""
+    var: ContextVar[dict[str, Any]] = give.inherited
+    before = var.get()
+    values = {**before, "task": task}
+    token = var.set(values)
+    try:
+        yield
+    finally:
+        try:
+            var.reset(token)
+        except ValueError:  # The context it began in can't be reached, but what it inherits can.
+            _restore(values, before)
+
+
+def _restore(values: dict[str, Any], before: Mapping[str, Any]) -> None:
+    if "task" in before:
+        values["task"] = before["task"]
+    else:
+        del values["task"]
 
 
 def _length(iterable: Iterable[object]) -> int | None:
@@ -184,11 +210,11 @@ class _Steps:
             yield self._next(iterator)
         elif self._ignore_loading or last:
             batch = self._awaited(iterator)
-            with give.wrap("step", **self._size(batch)):
+            with give.wrap("step", task=self._task, **self._size(batch)):
                 yield batch
         else:
             unknown = {"batch": None} if self._batch_size is None else {"batch_size": None}
-            with give.wrap("step", **unknown) as extra:
+            with give.wrap("step", task=self._task, **unknown) as extra:
                 batch = self._awaited(iterator)
                 extra.update(self._size(batch))
                 yield batch

@@ -12,6 +12,9 @@ from collections import deque
 #: that before: the second half of those tells what one costs that finds the caches its own.
 AT_A_TIME = 5
 DENSE, DENSE_NS = 32, 20_000
+#: No more than one event in so many is timed, but for the first few: where the processor has slept,
+#: reading its time twice takes longer than the event, and would show in the script's own times.
+SELDOM = 16
 _KEPT = 256
 
 
@@ -113,6 +116,10 @@ class Sittings:
         self._first: int | None = None
         self._ns = 0.0
         self._events = self._warm = self._since = self._began = 0
+
+    def due(self, fired: int) -> bool:
+        """Whether another may begin, after so many events of the probe."""
+        return fired - self._began >= SELDOM * sum(len(one.taken) for one in self._sitting)
 
     def begin(self, fired: int) -> None:
         """A sitting begins, after so many events of the probe; that before is worked off."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import _thread
 import os
 import threading
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, ClassVar
 
 from .boundary import Guarded, acting
+from .clock import perf_counter, sleep, thread_time_ns
 
 #: How long a fork, or the end of the run, waits for a call that has begun, in seconds. A first call
 #: imports things; of a call that hangs, only the first fork waits for the end.
@@ -62,7 +63,7 @@ class Timer:
         self._hanging: _Hidden | None = None
 
     def __enter__(self) -> Timer:
-        self._due = time.perf_counter() + self._first
+        self._due = perf_counter() + self._first
         _watch_forks()
         _open.append(self)
         self.resume()
@@ -103,25 +104,33 @@ class Timer:
         return not self._over and self._fn.alive
 
     def _run(self, ended: threading.Event) -> None:
+        try:
+            self._turns(ended)
+        except BaseException as error:  # Above is only python, which would print a traceback.
+            self._over = True
+            with suppress(BaseException):
+                self._unwished(error)
+
+    def _turns(self, ended: threading.Event) -> None:
         while self._hanging is not None and not self._hanging.over(0.05):
             if ended.is_set():
                 return
         with acting(self._fn.who):
-            while self._goes_on and not ended.wait(max(self._due - time.perf_counter(), 0.0)):
+            while self._goes_on and not ended.wait(max(self._due - perf_counter(), 0.0)):
                 if self._goes_on:
-                    self._due = rest(self.seconds, self._call()) + time.perf_counter()
+                    self._due = rest(self.seconds, self._call()) + perf_counter()
 
     def _call(self) -> float:
         """Call the function once; the seconds that it took."""
-        started, used = time.perf_counter(), time.thread_time_ns()
+        started, used = perf_counter(), thread_time_ns()
         try:
             self._fn()
         except BaseException as error:  # Nobody above this thread could do anything about it.
             self._over = True
             self._wish(error)
         _unlist()
-        self._charge(time.thread_time_ns() - used)
-        return time.perf_counter() - started
+        self._charge(thread_time_ns() - used)
+        return perf_counter() - started
 
     def _unwished(self, error: BaseException) -> None:
         self._fn.failed("timer", error, "on its own thread it raised")
@@ -154,9 +163,9 @@ class _Hidden:
 
     def vanish(self, patience: float) -> None:
         """Wait for the system to be rid of it too; where that can't be seen, don't."""
-        until = time.perf_counter() + patience
-        while os.path.exists(f"/proc/self/task/{self._task}") and time.perf_counter() < until:
-            time.sleep(0.0001)
+        until = perf_counter() + patience
+        while os.path.exists(f"/proc/self/task/{self._task}") and perf_counter() < until:
+            sleep(0.0001)
 
 
 def _unlist() -> None:

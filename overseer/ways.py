@@ -19,18 +19,30 @@ Taker = Callable[..., Any]
 Keys = tuple[str, ...]
 
 
+class Open(NamedTuple):
+    """The pairs of one probe that calls are in; by the id of a call's frame.
+
+    Attributes:
+        opened: The number of the pair that a call has open.
+        calls: The number that all pairs of a call have: so it is seen when another has begun.
+    """
+
+    opened: dict[int, int]
+    calls: dict[int, int]
+
+
 class Pair(NamedTuple):
     """What a probe wants of each end of a pair that is passed.
 
     Attributes:
         name: The pair's name.
         begins: Whether this is where pairs begin.
-        opened: The pair that each frame has open, by the frame's id.
+        open: Those that calls are in.
     """
 
     name: str
     begins: bool
-    opened: dict[int, int]
+    open: Open
 
     def mark(self, event: Event, number: int) -> Event:
         """Mark the event as an end of the pair of this number."""
@@ -111,7 +123,8 @@ class Source(NamedTuple):
 #: does an empty batch: the listener says that it is.
 _SIZE = "size(batch, 0) or empty()"
 STEP_FORM = f"next(up, next(tally, put((what, now(), ident(), {_SIZE}, None, None))))"
-BEGIN_FORM = "next(up, put((what, now(), ident(), None, opened(id(frame()), next(tally)), None)))"
+_CALL = "called(id(frame()), next(tally))"
+BEGIN_FORM = f"next(up, put((what, now(), ident(), None, opened(id(frame()), {_CALL}), None)))"
 END_FORM = (
     f"next(up, next(tally, put((what, now(), ident(), {_SIZE}, close(id(frame()), None), None))))"
 )

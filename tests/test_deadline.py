@@ -169,7 +169,7 @@ class TestTheAlarm:
         self, alarm: list[int], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = [0.0]
-        monkeypatch.setattr("overseer.deadline.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("overseer.deadline.monotonic", lambda: now[0])
         signal.setitimer(signal.ITIMER_REAL, 1000)
         with Deadline(500)():
             now[0] += 300
@@ -204,7 +204,7 @@ class TestTheAlarm:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         now = [0.0]
-        monkeypatch.setattr("overseer.deadline.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("overseer.deadline.monotonic", lambda: now[0])
         deadline = Deadline(500)
         with deadline():
             with deadline():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
+
+import pytest
 
 from overseer.clock import Clock, FakeClock
 from overseer.sampler import Sampler
@@ -70,3 +73,40 @@ def test_small_containers_of_plain_values_are_always_written_out() -> None:
     assert [line["batch"] for line in lines] == ["all of it", "<Slow>"]
     assert [line["$wrap"] for line in lines] == [{"name": "step", "id": 3}] * 2
     assert [line["progress"] for line in lines] == [[2, 10]] * 2
+
+
+class Odd(type):
+    """A class like an expression: it compares, and so has no hash."""
+
+    def __eq__(cls, other: object) -> bool:
+        return False
+
+
+class Unhashable(metaclass=Odd):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (weakref.proxy(Unhashable()), f"<{weakref.ProxyType.__name__} that raises ReferenceError>"),
+        (Unhashable(), "<Unhashable that raises TypeError>"),
+    ],
+    ids=["dead", "unhashable"],
+)
+def test_one_value_that_cannot_be_looked_at_costs_no_other(value: object, expected: str) -> None:
+    sampler = Sampler(FakeClock())
+    for number in range(3):
+        sampler({"loss": value if number == 1 else 0.5, "step": number}, number + 1)
+    lines = sampler.take()
+    assert [line["step"] for line in lines] == [0, 1, 2]
+    assert [line["loss"] for line in lines] == [0.5, expected, 0.5]
+
+
+def test_ctrl_c_while_a_value_is_looked_at_is_not_swallowed() -> None:
+    class Slow:
+        def __repr__(self) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Sampler(FakeClock())({"x": Slow()}, 1)

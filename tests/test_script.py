@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -227,6 +229,7 @@ class TestIterate:
         for _ in iterate("train", iter("a"), report_batch=True, ignore_loading=ignore_loading):
             waits.append({"body": 1})
         assert waits == [
+            {"source": "train", "begins": True},
             {"source": "train"},
             {"source": "train", "exhausted": False},
             {"body": 1},
@@ -273,3 +276,63 @@ class TestIterate:
         with pytest.raises(LookupError):
             list(iterate("train", loader(), report_batch=True))
         assert [e.get("$wrap") for e in run.plain][-1] == "end"
+
+
+def in_another_context(act: Callable[[], object]) -> object:
+    return copy_context().run(act)
+
+
+def in_another_thread(act: Callable[[], object]) -> object:
+    done: list[object] = []
+    thread = threading.Thread(target=lambda: done.append(act()))
+    thread.start()
+    thread.join()
+    return done[0]
+
+
+@pytest.mark.parametrize("elsewhere", [in_another_context, in_another_thread])
+@pytest.mark.parametrize("report_batch", [True, False])
+class TestIterateElsewhere:
+    """Generators may be handed on; threads and asyncio tasks have contexts of their own."""
+
+    def test_a_loop_may_be_gone_on_with_and_end_elsewhere(
+        self, run: Run, elsewhere: Callable[..., object], report_batch: bool
+    ) -> None:
+        loop = iterate("train", "abc", report_batch=report_batch)
+        assert next(loop) == "a"
+        assert elsewhere(lambda: list(loop)) == ["b", "c"]
+        assert {event["task"] for event in run.heard} == {"train"}
+        assert [e["progress"][0] for e in run.heard if "progress" in e] == [0, 1, 2, 3]
+        assert len([e for e in run.plain if "$wrap" in e]) == (6 if report_batch else 0)
+
+    def test_a_loop_may_begin_elsewhere(
+        self, run: Run, elsewhere: Callable[..., object], report_batch: bool
+    ) -> None:
+        loop = iterate("train", "abc", report_batch=report_batch)
+        assert elsewhere(lambda: next(loop)) == "a"
+        assert list(loop) == ["b", "c"]
+        assert {event["task"] for event in run.heard} == {"train"}
+
+    def test_a_loop_that_is_given_up_may_be_collected_elsewhere(
+        self, run: Run, elsewhere: Callable[..., object], report_batch: bool
+    ) -> None:
+        loop = iterate("train", "abc", report_batch=report_batch)
+        assert next(loop) == "a"
+        elsewhere(lambda: loop.close())  # type: ignore[attr-defined]
+        give(after=1)
+        assert run.heard[-1] == {"after": 1}
+
+    def test_afterwards_what_was_inherited_before_is_again(
+        self, run: Run, elsewhere: Callable[..., object], report_batch: bool
+    ) -> None:
+        with give.inherit(task="outer", run=1):
+            loop = iterate("train", "abc", report_batch=report_batch)
+            next(loop)
+            give(within=1)
+            elsewhere(lambda: list(loop))
+            give(after=1)
+        give(outside=1)
+        within, *_, after, outside = [e for e in run.heard if not {"progress", "$wrap"} & e.keys()]
+        assert within == {"task": "train", "run": 1, "within": 1}
+        assert after == {"task": "outer", "run": 1, "after": 1}
+        assert outside == {"outside": 1}

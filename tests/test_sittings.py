@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overseer.sittings import AT_A_TIME, DENSE, DENSE_NS, Sampled, Sitting, Sittings
+from overseer.sittings import AT_A_TIME, DENSE, DENSE_NS, SELDOM, Sampled, Sitting, Sittings
 
 
 class TestSampled:
@@ -77,6 +77,15 @@ class TestSittings:
             weigh(sittings.place(), 5000)
         sittings.end(4)
         assert sittings.each_ns == 5000
+
+    def test_few_of_the_events_are_timed(self) -> None:
+        sittings = Sittings()
+        assert sittings.due(0)
+        sittings.begin(0)
+        assert sittings.due(0)
+        weigh(sittings.place(), 1000, 1000)
+        assert not sittings.due(2 * SELDOM - 1)
+        assert sittings.due(2 * SELDOM)
 
     def test_a_sitting_without_events_leaves_them_to_the_next(self) -> None:
         sittings = Sittings()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -36,8 +38,8 @@ class Calls:
             body()
 
         guarded = Guarded(fn, "instrument_x", self.problems.append)
-        options = {"seconds": 0.001, "first": 0.0, **options}
-        return Timer(fn=guarded, charge=self.charges.append, **options)
+        usual = {"seconds": 0.001, "first": 0.0, "charge": self.charges.append}
+        return Timer(fn=guarded, **{**usual, **options})
 
     def wait(self, count: int) -> bool:
         with self._changed:
@@ -132,6 +134,18 @@ class TestCalling:
         assert len(calls.charges) == calls.count
         assert all(charge > 0 for charge in calls.charges)
 
+    def test_a_clock_that_the_script_has_replaced_is_not_asked(
+        self, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as script, calls.timer():
+            for name in ("perf_counter", "thread_time_ns", "monotonic", "time", "sleep"):
+                script.setattr(time, name, raising(AssertionError(name)))
+            assert calls.wait(calls.count + 5)
+            timers._before_fork()
+            timers._after_fork()
+            assert calls.wait(calls.count + 1)
+        assert calls.problems == []
+
     @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
     def test_an_interval_must_be_above_zero(self, calls: Calls, seconds: float) -> None:
         with pytest.raises(ValueError, match="must be a number above 0"):
@@ -176,6 +190,40 @@ class TestFailing:
         (problem,) = calls.problems
         assert (problem.slug, problem.who) == ("timer", "instrument_x")
         assert "StopProgram: enough" in problem.what
+
+    def test_one_whose_own_loop_fails_is_reported_and_leaves_no_traceback(
+        self, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        raised: list[object] = []
+        monkeypatch.setattr(sys, "unraisablehook", raised.append)
+
+        def charge(ns: int) -> None:
+            raise ArithmeticError(ns)
+
+        with calls.timer(charge=charge) as timer:
+            assert ended(timer)
+            timer.pause(PATIENCE)
+            timer.resume()
+            assert timer._thread is None
+        (problem,) = calls.problems
+        assert (problem.slug, problem.who) == ("timer", "instrument_x")
+        assert "ArithmeticError" in problem.what
+        assert (calls.count, raised) == (1, [])
+
+    def test_one_that_cannot_even_report_it_ends_silently(
+        self, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        raised: list[object] = []
+        monkeypatch.setattr(sys, "unraisablehook", raised.append)
+        guarded = Guarded(raising(ValueError("no")), "instrument_x", raising_report)
+        with Timer(0.001, guarded, 0.0, calls.charges.append) as timer:
+            assert ended(timer)
+            timer.pause(PATIENCE)
+        assert raised == []
+
+
+def raising_report(problem: Problem) -> None:
+    raise OSError(problem.what)
 
 
 class TestForks:

@@ -17,6 +17,9 @@ class Batches:
     a loader a batch is what a model is given; several models of one step see the same batch, so
     the one that saw least counts: the discriminator of a GAN sees each batch twice.
 
+    A loader's batch of 0 items is one of which nobody can know how many it has; of one of which
+    that is just not known (None), what a model is given may tell.
+
     Attributes:
         fetches: How many batches loaders have given.
         source: The loader whose batch was last learned from; None when there were several,
@@ -117,7 +120,7 @@ class Batches:
             items = min(self._totals.values())
         self._fed = None
         self._totals.clear()
-        return items
+        return items or None
 
     def return_(self, items: int | None) -> None:
         """What has been taken was learned from for the step that goes on."""
@@ -131,7 +134,8 @@ class Batches:
         source = next(reversed(self._loaded))
         found = self._loaded[source][-1]
         # Where a step waits with its batch, what is evaluated meanwhile is another.
-        return items if found is None or (source in self._own and items is not None) else found
+        other = found is None or (source in self._own and items is not None)
+        return items if other else found or None
 
     def evaluated(self) -> None:
         """Nothing is learned from what has been given, and fetched for it; a step's batch waits."""
@@ -165,4 +169,4 @@ class Batches:
         if self._together == before and len(self._own) < SOURCES:
             self._own |= before  # They come together, as by zip.
         own = [source for source in loaded if source in self._own] or loaded
-        return max((n for source in own if (n := loaded[source][0])), default=None)
+        return max((n for source in own if (n := loaded[source][0]) is not None), default=None)

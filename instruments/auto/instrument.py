@@ -81,8 +81,8 @@ class Auto:
         ov = self._ov
         begun = ov.clock.cpu_ns()
         self._steps = Steps(self._push, ov.outlet, self._satisfied)
-        loaders = self._measuring.loaders
-        self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders)
+        asked, loaders = self._measuring, self._measuring.loaders
+        self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders, asked)
         self._listening = ov.listen(self._steps)
         loaders.listen(self._asked, self._hooks.answered, self._hooks.came)
         loaders.watch_torch()

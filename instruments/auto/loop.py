@@ -23,7 +23,10 @@ NESTED = 8
 
 
 class Spent(NamedTuple):
-    """Nanoseconds of a step, by phase; ``end`` is when it ended."""
+    """Nanoseconds of a step, by phase; ``end`` is when it ended.
+
+    ``began`` is when the first forward of the first step did; else 0.
+    """
 
     end: int
     loading: int
@@ -31,6 +34,7 @@ class Spent(NamedTuple):
     forward: int
     backward: int
     optimizer: int
+    began: int = 0
 
 
 class Sink(Protocol):
@@ -140,7 +144,7 @@ class Loop:
 
     __slots__ = (
         "_aside", "_backs", "_backward", "_backward_began", "_batch", "_began", "_candidate",
-        "_deep", "_fetched", "_forward", "_got", "_graded", "_inner", "_known", "_last",
+        "_deep", "_fetched", "_first", "_forward", "_got", "_graded", "_inner", "_known", "_last",
         "_late", "_learned", "_learned_from", "_learns",
         "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations", "_optimized",
         "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
@@ -172,6 +176,7 @@ class Loop:
         self._part = False
         self._stepping: int | None = None
         self._made = self._deep = self._nested = self._last = self._got = 0
+        self._first = 0
         self._began = self._zeroed = self._backward_began = self._step_began = self._inner = 0
         self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
 
@@ -264,6 +269,8 @@ class Loop:
     def _begin(self, begin: int, given: Given) -> None:
         """The first forward of a step, or after a ``backward``."""
         self._began, self._batch = begin, given.batch
+        if not self._first:
+            self._first = begin
         self._zeroed = 0
         if self._got and given.away:
             self._transfer += begin - self._got
@@ -526,8 +533,9 @@ class Loop:
         spent = None
         if not self._part:
             spent = Spent(
-                now, self._loading, self._transfer, self._forward, self._backward, self._optimizer
-            )
+                now, self._loading, self._transfer, self._forward, self._backward, self._optimizer,
+                0 if self._last else self._first,
+            )  # fmt: skip
         self._part = False
         self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
         last, self._last = self._last, now

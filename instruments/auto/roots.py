@@ -35,6 +35,8 @@ _GLOBAL = (
     "_global_forward_pre_hooks",
 )
 _OWN = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
+#: What a model is called with, before it has been looked at.
+UNKNOWN = Given(None, False)
 #: Modules of which it is remembered whether they have parameters.
 MODULES = 4096
 
@@ -72,6 +74,7 @@ class Roots:
         self._wrapped: list[tuple[ref[Any], Any]] = []
         self._counting: Counting | None = None
         self._hook: Callable[..., None] | None = self._entered
+        self._told = False
         self.alive = True
         self.several = False
 
@@ -114,6 +117,7 @@ class Roots:
         self._hook = self._entered
         if counting is not None:
             self._hook = self._sized if counting.source is None else None
+            self._told = self._sizes.function is not None and not self._loop().batches.fetches
         self.disarm()
         self.arm()
 
@@ -127,6 +131,9 @@ class Roots:
         elif id(module) == counting.pattern.model and module.training and self._grad_enabled():
             self._table.pop(KEY, None)
             try:
+                if self._told:
+                    counting.items = self._sizes.told(UNKNOWN, args, {}).items
+                    return
                 shape = args[0].shape
                 counting.items = shape[0] if len(shape) != counting.single else 1
             except BaseException as error:
@@ -227,8 +234,7 @@ class Roots:
             return
         self._clean(loop)
         if self.alive:
-            weight = self._weights.get(id(module))
-            self._ends(loop, module, self._sizes.of_call(args, kwargs, weight), end)
+            self._ends(loop, module, self._given(loop, module, args, kwargs), end)
 
     def compiled_enters(self, event: dict[str, Any]) -> None:
         """A module that ``torch.compile`` has made is called: it wants no hook in torch's table.
@@ -248,8 +254,7 @@ class Roots:
             if not loop.works:
                 loop.works = True
             try:
-                weight = self._weights.get(id(module))
-                within.given = self._sizes.of_call(given, event["kwargs"], weight)
+                within.given = self._given(loop, module, given, event["kwargs"])
                 counting = self._counting
                 if counting is not None:
                     if id(module) == counting.pattern.model and self._grad_enabled():
@@ -286,6 +291,12 @@ class Roots:
             leaves = partial(self.compiled_leaves, {"self": module})
             module._compiled_call_impl = enclosed(own, enters, leaves)  # It is never pickled.
             self._wrapped.append((ref(module), own))
+
+    def _given(
+        self, loop: Loop, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Given:
+        given = self._sizes.of_call(args, kwargs, self._weights.get(id(module)))
+        return given if loop.batches.fetches else self._sizes.told(given, args, kwargs)
 
     def _begins(self, loop: Loop, module: Any, args: tuple[Any, ...]) -> None:
         within = loop.within

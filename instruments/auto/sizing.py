@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from overseer.measure.items import Sizer
@@ -14,6 +14,16 @@ from overseer.measure.waiting import SAME
 FIRST = 8
 #: The sizes of a tensor.
 Shape = tuple[int, ...]
+
+
+class Asked(Protocol):
+    """What a voirfile asks for.
+
+    Attributes:
+        batch_size: Computes the number of items in a batch; a number is not for the hooks to count.
+    """
+
+    batch_size: Callable[[Any], Any] | int | None
 
 
 class Given(NamedTuple):
@@ -93,16 +103,43 @@ class Sizes:
 
     Args:
         torch: The module.
+        asked: Has a function that sizes batches instead, if somebody asks for that, at any time.
         tokens: Called when a loader's batch states how many tokens it has, which then are items.
+        unknown: Called with the reason when that function has not sized a loader's batch.
+
+    Attributes:
+        reason: Why it has not sized what a model was given; None when it has.
     """
 
-    def __init__(self, torch: Any, tokens: Callable[[], object] = bool) -> None:
-        self._tensor, self._tokens = torch.Tensor, tokens
+    def __init__(
+        self,
+        torch: Any,
+        asked: Asked,
+        tokens: Callable[[], object] = bool,
+        unknown: Callable[[str], object] = bool,
+    ) -> None:
+        self._tensor, self._tokens, self._unknown = torch.Tensor, tokens, unknown
         self._functions = getattr(torch._C, "_functorch", None)
         self._sizer = Sizer()
+        self._asked = asked
+        self.reason: str | None = None
+
+    @property
+    def function(self) -> Callable[[Any], Any] | None:
+        """What sizes batches instead."""
+        function = self._asked.batch_size
+        return function if callable(function) else None
 
     def of_batch(self, batch: Any) -> int | None:
-        """Items in a loader's batch, or the tokens that it states; None when it does not say."""
+        """Items in a loader's batch, or the tokens that it states; None when it does not say.
+
+        0: the function that was asked for does not know, and nothing else is to be taken for it.
+        """
+        if self._asked.batch_size is not None and (function := self.function) is not None:
+            size = Sizer(function).size(batch)
+            if size.items is None:
+                self._unknown(str(size.reason))
+            return size.items or 0
         sizer = self._sizer
         try:  # The way that led to a tensor in a batch of this kind before.
             lead = sizer.leads[type(batch)]
@@ -120,9 +157,24 @@ class Sizes:
     def way(self, kind: type) -> Callable[[Any], Any] | None:
         """What gets at the tensor that sizes batches of this kind, in C; None if it is another."""
         sizer = self._sizer
-        if kind not in sizer.leads or sizer.tensors != {self._tensor}:
+        if self.function is not None or kind not in sizer.leads or sizer.tensors != {self._tensor}:
             return None
         return sizer.leads[kind] or SAME
+
+    def told(self, given: Given, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+        """What a model is called with, of which no loader gave anything: sized by the function.
+
+        Args:
+            given: What it is otherwise.
+            args: Its arguments: the only one, or all in a tuple, are what the function is asked of.
+            kwargs: Its named arguments: if there are no others, it is asked of these.
+        """
+        function = self.function
+        if function is None:
+            return given
+        size = Sizer(function).size((args[0] if len(args) == 1 else args) if args else kwargs)
+        self.reason = size.reason
+        return given._replace(items=size.items, alone=given.alone and size.items == 1)
 
     def of_call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], weight: Shape | None = None

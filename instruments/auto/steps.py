@@ -133,7 +133,8 @@ class Steps:
         if spent is not None:
             self.spent.append(spent)
         if number == 1:
-            self._held = lambda: self._give_step(1, items, losses, now)
+            began = 0 if spent is None else spent.began
+            self._held = lambda: self._give_step(1, items, losses, now, began)
             self._holder = get_ident()
             self.holding = True
         else:
@@ -162,13 +163,20 @@ class Steps:
             held()
 
     def _give_step(
-        self, number: int, items: int | None, losses: list[Any], ended: int | None = None
+        self,
+        number: int,
+        items: int | None,
+        losses: list[Any],
+        ended: int | None = None,
+        began: int = 0,
     ) -> None:
         event: Event = {}
         if TRAIN not in self.elsewhere:
             event["step"] = number
             if ended is not None:
                 event["$ended"] = ended
+                if began:
+                    event["$began"] = began
             if items is not None:
                 event["batch_size"] = items
                 if ended is not None:

@@ -27,12 +27,14 @@ from .light import ALIKE, Counting
 from .loop import Known, Loop, Sink
 from .phases import Phases
 from .roots import KEY, Roots
-from .sizing import Sizes
+from .sizing import Asked, Sizes
 from .turns import role_of
 
 WHO = "auto"
 #: What the constructor of an optimizer calls to have its ``step`` call hooks.
 PREPARES = "_patch_step_function"
+#: Reasons for which batches have no size that are told.
+REASONS = 8
 
 
 class TorchHooks:
@@ -44,10 +46,11 @@ class TorchHooks:
         sink: Where steps go.
         phases: Who listens to phases.
         loaders: The loaders that are watched.
+        asked: What a voirfile asks for.
     """
 
     def __init__(
-        self, ov: Overseer, torch: Any, sink: Sink, phases: Phases, loaders: Loaders
+        self, ov: Overseer, torch: Any, sink: Sink, phases: Phases, loaders: Loaders, asked: Asked
     ) -> None:
         self._ov, self._torch, self._sink, self._phases = ov, torch, sink, phases
         self._loaders = loaders
@@ -55,7 +58,8 @@ class TorchHooks:
         self._known = Known()
         self._loops: dict[int, Loop] = {}
         self._asked: dict[int, int] = {}
-        self._sizes = Sizes(torch, sink.count_tokens)
+        self._sizes = Sizes(torch, asked, sink.count_tokens, self._unsized)
+        self._reasons: set[str] = set()
         self._undo: list[Callable[[], object]] = []
         self._counting = Counting(self._switch, self._sizes.of_batch, self._sizes.way, self._now)
         self._gradient_hooks: Gradients | None = None
@@ -107,6 +111,7 @@ class TorchHooks:
             loop.believe()
         for loop in list(self._loops.values()):
             loop.tell()
+            self._tell_unsized(loop)
 
     def silence(self) -> None:
         """Tell nothing any more."""
@@ -123,6 +128,20 @@ class TorchHooks:
         if self.alive:
             self.silence()
             self._ov.report(problem("auto", WHO, error, "automatic instrumentation failed"))
+
+    def _unsized(self, reason: str) -> None:
+        """Report that the function that was asked for does not say how many items there are."""
+        if reason not in self._reasons and len(self._reasons) < REASONS:
+            self._reasons.add(reason)
+            what = f"how many items a batch holds is not known: {reason}"
+            remedy = "Have batch_size_calc say it of every batch: steps of others have no items."
+            self._ov.report(Problem("batch-size", WHO, what, remedy=remedy))
+
+    def _tell_unsized(self, loop: Loop) -> None:
+        """Report it of what a model is given, where it is clear that no loader gives batches."""
+        reason, self._sizes.reason = self._sizes.reason, None
+        if reason is not None and not loop.batches.fetches:
+            self._unsized(reason)
 
     def _switch(self, light: bool) -> None:
         """Light steps begin, or end: the hooks that they do not need are out meanwhile."""
@@ -273,7 +292,7 @@ class TorchHooks:
     def _optimizer_hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
         now, loop_of, compiling = self._now, self.loop, self._torch.compiler.is_compiling
         counting, phases, sink = self._counting, self._phases, self._sink
-        rearm, counted = self.roots.arm, sink.counted
+        rearm, counted, sizes = self.roots.arm, sink.counted, self._sizes
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             if not compiling() and self.alive:
@@ -311,6 +330,8 @@ class TorchHooks:
                     return
                 loop = loop_of()
                 loop.optimizer_ends(now(), id(optimizer), role_of(optimizer))
+                if sizes.reason is not None:
+                    self._tell_unsized(loop)
                 if loop.alike >= ALIKE and not phases.listeners and self._alone(loop):
                     counting.consider(loop, sink.told)
             except BaseException as error:

@@ -1,4 +1,4 @@
-"""Signals that kill: the run is finalized first, then the process dies of the signal."""
+"""Signals: before one kills, the run is finalized; and one wakes the main thread."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import FrameType
 _owner = os.getpid()
 
 Finalize = Callable[[int], object]
+Answer = Callable[[FrameType], object]
 
 
 def in_child() -> bool:
@@ -89,3 +90,65 @@ class DeadlySignals:
         finally:
             signal.signal(signum, signal.SIG_DFL)
             os.kill(os.getpid(), signum)
+
+
+class Knock:
+    """While entered, other threads can have something done on the main one, even while it waits.
+
+    Python wakes a thread that waits for a lock, or in ``select``, for nothing but a signal. The one
+    that is used here is ignored unless somebody asks for it, and left to a script that does.
+    """
+
+    def __init__(self) -> None:
+        self._signum: int | None = None
+        self._answer: Answer | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Knock:
+        signum = getattr(signal, "SIGURG", None)  # Windows has none, and no way to send it.
+        if signum is None or threading.current_thread() is not threading.main_thread():
+            return self
+        if signal.getsignal(signum) is signal.SIG_DFL:
+            signal.signal(signum, self._handle)
+            self._signum = signum
+            os.register_at_fork(after_in_child=self._in_child)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        with self._lock:  # Whoever is about to send the signal has sent it, or does not.
+            self._answer = None
+            self._restore()
+
+    @property
+    def asked(self) -> bool:
+        """Whether an answer is still to come."""
+        return self._answer is not None
+
+    def ask(self, answer: Answer) -> None:
+        """Have ``answer(frame)`` called on the main thread, on top of what it does in ``frame``.
+
+        What it raises is raised there. It takes the place of an answer that is still to come.
+        Nothing happens where the script has taken the signal for itself.
+        """
+        ident = threading.main_thread().ident
+        with self._lock:
+            if self._signum is None or ident is None:
+                return
+            if signal.getsignal(self._signum) == self._handle:
+                self._answer = answer
+                signal.pthread_kill(ident, self._signum)
+
+    def _in_child(self) -> None:
+        self._lock = threading.Lock()  # Whoever held it is not there.
+        self._restore()
+
+    def _restore(self) -> None:
+        signum, self._signum = self._signum, None
+        if signum is not None and signal.getsignal(signum) == self._handle:
+            signal.signal(signum, signal.SIG_DFL)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        # No lock is taken here: the thread that this interrupts may hold it.
+        answer, self._answer = self._answer, None
+        if answer is not None and frame is not None and not in_child():
+            answer(frame)

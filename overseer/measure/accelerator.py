@@ -10,10 +10,10 @@ import sys
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from time import sleep
 from typing import Any
 
 from ..capture import Exchange, find_exchange, harmless
+from ..clock import sleep
 
 #: How often, and every how many seconds, a device is asked at the end of a run whether it is done.
 #: One that hangs would not let a run end that was interrupted because it hangs.

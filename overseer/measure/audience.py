@@ -27,6 +27,11 @@ class Audience:
         self.ends: list[Callable[[Hashable, bool], object]] = []
         self.batches: list[Callable[[Hashable, Any], object]] = []
 
+    def begun(self, name: Hashable) -> None:
+        """A loader begins anew."""
+        if self.model is not None:
+            self.model.loader_begins(name)
+
     def asked(self, name: Hashable) -> None:
         """A loader is asked for a batch."""
         for begins in self.begins:

@@ -36,19 +36,23 @@ class Counts:
         unknown: Callable[[str], object],
     ) -> None:
         self.multiplier = multiplier
-        self._fixed = batch_size if isinstance(batch_size, int) else None
+        self._custom = callable(batch_size)
+        self._fixed = None if self._custom or batch_size is None else as_count(batch_size)
         self._sizer = Sizer(batch_size if callable(batch_size) else None)
+        self._most = MOST // multiplier
         self._wanted = units
         self._units: dict[str, str] = {}
-        self._custom = callable(batch_size)
         self._plain: set[str] = set()
         self.tensors: set[type] = set()
         self._unknown = unknown
 
     @property
     def sized_times(self) -> int:
-        """How many times a ``batch_size`` that is given counts; 0 where another is prescribed."""
-        return self.multiplier if self._fixed is None else 0
+        """How many times a ``batch_size`` that is given counts, if it is none too large for that.
+
+        0: it may be too large, or another is prescribed.
+        """
+        return 1 if self._fixed is None and self.multiplier == 1 else 0
 
     def units(self, task: str) -> str:
         """What the items of ``task`` are."""
@@ -62,7 +66,7 @@ class Counts:
                 batch = event["batch"]
                 lead = sizer.leads[type(batch)]
                 tensor = batch if lead is None else lead(batch)
-                if type(tensor) in sizer.tensors and (items := tensor.shape[0]):
+                if type(tensor) in sizer.tensors and 0 < (items := tensor.shape[0]) <= self._most:
                     if lead is None and task == TASK:
                         self.tensors.add(type(batch))
                     return items * self.multiplier  # type: ignore[no-any-return]
@@ -71,23 +75,30 @@ class Counts:
         return self._count(event, task)
 
     def _count(self, event: dict[str, Any], task: str) -> int | None:
-        if self._fixed is not None:
-            return self._fixed * self.multiplier
-        count = event.get("batch_size")
-        if count is None:
-            batch = event.get("batch")
-            if batch is None:
-                return None
-            count = self._counted(self._sizer.size(batch), task)
-        else:
-            if "units" in event and self._wanted == "auto" and len(self._units) < TASKS:
-                self._units.setdefault(task, str(event["units"]))
-            if type(count) is not int or not 0 <= count <= MOST:
-                count = as_count(count)
+        count = self._found(event, task)
+        if type(count) is int and count > self._most:
+            count = as_count(count)  # It says so itself, but for what the multiplier makes of it.
+            if type(count) is int:
+                count = f"{count:.3g}, counted {self.multiplier} times, is more than it can hold"
         if type(count) is int:
             return count * self.multiplier
-        self._unknown(str(count))
+        if count is not None:
+            self._unknown(str(count))
         return None
+
+    def _found(self, event: dict[str, Any], task: str) -> int | str | None:
+        """What the event says, or the reason why it is no number; None where it says nothing."""
+        if self._fixed is not None:
+            return self._fixed
+        given = event.get("batch_size")
+        batch = event.get("batch") if given is None else None
+        if batch is not None:
+            return self._counted(self._sizer.size(batch), task)
+        if "batch_size" not in event:
+            return None
+        if "units" in event and self._wanted == "auto" and len(self._units) < TASKS:
+            self._units.setdefault(task, str(event["units"]))
+        return given if type(given) is int and 0 <= given <= MOST else as_count(given)
 
     def _counted(self, size: Size, task: str) -> int | str:
         units = self._units.get(task)

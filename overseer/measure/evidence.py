@@ -75,6 +75,7 @@ class Evidence:
         paused: The track's pauses when the last step ended.
         restarted: When the task's progress was last at 0.
         closed: Steps so far.
+        aside: Its steps are an evaluation's, which may lie within a step of another task.
     """
 
     def __init__(self, lane: object, track: Track) -> None:
@@ -86,7 +87,7 @@ class Evidence:
         self.restarted = -1
         self.closed = 0
         self._foreign = 0
-        self._aside = getattr(lane, "task", None) in ASIDE
+        self.aside = getattr(lane, "task", None) in ASIDE
         self.ident: Hashable = None
         self.calls_repeat = self._called = False
 
@@ -105,6 +106,8 @@ class Evidence:
         track = self._track
         within = taken is not None and not pair.awaited
         taken = taken if pair.awaited else None
+        if self._first_within(last):
+            return self._after_outer(last, begin, taken, within or fed)
         if last is None:
             whole = pair.inner_ns is not None or (taken is None and fed)
             start = taken.begin if taken is not None else begin if whole else track.entered_ns
@@ -136,8 +139,19 @@ class Evidence:
         if last is None:
             start = taken.begin if taken is not None else track.entered_ns
             return Before(now - start if start >= 0 else None)
+        if self._first_within(last):
+            if taken is None:
+                return _shared(now - last, self.work.median, 0)
+            return Before(now - taken.begin, taken.begin - last)
+        if taken is not None and taken.begin < track.aside_ns:
+            # The evaluation lies within the step, whose batch was there before.
+            declared = min(track.paused_ns - self.paused, track.aside_ns - last)
+            pause = declared + track.last_end - track.aside_ns
+            return Before(now - last - pause, pause)
         resumed = self._resumed(last, now, taken, self._foreign_end(last))
         if resumed >= 0:
+            if self.aside and taken is not None:
+                resumed = max(resumed, taken.begin)  # Before, it was another task's step perhaps.
             # After an evaluation, say, a checkpoint is saved: that is no part of the step either.
             work = now - max(resumed, taken.end if taken is not None else 0)
             far = work - (self.work.median or 0) if work > self.work.limit and not compiled else 0
@@ -148,6 +162,23 @@ class Evidence:
             return _shared(span, self.work.median, declared)
         work = span - taken.ns if taken is not None else span
         return Before(span, declared, False, 0 if compiled else self.far_work(work))
+
+    def _after_outer(
+        self, last: int | None, begin: int, taken: Loads | None, whole: bool
+    ) -> Before:
+        """As :meth:`before`, for the first step of an evaluation within a step of another task.
+
+        It is ``whole`` where waiting for its batch would be seen.
+        """
+        if taken is None and not whole:
+            return _shared(begin - (last or 0), self.gaps.median, 0)
+        start = begin if taken is None else taken.begin
+        return Before(begin - start, 0 if last is None else start - last)
+
+    def _first_within(self, last: int | None) -> bool:
+        """Whether a step is the first of an evaluation within a step of another task."""
+        outer = self._track.outer if self.aside else None
+        return outer is not None and (last is None or last < outer.begin)
 
     def room(self, paired: bool) -> int:
         """How many steps may be judged by what is usual now."""
@@ -187,7 +218,7 @@ class Evidence:
         if track.last_lane is self._lane or track.last_end <= last:
             return -1
         self._foreign += 1
-        if self._aside or self._foreign * 2 <= self.closed:
+        if self.aside or self._foreign * 2 <= self.closed:
             return track.last_end
         return -1
 

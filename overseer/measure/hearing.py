@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TASK = "train"
 #: When the step ended of which an event tells late, by the host's clock.
 ENDED = "$ended"
+#: When the first step of which an event tells late began.
+BEGAN = "$began"
 #: Names of ``$wrap`` pairs that surround the work of a step.
 WORK_PAIRS = frozenset({"compute_start", "compute"})
 
@@ -173,13 +175,15 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
     assert pair is not None
     up, wanted, inherits, aside, failed, _ = gate
     now, ident, marks = model.now, model.thread, model.marks
-    opened, getframe = pair.opened, sys._getframe
+    opened, called, getframe = pair.open.opened, pair.open.calls.setdefault, sys._getframe
     what, event, note = model.what(BEGIN, TASK, pair.name), composer(keys)(dict), model.taker
-    resume = model.offer(source.quick, gate, {"what": what, "opened": opened.setdefault})
+    own = {"what": what, "opened": opened.setdefault, "called": called}
+    resume = model.offer(source.quick, gate, own)
 
     def pair_begins(batch: Any, other: Any) -> None:
         at = now()
-        number = opened[id(getframe(depth))] = next(tally)
+        frame = id(getframe(depth))
+        number = opened[frame] = called(frame, next(tally))
         if not wanted and (inherits is None or not inherits()):
             next(up)
         elif aside(pair.mark(event(batch, other), number)):
@@ -203,7 +207,7 @@ def _pair_ends(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Take
     now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
     counts, full, most = model.counts, model.full, FULL
     sized, times = counts.tensors, counts.multiplier
-    close, getframe = pair.opened.pop, sys._getframe
+    close, getframe = pair.open.opened.pop, sys._getframe
     what, event, note = model.what(END, TASK, pair.name), composer(keys)(dict), model.taker
     resume = model.offer(source.quick, gate, {"what": what, "close": close}, sized=True)
 

@@ -1,6 +1,7 @@
 """How many items a batch holds: any library's tensors, containers, mappings and dataclasses.
 
 No array library is imported and nothing is asked of a device: only shapes and lengths are read.
+The file is long because its functions call each other: what a list is decides what it is part of.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ MOST = 10**12
 _KINDS = 64
 #: More tensors than this in a batch are no longer inputs, targets and the like.
 _FIELDS = 5
+#: Fewer than this are, also where each would do as a picture or a sequence.
+_FEW = 4
+_CHANNELS = (1, 3, 4)
+
+Shape = tuple[int, ...]
 
 
 class Size(NamedTuple):
@@ -70,19 +76,22 @@ class Sizer:
             if not isinstance(found, int):
                 return Size(None, tokens, stated, found)
             if not stated and len(self.leads) < _KINDS:
-                self._remember(batch)
+                self._remember(batch, found)
             return Size(found, tokens, stated)
         except Exception as exc:  # Any library's objects may raise anything when looked at.
             return Size(reason=f"{type(batch).__name__}: {type(exc).__name__}: {exc}")
 
-    def _remember(self, batch: Any) -> None:
+    def _remember(self, batch: Any, items: int) -> None:
         """Keep the way to the tensor that gives this kind of batch its size."""
+        if type(batch) in self._no_leads:
+            return
         tensor, lead = _lead(batch)
         if tensor is None and len(self._no_leads) < _KINDS:
             self._no_leads.add(type(batch))  # A list of samples; a short one may look different.
-        if type(batch) in self._no_leads:
+        shape = _shape(tensor)
+        if shape is None or len(shape) == 0 or shape[0] != items:
             return
-        if _shape(tensor) is not None and _stated(tensor) is None and _stated(batch) is None:
+        if _stated(tensor) is None and _stated(batch) is None:
             self.leads[type(batch)] = lead
             self.tensors.add(type(tensor))
 
@@ -172,8 +181,12 @@ def _stated(batch: Any, depth: int = 0) -> int | None:
     return None
 
 
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping) or (hasattr(value, "keys") and hasattr(value, "__getitem__"))
+
+
 def _mapped(batch: Any, depth: int) -> int | str | None:
-    if isinstance(batch, Mapping) or (hasattr(batch, "keys") and hasattr(batch, "__getitem__")):
+    if _is_mapping(batch):
         return _first(iter(batch[key] for key in list(batch.keys())), depth)
     return None
 
@@ -190,24 +203,49 @@ def _listed(batch: Any, depth: int) -> int | str | None:
         return EMPTY
     if all(isinstance(each, _SCALARS) for each in batch[:_LOOKED_AT]) or _samples(batch):
         return len(batch)
-    if _unstacked(batch):
-        return len(batch[0])
     return _first(iter(batch), depth)
 
 
 def _samples(batch: Any) -> bool:
     """Whether this is a list of samples, not of inputs and targets."""
-    lead = batch[0]
+    lead, some = batch[0], batch[:_LOOKED_AT]
     if _shape(lead) is not None:
-        return _alike([_shape(each) for each in batch])
-    if isinstance(lead, Mapping):
-        return isinstance(batch, list)
-    alike = {(type(each), len(each)) for each in batch if isinstance(each, tuple)}
-    return isinstance(batch, list) and isinstance(lead, tuple) and len(alike) == 1
+        return _alike([_shape(each) for each in some])
+    if isinstance(lead, (list, *_SCALARS)) or _stated(lead) is not None:
+        return False
+    if isinstance(lead, tuple):
+        alike = {(type(each), len(each)) if isinstance(each, tuple) else None for each in some}
+        return isinstance(batch, list) and len(alike) == 1
+    kinds = {type(each): each for each in some}  # Looking at one of each kind costs less.
+    many = isinstance(batch, list) or len(batch) > _FIELDS  # A short tuple: inputs and targets.
+    if _is_mapping(lead):
+        return many and all(map(_is_mapping, kinds.values())) and _keys_in_common(some)
+    if hasattr(type(lead), "__dataclass_fields__"):
+        return many and len(kinds) == 1
+    return all(map(_opaque, kinds.values())) and _of_one_kind(list(kinds))
+
+
+def _keys_in_common(mappings: Any) -> bool:
+    """Samples have keys in common; a dictionary of inputs and one of targets have not."""
+    lead, *others = [set(each.keys()) for each in mappings[:2]]
+    return not lead or all(not other or lead & other for other in others)
+
+
+def _opaque(value: Any) -> bool:
+    """Whether nothing is known of it, as of a picture: it is one thing, and not to be read once."""
+    if isinstance(value, _SCALARS) or _shape(value) is not None or _stated(value) is not None:
+        return False
+    return not any(hasattr(type(value), name) for name in ("__len__", "__next__"))
+
+
+def _of_one_kind(kinds: list[type]) -> bool:
+    """Whether they have a class in common, as pictures from files of many formats have."""
+    bases = kinds[0].__mro__[:-1] or kinds  # All but ``object``, unless it is one.
+    return any(all(issubclass(kind, base) for kind in kinds) for base in bases)
 
 
 def _alike(shapes: list[Any]) -> bool:
-    """Whether shapes are those of single numbers, or of sequences each as long as it happens to be.
+    """Whether shapes are those of single numbers, of pictures, or of sequences of any length.
 
     Inputs and targets are as long as each other; but bags of words come with their offsets.
     """
@@ -215,30 +253,113 @@ def _alike(shapes: list[Any]) -> bool:
         return False
     if not any(len(shape) for shape in shapes):
         return True
-    lengths, rests = {tuple(shape[:1]) for shape in shapes}, {tuple(shape[1:]) for shape in shapes}
-    return len(shapes) > _FIELDS and len(rests) == 1 and len(lengths) > 1 and () not in lengths
-
-
-def _unstacked(batch: Any) -> bool:
-    """Whether inputs and targets are lists with an entry a sample: images of many sizes, say."""
-    if not all(isinstance(each, list | tuple) and each for each in batch):
+    if len(shapes) < _FEW or len({len(shape) for shape in shapes}) != 1:
         return False
-    return len({len(each) for each in batch}) == 1 and any(
-        all(isinstance(sample, (Mapping, *_SCALARS)) or _shape(sample) == () for sample in each)
-        for each in batch
+    each = [tuple(shape) for shape in shapes]
+    return _pictures(each) or _ragged(each)
+
+
+def _pictures(shapes: list[Shape]) -> bool:
+    """Whether each is the shape of a picture: channels, height, width."""
+    return all(
+        len(shape) == 3 and shape[0] in _CHANNELS and (shape[1] or 0) > 4 and (shape[2] or 0) > 4
+        for shape in shapes
     )
+
+
+def _ragged(shapes: list[Shape]) -> bool:
+    """Whether first dimensions differ as those of sequences, or of pictures with channels last."""
+    lengths, rests = {shape[0] for shape in shapes}, {shape[1:] for shape in shapes}
+    if len(shapes) > _FIELDS:
+        return len(lengths) > 1 if len(rests) == 1 else 2 * len(lengths) > len(shapes)
+    if len(rests) == 1 and len(lengths) == len(shapes):
+        return True
+    return len(lengths) > 1 and _pictures([(*shape[2:], *shape[:2]) for shape in shapes])
 
 
 def _first(values: Iterator[Any], depth: int) -> int | str:
     """The size of the first value that has a tensor's, else of the first that has a length."""
-    fallback: int | str = EMPTY
-    for value in values:
+    before: list[Any] = []
+    for value in values:  # What lies behind the first tensor is not even asked for.
+        if isinstance(value, list | tuple):
+            break
         found = size_of(value, depth + 1)
         if isinstance(found, int) and _has_tensor(value, depth):
             return found
+        before.append(value)
+    else:
+        return _together(before, depth)
+    return _together([*before, value, *values], depth)
+
+
+def _together(parts: list[Any], depth: int) -> int | str:
+    """As above, where there are lists: what they hold is seen from the parts beside them."""
+    length = _unstacked(parts)
+    if length:
+        return length
+    fallback: int | str = EMPTY
+    for at, part in enumerate(parts):
+        found = size_of(part, depth + 1)
+        if isinstance(found, int) and _has_tensor(part, depth):
+            return _agreed(part, found, parts[:at] + parts[at + 1 :], depth)
         if fallback == EMPTY or (isinstance(fallback, str) and isinstance(found, int)):
             fallback = found
     return fallback
+
+
+def _unstacked(parts: list[Any]) -> int:
+    """How many entries inputs and targets have where they are lists with one a sample; else 0."""
+    lists = [part for part in parts if not isinstance(part, _SCALARS)]
+    if not all(isinstance(part, list | tuple) for part in lists):
+        return 0
+    alike = len({len(part) for part in lists}) == 1 and any(map(_single, lists))
+    return len(lists[0]) if alike else 0
+
+
+def _single(part: Any) -> bool:
+    """Whether each entry of a list is a sample's: a number, a text, a dictionary."""
+    return isinstance(part, list | tuple) and all(
+        isinstance(each, (Mapping, *_SCALARS)) or _shape(each) == () for each in part[:_LOOKED_AT]
+    )
+
+
+def _agreed(part: Any, found: int, others: list[Any], depth: int) -> int:
+    """The size of ``part``: a list of samples or of inputs, whichever the other parts agree with.
+
+    Where they agree with neither or with both, it is as long as it would be alone.
+    """
+    shapes = _even(part)
+    if not shapes and not (isinstance(part, tuple) and _single(part)):
+        return found
+    stacked, length = shapes[0][0] if shapes else found, len(part)
+    said = {_said(other, shapes, depth) for other in others}
+    if (stacked in said) == (length in said):
+        return found
+    return stacked if stacked in said else length
+
+
+def _said(other: Any, shapes: list[Shape], depth: int) -> int | str:
+    """The size that another part speaks for, beside tensors of ``shapes``; nothing is text."""
+    beside = _even(other)
+    firsts = {shape[0] for shape in beside}
+    if len(firsts) > 1 or _single(other) or (beside and _pictures(beside + shapes)):
+        return len(other)
+    if beside:  # States of layers, say, tell nothing.
+        return beside[0][0] if shapes and shapes[0][0] in firsts else ""
+    try:
+        return size_of(other, depth + 1)
+    except Exception:  # It is not what the size is taken from.
+        return ""
+
+
+def _even(part: Any) -> list[Shape]:
+    """The shapes in a list of tensors of as many dimensions each, else none."""
+    if not isinstance(part, list | tuple):
+        return []
+    shapes = [_shape(each) for each in part[:_LOOKED_AT]]
+    if any(shape is None or not len(shape) for shape in shapes) or len(set(map(len, shapes))) != 1:
+        return []
+    return [tuple(shape) for shape in shapes] if _stated(part) is None else []
 
 
 def _has_tensor(value: Any, depth: int) -> bool:

@@ -6,6 +6,7 @@ because of a pause (:mod:`.evidence`) or because the script has become slower.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable
 
 from .evidence import Evidence, Pair
@@ -17,6 +18,8 @@ _step = tuple.__new__
 
 #: So many outliers in a row are no pauses.
 _ROW = 3
+#: The items of so many steps tell how many are usual.
+SIZES = 64
 
 
 class Lane:
@@ -45,6 +48,7 @@ class Lane:
         self.far: dict[int, tuple[int, int]] = {}
         self._rest_of_body, self._body_of = 0, -1
         self.slow = False
+        self.sizes: deque[int | None] = deque(maxlen=SIZES)
 
     def restart(self, now: int) -> None:
         """The task's progress is at 0 of n: a loop of its own begins now."""
@@ -72,7 +76,11 @@ class Lane:
             pairs.pop((name, ident), None)
             if len(pairs) >= 16:  # Left by exceptions: they never end.
                 del pairs[next(iter(pairs))]
-        pairs[name, ident] = Pair(now, self._track, outer)
+        pair = pairs[name, ident] = Pair(now, self._track, outer)
+        if not self.evidence.aside:
+            self._track.around = self
+        elif pair.awaited:
+            pair.awaited = sum(each.ns for each in self._track.loads_aside(self).values())
 
     def _outer(self, name: Hashable) -> Pair | None:
         """The open pair of another name around one that begins, unless an exception left it."""
@@ -238,7 +246,8 @@ class Lane:
         return self._close(step, 0, before.far)
 
     def _take(self) -> Loads | None:
-        taken = self._track.take()
+        track = self._track
+        taken = track.take_aside(self) if self.evidence.aside else track.take(self)
         if taken is not None:
             self.fed = True
         return taken
@@ -246,19 +255,36 @@ class Lane:
     def _close(self, step: Step, gap_far: int, work_far: int) -> list[Step]:
         self.count[0] += 1
         self.evidence.closed += 1
+        if self.evidence.aside:
+            self._track.aside(step.start_ns, step.end_ns)
         self._ended(step.end_ns)
         if (gap_far or work_far) and self.pending and self.pending[-1].number + 1 < step.number:
             gap_far = work_far = 0  # Other threads' steps were made meanwhile: it waited its turn.
+        if work_far:
+            work_far = self._beyond_size(step, work_far)
+        self.sizes.append(step.items)
         if gap_far or work_far or self.far or self.slow:
             return self._give(step, (gap_far, work_far) if gap_far or work_far else None)
         given, self.pending = self.pending, [step]
         return given
+
+    def _beyond_size(self, step: Step, far: int) -> int:
+        """What of a step's work is far above the usual for as many items as it has."""
+        sizes, work = sorted(size for size in self.sizes if size), self.evidence.work
+        usual = sizes[len(sizes) // 2] if sizes else 0
+        if not usual or not step.items or step.items <= usual or work.median is None:
+            return far
+        times = step.items / usual
+        took = far + work.median
+        return 0 if took <= work.limit * times else took - round(work.median * times)
 
     def _ended(self, now: int) -> None:
         track = self._track
         if track.last_lane is not self:
             track.last_lane = self
             track.changes += 1
+            if not self.evidence.aside:
+                track.aside_ns = -1
         track.closed += 1
         self.last_end = track.last_end = now
         self.evidence.paused = track.paused_ns

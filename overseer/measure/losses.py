@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
-from _thread import allocate_lock
+import threading
+from _thread import allocate_lock, get_ident, start_new_thread
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..clock import thread_time_ns
 from ..errors import Problem
 from ..ways import Event, Gate, Keys, Listener, Offer, Quick, Source, Taker
 
@@ -20,9 +24,16 @@ if TYPE_CHECKING:
 TASK = "train"
 #: Losses kept unread at most; of more, every other one is dropped, never the first or the last.
 PENDING = 4096
+#: Plain numbers too, where another thread is reading and does not come to an end of it.
+CROWD = 8 * PENDING
+#: How long the end of a run waits for losses to be read, and then for the very last of each task,
+#: in seconds; with what the timer is given before, the five that a device has to finish.
+END_SECONDS, LAST_SECONDS = 2.0, 1.0
 #: Boundaries that may share a device mark which lies before a loss that was given with them.
 _BEHIND = 8
 _TASKS = 256
+#: Kinds that nobody has to wait for.
+_PLAIN = frozenset({float, int, bool})
 #: Of what a compiled CUDA graph returns, the next run of it makes use again.
 _COPY = "Give a copy, which the next step does not overwrite: loss.clone()."
 
@@ -53,8 +64,9 @@ class Losses:
 
     A loss that hangs on a graph is detached at once: keeping it would keep the graph, and with
     it every activation, alive. A loss on a device stays there until :meth:`read`, which may wait
-    for the device and is therefore called from a timer, or when the run is over. One in the host's
-    memory is read at once: that takes half the time of detaching it, and nothing is kept.
+    for the device and is therefore called from a timer; at the end :meth:`read_all` waits too, but
+    not for long. One in the host's memory is read at once: that takes half the time of
+    detaching it, and nothing is kept.
 
     Args:
         report: Told once about each kind of loss that can't be read, and why.
@@ -63,6 +75,8 @@ class Losses:
     def __init__(self, report: Callable[[Problem], object] | None = None) -> None:
         self._report = report
         self._tasks: dict[str, _Task] = {}
+        #: Copies, when a thread that reads those has been given up: it may still change them.
+        self._parted: dict[str, _Task] | None = None
         self._reading, self._taking = allocate_lock(), allocate_lock()
         self._told: set[str] = set()
         self._seen: tuple[int, dict[str, int]] = (0, {})
@@ -163,18 +177,22 @@ class Losses:
         quick.offer(Offer(ready, values, list))
         return quick.resume
 
-    def read(self, given: dict[str, int] | None = None) -> None:
-        """Read the losses collected so far; may wait for the device they lie on.
+    def read(self, given: dict[str, int] | None = None) -> bool:
+        """Read the losses collected so far, which may wait for the device they lie on.
 
         Args:
             given: So many of each task, from its first on; all, if it is not there.
+
+        Returns:
+            Whether that was done; not while another thread is reading.
         """
-        if self._reading.acquire(False):
-            try:
-                for name, task in list(self._tasks.items()):
-                    self._read(task, None if given is None else given.get(name, 0))
-            finally:
-                self._reading.release()
+        if not self._reading.acquire(False):
+            return False
+        try:
+            self._read_each(given)
+        finally:
+            self._reading.release()
+        return True
 
     def keep_up(self, model: StepModel) -> None:
         """Read what can be read without waiting: what a device in use has computed.
@@ -191,18 +209,61 @@ class Losses:
                 self.read(given)
                 self._seen = (model.notes, {name: of.n for name, of in list(self._tasks.items())})
 
-    def read_all(self, model: StepModel) -> None:
-        """The script has ended: read the rest, but from a device that hangs."""
-        if model.marks.hangs:
-            self.keep_up(model)
-        else:
-            self.read()
+    def read_all(self, model: StepModel, charge: Callable[[int], object] = id) -> None:
+        """The script has ended: read the rest, as far as that does not take long.
+
+        What may have to be waited for is read by another thread. When it takes too long, the very
+        last of each task is tried, unless it lies on a device that is known to hang.
+
+        Args:
+            model: Knows the device.
+            charge: Told the processor nanoseconds that the other thread used.
+        """
+        if all(map(_plain, self._pending())) and self.read():
+            return
+        hangs = model.marks.hangs
+        work = partial(self.keep_up if hangs else self._read_rest, model)
+        if within(END_SECONDS, work, charge) and not hangs:
+            return
+        with self._taking:
+            self._parted = {name: task.parted() for name, task in list(self._tasks.items())}
+        tasks = list(self._parted.values())
+        if not hangs:
+            within(LAST_SECONDS, partial(self._read_last, tasks), charge)
+        self._give_up(tasks, "their device hangs" if hangs else "at the end that took too long")
+
+    def _pending(self) -> list[deque[Any]]:
+        return [task.pending for task in list(self._tasks.values())]
+
+    def _read_rest(self, model: StepModel) -> None:
+        """Read everything, after whoever is reading now."""
+        with model.marks.aside(), self._reading:
+            for pending in self._pending():
+                _settle(list(pending))
+            self._read_each(None)
+
+    def _read_last(self, tasks: list[_Task]) -> None:
+        for task in tasks:
+            if task.taken_up:
+                self._read_one(task, task.taken_up.pop())
+
+    def _give_up(self, tasks: list[_Task], why: str) -> None:
+        """Let go of what is unread, and say how many that are."""
+        for task in tasks:
+            task.taken_up.clear()
+            task.exact = task.exact and not task.unread
+        unread, n = sum(task.unread for task in tasks), sum(task.n for task in tasks)
+        if unread and self._report is not None:
+            what = f"{unread} of {n} could not be read: {why}"
+            remedy = None if "hangs" in why else "Give the loss less often, or as a number."
+            self._report(Problem("loss", "loss", what, remedy=remedy))
 
     def summary(self) -> dict[str, Loss]:
         """What is known of each task that has a loss that could be read."""
+        tasks = self._tasks if self._parted is None else self._parted
         return {
             name: Loss(task.first, task.last, task.min, task.n, task.exact, task.not_finite)
-            for name, task in list(self._tasks.items())
+            for name, task in list(tasks.items())
             if task.first is not None and task.last is not None
         }
 
@@ -230,9 +291,7 @@ class Losses:
 
     def _thin(self, task: _Task) -> None:
         """Halve what is pending: nobody has read for long, and a script must not wait for it."""
-        last = task.pending[-1]
-        if type(last) is float or not hasattr(last, "device"):
-            self.read()  # Plain numbers: nothing to wait for.
+        if type(task.pending[-1]) in _PLAIN and self._read_plain(task):
             return
         with self._taking:
             values = task.taken()
@@ -240,23 +299,40 @@ class Losses:
             task.dropped += max(0, len(values) - 1) // 2
             task.exact = False
 
+    def _read_plain(self, task: _Task) -> bool:
+        """Read if that is to wait for nothing; whether it was, or will soon be, done."""
+        if not self._reading.acquire(False):
+            return len(task.pending) <= CROWD
+        try:
+            with self._taking:
+                return task.take_plain()
+        finally:
+            self._reading.release()
+
+    def _read_each(self, given: dict[str, int] | None) -> None:
+        for name, task in list(self._tasks.items()):
+            self._read(task, None if given is None else given.get(name, 0))
+
     def _read(self, task: _Task, given: int | None) -> None:
         with self._taking:
-            values = task.taken(given)
-        task.seen += len(values)
+            values = task.take_up(given)
         try:  # Tensors of one number each, as nearly always; in as few steps as there can be.
             task.take_all(_numbers(values))
+            task.taken_up.clear()
             return
         except Exception:
             pass  # One by one it is seen which of them is something else.
-        for value in values:
-            try:
-                number = as_number(value)
-            except Exception as exc:
-                task.exact = False
-                self._unread(value, said(value, exc))
-                continue
-            task.take(number)
+        del values
+        for value in task.each():  # What has been read is kept, should the next one hang.
+            self._read_one(task, value)
+
+    def _read_one(self, task: _Task, value: Any) -> None:
+        try:
+            task.take(as_number(value))
+        except Exception as exc:
+            task.exact = False
+            task.done += 1
+            self._unread(value, said(value, exc))
 
     def _unread(self, value: object, why: str) -> None:
         if self._report is None or why in self._told or len(self._told) >= 8:
@@ -271,10 +347,12 @@ class _Task:
 
     def __init__(self) -> None:
         self.pending: deque[Any] = deque()
+        #: What a thread that reads has taken up, and not read yet.
+        self.taken_up: deque[Any] = deque()
         self.first: float | None = None
         self.last: float | None = None
         self.min: float | None = None
-        self.seen = self.dropped = 0
+        self.seen = self.dropped = self.done = 0
         self.exact = True
         self.not_finite = 0
 
@@ -282,6 +360,47 @@ class _Task:
     def n(self) -> int:
         """How many were given."""
         return self.seen + self.dropped + len(self.pending)
+
+    @property
+    def unread(self) -> int:
+        """How many of them nobody has come to an end with."""
+        return self.seen + len(self.pending) - self.done
+
+    def take_up(self, given: int | None = None) -> list[Any]:
+        """Begin to read what is pending of the first ``given``; what there is to read."""
+        values = self.taken(given)
+        self.seen += len(values)
+        left = bool(self.taken_up)
+        self.taken_up.extend(values)
+        return list(self.taken_up) if left else values
+
+    def take_plain(self) -> bool:
+        """Take in what is pending, if those are numbers as they are; whether they are."""
+        values = self.taken()
+        try:
+            self.take_all(values)
+        except Exception:
+            self.pending.extendleft(reversed(values))
+            return False
+        self.seen += len(values)
+        return True
+
+    def each(self) -> Iterator[Any]:
+        """What has been taken up; another thread may take away what is left."""
+        while self.taken_up:
+            try:
+                value = self.taken_up.popleft()
+            except IndexError:
+                return
+            yield value
+
+    def parted(self) -> _Task:
+        """A copy with what is unread, of which nothing is left here."""
+        other = copy(self)
+        other.pending, other.taken_up = deque(), deque(self.each())
+        other.pending.extend(self.taken())
+        other.take_up()
+        return other
 
     def taken(self, given: int | None = None) -> list[Any]:
         """What is pending of the first ``given``, and no longer; others may go on adding to it."""
@@ -306,14 +425,22 @@ class _Task:
             self.first = float(numbers[0]) if self.first is None else self.first
             self.last = float(numbers[-1])
         self.not_finite += len(numbers) - len(finite)
+        self.done += len(numbers)
 
     def take(self, number: float) -> None:
+        """Take in one number."""
         self.first = number if self.first is None else self.first
         self.last = number
+        self.done += 1
         if not math.isfinite(number):
             self.not_finite += 1
         elif self.min is None or number < self.min:
             self.min = number
+
+
+def _plain(values: Iterable[Any]) -> bool:
+    """Whether all are numbers as they are; what another thread adds meanwhile does not count."""
+    return _PLAIN.issuperset(map(type, list(values)))
 
 
 def _numbers(values: list[Any]) -> list[Any]:
@@ -323,23 +450,78 @@ def _numbers(values: list[Any]) -> list[Any]:
     and for a device: what lies in one memory is copied together first, and read at once.
 
     Raises:
-        Exception: Some are no such tensors.
+        Exception: Some are to be read one by one.
     """
     kinds = set(map(type, values))
-    if kinds <= {float, int, bool}:
+    if kinds <= _PLAIN:
         return values
     torch: Any = sys.modules.get("torch")
     plain = torch is not None and kinds == {torch.Tensor}
     if plain and len({(value.dtype, value.device) for value in values}) == 1 and _together(values):
         together: list[Any] = torch._C._VariableFunctions.stack(values).tolist()
         return together
-    return [value.item() for value in values]
+    raise TypeError
 
 
 def _together(values: list[Any]) -> bool:
     """Whether numbers are copied together: one wait in place of many, for one more small kernel."""
     kind = values[0].device.type
     return kind == "cpu" or (kind in {"cuda", "xpu"} and len(values) > 1)
+
+
+def _settle(values: list[Any]) -> None:
+    """Let devices do what they were given: another thread's stream does not wait for the script's.
+
+    Only for the end of a run, and on a thread that it does not wait for.
+    """
+    torch: Any = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    for device in {value.device for value in values if type(value) is kind}:
+        if device.type in {"cuda", "xpu"}:
+            try:
+                getattr(torch, device.type).synchronize(device)
+            except Exception:
+                pass  # What has become of the device is told when its losses are read.
+
+
+def within(
+    seconds: float, work: Callable[[], object], charge: Callable[[int], object] = id
+) -> bool:
+    """Do ``work`` on a thread which nobody waits for any longer; whether it was done by then.
+
+    Args:
+        seconds: How long to wait for it.
+        work: What to do.
+        charge: Told the processor nanoseconds that it used.
+
+    Raises:
+        BaseException: What ``work`` raised.
+    """
+    done, raised, used = allocate_lock(), list[BaseException](), list[int]()
+    done.acquire()
+
+    def run() -> None:
+        began = thread_time_ns()
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+        finally:
+            # Who asks for the current thread in there has made threading list one.
+            getattr(threading, "_active", {}).pop(get_ident(), None)
+            used.append(thread_time_ns() - began)
+            done.release()
+
+    try:
+        start_new_thread(run, ())
+    except RuntimeError:
+        return False  # There can be no more threads.
+    if not done.acquire(timeout=seconds):
+        return False
+    charge(sum(used))
+    if raised:
+        raise raised[0]
+    return True
 
 
 def as_number(value: Any) -> float:
@@ -353,7 +535,8 @@ def as_number(value: Any) -> float:
         raise TypeError(f"{type(value).__name__} is not a number")
     item = getattr(value, "item", None)
     if item is not None:
-        shape = tuple(getattr(value, "shape", ()))
+        shape = getattr(value, "shape", ())
+        shape = tuple(shape) if hasattr(shape, "__iter__") else ()
         if math.prod(shape) != 1:
             raise TypeError(f"{type(value).__name__} of shape {shape} is not one number")
         value = item()

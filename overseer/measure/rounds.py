@@ -14,6 +14,7 @@ from operator import eq, gt, sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .columns import Columns, Steps
+from .lane import SIZES
 from .notes import FEW, IDENT, ITEMS, MARK, NOW, THREAD, WIDTH, Notes, What
 from .step import Step
 from .threads import BEGIN, END, LOADED, LOADING, STEP, Threads
@@ -210,6 +211,7 @@ def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> _Rounds
     ]  # fmt: skip
     if usual < n:
         made = [column[:usual] for column in made]
+    lane.sizes.extend(made[1][-SIZES:])
     steps.add(_shifted(lane, made, range(lane.count[0], lane.count[0] + usual)))
     _advance(lane, track, lane.pending[0].end_ns, used)
     return used
@@ -297,6 +299,9 @@ def _advance(lane: Lane, track: Track, end: int, used: _Rounds) -> None:
         lane.unmatched = not stepped and not within
     track.closed += n * (2 if paired and stepped else 1)
     lane.last_end = track.last_end = end
+    if lane.evidence.aside:
+        track.aside(end, end)
+        lane.evidence.paused = track.paused_ns
 
 
 def _shifted(lane: Lane, made: list[Any], numbers: range) -> Columns:

@@ -19,11 +19,24 @@ class Span:
     def __str__(self) -> str:
         return f"{self.seconds:g}s" if self.seconds is not None else f"{self.steps}"
 
+    @property
+    def nothing(self) -> bool:
+        """Whether there is not a single step in it."""
+        return not (self.steps or self.seconds)
+
+
+#: Longer than any run, in seconds; of more, nanoseconds cannot be reckoned with.
+LONGEST = 1e12
 
 #: Every step by itself.
 ONE_STEP = Span(steps=1)
 #: Not a single one.
 NOTHING = Span(steps=0)
+
+
+def lasting(seconds: float) -> Span:
+    """So many seconds; as good as for ever, if there are too many to reckon with."""
+    return Span(seconds=min(seconds, LONGEST))
 
 
 def parse_span(text: str | int | float, option: str, least: int = 0) -> Span:
@@ -37,7 +50,7 @@ def parse_span(text: str | int | float, option: str, least: int = 0) -> Span:
     Raises:
         UsageError: It is neither, negative, or not finite.
     """
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e[0-9]+)?)\s*(s?)\s*", str(text), re.IGNORECASE)
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:e\+?[0-9]+)?)\s*(s?)\s*", str(text), re.IGNORECASE)
     number = float(match[1]) if match else math.nan
     timed = bool(match and match[2])
     whole = timed or number == int(number) if math.isfinite(number) else False
@@ -47,4 +60,4 @@ def parse_span(text: str | int | float, option: str, least: int = 0) -> Span:
             f"{option} {text!r} is neither a number of steps nor of seconds",
             f"Write whole steps from {least}, for example 10; or seconds, for example 5s.",
         )
-    return Span(seconds=number) if timed else Span(steps=int(number))
+    return lasting(number) if timed else Span(steps=int(number))

@@ -18,13 +18,14 @@ from ..ways import Gate, Offer, Quick
 from .columns import Steps
 from .counts import Counts
 from .device import Device
-from .hearing import ENDED, TASK, WORK_PAIRS, Pairs, StepEnds
+from .hearing import BEGAN, ENDED, TASK, WORK_PAIRS, Pairs, StepEnds
 from .lane import Lane
 from .notes import FULL, Note, Notes, What
 from .rounds import take_rounds
 from .threads import (
     ABANDON,
     BEGIN,
+    BEGUN,
     COMPILED,
     END,
     ENTER,
@@ -203,8 +204,10 @@ class StepModel:
         self._note(STEP, now, task, self.counts(event, task))
 
     def on_step_before(self, event: Event) -> None:
-        """A step has ended a while ago."""
+        """A step has ended a while ago; if it is known when it began, its loop did so then."""
         task = str(event.get("task", TASK))
+        if BEGAN in event:
+            self._note(ENTER, event[BEGAN], task, None)
         self._note(STEP, event[ENDED], task, self.counts(event, task))
 
     def on_batch(self, event: Event) -> None:
@@ -243,6 +246,10 @@ class StepModel:
         progress = event["progress"]
         if isinstance(progress, tuple | list) and len(progress) and progress[0] == 0:
             self._note(RESTART, self.now(), str(event["task"]), None)
+
+    def loader_begins(self, source: Hashable) -> None:
+        """The calling thread has ``source`` begin anew, whether it had more batches or not."""
+        self._note(BEGUN, self.now(), TASK, None, source)
 
     def loading_begins(self, source: Hashable = None) -> None:
         """The calling thread waits for a batch from ``source``, any name for a loader."""

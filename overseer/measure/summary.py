@@ -25,11 +25,12 @@ class TaskRecord:
     """Everything the summary needs of one task.
 
     Args:
-        skip: What to leave out of rates and shares, in place of the warm-up that is found.
+        skip: What to leave out of rates and shares, in place of the warm-up that is found; None:
+            that is found.
     """
 
-    def __init__(self, skip: Span = NOTHING) -> None:
-        self._skip = skip
+    def __init__(self, skip: Span | None = None) -> None:
+        self._fixed, self._skip = skip is not None, skip or NOTHING
         self._sums = Sums()
         self._skipped = 0
         self._compiled = self._compiled_ns = 0
@@ -93,12 +94,11 @@ class TaskRecord:
         )
 
     def _judged(self, verdict: Verdict, clock_name: str) -> dict[str, dict[str, Any]]:
-        fixed = self._skip != NOTHING
-        found = verdict.from_step if not fixed else None
+        found = verdict.from_step if not self._fixed else None
         of = self._series.totals(found or 0)
         abreast = concurrency(self._spans.values())
         items, ns = (of.items, of.counted_ns) if self._sums.sized else (of.n, of.busy_ns)
-        settled = (fixed or found is not None) and ns > 0
+        settled = (self._fixed or found is not None) and ns > 0
         loading, compute = of.loading_ns / 1e9, of.compute_ns / 1e9
         part = share(loading, compute)
         rate = {
@@ -200,10 +200,11 @@ class Tasks:
     """The record of every task; a sink of the step model.
 
     Args:
-        skip: What to leave out at the beginning of each task, in place of finding its warm-up.
+        skip: What to leave out at the beginning of each task, in place of finding its warm-up;
+            None: that is found.
     """
 
-    def __init__(self, skip: Span = NOTHING) -> None:
+    def __init__(self, skip: Span | None = None) -> None:
         self._skip = skip
         self.records: dict[str, TaskRecord] = {}
 

@@ -10,7 +10,7 @@ from .timeline import Timeline
 from .track import Track
 
 STEP, BEGIN, END, ABANDON, RESTART = range(5)
-LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED = range(5, 13)
+LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN = range(5, 14)
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
 THREADS = 64
@@ -95,5 +95,7 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
         track.pause(ns)
     elif kind == RESUME:
         track.resume(ns)
-    else:
+    elif kind == COMPILED:
         track.compiled(ns)
+    else:
+        track.begun(source)

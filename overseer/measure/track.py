@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .evidence import Pair
     from .lane import Lane
 
 
@@ -39,12 +40,19 @@ class Track:
         closed: Steps closed so far, by all lanes.
         compiled_ns: When something had last been compiled; -1 for never.
         last_lane: The lane that closed the last step, at ``last_end``.
+        around: The lane that last began a pair, of those that an evaluation may lie within.
+        aside_ns: When the evaluation began whose step was the last; -1 when there was none.
     """
 
     __slots__ = (
+        "_aside_paused",
+        "_begun",
         "_loops",
         "_once",
+        "_owners",
         "_pauses",
+        "around",
+        "aside_ns",
         "awaited",
         "changes",
         "closed",
@@ -64,13 +72,31 @@ class Track:
         self.changes = 0
         self.closed = 0
         self.last_lane: Lane | None = None
-        self.last_end = -1
+        self.last_end = self.aside_ns = -1
+        self.around: Lane | None = None
+        self._aside_paused = 0
+        self._owners: dict[Hashable, Lane] = {}
         self.loads: dict[Hashable, Loads] = {}
         self.own: frozenset[Hashable] | set[Hashable] = frozenset()
         self.awaited: dict[Hashable, int] = {}
+        self._begun: dict[Hashable, int] = {}
         self._once: set[Hashable] = set()
         self._loops: list[tuple[int, int, int]] = []
         self._pauses: list[tuple[int, int]] = []
+
+    def begun(self, source: Hashable) -> None:
+        """``source`` begins anew: if it had more batches, its loop was left, by ``break`` or so.
+
+        A loader that begins anew for every step has no loop.
+        """
+        closed = self._begun.pop(source, self.closed)
+        self._begun[source] = self.closed
+        if len(self._begun) > 32:
+            del self._begun[next(iter(self._begun))]
+        if self.closed - closed > 1 and source in self.own and self.left_ns < self.last_end:
+            self.left_ns = self.last_end
+            self.changes += 1
+            self.loads.pop(source, None)  # No step came of these: an exception, perhaps.
 
     def loading(self, now: int, source: Hashable) -> None:
         """The script asks ``source`` for a batch."""
@@ -145,6 +171,20 @@ class Track:
             begin, paused = self._pauses.pop()
             self._paused(begin, now, paused)
 
+    @property
+    def outer(self) -> Pair | None:
+        """The pair that is open, which an evaluation lies within; None if there is none."""
+        return next(iter(self.around.pairs.values()), None) if self.around is not None else None
+
+    def aside(self, start: int, end: int) -> None:
+        """A step of an evaluation has ended: it is a pause of the step that it lies within."""
+        outer = self.outer
+        if self.aside_ns < 0:
+            self.aside_ns = start if outer is None else max(start, outer.begin)
+            self._aside_paused = self.paused_ns
+        if outer is not None:
+            self._paused(self.aside_ns, end, self._aside_paused)
+
     def compiled(self, now: int) -> None:
         """Something has been compiled, for as long as that took."""
         self.changes += 1
@@ -158,7 +198,27 @@ class Track:
         """Time waited for batches since the last step."""
         return sum(loads.ns for loads in self.loads.values()) if self.loads else 0
 
-    def take(self) -> Loads | None:
+    def take_aside(self, lane: Lane) -> Loads | None:
+        """The waits since the last step but for those of one that an evaluation lies within."""
+        own = self.loads_aside(lane)
+        kept = {source: each for source, each in self.loads.items() if source not in own}
+        self.loads = own
+        taken = self.take(lane)
+        self.loads = kept
+        return taken
+
+    def loads_aside(self, lane: Lane) -> dict[Hashable, Loads]:
+        """Those of an evaluation itself."""
+        outer, owners = self.outer, self._owners
+        since = -1 if outer is None else outer.begin
+        others = outer is not None or len(self.loads) > 1
+        return {
+            source: each
+            for source, each in self.loads.items()
+            if each.begin >= since and not (others and owners.get(source, lane) is not lane)
+        }
+
+    def take(self, lane: Lane) -> Loads | None:
         """The waits since the last step, which the step that now ends has used up."""
         loads = self.loads
         if not loads:
@@ -167,14 +227,21 @@ class Track:
             ((source, taken),) = loads.items()
             if source not in self.own or len(self.own) > 1:
                 self.own = {source}
+                self._owned(lane)
             if self._once:
                 self._once = set()
         else:
-            taken = self._take_own()
+            taken = self._take_own(lane)
         self.loads = {}
         return taken
 
-    def _take_own(self) -> Loads:
+    def _owned(self, lane: Lane) -> None:
+        """Remember whose steps these loaders feed."""
+        if len(self._owners) > 32:
+            self._owners.clear()
+        self._owners.update(dict.fromkeys(self.own, lane))
+
+    def _take_own(self, lane: Lane) -> Loads:
         """Of several loaders, those that fed the step before too; the others were a pause.
 
         Those that give a batch for each step, as by zip, feed it from the second step on.
@@ -186,6 +253,7 @@ class Track:
             other = self.loads[source]
             self._paused(other.begin, other.end, other.paused)
         self.own = set(own)
+        self._owned(lane)
         used = [self.loads[source] for source in own]
         taken = Loads(min(each.begin for each in used), max(each.end for each in used), 0)
         taken.ns = sum(each.ns for each in used)

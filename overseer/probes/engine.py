@@ -281,9 +281,10 @@ class Engine:
         # Without the lock: the lanes take that of a stream, whose listeners may set probes.
         for placed in tuple(self._probes) if self._ours() else ():
             of = sitting(placed.number)
-            of.begin(placed.fired)
-            for lane in placed.lanes:
-                lane.weigh(now, of.place())
+            if of.due(placed.fired):
+                of.begin(placed.fired)
+                for lane in placed.lanes:
+                    lane.weigh(now, of.place())
 
     def hasten(self, now: int) -> None:
         """See which events inserted code may note by itself; to be called now and then.

@@ -11,10 +11,11 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from ..clock import time_ns
 
 _namespace: dict[str, Any] = builtins.__dict__
 _OURS = "<voir "
@@ -40,7 +41,7 @@ class Hidden:
     """One engine's names, and what stands behind each."""
 
     def __init__(self) -> None:
-        token = f"{os.getpid():x}-{time.time_ns() & 0xFFFFFFFF:x}-{id(self) >> 4 & 0xFFFF:x}"
+        token = f"{os.getpid():x}-{time_ns() & 0xFFFFFFFF:x}-{id(self) >> 4 & 0xFFFF:x}"
         self._prefix = f"{_OURS}{token} "
         self._names: set[str] = set()
         self._known: dict[str, str] = {}

@@ -123,7 +123,7 @@ class _Inserter:
     def stanzas(self, bound: Iterable[str] = (), line: int = -1) -> Stanzas:
         """The builder for a place where ``bound`` were just bound."""
         definite = (self._sure - self._scope.deleted).union(bound)
-        return Stanzas(self._wanted.names, line, definite, self._cold)
+        return Stanzas(self._wanted.names, line, definite, self._cold, self._scope.deleted)
 
     def blind(self) -> Stanzas:
         """The builder for a place from which the scope's variables cannot be read."""
@@ -280,7 +280,8 @@ class _Inserter:
         for part in ("iter", "test", "target"):
             if hasattr(node, part):
                 setattr(changed, part, self._rewritten(getattr(node, part)))
-        line, made = binding_line(node), self.stanzas(bound)
+        # What the turn has deleted has no value at its end.
+        line, made = binding_line(node), self.stanzas(set(bound) - self._scope.deleted)
         # A `while` comes back to its body, not to its head.
         starts = self.stanzas(bound, line if bound else opening_line(node.body))
         body = [s for t in self._starts.get(id(node), ()) for s in starts.marker(t)]

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..latest import Latest
-from ..ways import Event, Keys, Listener, Pair, Source, Taker, composer
+from ..ways import Event, Keys, Listener, Open, Pair, Source, Taker, composer
 from .quick import Noting, Quick
 from .selectors import END, FOCUS, LOOPS, TIMES, Capture, Wish
 from .stanzas import Entry, Trigger
@@ -241,11 +241,14 @@ class Lane:
         return relay
 
 
-def leaving(open_pairs: dict[int, int]) -> Callable[[], None]:
-    """The callable that forgets what the call that ends has left open."""
+def leaving(pairs: Open) -> Callable[[], None]:
+    """The callable that forgets the call that ends, and what it has left open."""
+    opened, calls = pairs
 
     def leave() -> None:
-        open_pairs.pop(id(sys._getframe(1)), None)
+        frame = id(sys._getframe(1))
+        opened.pop(frame, None)
+        calls.pop(frame, None)
 
     return leave
 
@@ -301,42 +304,37 @@ def _timing(sink: Taker, weighing: Weighing) -> Taker:
     return timing
 
 
-def _ends(
-    wish: Wish, capture: Capture, open_pairs: dict[int, int], sink: Listener, depth: int
-) -> Listener:
+def _ends(wish: Wish, capture: Capture, pairs: Open, sink: Listener, depth: int) -> Listener:
     """``sink``, for events marked as one end of a pair."""
     focus, step = _focus(wish), _step(capture)
     getframe = sys._getframe
 
     def ends(event: Event) -> None:
-        if _marked(event, focus, step, open_pairs, getframe(depth)):
+        if _marked(event, focus, step, pairs, getframe(depth)):
             sink(event)
 
     return ends
 
 
-def _beginning(
-    focus: str, open_pairs: dict[int, int], tally: Any, sink: Listener, depth: int
-) -> Listener:
+def _beginning(focus: str, pairs: Open, tally: Any, sink: Listener, depth: int) -> Listener:
     """``sink``, for events that open a pair, counting them."""
-    getframe = sys._getframe
+    opened, called, getframe = pairs.opened, pairs.calls.setdefault, sys._getframe
 
     def beginning(event: Event) -> None:
-        number = open_pairs[id(getframe(depth))] = next(tally)
+        frame = id(getframe(depth))
+        number = opened[frame] = called(frame, next(tally))
         event["$wrap"] = {"name": focus, "step": "begin", "id": number}
         sink(event)
 
     return beginning
 
 
-def _ending(
-    focus: str, open_pairs: dict[int, int], tally: Any, sink: Listener, depth: int
-) -> Listener:
+def _ending(focus: str, pairs: Open, tally: Any, sink: Listener, depth: int) -> Listener:
     """``sink``, for events that close a pair, counting them."""
-    getframe = sys._getframe
+    close, getframe = pairs.opened.pop, sys._getframe
 
     def ending(event: Event) -> None:
-        number = open_pairs.pop(id(getframe(depth)), None)
+        number = close(id(getframe(depth)), None)
         next(tally)
         if number is not None:
             event["$wrap"] = {"name": focus, "step": "end", "id": number}
@@ -345,14 +343,13 @@ def _ending(
     return ending
 
 
-def _marked(
-    event: Event, focus: str, step: str, open_pairs: dict[int, int], frame: FrameType
-) -> bool:
+def _marked(event: Event, focus: str, step: str, pairs: Open, frame: FrameType) -> bool:
     """Mark the event as an end of the pair that is open in ``frame``; ``False``: none is."""
+    opened, calls = pairs
     if step == "begin":
-        number = open_pairs[id(frame)] = next(_pair_ids)
+        number = opened[id(frame)] = calls.setdefault(id(frame), next(_pair_ids))
     else:
-        found = open_pairs.pop(id(frame), None)
+        found = opened.pop(id(frame), None)
         if found is None:
             return False
         number = found
@@ -389,10 +386,10 @@ def _composed(
             event[key] = value
         elif not name:
             event[key] = True
-        elif others is not None:
-            event[key] = others[key]
-        else:
+        elif others is None:
             _look_up(event, key, name, _function_frame(frame))
+        elif key in others:  # What has no value is not handed over.
+            event[key] = others[key]
     return event
 
 

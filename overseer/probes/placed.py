@@ -13,6 +13,7 @@ from typing import Any
 
 from ..boundary import current, name_of, problem, wished
 from ..latest import Latest
+from ..ways import Open
 from .hidden import Hidden
 from .lanes import Event, Lane, Listener, leaving
 from .selectors import Asked, Wish
@@ -60,7 +61,7 @@ class PlacedProbe:
         lost: Events that could not be delivered, mostly for want of stack.
         hidden: Where the names that inserted code calls are kept.
         tally: Counts the events: each takes one step.
-        open: The pair that each frame has open.
+        open: The pairs that calls are in.
         active: Whether events are delivered now.
         opaque: Whether the code may be compiled by torch, which must not look into it.
         unseen: Whether some of its places are inside a graph of torch's, where it is not seen.
@@ -103,7 +104,7 @@ class PlacedProbe:
         self._listeners: tuple[Listening, ...] = ()
         self._interceptors: tuple[Listening, ...] = ()
         self._renewed = Latest(self._renew)
-        self.open: dict[int, int] = {}
+        self.open = Open({}, {})
         self._leave = leaving(self.open)
         self.lanes = [Lane(self, capture, i) for i, capture in enumerate(wish.triggers)]
 

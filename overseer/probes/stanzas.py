@@ -83,15 +83,22 @@ class Stanzas:
         line: The line, or -1.
         definite: Variables that certainly have a value here.
         cold: The line of what runs only when a listener has failed; jumps there need one.
+        deleted: Variables that the scope deletes somewhere.
     """
 
     def __init__(
-        self, names: Shared, line: int = -1, definite: Iterable[str] = (), cold: int = -1
+        self,
+        names: Shared,
+        line: int = -1,
+        definite: Iterable[str] = (),
+        cold: int = -1,
+        deleted: Iterable[str] = (),
     ) -> None:
         self._names = names
         self._line = line
         self._cold = cold
         self._definite = frozenset(definite)
+        self._deleted = frozenset(deleted)
 
     def variable(self, trigger: Trigger) -> list[ast.stmt]:
         """After a variable was bound."""
@@ -105,8 +112,7 @@ class Stanzas:
 
     def error(self, trigger: Trigger) -> list[ast.stmt]:
         """In the handler of an exception."""
-        caught = ast.Subscript(_call(self._names.exc_info), ast.Constant(1), ast.Load())
-        return self._statement(trigger, caught)
+        return self._statement(trigger, self._caught())
 
     def nothing(self, trigger: Trigger) -> list[ast.stmt]:
         """Where a function returns without a value, by a statement."""
@@ -188,7 +194,8 @@ class Stanzas:
             # To Dynamo, to read a variable without a value is an end, not an exception.
             sure = ast.Expr(_call(trigger.lane, *_event(trigger, value, unsure)))
             body = [ast.If(_call(trigger.compiling), [sure], body)]
-        without = ast.Expr(_call(trigger.relay, value))
+        reads, others = self._found(trigger, unsure)
+        without = [*reads, ast.Expr(_call(trigger.relay, value, *others))]
         handler = self._handler(trigger, without, bool(unsure))
         return self._guarded(body, handler, -1 if unsure else self._cold)
 
@@ -218,14 +225,49 @@ class Stanzas:
         value = _read(trigger.name)
         unsure = set(trigger.others.values()) - self._definite - {trigger.name}
         whole = set_to(_call(trigger.relay, value, *self._others(trigger.others)))
-        without = set_to(_call(trigger.relay, value))
         if unsure and trigger.compiling:
-            whole = ast.If(_call(trigger.compiling), [without], [whole])
-            without = set_to(_call(trigger.relay, value))
+            alone = set_to(_call(trigger.relay, value))
+            whole = ast.If(_call(trigger.compiling), [alone], [whole])
+        reads, others = self._found(trigger, unsure)
+        without = [*reads, set_to(_call(trigger.relay, value, *others))]
         handler = self._handler(trigger, without, bool(unsure))
         return self._guarded([whole], handler, -1 if unsure else self._cold)
 
-    def _handler(self, trigger: Trigger, without: ast.stmt, unsure: bool) -> list[ast.stmt]:
+    def _found(self, trigger: Trigger, unsure: set[str]) -> tuple[list[ast.stmt], list[ast.expr]]:
+        """When one of ``unsure`` has no value: what reads the others, and hands them to the relay.
+
+        Where nothing is deleted, the relay looks them up. Before 3.13 that keeps every variable of
+        the frame alive until the next look: not in code that deletes some to have them gone.
+        """
+        if self._deleted.isdisjoint(unsure):
+            return [], []
+        others = trigger.others
+        sure = {key: name for key, name in others.items() if name not in unsure}
+        keys: list[ast.expr | None] = [ast.Constant(key) for key in sure]
+        values: list[ast.expr] = [_read(name) for name in sure.values()]
+        reads: list[ast.stmt] = []
+        if len(unsure) > 1:
+            # The exception in hand keeps them, for it is nobody else's and is gone in a moment.
+            reads = [self._kept(key, name) for key, name in others.items() if name in unsure]
+            keys.append(None)
+            values.append(self._keeper())
+        return reads, [ast.Dict(keys, values)]
+
+    def _kept(self, key: str, name: str) -> ast.stmt:
+        """Keep the variable, if it has a value."""
+        place = ast.Subscript(self._keeper(), ast.Constant(key), ast.Store())
+        keep = ast.Assign([place], _read(name))
+        handler = ast.ExceptHandler(_read("NameError"), None, [ast.Pass()])
+        return ast.Try(body=[keep], handlers=[handler], orelse=[], finalbody=[])
+
+    def _keeper(self) -> ast.expr:
+        """The attributes of the exception in hand."""
+        return ast.Attribute(self._caught(), "__dict__", ast.Load())
+
+    def _caught(self) -> ast.expr:
+        return ast.Subscript(_call(self._names.exc_info), ast.Constant(1), ast.Load())
+
+    def _handler(self, trigger: Trigger, without: list[ast.stmt], unsure: bool) -> list[ast.stmt]:
         """Ask voir what to do about an exception from the inserted call.
 
         A captured variable may have no value yet: then the event goes ``without`` it. Elsewhere
@@ -233,7 +275,7 @@ class Stanzas:
         """
         told: ast.stmt = ast.Expr(_call(self._names.failed, ast.Constant(trigger.number)))
         if unsure:
-            told = ast.If(_call(self._names.unbound), [without], [told])
+            told = ast.If(_call(self._names.unbound), without, [told])
         names: list[ast.expr] = [_read("NameError"), _read("RecursionError")]
         nobody = ast.ExceptHandler(ast.Tuple(names, ast.Load()), None, [ast.Pass()])
         return [ast.Try(body=[told], handlers=[nobody], orelse=[], finalbody=[])]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ..clock import gmtime, strftime
 from ..errors import Problem, UsageError
 from .job import Job, NotOurs
 from .ranks import find_rank
@@ -171,7 +171,7 @@ def new_directory(base: Path, name: str) -> Path:
 
 def stamp(wall_ns: int) -> str:
     """UTC as ``yyyymmddThhmmss``: sorts by time, and no file system minds it."""
-    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(wall_ns // 1_000_000_000))
+    return strftime("%Y%m%dT%H%M%S", gmtime(wall_ns // 1_000_000_000))
 
 
 def safe_name(script: str) -> str:

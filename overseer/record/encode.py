@@ -20,6 +20,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Union
 
+from ..boundary import asked_for
 from .tensors import Pending, describe, elements, is_tensor, on_host, taken
 
 Json = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]  # noqa: UP007
@@ -32,6 +33,9 @@ DEEPEST = 32
 MOST = 20_000
 #: Python itself refuses to read longer integers back (``sys.set_int_max_str_digits``).
 INT_BITS = 4096
+
+#: What a value's own code may raise that only says that it cannot be read.
+RAISED = (Exception, SystemExit, GeneratorExit)
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NAMED = (FunctionType, BuiltinFunctionType, MethodType, type, ModuleType)
@@ -58,13 +62,17 @@ def encode(value: object, *, wait: bool = False, nan: bool = False) -> bytes:
 
 def _flat(value: object) -> str | None:
     """The text of a flat dict of plain values, the common case at a tenth of the price."""
-    if type(value) is not dict or not _PLAIN.issuperset(map(type, value.values())):
-        return None
-    if not all(type(key) is str for key in value):
-        return None
     try:
+        if type(value) is not dict or not _PLAIN.issuperset(map(type, value.values())):
+            return None
+        if not all(type(key) is str for key in value):
+            return None
         text = _strict(value)
     except ValueError:  # NaN or infinity among the values, or an integer that is too long.
+        return None
+    except Exception as error:  # A class that has no hash; another thread changes the dict.
+        if asked_for(error):
+            raise
         return None
     # "\\ud" begins the escape of a surrogate: perhaps a lone one, which strict parsers refuse.
     return text if len(text) <= LONGEST and "\\ud" not in text else None
@@ -118,12 +126,25 @@ def snapshot(value: object) -> object:
 
     Waits for no device: a number that is on one is copied, and read once it has arrived.
     """
-    if type(value) in _PLAIN or isinstance(value, Pending):
-        return value
     try:
+        # Not isinstance, which asks the value for its class: a dead weakref.proxy raises then.
+        if type(value) in _PLAIN or type(value) is Pending:
+            return value
         return taken(value) if is_tensor(value) else simplify(value)
-    except Exception:
+    except RAISED as error:
+        _let_through(error)
         return simplify(value)
+
+
+def _let_through(error: BaseException) -> None:
+    """Raise a ``sys.exit()`` of a signal handler's; to ask about other errors takes too long."""
+    if not isinstance(error, Exception) and asked_for(error):
+        raise error
+
+
+def unreadable(value: object, error: BaseException) -> str:
+    """What is written in the place of a value that raised ``error`` when it was read."""
+    return f"<{_class_name(value)} that raises {_class_name(error)}>"
 
 
 class _Simplifier:
@@ -140,8 +161,9 @@ class _Simplifier:
         self.left -= 1
         try:
             return self._by_kind(value)
-        except Exception as error:  # Other people's __repr__, __iter__, keys(), item().
-            return f"<{_class_name(value)} that raises {type(error).__name__}>"
+        except RAISED as error:  # Other people's __repr__, __iter__, keys(), item(), __class__.
+            _let_through(error)
+            return unreadable(value, error)
 
     def _by_kind(self, value: Any) -> Json:
         if value is None or value is True or value is False:

@@ -105,8 +105,7 @@ class Provenance:
 
     def at_end(self, seconds: float = PATIENCE) -> dict[str, object]:
         """All of it, at the end of the run; whatever takes longer than ``seconds`` is absent."""
-        from time import monotonic
-
+        from ..clock import monotonic
         from .accelerators import torch_facts
 
         until = monotonic() + seconds

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ..clock import gmtime, strftime
 from ..errors import Problem
 from .encode import simplify
 from .lines import Report
@@ -58,4 +58,4 @@ def _replace(path: Path, content: bytes, durable: bool) -> None:
 def utc(wall_ns: int) -> str:
     """A moment as run.json gives it: ``2026-11-21T02:56:00.123456Z``."""
     seconds, rest = divmod(wall_ns, 1_000_000_000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest // 1000:06}Z"
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds)) + f".{rest // 1000:06}Z"

@@ -8,11 +8,11 @@ stream, and read when the copy has arrived.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 from ..capture import find_exchange, harmless
+from ..clock import monotonic, sleep
 
 #: How long the end of a run waits for a number that is on a device, in seconds.
 PATIENCE = 2.0
@@ -21,7 +21,10 @@ PATIENCE = 2.0
 def is_tensor(value: object) -> bool:
     """Whether ``value`` looks like an array of any library; its own attributes are not touched."""
     kind = type(value)
-    return hasattr(kind, "shape") and hasattr(kind, "dtype")
+    try:
+        return hasattr(kind, "shape") and hasattr(kind, "dtype")
+    except Exception:  # A metaclass has it that way.
+        return False
 
 
 def elements(tensor: Any) -> int:
@@ -73,12 +76,12 @@ class Pending:
         Args:
             wait: Give it up to :data:`PATIENCE` seconds, since a device may hang.
         """
-        until = time.monotonic() + (PATIENCE if wait else 0.0)
+        until = monotonic() + (PATIENCE if wait else 0.0)
         with harmless(find_exchange()):
             while not self.arrived():
-                if time.monotonic() >= until:
+                if monotonic() >= until:
                     return describe(self._copy)
-                time.sleep(0.001)
+                sleep(0.001)
             return self._copy.item()
 
 

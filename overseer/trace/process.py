@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..clock import Clock
+from ..clock import Clock, boottime_ns
 from .describe import cut
 from .tracks import PROCESS
 from .wire import message, number, text
@@ -56,8 +55,8 @@ def this_process(name: str, clock: Clock, rank: int | None = None) -> Process:
 
     def clocks() -> dict[str, int]:
         read = {"realtime_ns": clock.wall_ns(), "monotonic_ns": clock.now_ns()}
-        if hasattr(time, "CLOCK_BOOTTIME"):
-            read["boottime_ns"] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        if boottime_ns is not None:
+            read["boottime_ns"] = boottime_ns()
         return read
 
     return Process(name, clock.now_ns(), clock.wall_ns(), rank=rank, clocks=clocks)

@@ -55,6 +55,19 @@ def test_a_checkpoint_behind_an_evaluation_is_a_pause_too() -> None:
     assert program.section()["rate"]["steady"] == pytest.approx(32 / 0.014, rel=0.01)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_the_work_on_a_large_batch_is_no_pause(form: str) -> None:
+    program = Program(form)
+    for _ in range(6):
+        for size in [16] * 19 + [160]:
+            for batch in program.batches(1, 0.001, size):
+                with program.body(0, batch):
+                    program.work(0.001 * size)
+    program.finish()
+    if "loader" not in form:  # Each watched batch above is an epoch of its own.
+        assert pauses(program) == (0, 0)
+
+
 def test_a_slow_beginning_is_warm_up_and_no_pause() -> None:
     program = Program("step")
     program.epoch(100, compute=lambda step: 5.0 if step < 4 else 0.01)
@@ -75,6 +88,41 @@ def test_a_stall_of_a_watched_loader_is_loading_however_long(form: str) -> None:
     program.finish()
     assert pauses(program) == (0, 0)
     assert sum(step.loading_ns or 0 for step in program.steps) == pytest.approx(9.1e9, rel=1e-6)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "loader" in form])
+@pytest.mark.parametrize(("steps", "seconds"), [(6, 0.4), (1, 0)])
+def test_a_loader_that_begins_anew_was_left(form: str, steps: int, seconds: float) -> None:
+    program = Program(form)
+    for _ in range(3):
+        program.model.loader_begins("train")
+        for _ in range(steps):
+            program.model.loading_begins("train")
+            program.clock.advance(0.001)
+            program.model.loading_ends("train")
+            with program.body(0, Tensor(32)):
+                program.work(0.01)
+        program.clock.advance(0.2)
+    program.finish()
+    assert pauses(program)[0] == pytest.approx(seconds, rel=0.01)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "loader" in form])
+def test_a_wait_that_an_exception_ended_is_no_later_step_s(form: str) -> None:
+    program = Program(form)
+    for _ in range(3):
+        program.model.loader_begins("train")
+        for step in range(6):
+            program.model.loading_begins("train")
+            program.clock.advance(0.001)
+            program.model.loading_ends("train")
+            if step == 5:
+                break
+            with program.body(0, Tensor(32)):
+                program.work(0.01)
+        program.clock.advance(0.2)
+    program.finish()
+    assert pauses(program)[0] == pytest.approx(2 * 0.201, rel=0.01)
 
 
 @pytest.mark.parametrize("form", ["pair", "pair, step"])
@@ -148,6 +196,41 @@ def test_an_evaluation_with_a_watched_loader_and_no_steps_is_a_pause(within: boo
     assert section["pause"] == {"seconds": pytest.approx(n * 0.03), "count": n}
     assert section["loading"]["share"] == pytest.approx(4 / 14)
     assert section["rate"]["q1"] == pytest.approx(32 / 0.014)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_evaluation_of_a_task_of_its_own_within_a_step_is_a_pause(form: str) -> None:
+    """Its first batch is its own, and the training's is not."""
+    program = Program(form)
+    for turn in range(60):
+        program.task = None
+        watched(program, "train", 0.004)
+        with program.body(0, Tensor(32)):
+            program.work(0.01)
+            for _ in range(3 if turn % 7 == 3 else 0):
+                program.task = "eval"
+                watched(program, "validation", 0.002)
+                with program.body(1, Tensor(16)):
+                    program.work(0.006)
+                program.task = None
+    program.finish()
+    train, evaluation = program.section(), program.section("eval")
+    assert (train["steps"], evaluation["steps"]) == (60, 27)
+    if form != "step":  # Where its beginning is not seen, its first step is not told from ours.
+        assert train["rate"]["steady"] == pytest.approx(32 / 0.014, rel=0.01)
+    if "loader" in form:
+        assert train["pause"] == {"seconds": pytest.approx(9 * 0.024), "count": 9}
+        assert train["loading"]["share"] == pytest.approx(4 / 14)
+        assert evaluation["loading"]["share"] == pytest.approx(2 / 8)
+
+
+def watched(program: Program, source: str, seconds: float) -> None:
+    """A batch that the script waits for, of a loader that is watched in some forms."""
+    if "loader" in program.form:
+        program.model.loading_begins(source)
+    program.clock.advance(seconds)
+    if "loader" in program.form:
+        program.model.loading_ends(source)
 
 
 def evaluate(program: Program) -> None:

@@ -45,3 +45,17 @@ def test_a_window_of_nothing_is_refused(text: str | int) -> None:
 
 def test_a_span_reads_as_it_is_written() -> None:
     assert [str(parse_span(text, "x")) for text in ("7", "0.5s")] == ["7", "0.5s"]
+
+
+@pytest.mark.parametrize("text", ["1e300s", "1e+300s", "1.7e308s"])
+def test_what_is_longer_than_any_run_can_be_reckoned_with(text: str) -> None:
+    span = parse_span(text, "--skip")
+    assert span.seconds is not None
+    assert span.seconds > 1e9
+    assert round(span.seconds * 1e9) < 2**70
+    assert parse_span(text.removesuffix("s"), "--skip").steps == int(float(text[:-1]))
+
+
+@pytest.mark.parametrize(("text", "nothing"), [("0", True), ("0s", True), ("1", False), (".1s", 0)])
+def test_a_span_says_whether_it_is_nothing(text: str, nothing: bool) -> None:
+    assert parse_span(text, "--skip").nothing == nothing

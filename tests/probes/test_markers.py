@@ -111,6 +111,168 @@ def test_each_turn_of_a_loop_begins_and_ends(
     assert ends == [{"i": i, "#endloop_i": True} for i in expected]
 
 
+UNBOUND = {
+    "at its end": ("for i in range(3):\n        x = i\n        del i", [None] * 3),
+    "with others": ("for i in range(2):\n        x = i\n        del x, i", [None] * 2),
+    "in a branch": ("for i in range(3):\n        if i == 1: del i", [0, None, 2]),
+    "before a continue": (
+        "for i in range(3):\n        if i == 1:\n            del i\n            continue",
+        [0, None, 2]),
+    "before a break": (
+        "for i in range(3):\n        if i == 1:\n            del i\n            break", [0, None]),
+    "before a return": (
+        "for i in range(3):\n        if i == 1:\n            del i\n            return", [0, None]),
+    "before an exception": (
+        "for i in range(3):\n        if i == 1:\n            del i\n            raise KeyError",
+        [0, None]),
+    "and bound again": ("for i in range(3):\n        del i\n        i = 7", [7] * 3),
+    "twice, which is an error": ("for i in range(3):\n        del i\n        del i", [None]),
+    "as one of two": ("for i, k in [(1, 2), (3, 4)]:\n        del k", [1, 3]),
+    "as the other of two": ("for k, (i,) in [(1, (2,)), (3, (4,))]:\n        del i", [None] * 2),
+    "as what was caught": (
+        "for i in (1, 0, 2):\n        try:\n            1 / i\n"
+        "        except ZeroDivisionError as i:\n            pass", [1, None, 2]),
+    "in a while": ("n = 2\n    while (i := n):\n        n -= 1\n        del i", [None] * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("loop", "expected"), UNBOUND.values(), ids=UNBOUND)
+def test_a_turn_that_unbinds_its_variable_ends_without_it(
+    script: Make, loop: str, expected: list[int | None]
+) -> None:
+    # Another variable of that name is another variable.
+    made = script(f"i = k = 'of the module'\ndef f(also):\n    {loop}\n").load().run()
+    starts, ends = made.probe("//f(i) > #loop_i"), made.probe("//f(also, i) > #endloop_i")
+    pair = made.probe("//f(i, !#loop_i as start, !!#endloop_i as end)")
+    try:
+        made.call("f(5)")
+    except (KeyError, UnboundLocalError):
+        pass
+    here = [{} if value is None else {"i": value} for value in expected]
+    assert ends == [{"also": 5, **event, "#endloop_i": True} for event in here]
+    assert len(starts) == len(expected)
+    assert [e["$wrap"]["step"] for e in pair] == ["begin", "end"] * len(expected)
+    assert [{k: v for k, v in e.items() if k == "i"} for e in pair[1::2]] == here
+    assert made.problems == []
+
+
+def test_what_else_has_a_value_comes_with_a_turn_that_unbinds_its_variable(script: Make) -> None:
+    made = script(
+        """
+        def f(n):
+            for i in range(n):
+                if i == 1:
+                    loss = i
+                if i == 9:
+                    late = i
+                if i < 2:
+                    del i
+        """
+    ).load()
+    ends = made.probe("//f(n, i, loss, late) > #endloop_i as end")
+    made.call("f(3)")
+    assert ends == [
+        {"n": 3, "end": True}, {"n": 3, "loss": 1, "end": True},
+        {"n": 3, "i": 2, "loss": 1, "end": True},
+    ]  # fmt: skip
+    assert made.problems == []
+
+
+def test_a_value_is_replaced_also_where_another_variable_is_deleted(script: Make) -> None:
+    made = script(
+        "def f(n):\n    got = []\n    for i in range(n):\n        kept = i\n"
+        "        if i: del i\n        x = kept\n        got.append(x)\n    return got\n"
+    ).load()
+    placed = made.placed("//f(i, kept) > x", overridable=True)
+    placed.intercept(lambda event: event)
+    assert made.call("f(3)") == [
+        {"i": 0, "kept": 0, "x": 0}, {"kept": 1, "x": 1}, {"kept": 2, "x": 2},
+    ]  # fmt: skip
+
+
+DELETING = """
+import asyncio
+async def ticks():
+    yield 0
+    yield 1
+async def waits():
+    async for i in ticks():
+        del i
+def gives():
+    for i in range(2):
+        yield i
+        del i
+def shares():
+    for i in range(2):
+        (lambda: i)()
+        del i
+class C:
+    def mangles(self):
+        for __i in range(2):
+            del __i
+"""
+
+
+@pytest.mark.parametrize(
+    ("reference", "variable", "call"),
+    [
+        ("//waits", "i", "asyncio.run(waits())"),
+        ("//gives", "i", "list(gives())"),
+        ("//shares", "i", "shares()"),
+        ("//C/mangles", "__i", "C().mangles()"),
+    ],
+)
+def test_a_turn_of_any_loop_may_unbind_its_variable(
+    script: Make, reference: str, variable: str, call: str
+) -> None:
+    made = script(DELETING).load()
+    ends = made.probe(f"{reference}({variable} as batch) > #endloop_{variable} as end")
+    made.call(call)
+    assert ends == [{"end": True}] * 2
+    assert made.problems == []
+
+
+def test_a_turn_of_the_top_level_may_unbind_its_variable(script: Make) -> None:
+    made = script("print\nfor i in range(3):\n    if i != 1:\n        del i\n")
+    ends, alone = made.probe("//(i) > #endloop_i as end"), made.probe("// > #endloop_i as end")
+    made.load().run()
+    assert ends == [{"end": True}, {"i": 1, "end": True}, {"end": True}]
+    assert alone == [{"end": True}] * 3
+
+
+PARTS = """
+import weakref
+class Batch: pass
+living = weakref.WeakSet()
+def batches(n):
+    for _ in range(n):
+        living.add(batch := Batch())
+        yield [batch]
+        del batch
+def f(n):
+    alive = []
+    for batch in batches(n):
+        part, more = batch[0], None
+        del batch
+        alive.append(len(living))
+        if len(alive) == 1:
+            del more
+    return alive
+"""
+
+
+def test_what_a_turn_unbinds_is_gone_and_nothing_else_lives_longer(script: Make) -> None:
+    made = script(PARTS).load().run()
+    without = made.call("f(4)")
+    for selector in (
+        "//f(batch) > #endloop_batch as step",
+        "//f(batch, more) > #endloop_batch as step",
+        "//f(batch, !#loop_batch as start, !!#endloop_batch as end)",
+    ):
+        made.placed(selector).listen(lambda event: None)
+    assert made.call("f(4)") == without
+
+
 WHILES = {
     "by its condition": ("n = 3\n    while (k := n):\n        n -= 1", "k", [3, 2, 1]),
     "by its body": ("n = 0\n    while n < 3:\n        n += 1", "n", [1, 2, 3]),
@@ -197,8 +359,8 @@ def test_the_end_of_a_pair_carries_the_values_of_its_turn(script: Make) -> None:
     made.call("f()")
     assert steps(events) == [
         ("begin", 0, 0, None), ("end", 0, 0, 0),
-        ("begin", 1, 1, 0), ("end", 1, 1, 0),
-        ("begin", 2, 2, 0), ("end", 2, 2, 20),
+        ("begin", 0, 1, 0), ("end", 0, 1, 0),
+        ("begin", 0, 2, 0), ("end", 0, 2, 20),
     ]  # fmt: skip
     assert {event["$wrap"]["name"] for event in events} == {"start"}
 
@@ -211,8 +373,18 @@ def test_pairs_of_calls_within_calls_are_told_apart(script: Make) -> None:
     made.call("f(2)")
     assert [step[:2] for step in steps(events)] == [
         ("begin", 0), ("begin", 1), ("end", 1), ("end", 0),
-        ("begin", 2), ("begin", 3), ("end", 3), ("end", 2),
+        ("begin", 0), ("begin", 2), ("end", 2), ("end", 0),
     ]  # fmt: skip
+
+
+def test_another_call_has_another_number(script: Make) -> None:
+    made = script("def f(n):\n    for batch in range(n):\n        loss = n\n").load()
+    events = made.probe(PAIR)
+    for _ in range(3):
+        made.call("f(2)")
+    assert [step[:2] for step in steps(events)] == [
+        (step, call) for call in range(3) for _ in range(2) for step in ("begin", "end")
+    ]
 
 
 def test_a_pair_may_be_two_variables(script: Make) -> None:
@@ -239,6 +411,6 @@ def test_suspended_calls_have_pairs_of_their_own(script: Make) -> None:
     events = made.probe(PAIR)
     assert made.call("list(zip(f('x'), f('y'))) and None") is None
     assert [step[:2] for step in steps(events)] == [
-        ("begin", 0), ("begin", 1), ("end", 0), ("begin", 2), ("end", 1), ("begin", 3),
-        ("end", 2), ("end", 3),
+        ("begin", 0), ("begin", 1), ("end", 0), ("begin", 0), ("end", 1), ("begin", 1),
+        ("end", 0), ("end", 1),
     ]  # fmt: skip

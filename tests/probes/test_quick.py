@@ -173,6 +173,20 @@ def test_what_it_cannot_note_comes_the_ordinary_way(
     assert Heard(script(SOURCE), selector, torch).call(call) == expected
 
 
+@pytest.mark.parametrize("selector", [STEP, PAIR, FLIPPED_PAIR])
+@pytest.mark.parametrize("often", [2, 20])
+def test_a_turn_that_deletes_its_batch_comes_the_ordinary_way(
+    script: Make, torch: Any, selector: str, often: int
+) -> None:
+    source = SOURCE.replace("            continue", "            del inp")
+    call = f"train(([13] + [Batch(8)] * {often - 1}) * {120 // often}, turn)"
+    expected = Heard(script(source), f"//train{selector}", torch, after=-1).call(call)
+    swift = Heard(script(source), f"//train{selector}", torch)
+    assert swift.call(call) == expected
+    assert expected[1] == (120 if selector == STEP else 240)
+    assert swift.noted > 0
+
+
 def test_where_most_cannot_be_noted_it_is_tried_no_more(script: Make, torch: Any) -> None:
     heard = Heard(script(SOURCE), f"//train{STEP}", torch)
     heard.call("train([Batch(8)] * 5 + [[1, 2, 3]] * 60, turn)")

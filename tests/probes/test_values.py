@@ -90,6 +90,20 @@ def test_it_hears_the_same(script: Make, selector: str, call: str) -> None:
     assert alone[1] >= 10
 
 
+DELETES = SOURCE.replace("            continue", "            del inp\n            continue")
+
+
+@pytest.mark.parametrize("selector", WAYS)
+def test_it_hears_the_same_of_turns_that_delete_their_batch(script: Make, selector: str) -> None:
+    call = "list(train(([Batch(13)] + [Batch(8)] * 3) * 5))"
+    alone = Heard(script(DELETES), f"//train{selector}", alone=True).call(call)
+    beside = Heard(script(DELETES), f"//train{selector}", alone=False).call(call)
+    assert alone == beside
+    assert alone[1] == alone[3] == (40 if "compute" in selector else 20)
+    if selector == STEP:
+        assert alone[0] == [None, 8, 8, 8] * 5
+
+
 @pytest.mark.parametrize("selector", [PAIR, FLIPPED_PAIR])
 def test_each_call_has_its_own_pairs(script: Make, selector: str) -> None:
     calls = ("nested(6)", "//nested", 12), ("both(5)", "//leave", 10)

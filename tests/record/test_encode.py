@@ -9,7 +9,9 @@ import decimal
 import enum
 import json
 import math
+import signal
 import uuid
+import weakref
 from pathlib import Path
 
 import pytest
@@ -196,6 +198,80 @@ def test_a_mapping_that_fails_is_described():
             raise OSError("gone")
 
     assert read_back({"x": Broken(a=1)}) == {"x": "<Broken that raises OSError>"}
+
+
+class Classless:
+    @property
+    def __class__(self):
+        raise RuntimeError("outside of any context")
+
+
+class Closed:
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
+class Kindless(type):
+    """A class like an expression: it compares, and so has no hash."""
+
+    def __eq__(cls, other):
+        raise RuntimeError("a comparison has no truth")
+
+    def __getattr__(cls, name):
+        raise RuntimeError(name)
+
+
+class Leaving:
+    def __repr__(self):
+        raise SystemExit(3)
+
+
+class Odd(metaclass=Kindless):
+    pass
+
+
+def dead():
+    return weakref.proxy(Silent())
+
+
+UNREADABLE = [
+    (dead(), f"<{type(dead()).__name__} that raises ReferenceError>"),
+    (Classless(), "<Classless that raises RuntimeError>"),
+    (Closed(), "<Closed that raises RuntimeError>"),
+    (Leaving(), "<Leaving that raises SystemExit>"),
+    (Odd(), "<Odd that raises RuntimeError>"),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_what_cannot_be_looked_at_is_described_alone(value, expected):
+    assert read_back({"loss": value, "step": 3}) == {"loss": expected, "step": 3}
+    assert read_back([value]) == [expected]
+    assert snapshot(value) == expected
+
+
+def test_a_signal_that_ends_the_script_is_not_swallowed(terminated):
+    with pytest.raises(SystemExit):
+        encode({"x": terminated})
+    with pytest.raises(SystemExit):
+        snapshot(terminated)
+
+
+@pytest.fixture
+def terminated():
+    """A value during whose description a signal arrives, whose handler raises."""
+
+    class Slow:
+        def __repr__(self):
+            signal.raise_signal(signal.SIGTERM)
+            return "slow"
+
+    def leave(signum, frame):
+        raise SystemExit(3)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    yield Slow()
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_an_object_that_answers_everything_is_no_tensor():

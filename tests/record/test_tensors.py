@@ -87,13 +87,13 @@ def test_the_end_of_a_run_waits_for_it_but_not_for_ever(device, monkeypatch):
         naps.append(seconds)
         device.done = len(naps) == 3
 
-    monkeypatch.setattr(tensors, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=nap))
+    monkeypatch.setattr(tensors, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(tensors, "sleep", nap)
     assert json.loads(encode({"loss": snapshot(FakeTensor(device))}, wait=True)) == {"loss": 0.25}
     device.done = False
     ticks = iter(range(100))
-    monkeypatch.setattr(
-        tensors, "time", SimpleNamespace(monotonic=lambda: float(next(ticks)), sleep=lambda s: None)
-    )
+    monkeypatch.setattr(tensors, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(tensors, "sleep", lambda seconds: None)
     hung = json.loads(encode({"loss": snapshot(FakeTensor(device))}, wait=True))
     assert hung == {"loss": {"shape": [], "dtype": "float32"}}
 

@@ -65,7 +65,7 @@ DATALOADER = """
     class DataLoader:
         def __init__(self, dataset, batch_size):
             self.dataset = dataset
-            self.batch_sampler = [
+            self._index_sampler = self.batch_sampler = [
                 range(i, min(i + batch_size, len(dataset)))
                 for i in range(0, len(dataset), batch_size)
             ]

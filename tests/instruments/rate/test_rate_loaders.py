@@ -59,6 +59,58 @@ def training(timed: Timed) -> Place:
     return timed
 
 
+BREAKS = """
+    for epoch in range(3):
+        train(loader)
+        time.sleep(1)
+    """
+LEFT = (
+    """
+    class Loader:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            time.sleep(0.001)
+            return [0] * 4
+
+    """,
+    """
+    class Loader:
+        def __iter__(self):
+            while True:
+                time.sleep(0.001)
+                yield [0] * 4
+
+    """,
+)
+
+
+@pytest.mark.parametrize("loader", LEFT)
+@pytest.mark.parametrize("selector", [STEP, PAIR])
+def test_a_loop_that_is_left_by_break_is_followed_by_a_pause(
+    training: Place, loader: str, selector: str
+) -> None:
+    train = """
+    def train(loader):
+        for done, inp in enumerate(loader):
+            work()
+            if done == 4:
+                break
+
+    loader = Loader()
+    """
+    training.write("main.py", f"""\n    from training import *\n{loader}{train}{BREAKS}""")
+    voirfile(
+        training,
+        selector.replace("#loop_inp", "#loop_done").replace("#endloop_inp", "#endloop_done"),
+        LOADER,
+    )
+    assert training.voir("main.py").status == 0
+    found = training.record()["tasks"]["train"]["pause"]
+    assert (found["count"], found["seconds"]) == (2, pytest.approx(2, rel=0.01))
+
+
 @pytest.mark.parametrize("iterator", ["_BaseDataLoaderIter", "_DataLoaderIter"])
 def test_the_flag_sees_a_dataloader_of_any_version(training: Place, iterator: str) -> None:
     fake_torch(training, iterator)

@@ -206,3 +206,9 @@ def test_iterate_times_the_steps_as_the_script_does(timed: Timed) -> None:
     ran = timed.voir("--train-rate", "--interval", "1000", "main.py")
     window = logged(timed, "train_rate")[-1]
     assert 30 * 16 / window["train_rate"] == pytest.approx(truth(ran)["compute"])
+
+
+def test_another_call_of_a_short_loop_is_known_by_no_length(place: Place) -> None:
+    main = "[train([[1] * 8] * 3) or time.sleep(0.05) for epoch in range(3)]"
+    found = tasks(place, PAIR, main=main)["train"]
+    assert (found["pause"]["count"], found["pause"].get("unexplained")) == (2, None)

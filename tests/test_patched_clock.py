@@ -1,0 +1,72 @@
+"""A script may put another clock in the place of python's: voir neither asks it nor fails by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .running import Place
+
+#: Long enough for voir's own threads to have had several turns.
+LOOP = """
+    import time
+    from unittest import mock
+    from voir import give, iterate
+
+    now = time.perf_counter
+
+    def train(answers):
+        for turn in iterate("train", range(8), report_batch=True):
+            asked = time.perf_counter() if answers else 0
+            end = now() + 0.1
+            while now() < end:
+                pass
+            give(step=turn, batch_size=4, took=time.perf_counter() - asked if answers else 0)
+            print("turn", turn, asked)
+    """
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def same_with_voir_and_without(place: Place, script: str) -> str:
+    """Check that ``script`` does under voir what it does under python; what voir said."""
+    place.write("train.py", LOOP)
+    place.write("patched.py", script)
+    plain, watched = place.python("patched.py"), place.voir("patched.py")
+    assert plain.status == 0
+    assert watched.seen == plain.seen
+    assert "Traceback" not in watched.stderr
+    assert "switched off" not in watched.stderr
+    return watched.stderr
+
+
+def test_the_answers_of_a_mocked_clock_are_all_the_script_s(place: Place) -> None:
+    same_with_voir_and_without(
+        place,
+        """
+        from train import mock, train
+
+        with mock.patch("time.perf_counter", side_effect=[float(n) for n in range(16)]):
+            train(answers=True)
+        """,
+    )
+
+
+def test_a_clock_that_fails_fails_nothing_of_voirs(place: Place) -> None:
+    said = same_with_voir_and_without(
+        place,
+        """
+        import time
+        from train import train
+
+        for name in dir(time):
+            if callable(getattr(time, name)) and name != "struct_time":
+                setattr(time, name, lambda *arguments: 1 / 0)
+        train(answers=False)
+        """,
+    )
+    assert "8 steps" in said
