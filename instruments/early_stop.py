@@ -34,6 +34,7 @@ def early_stop(
     """
     yield ov.phases.init
     counter = _Counter(ov, key, n, task, signal)
+    ov.expect_stop()
     ov.listen(counter, key)
     yield ov.phases.finalize
     counter.complain()
@@ -44,6 +45,7 @@ def stop_after(ov: Overseer, n: int) -> Generator[Any, Any, None]:
     """Stop the script when ``n`` steps have ended, whichever way they are shown."""
     yield ov.phases.init
     counter = _Steps(ov, n)
+    ov.expect_stop()
     ov.listen(counter, "step")
     ov.listen(counter.pair, "$wrap")
     yield ov.phases.finalize

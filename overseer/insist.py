@@ -81,6 +81,10 @@ class Insistence:
         self._threads: dict[int, Traced] = {}
         self._told = self._seen = self._telling = False
 
+    def expect(self) -> None:
+        """A stop is to be expected: a signal is kept for it, which others are spared."""
+        self._knock.begin()
+
     def begin(self, stop: Wish) -> None:
         """The stop has just been raised, in code that the script called."""
         if threading.get_ident() != threading.main_thread().ident:
@@ -442,10 +446,11 @@ def insisting(
         elsewhere: Has the main thread end by what another has raised: see :class:`Insistence`.
         begins: Called in each thread that something is raised in.
     """
-    with Knock() as knock:
-        insistence = Insistence(elsewhere, begins, knock)
-        try:
-            with on_stop(insistence.begin):
-                yield insistence
-        finally:
-            insistence.end()
+    knock = Knock()
+    insistence = Insistence(elsewhere, begins, knock)
+    try:
+        with on_stop(insistence.begin):
+            yield insistence
+    finally:
+        insistence.end()
+        knock.close()

@@ -361,6 +361,15 @@ class Overseer(Scheduler):
             engine.main_loaded()
         return engine
 
+    def expect_stop(self) -> None:
+        """To be called on the main thread: :meth:`stop` may be called on another.
+
+        The main one is then reached also where it waits for a lock or for events, by a signal that
+        python ignores otherwise (``SIGURG``).
+        """
+        if self._insistence is not None:
+            self._insistence.expect()
+
     def stop(self, value: object = None) -> None:
         """End the script here, in good order, with exit status 0.
 

@@ -105,16 +105,24 @@ class Knock:
         self._lock = threading.Lock()
 
     def __enter__(self) -> Knock:
+        self.begin()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Enter, if this is the main thread; harmless when done twice."""
         signum = getattr(signal, "SIGURG", None)  # Windows has none, and no way to send it.
         if signum is None or threading.current_thread() is not threading.main_thread():
-            return self
+            return
         if signal.getsignal(signum) is signal.SIG_DFL:
             signal.signal(signum, self._handle)
             self._signum = signum
             os.register_at_fork(after_in_child=self._in_child)
-        return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def close(self) -> None:
+        """Leave."""
         with self._lock:  # Whoever is about to send the signal has sent it, or does not.
             self._answer = None
             self._restore()
