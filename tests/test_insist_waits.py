@@ -229,7 +229,8 @@ def test_a_signal_that_the_script_uses_is_left_to_it(tmp_path: Path) -> None:
     assert done.seen == (0, "urgent\nsteps 4\n"), done.stderr
 
 
-def test_a_run_that_is_not_to_be_stopped_has_no_handler(place: Place) -> None:
+def test_a_run_that_is_not_to_be_stopped_has_no_handler(tmp_path: Path) -> None:
+    place = Place(tmp_path)
     place.write("main.py", "import signal\nprint(signal.getsignal(signal.SIGURG))\n")
     plain = place.python("main.py").stdout
     assert place.voir("main.py").stdout == plain
