@@ -79,7 +79,7 @@ class Breakdown:
             return
         sums[-1] += step.busy_ns
         if taken is not None and taken.end > before:
-            for i, ns in enumerate(taken[1:]):
+            for i, ns in enumerate(taken[1 : 1 + len(PARTS)]):
                 sums[i] += ns
             sums[-2] += step.busy_ns
             sums[-3] += 1
