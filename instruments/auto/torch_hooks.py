@@ -183,7 +183,8 @@ class TorchHooks:
         if counting.on and get_ident() == counting.thread:
             if source == counting.source and not counting.ending:
                 return
-            counting.leave(between=source == counting.source)
+            idle = counting.loss is None and counting.items is None
+            counting.leave(between=idle or source == counting.source)
         if self.alive:
             now = self._asked[get_ident()] = self._now()
             try:

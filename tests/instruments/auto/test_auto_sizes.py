@@ -151,11 +151,12 @@ def test_beside_a_loader_it_is_not_asked_of_what_models_are_given(tmp_path: Path
 
 def test_it_is_asked_of_the_batches_of_an_evaluation_too(tmp_path: Path) -> None:
     loop = """
-        for x, y in DataLoader(data, batch_size=16):
+        loader, other = DataLoader(data, batch_size=16), DataLoader(data, batch_size=160)
+        for x, y in loader:
             learn(model(x), y)
         model.eval()
         with torch.no_grad():
-            for x, y in DataLoader(data, batch_size=160):
+            for x, y in other:
                 model(x)
     """
     seen = run(tmp_path, loop, lambda batch: 9)
