@@ -130,6 +130,31 @@ def test_that_all_happens_in_other_processes_is_told(more: str, told: int, tmp_p
     assert all("started a process of which voir sees none" in problem for problem in problems)
 
 
+def test_the_first_step_of_a_script_without_a_loader_begins_with_its_forward(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "main.py").write_text(
+        """
+import time, torch
+model = torch.nn.Linear(3, 1)
+model.register_forward_pre_hook(
+    lambda *_: time.sleep(0.05) if not hasattr(model, "known") else None
+)
+o = torch.optim.SGD(model.parameters())
+for _ in range(4):
+    o.zero_grad()
+    model(torch.ones(2, 3)).sum().backward()
+    o.step()
+    model.known = True
+"""
+    )
+    train = watched(tmp_path / "main.py").tasks["train"]
+    assert train["steps"] == 4
+    assert train["first_step_seconds"] >= 0.05
+    assert set(train["breakdown"]) >= {"forward", "backward"}
+    assert train["breakdown"]["steps"] <= 4
+
+
 def test_the_first_step_which_is_held_back_says_when_it_ended() -> None:
     heard: list[dict[str, Any]] = []
 
