@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 #: How much a series must rise over its length, as a part of its level, and how many standard
 #: errors that must be: a slope that is plain may be flatter than one that is hardly seen.
-PLAIN = (0.035, 4)
+PLAIN = (0.025, 4)
 SEEN = (0.04, 3)
 #: A step must explain so many times the variance of one value more than a line does.
 _MARGIN = 16
