@@ -7,7 +7,6 @@ the probes are gone when the run is over.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Hashable, Mapping
 from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,8 @@ from overseer import Overseer
 from overseer.errors import Problem
 from overseer.imports import Watch, on_import
 from overseer.measure.audience import Audience
+
+from .feeds import Feeds, Markers, yielding
 
 if TYPE_CHECKING:
     from overseer.measure.steps import StepModel
@@ -40,6 +41,8 @@ class Loaders:
 
     Attributes:
         unseen: What kind of loader was given that cannot be watched from within, if one was.
+        feeds: Watches generators.
+        given: Names of the loaders that were given.
     """
 
     def __init__(self, ov: Overseer) -> None:
@@ -50,6 +53,8 @@ class Loaders:
         self._seen: set[object] = set()
         self._waiting: Watch | None = None
         self._probed = False
+        self.feeds = Feeds(ov, self._audience, self._place)
+        self.given = self.feeds.given
 
     def listen(
         self,
@@ -69,6 +74,18 @@ class Loaders:
         self._audience.ends.append(ends)
         if batch is not None:
             self._audience.batches.append(batch)
+
+    def listen_no_more(
+        self,
+        begins: Callable[[Hashable], object],
+        ends: Callable[[Hashable, bool], object],
+        batch: Callable[[Hashable, Any], object],
+    ) -> None:
+        """Tell no more of waits."""
+        audience = self._audience  # Someone may be going through these lists.
+        audience.begins = [each for each in audience.begins if each != begins]
+        audience.ends = [each for each in audience.ends if each != ends]
+        audience.batches = [each for each in audience.batches if each != batch]
 
     def measure(self, model: StepModel) -> None:
         """Have the step model note waits; it is told before anybody else."""
@@ -94,10 +111,14 @@ class Loaders:
 
     def watch(self, loader: object) -> None:
         """Watch ``loader`` and those like it."""
+        from overseer.measure.waiting import name_of
+
         kind = type(loader)
         if isinstance(loader, GeneratorType):
-            self._made(loader)
+            if not self.feeds.watch(loader):
+                self.unseen = "generator"
             return
+        self.given.add(name_of(loader))
         if kind in self._seen or len(self._seen) >= KINDS:
             return
         self._seen.add(kind)
@@ -108,21 +129,10 @@ class Loaders:
             if isinstance(begins := getattr(kind, "__iter__", None), FunctionType):
                 self._begins(begins)
         elif isinstance(own := getattr(kind, "__iter__", None), FunctionType):
-            self._iterates(own)
+            if not self.feeds.known(own.__code__):
+                self._iterates(own)
         else:
             self.unseen = kind.__name__
-
-    def _made(self, generator: GeneratorType[Any, Any, Any]) -> None:
-        """Watch generators like this one, which runs on as it was made: those of later epochs."""
-        code = generator.gi_code
-        like = (code.co_filename, code.co_firstlineno, code.co_name)
-        if like in self._seen or len(self._seen) >= KINDS:
-            return
-        self._seen.add(like)
-        self.unseen = "generator"
-        for function in gc.get_referrers(code):
-            if isinstance(function, FunctionType):
-                self._yields(function, "", lambda event: id(code))
 
     def close(self) -> None:
         """Watch no longer; probes that found no code to be in are told."""
@@ -153,12 +163,12 @@ class Loaders:
 
         waits = Waits(self._audience)
         self._waits.append(waits)
-        markers: dict[str, Callable[[dict[str, Any]], object]] = {
+        markers: Markers = {
             "#enter": waits.ask,
             f"{_batch_of(function)} as batch": waits.give,
             "#error as error": waits.error,
         }
-        self._place(function, markers, _own(function))
+        self._place_in(function, markers)
 
     def _begins(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: it begins anew, and its batches may not have been used up."""
@@ -168,50 +178,29 @@ class Loaders:
         def begun(event: dict[str, Any]) -> None:
             self._audience.begun(name_of(event["self"]))
 
-        self._place(function, {"#enter": begun}, _own(function))
+        self._place_in(function, {"#enter": begun})
 
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
         if function.__code__.co_flags & _GENERATOR:
-            self._yields(function, _own(function), lambda event: id(event["self"]))
+            markers = yielding(self._audience, lambda event: id(event["self"]))
+            self._place_in(function, markers)
         elif function not in self._seen:
             self._seen.add(function)
-            self._place(function, {"#value as iterator": self._iterator}, _own(function))
-
-    def _yields(
-        self, function: FunctionType, capture: str, name: Callable[[dict[str, Any]], Hashable]
-    ) -> None:
-        """Watch a generator function: from when it is asked until it yields or ends."""
-
-        def begun(event: dict[str, Any]) -> None:
-            self._audience.begun(name(event))
-            asked(event)
-
-        def asked(event: dict[str, Any]) -> None:
-            self._audience.asked(name(event))
-
-        def gave(event: dict[str, Any]) -> None:
-            self._audience.answered(name(event), event["batch"])
-
-        def over(event: dict[str, Any]) -> None:
-            self._audience.failed(name(event), True)
-
-        markers = {"#enter": begun, "#receive": asked, "#yield as batch": gave, "#exit": over}
-        self._place(function, markers, capture)
+            self._place_in(function, {"#value as iterator": self._iterator})
 
     def _iterator(self, event: dict[str, Any]) -> None:
         if not isinstance(event["iterator"], GeneratorType):
-            self.watch(event["iterator"])
+            self.watch(event["iterator"])  # So that is given, too.
 
-    def _place(
-        self,
-        function: FunctionType,
-        markers: Mapping[str, Callable[[dict[str, Any]], object]],
-        capture: str,
-    ) -> None:
+    def _place_in(self, function: FunctionType, markers: Markers) -> None:
+        """Listen at places in a method, with the loader itself as ``self``."""
+        self._place(f"code{_own(function)}", markers, {"code": function})
+
+    def _place(self, where: str, markers: Markers, env: Mapping[str, Any]) -> None:
         self._probed = True
-        place, env = self._ov.probes.probe, {"code": function}
-        placed = [place(f"code{capture} > {marker}", env=env) for marker in markers]
+        place = self._ov.probes.probe
+        placed = [place(f"{where} > {marker}", env=env) for marker in markers]
         for probe, listener in zip(placed, markers.values(), strict=True):
             probe.listen(listener, "loader")
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from overseer import Overseer
 from overseer.errors import Problem
 
+from .alone import Alone
 from .compiling import Compiling
 from .loader import REMEDY, Loaders
 
@@ -76,6 +77,7 @@ class Measuring:
         loaders: The loaders that are watched.
         sinks: Whom else new steps are handed to.
         summed: To be called when all is summed up.
+        works: Tells whether PyTorch's hooks have seen a model at work; None without such.
     """
 
     # Not a dataclass: to import dataclasses is a tenth of what starting may take.
@@ -91,6 +93,7 @@ class Measuring:
         self.loaders = Loaders(ov)
         self.sinks: list[Sink] = []
         self.summed: list[Callable[[], object]] = []
+        self.works: Callable[[], bool] | None = None
         self._waiting: list[Subscription] = []
         self._due = False
         self._meter: Meter | None = None
@@ -101,7 +104,9 @@ class Measuring:
         try:
             if "loading_rate" in self.logged:
                 self.begin().loaders.watch_torch()
+                self.loaders.feeds.expect()
             yield from self._ask()
+            self.loaders.feeds.script_loaded()
             yield self.ov.phases.run_script(priority=50)  # Before others reduce what it gives.
         finally:
             self._wait_no_more()
@@ -261,6 +266,7 @@ class Meter:
         self.told: set[str] = set()
         self.windows = 0
         self._ticks = 0
+        self._alone = Alone(ov, asked.loaders, model, bool(asked.logged), lambda: asked.works)
         model.sinks += [*self._rates, self._tasks, *asked.sinks]
         asked.loaders.measure(model)
         for listener, keys in self.listeners():
@@ -269,6 +275,8 @@ class Meter:
         self._compiling = Compiling(model.compiled)
         self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
         self._timer.__enter__()
+        if asked.logged:
+            self._alone.begin()
 
     def listeners(self) -> list[tuple[Listener, tuple[str, ...]]]:
         """What it listens to: callables, each with the keys its events have."""
@@ -286,6 +294,7 @@ class Meter:
         self._timer.__exit__(None, None, None)
         self._compiling.close()
         self._asked.loaders.close()
+        self._alone.close()
         self.model.finish()
         for rates in self._rates:
             rates.finish()
@@ -314,6 +323,7 @@ class Meter:
 
     def _watch(self, event: Event) -> None:
         self._asked.loaders.watch(event["loader"])
+        self._alone.begin()
 
     def _reader(self, windows: Windows) -> Rates:
         from overseer.measure.rates import Rates

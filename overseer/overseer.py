@@ -354,6 +354,10 @@ class Overseer(Scheduler):
                     self._engine = self._new_engine(Engine(self.report, self.debug))
         return self._engine
 
+    def shows(self, key: str) -> bool:
+        """Whether a probe has been set whose events carry ``key``."""
+        return self._engine is not None and self._engine.shows(key)
+
     def _new_engine(self, engine: Engine) -> Engine:
         for part in self._parts:
             engine.instrument(*part)

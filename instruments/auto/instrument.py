@@ -84,8 +84,10 @@ class Auto:
         asked, loaders = self._measuring, self._measuring.loaders
         self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders, asked)
         self._listening = ov.listen(self._steps)
+        asked.works = self._hooks.works
         loaders.listen(self._asked, self._hooks.answered, self._hooks.came)
         loaders.watch_torch()
+        loaders.feeds.expect()
         self._hooks.place()
         ov.charge(ov.clock.cpu_ns() - begun)
 

@@ -73,6 +73,10 @@ class TorchHooks:
         """How many operations a step of the script's consists of, once that is known."""
         return self._known.operations
 
+    def works(self) -> bool:
+        """Whether a model has been at work, or something has been learned."""
+        return self._known.trains or any(loop.works for loop in list(self._loops.values()))
+
     def place(self) -> None:
         """Put the hooks in; what this version of torch does not have is left out."""
         parts = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 class Audience:
     """Who is told of waits.
 
+    Where a loader that is awaited asks another, only the model is told of that one.
+
     Attributes:
         model: The step model, once there is one; it is told first.
         begins: Called with a loader's name when it is asked for a batch.
@@ -19,13 +22,14 @@ class Audience:
         batches: Called with it and the batch that has come, after ``ends``.
     """
 
-    __slots__ = ("batches", "begins", "ends", "model")
+    __slots__ = ("_awaited", "batches", "begins", "ends", "model")
 
     def __init__(self) -> None:
         self.model: StepModel | None = None
         self.begins: list[Callable[[Hashable], object]] = []
         self.ends: list[Callable[[Hashable, bool], object]] = []
         self.batches: list[Callable[[Hashable, Any], object]] = []
+        self._awaited: dict[int, Hashable] = {}
 
     def begun(self, name: Hashable) -> None:
         """A loader begins anew."""
@@ -34,26 +38,42 @@ class Audience:
 
     def asked(self, name: Hashable) -> None:
         """A loader is asked for a batch."""
-        for begins in self.begins:
-            begins(name)  # Who held a step back has it noted before.
+        if self._awaited.setdefault(get_ident(), name) == name:
+            for begins in self.begins:
+                begins(name)  # Who held a step back has it noted before.
         if self.model is not None:
             self.model.loading_begins(name)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether the calling thread waits for a loader."""
+        return get_ident() in self._awaited
 
     def answered(self, name: Hashable, batch: Any) -> None:
         """It has answered with a batch."""
         if self.model is not None:
             self.model.loading_ends(name)
-        for ends in self.ends:
-            ends(name, False)
-        for heard in self.batches:
-            heard(name, batch)
+        if self._outermost(name):
+            for ends in self.ends:
+                ends(name, False)
+            for heard in self.batches:
+                heard(name, batch)
 
     def failed(self, name: Hashable, exhausted: bool) -> None:
         """It has answered without."""
         if self.model is not None:
             self.model.loading_ends(name, exhausted)
-        for ends in self.ends:
-            ends(name, exhausted)
+        if self._outermost(name):
+            for ends in self.ends:
+                ends(name, exhausted)
+
+    def _outermost(self, name: Hashable) -> bool:
+        """Whether the loader that answers is not asked by another; it is awaited no more."""
+        thread = get_ident()
+        if self._awaited.get(thread, name) != name:
+            return False
+        self._awaited.pop(thread, None)
+        return True
 
     @property
     def nobody_else(self) -> bool:

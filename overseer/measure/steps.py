@@ -247,6 +247,14 @@ class StepModel:
         if isinstance(progress, tuple | list) and len(progress) and progress[0] == 0:
             self._note(RESTART, self.now(), str(event["task"]), None)
 
+    def items(self, event: Event) -> int | None:
+        """The items in an event's batch; None where that is not known, which is reported."""
+        return self.counts(event, TASK)
+
+    def turn_ends(self, items: int | None) -> None:
+        """A step of so many items has ended, of which no event tells."""
+        self._note(STEP, self.now(), TASK, items)
+
     def loader_begins(self, source: Hashable) -> None:
         """The calling thread has ``source`` begin anew, whether it had more batches or not."""
         self._note(BEGUN, self.now(), TASK, None, source)

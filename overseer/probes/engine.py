@@ -253,7 +253,13 @@ class Engine:
     @property
     def noted(self) -> dict[int, int]:
         """How many of those were noted by inserted code itself, by the probe's number."""
-        return {p.number: max(lane.quick.noted for lane in p.lanes) for p in self._probes}
+        # What ptera serves has no lanes.
+        noted = ((p.number, [lane.quick.noted for lane in p.lanes]) for p in self._probes)
+        return {number: max(each, default=0) for number, each in noted}
+
+    def shows(self, key: str) -> bool:
+        """Whether events of a probe carry ``key``."""
+        return any(one.key == key for p in tuple(self._probes) for one in p.wish.captures)
 
     def _failed(self, number: int) -> None:
         """Called by inserted code with an exception in hand; raises it if the script is meant."""

@@ -124,7 +124,7 @@ def _callers(scopes: list[Scope]) -> Callers:
     also = _aliases(scopes)
     for scope in scopes:
         for seen in scope.calls:
-            handed = [arg.id for arg in _arguments(seen.node) if isinstance(arg, ast.Name)]
+            handed = [arg.id for arg in arguments(seen.node) if isinstance(arg, ast.Name)]
             own = called(seen.node)
             for name in {own, *handed, *also.get(own, ())}:
                 found.setdefault(name, []).append((scope, seen.loops))
@@ -147,7 +147,7 @@ def _aliases(scopes: list[Scope]) -> dict[str, set[str]]:
                 continue
             value = node.value
             held = set(returned.get(called(value), ()))
-            named = [value, *(_arguments(value) if isinstance(value, ast.Call) else ())]
+            named = [value, *(arguments(value) if isinstance(value, ast.Call) else ())]
             held |= {n.id for n in named if isinstance(n, ast.Name)} & functions
             for target in node.targets if held else ():
                 found.setdefault(dotted(target).rpartition(".")[2], set()).update(held)
@@ -161,7 +161,8 @@ def _returned(scope: Scope) -> set[str]:
     return {name for value in returns if value is not None for name in names_in(value)} & own
 
 
-def _arguments(call: ast.AST) -> list[ast.expr]:
+def arguments(call: ast.AST) -> list[ast.expr]:
+    """What a call is given, by position and by name."""
     assert isinstance(call, ast.Call)
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 

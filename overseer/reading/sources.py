@@ -172,6 +172,15 @@ def project(script: Source) -> list[Source]:
     return list(found.values())
 
 
+def imported(script: Source) -> Iterator[Source]:
+    """The modules of its project that the script imports itself."""
+    roots = _roots(script.path)
+    for name in list(dict.fromkeys(_imports(script)))[:MODULES]:
+        source = _module(name, roots)
+        if source is not None:
+            yield source
+
+
 def _roots(script: str) -> list[str]:
     """Where modules of the project may be: beside the script, in ``src``, one level above."""
     here = os.path.dirname(os.path.abspath(script))

@@ -196,3 +196,21 @@ def test_a_probe_is_seen_in_a_function_that_the_slow_path_has_rewritten(tmp_path
     for i in range(3):
         for line in (f"slow {{'y': {2 * i}}}", f"after {{'y': {2 * i}}}", f"beside {{'i': {i}}}"):
             assert ran.stdout.splitlines().count(line) == 1
+
+
+def test_a_run_whose_probe_ptera_cannot_serve_is_recorded_to_its_end(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", "def f():\n    x = 1\n\n\nf()\n")
+    place.write(
+        "voirfile.py",
+        """
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("//f > x > y").give()
+        """,
+    )
+    ran = place.voir("main.py")
+    assert (ran.status, "failed:" in ran.stderr) == (0, False)
+    run = place.record()
+    assert run["probes"][0]["state"] == "unresolved"
+    assert "ended" in run and "overhead" in run

@@ -193,76 +193,13 @@ def test_a_loader_of_the_scripts_own_is_seen(training: Place, kind: str) -> None
     agrees(training, training.voir("--loading-rate", *WHOLE, "main.py"))
 
 
-def test_for_a_generator_the_pair_tells_loading_by_the_gap(training: Place) -> None:
-    training.write(
-        "main.py",
-        """
-        from training import *
-
-        def batches():
-            for i in range(20):
-                wait()
-                yield [i] * 8
-
-        def train(loader):
-            for inp in loader:
-                work()
-
-        loader = batches()
-        spend("train", train, loader)
-        truth()
-        """,
-    )
-    voirfile(training, PAIR, LOADER)
-    ran = training.voir("--loading-rate", *WHOLE, "main.py")
-    (window,) = logged(training, "loading_rate")
-    assert window["share"] == pytest.approx(2 / 3)  # Of all but the first, whose wait is not seen.
-    assert training.record()["tasks"]["train"]["steps"] == truth(ran)["steps"] == 20
-
-
-def test_generators_of_later_epochs_are_watched(training: Place) -> None:
-    """The one that is given first runs on as it was made."""
-    training.write(
-        "main.py",
-        """
-        from training import *
-
-        def batches():
-            for i in range(20):
-                wait()
-                yield [i] * 8
-
-        def train(loader):
-            for inp in loader:
-                work()
-
-        train(batches())
-        seconds["loading"] = 0.0
-        for epoch in range(2):
-            spend("train", train, batches())
-        truth()
-        """,
-    )
-    voirfile(training, STEP, LOADER.replace("// ", "//train "))
-    ran = training.voir("--loading-rate", *WHOLE, "main.py")
-    told = truth(ran)
-    (window,) = logged(training, "loading_rate")
-    share = told["loading"] / (told["loading"] + told["compute"])
-    assert window["share"] == pytest.approx(share, rel=0.001)
-    assert training.record()["tasks"]["train"]["steps"] == 60
-
-
-@pytest.mark.parametrize("loader", ["batches()", "map(list, [[1]] * 9)", "[[1]] * 9"])
+@pytest.mark.parametrize("loader", ["([i] for i in range(9))", "map(list, [[1]] * 9)", "[[1]] * 9"])
 def test_a_loader_that_cannot_be_watched_is_named_with_what_to_do(
     place: Place, loader: str
 ) -> None:
     place.write(
         "main.py",
         f"""
-        def batches():
-            for i in range(9):
-                yield [i]
-
         def train(loader):
             for inp in loader:
                 pass

@@ -1,0 +1,126 @@
+"""Steps where nobody tells of any: each batch of a loader, and the work on it, is one."""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+from overseer import Overseer
+from overseer.errors import VoirError
+
+from .loader import Loaders
+
+if TYPE_CHECKING:
+    from overseer.measure.steps import StepModel
+    from overseer.stream import Subscription
+
+#: Names of ``$wrap`` pairs that tell of steps, and keys of events that do.
+PAIRS = ("step", "compute_start", "compute")
+#: Threads that are told apart.
+THREADS = 64
+
+
+class Alone:
+    """Tells of steps by a loader alone, until anybody else tells of one.
+
+    A step ends when the script asks for the next batch. Whoever else may tell of steps goes first:
+    probes for them, and PyTorch's hooks wherever the script's text shows that it learns.
+
+    Args:
+        ov: The run.
+        loaders: Tells of waits.
+        model: What steps are told to.
+        every: All loaders count; else those that are given.
+        works: Whether PyTorch's hooks have seen a model at work; None: there are no such hooks.
+    """
+
+    def __init__(
+        self,
+        ov: Overseer,
+        loaders: Loaders,
+        model: StepModel,
+        every: bool,
+        works: Callable[[], Callable[[], bool] | None],
+    ) -> None:
+        self._ov, self._loaders, self._model = ov, loaders, model
+        self._every, self._works = every, works
+        self._learns: bool | None = None
+        self._listening: list[Subscription] = []
+        self._works_on: dict[int, dict[Hashable, int | None]] = {}
+        self._begun = self._over = False
+
+    def begin(self) -> None:
+        """There is a loader whose batches may be steps."""
+        if self._begun or self._over:
+            return
+        self._begun = True
+        if self._ov.shows("step") or any(map(self._ov.shows, PAIRS)):
+            self._over = True
+            return
+        for key in ("step", "$wrap"):
+            self._listening.append(self._ov.listen(self._told, key))
+        self._loaders.listen(self._asked, _ignore, self._came)
+
+    def close(self) -> None:
+        """The script has ended, and so has the step it was in."""
+        for items in self._works_on.values():
+            for each in items.values():
+                self._model.turn_ends(each)
+
+    def _told(self, event: dict[str, Any]) -> None:
+        """Somebody tells of steps."""
+        if "step" in event or event["$wrap"].get("name") in PAIRS:
+            self._end()
+
+    def _end(self) -> None:
+        self._over = True
+        self._works_on.clear()
+        for each in self._listening:
+            each.dispose()
+        self._listening.clear()
+        self._loaders.listen_no_more(self._asked, _ignore, self._came)
+
+    def _asked(self, source: Hashable) -> None:
+        thread = get_ident()
+        if self._over:
+            return
+        items = self._works_on.get(thread, {})
+        if source not in items:
+            return
+        if self._others_may():
+            self._end()
+            return
+        self._model.turn_ends(items.pop(source))
+
+    def _came(self, source: Hashable, batch: Any) -> None:
+        thread = get_ident()
+        if self._over:
+            return
+        if (self._every or source in self._loaders.given) and len(self._works_on) < THREADS:
+            items = self._works_on.setdefault(thread, {})
+            items.clear()
+            items[source] = self._model.items({"batch": batch})
+
+    def _others_may(self) -> bool:
+        """Whether PyTorch's hooks may yet tell of steps."""
+        works = self._works()
+        if works is None:
+            return False
+        if self._learns is None:
+            self._learns = _learns(self._ov)
+        return self._learns or works()
+
+
+def _ignore(source: Hashable, exhausted: bool) -> None:
+    """Nothing is to be done."""
+
+
+def _learns(ov: Overseer) -> bool:
+    """Whether the script's text shows that it learns, by PyTorch's means."""
+    from overseer.reading import learns
+
+    try:
+        return ov.program is None or ov.program.file is None or learns(ov.program.file)
+    except (VoirError, RecursionError):
+        return True

@@ -1,0 +1,385 @@
+"""Plain generators as loaders: every wait counts, from the first batch of the first epoch on."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from scripts import LOADER, PAIR, STEP, TRAINING, Timed, fake_torch, truth, voirfile
+
+from tests.running import Place, Ran
+
+WHOLE = ("--loading-rate", "--compute-rate", "--interval", "1000")
+GIVEN = LOADER.replace("// ", "//train ")
+BATCHES = """
+    def batches(n=20):
+        for i in range(n):
+            wait()
+            yield [i] * 8
+
+    """
+TRAIN = """
+    def train(loader):
+        for inp in loader:
+            work()
+
+    """
+EPOCHS = """
+    for epoch in range(2):
+        spend("train", train, {loader})
+    truth()
+    """
+
+
+@pytest.fixture
+def training(timed: Timed) -> Place:
+    timed.write("training.py", TRAINING)
+    return timed
+
+
+def script(place: Place, *parts: str) -> None:
+    place.write("main.py", "from training import *\n" + "".join(map(dedent, parts)))
+
+
+def agrees(place: Place, ran: Ran) -> None:
+    """The run's record says what the script measured itself."""
+    told, task = truth(ran), place.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (told["steps"], 8 * told["steps"])
+    assert task["loading"]["seconds"] == pytest.approx(told["loading"], rel=0.001)
+    assert task["compute"]["seconds"] == pytest.approx(told["compute"], rel=0.001)
+    assert "unwatched-loader" not in ran.stderr
+
+
+@pytest.mark.parametrize("selectors", [(STEP,), (STEP, GIVEN), (PAIR, GIVEN), (GIVEN,), ()])
+def test_all_waits_count_whatever_is_given(training: Place, selectors: tuple[str, ...]) -> None:
+    script(training, BATCHES, TRAIN, EPOCHS.format(loader="batches()"))
+    voirfile(training, *selectors)
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+def test_a_given_generator_is_seen_without_the_flag(training: Place) -> None:
+    script(training, BATCHES, TRAIN, EPOCHS.format(loader="batches()"))
+    voirfile(training, STEP, GIVEN)
+    agrees(training, training.voir("main.py"))
+
+
+#: Ways in which a generator gets to its loop.
+WAYS = {
+    "made in the loop": """
+        def train(n):
+            for inp in batches(n):
+                work()
+
+        spend("train", train, 20)
+        truth()
+        """,
+    "counted and shown": """
+        def shown(things):
+            return things
+
+        def train(loader):
+            for i, inp in enumerate(shown(loader)):
+                work()
+
+        spend("train", train, batches())
+        truth()
+        """,
+    "kept by an object": """
+        class Trainer:
+            def __init__(self, data):
+                self.data = data
+
+            def train(self):
+                for inp in self.data:
+                    work()
+
+        trainer = Trainer(data=batches())
+        spend("train", trainer.train)
+        truth()
+        """,
+    "asked for the next": """
+        def train(data):
+            data = iter(data)
+            for step in range(20):
+                inp = next(data)
+                work()
+
+        spend("train", train, batches())
+        truth()
+        """,
+    "made elsewhere": """
+        def make(n):
+            return batches(n)
+
+        def train(data):
+            for inp in data:
+                work()
+
+        data, epochs = make(20), 1
+        spend("train", train, data)
+        truth()
+        """,
+    "by one of two": """
+        def train(data):
+            for inp in data:
+                work()
+
+        import sys
+        data = batches(5) if sys.argv[1:] else batches(20)
+        spend("train", train, data)
+        truth()
+        """,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_generator_is_followed_from_its_loop_to_where_it_is_made(
+    training: Place, way: str
+) -> None:
+    script(training, BATCHES, WAYS[way])
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+#: Generator functions of other kinds, all called ``batches``.
+KINDS = {
+    "decorated": """
+        def same(fn):
+            return fn
+
+        @same
+        @same
+        def batches(n=20):
+            for i in range(n):
+                wait()
+                yield [i] * 8
+        """,
+    "in parts": """
+        def parts(n):
+            for i in range(n):
+                wait(0.005)
+                yield [i] * 4
+
+        def batches(n=20):
+            waiting = []
+            for part in parts(2 * n):
+                waiting.extend(part)
+                if len(waiting) == 8:
+                    yield waiting
+                    waiting = []
+        """,
+    "handing on": """
+        def some(n):
+            for i in range(n):
+                wait()
+                yield [i] * 8
+
+        def batches():
+            yield from some(10)
+            yield from some(10)
+        """,
+    "a method": """
+        class Data:
+            def batches(self, n):
+                for i in range(n):
+                    wait()
+                    yield [i] * 8
+
+        data = Data()
+        batches = lambda: data.batches(20)
+        """,
+    "a closure": """
+        def batches():
+            def inner():
+                for i in range(20):
+                    wait()
+                    yield [i] * 8
+            return inner()
+        """,
+    "of a module": """
+        from data import batches
+        """,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_generator_function_is_watched(training: Place, kind: str) -> None:
+    training.write("data.py", "from training import *\n" + dedent(BATCHES))
+    script(training, KINDS[kind], TRAIN, EPOCHS.format(loader="batches()"))
+    voirfile(training, STEP, GIVEN)
+    ran = training.voir(*WHOLE, "main.py")
+    if kind == "a method":  # A lambda is not looked into: later epochs are watched.
+        assert training.record()["tasks"]["train"]["loading"]["seconds"] > 0
+    else:
+        agrees(training, ran)
+
+
+def test_what_only_hands_on_the_batches_of_a_loader_is_waited_for_once(training: Place) -> None:
+    fake_torch(training)
+    script(
+        training,
+        """
+        from torch.utils.data import DataLoader
+
+        class Items(list):
+            def __getitem__(self, i):
+                if i % 8 == 0:
+                    wait()
+                return i
+
+        def cycle(loader):
+            while True:
+                for inp in loader:
+                    yield inp
+
+        def train(data):
+            for step in range(20):
+                inp = next(data)
+                work()
+
+        data = cycle(DataLoader(Items(range(40)), batch_size=8))
+        spend("train", train, data)
+        truth()
+        """,
+    )
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+def test_other_generators_of_the_script_are_no_loaders(training: Place) -> None:
+    others = """
+        def names():
+            for name in "abcdefgh":
+                wait(0.1)
+                seconds["loading"] -= 0.1
+                yield [name] * 8
+
+        def describe():
+            for name in names():
+                pass
+
+        """
+    script(
+        training, BATCHES, others, TRAIN, "spend('train', train, batches())\ndescribe()\ntruth()"
+    )
+    voirfile(training, STEP, GIVEN)
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+def test_a_generator_that_is_closed_early_or_fails_behaves_as_without(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        import traceback
+
+        def batches(n):
+            try:
+                for i in range(n):
+                    got = yield [i]
+                    if got:
+                        print("got", got)
+                raise ValueError("no more")
+            finally:
+                print("closed")
+
+        def train(loader):
+            for inp in loader:
+                print(inp)
+                if inp == [2]:
+                    break
+
+        train(batches(9))
+        try:
+            train(batches(2))
+        except ValueError:
+            traceback.print_exc()
+        batch = batches(3)
+        print(next(batch), batch.send("this"), batch.gi_frame.f_lineno, batch.__name__)
+        batch.close()
+        """,
+    )
+    voirfile(place, STEP, GIVEN)
+    under = place.voir("--quiet", "--loading-rate", "main.py")
+    plain = place.python("main.py")
+    assert under.seen == plain.seen
+    assert under.stderr == plain.stderr
+    assert "no more" in plain.stderr
+
+
+# Steps by the loader alone
+
+
+def test_a_probe_for_steps_goes_before_the_loaders_turns(training: Place) -> None:
+    """Each step learns from four batches."""
+    accumulating = """
+        def train(loader):
+            for i, inp in enumerate(loader):
+                work()
+                if i % 4 == 3:
+                    updated = inp
+
+        """
+    script(training, BATCHES, accumulating, EPOCHS.format(loader="batches()"))
+    voirfile(training, "//train(inp as batch) > updated as step", GIVEN)
+    assert training.voir(*WHOLE, "main.py").status == 0
+    assert training.record()["tasks"]["train"]["steps"] == 10
+
+
+def test_steps_that_the_script_gives_itself_end_those_of_the_loader(training: Place) -> None:
+    giving = """
+        import voir
+
+        def train(loader):
+            for inp in loader:
+                work()
+                voir.give(step=True, batch_size=8)
+
+        """
+    script(training, BATCHES, giving, EPOCHS.format(loader="batches()"))
+    voirfile(training, GIVEN)
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+@pytest.mark.parametrize("selectors", [(GIVEN,), ()])
+def test_a_dataloader_alone_shows_steps(training: Place, selectors: tuple[str, ...]) -> None:
+    fake_torch(training)
+    items = """
+        from torch.utils.data import DataLoader
+
+        class Items(list):
+            def __getitem__(self, i):
+                if i % 8 == 0:
+                    wait()
+                return i
+
+        """
+    script(training, items, TRAIN, EPOCHS.format(loader="DataLoader(Items(range(80)), 8)"))
+    voirfile(training, *selectors)
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+def test_of_several_loaders_only_the_one_that_is_given_shows_steps(training: Place) -> None:
+    script(
+        training,
+        """
+        class Loader:
+            def __init__(self, n):
+                self.n = n
+
+            def __iter__(self):
+                for i in range(self.n):
+                    wait()
+                    yield [i] * 8
+
+        def train(loader):
+            for inp in loader:
+                work()
+
+        def look(other):
+            for inp in other:
+                pass
+
+        """,
+        "spend('train', train, Loader(20))\ntold = dict(seconds)\nlook(Loader(9))\n"
+        "seconds.update(told)\ntruth()",
+    )
+    voirfile(training, GIVEN)
+    agrees(training, training.voir("--no-auto", "main.py"))

@@ -1,0 +1,125 @@
+"""Plain generators in PyTorch scripts without a voirfile."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from scripts import TRAINING, Timed, truth
+
+from tests.running import Place
+
+pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+
+COMMON = """
+    from training import *
+    import torch
+
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def make():
+        wait()
+        return torch.randn(8, 4), torch.randint(3, (8,))
+
+    def batches(n):
+        for i in range(n):
+            yield make()
+
+    def learn(x, y):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        work()
+
+    """
+#: Loops, each with a loading of 0.01 s and compute of 0.005 s a step, and what else they do.
+LOOPS = {
+    "at the top level": """
+        for x, y in batches(40):
+            learn(x, y)
+        """,
+    "with an evaluation": """
+        def evaluate():
+            model.eval()
+            with torch.no_grad():
+                for x, y in batches(9):
+                    model(x)
+            seconds["loading"] -= 0.09
+            model.train()
+
+        for epoch in range(2):
+            for x, y in batches(20):
+                learn(x, y)
+            evaluate()
+        """,
+    "over objects": """
+        class Batches:
+            def __init__(self, n):
+                self.n = n
+
+            def __iter__(self):
+                yield from batches(self.n)
+
+        class Halves(Batches):
+            def __iter__(self):
+                for batch in batches(self.n):
+                    yield batch
+
+        def train(loader):
+            for x, y in loader:
+                learn(x, y)
+
+        train(Batches(20))
+        train(Halves(20))
+        """,
+    "by turns": """
+        def main():
+            data = batches(100)
+            for step in range(40):
+                x, y = next(data)
+                learn(x, y)
+
+        main()
+        """,
+    "with accumulation": """
+        def train(loader):
+            for i, (x, y) in enumerate(loader):
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                time.sleep(0.005)
+                if i % 4 == 3:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    steps.append(0)
+
+        train(batches(160))
+        """,
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_generator_in_the_training_loop_is_watched(timed: Timed, loop: str) -> None:
+    timed.write("training.py", TRAINING)
+    timed.write("main.py", dedent(COMMON) + dedent(LOOPS[loop]) + "\ntruth()\n")
+    ran = timed.voir("--skip", "0", "main.py")
+    told, task = truth(ran), timed.record()["tasks"]["train"]
+    turns = 4 if loop == "with accumulation" else 1
+    assert (task["steps"], task["items"]) == (40, 320 * turns) and told["steps"] == 40
+    assert task["loading"]["seconds"] == pytest.approx(told["loading"], rel=0.001)
+    compute = 40 * turns * 0.005
+    last = 0.005  # The work that follows an optimizer's step is the next one's.
+    assert task["compute"]["seconds"] == pytest.approx(compute, abs=last * 1.01)
+
+
+def test_the_script_computes_the_same(place: Place) -> None:
+    """To the last bit, with the same random numbers."""
+    place.write("passing.py", "from time import *")
+    place.write("training.py", TRAINING)
+    said = "print([p.tolist() for p in model.parameters()], torch.rand(1).item())\n"
+    text = dedent(COMMON).replace("model =", "torch.manual_seed(1)\nmodel =")
+    place.write("main.py", text + "for x, y in batches(9):\n    learn(x, y)\n" + said)
+    under, plain = place.voir("--quiet", "main.py"), place.python("main.py")
+    assert under.seen == plain.seen
+    assert under.stderr == plain.stderr == ""
+    assert place.record()["tasks"]["train"]["loading"]["seconds"] > 0
