@@ -207,6 +207,7 @@ def test_a_run_whose_probe_ptera_cannot_serve_is_recorded_to_its_end(tmp_path: P
         def instrument_probes(ov):
             yield ov.phases.load_script
             ov.probe("//f > x > y").give()
+            ov.probe("//f > x as loss").give()
         """,
     )
     ran = place.voir("main.py")
