@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 from collections.abc import Callable, Hashable
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer
@@ -12,11 +13,13 @@ from overseer.errors import VoirError
 from .loader import Loaders
 
 if TYPE_CHECKING:
-    from overseer.measure.steps import StepModel
+    from overseer.measure.counts import Counts
     from overseer.stream import Subscription
 
 #: Names of ``$wrap`` pairs that tell of steps, and keys of events that do.
 PAIRS = ("step", "compute_start", "compute")
+#: The task of its steps, and what they are told to hold where nothing says otherwise.
+TASK, ITEMS = "train", "items"
 #: Threads that are told apart.
 THREADS = 64
 
@@ -30,7 +33,7 @@ class Alone:
     Args:
         ov: The run.
         loaders: Tells of waits.
-        model: What steps are told to.
+        counts: Counts the items of a batch, once.
         every: All loaders count; else those that are given.
         works: Whether PyTorch's hooks have seen a model at work; None: there are no such hooks.
     """
@@ -39,15 +42,17 @@ class Alone:
         self,
         ov: Overseer,
         loaders: Loaders,
-        model: StepModel,
+        counts: Counts,
         every: bool,
         works: Callable[[], Callable[[], bool] | None],
     ) -> None:
-        self._ov, self._loaders, self._model = ov, loaders, model
+        self._ov, self._loaders, self._counts = ov, loaders, counts
         self._every, self._works = every, works
         self._learns: bool | None = None
         self._listening: list[Subscription] = []
         self._works_on: dict[int, dict[Hashable, int | None]] = {}
+        self._numbers = count(1)
+        self._giving: set[int] = set()
         self._begun = self._over = False
 
     def begin(self) -> None:
@@ -66,20 +71,41 @@ class Alone:
         """The script has ended, and so has the step it was in."""
         for items in self._works_on.values():
             for each in items.values():
-                self._model.turn_ends(each)
+                self._give(each)
 
-    def _told(self, event: dict[str, Any]) -> None:
-        """Somebody tells of steps."""
-        if "step" in event or event["$wrap"].get("name") in PAIRS:
-            self._end()
+    def only_given(self) -> None:
+        """Somebody tells what loops there are, and whether their turns are steps."""
+        self._every = False
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Tell of no more steps: somebody else does."""
         self._over = True
         self._works_on.clear()
         for each in self._listening:
             each.dispose()
         self._listening.clear()
         self._loaders.listen_no_more(self._asked, _ignore, self._came)
+
+    def _told(self, event: dict[str, Any]) -> None:
+        """Somebody tells of steps."""
+        if get_ident() in self._giving:
+            return
+        if "step" in event or event["$wrap"].get("name") in PAIRS:
+            self.end()
+
+    def _give(self, items: int | None) -> None:
+        """Tell of a step."""
+        event: dict[str, Any] = {"step": next(self._numbers)}
+        if items is not None:
+            event["batch_size"] = items
+            if (units := self._counts.units(TASK)) != ITEMS:
+                event["units"] = units
+        ident = get_ident()
+        self._giving.add(ident)
+        try:
+            self._ov.give(**event)
+        finally:
+            self._giving.discard(ident)
 
     def _asked(self, source: Hashable) -> None:
         thread = get_ident()
@@ -89,9 +115,9 @@ class Alone:
         if source not in items:
             return
         if self._others_may():
-            self._end()
+            self.end()
             return
-        self._model.turn_ends(items.pop(source))
+        self._give(items.pop(source))
 
     def _came(self, source: Hashable, batch: Any) -> None:
         thread = get_ident()
@@ -100,7 +126,7 @@ class Alone:
         if (self._every or source in self._loaders.given) and len(self._works_on) < THREADS:
             items = self._works_on.setdefault(thread, {})
             items.clear()
-            items[source] = self._model.items({"batch": batch})
+            items[source] = self._counts({"batch": batch}, TASK)
 
     def _others_may(self) -> bool:
         """Whether PyTorch's hooks may yet tell of steps."""

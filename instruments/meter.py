@@ -252,6 +252,7 @@ class Meter:
     """
 
     def __init__(self, asked: Measuring) -> None:
+        from overseer.measure.counts import Counts
         from overseer.measure.losses import Losses
         from overseer.measure.summary import Tasks
 
@@ -266,7 +267,8 @@ class Meter:
         self.told: set[str] = set()
         self.windows = 0
         self._ticks = 0
-        self._alone = Alone(ov, asked.loaders, model, bool(asked.logged), lambda: asked.works)
+        once = Counts(1, asked.batch_size, "auto", model.unsized)
+        self._alone = Alone(ov, asked.loaders, once, bool(asked.logged), lambda: asked.works)
         model.sinks += [*self._rates, self._tasks, *asked.sinks]
         asked.loaders.measure(model)
         for listener, keys in self.listeners():
@@ -314,6 +316,7 @@ class Meter:
 
     def awaited(self, event: Event) -> None:
         """Hear of the waits of ``voir.iterate``; the pair it gives begins with them."""
+        self._alone.only_given()
         if "exhausted" in event:
             self.model.loading_ends(event["source"], event["exhausted"])
         elif "begins" in event:

@@ -80,13 +80,18 @@ class Plan:
                 self._sample(event)
             self._rest(event, 0, None)
 
-    def outlet(self) -> Listener:
-        """What delivers an event that may still inherit keys, in as few calls as there can be."""
+    def outlet(self, but: object = None) -> Listener:
+        """What delivers an event that may still inherit keys, in as few calls as there can be.
+
+        Args:
+            but: A listener that does not want what is delivered in this way.
+        """
         if self._direct is None:
             return self.push
-        if len(self._direct) != 1:
-            return _any_number(self._gate(), self._direct, self._failed)
-        return _one(self._gate(), self._direct[0])  # By far the most frequent.
+        heard = [at for at, one in enumerate(self._subscriptions) if one.fn is not but]
+        fns = [self._direct[at] for at in heard]
+        make = {1: _one, 2: _two}.get(len(fns), _any_number)
+        return make(self._gate(), fns, lambda error, at, e: self._failed(error, heard[at], e, but))
 
     def values(self, keys: Keys, source: Source) -> Taker | None:
         """What takes the values of an event, in one call with all that they want; or None."""
@@ -122,7 +127,7 @@ class Plan:
             if sampler is None or not sampler(event, self.tally.count):
                 self.wanted.clear()
 
-    def _failed(self, error: BaseException, at: int, event: Event) -> None:
+    def _failed(self, error: BaseException, at: int, event: Event, but: object = None) -> None:
         """The listener at ``at`` raised ``error``: see to that, and call those after it."""
         failed = self._subscriptions[at]
         with self._stream.lock:
@@ -130,22 +135,29 @@ class Plan:
             if wish is None:
                 failed.call.failed("subscriber", error, "a subscriber failed")
                 failed.dispose()
-            self._rest(event, at + 1, wish)
+            self._rest(event, at + 1, wish, but)
 
-    def _rest(self, event: Event, at: int, wish: BaseException | None) -> None:
+    def _rest(self, event: Event, at: int, wish: BaseException | None, but: object = None) -> None:
         for number, one in enumerate(self._subscriptions[at:], at):
             try:
-                one.call(event)
+                if one.fn is not but:
+                    one.call(event)
             except BaseException as error:
                 # Within the handler: a stop is insisted on wherever it is not being handled.
-                self._rest(event, number + 1, error if wish is None else wish)
+                self._rest(event, number + 1, error if wish is None else wish, but)
                 return
         if wish is not None:
             raise wish
 
 
-def _one(gate: Gate, fn: Listener) -> Listener:
-    up, wanted, inherits, aside, failed, _ = gate
+#: Told what the listener of a number raised, and on which event.
+Failed = Callable[[BaseException, int, Event], object]
+
+
+def _one(gate: Gate, fns: list[Listener], failed: Failed) -> Listener:
+    """For by far the most frequent number."""
+    up, wanted, inherits, aside, *_ = gate
+    (fn,) = fns
 
     def one(event: Event) -> None:
         if not wanted and (inherits is None or not inherits()):
@@ -155,14 +167,32 @@ def _one(gate: Gate, fn: Listener) -> Listener:
         try:
             fn(event)
         except BaseException as error:
-            failed(error, event)
+            failed(error, 0, event)
 
     return one
 
 
-def _any_number(
-    gate: Gate, fns: tuple[Listener, ...], failed: Callable[[BaseException, int, Event], object]
-) -> Listener:
+def _two(gate: Gate, fns: list[Listener], failed: Failed) -> Listener:
+    up, wanted, inherits, aside, *_ = gate
+    first, second = fns
+
+    def two(event: Event) -> None:
+        if not wanted and (inherits is None or not inherits()):
+            next(up)
+        elif aside(event):
+            return
+        at = 0
+        try:
+            first(event)
+            at = 1
+            second(event)
+        except BaseException as error:
+            failed(error, at, event)
+
+    return two
+
+
+def _any_number(gate: Gate, fns: list[Listener], failed: Failed) -> Listener:
     up, wanted, inherits, aside, *_ = gate
 
     def any_number(event: Event) -> None:

@@ -235,9 +235,19 @@ class Outlet:
         """Push an event."""
         self._stream.push(event)
 
-    def for_keys(self, keys: Keys) -> Listener:
-        """What takes events of just these keys, until ``changed`` is called."""
-        return self._stream.plan(keys).outlet()
+    @property
+    def inherits(self) -> bool:
+        """Whether an event may inherit keys: then it is for all who listen to those."""
+        return self._stream.inherited is not None
+
+    def for_keys(self, keys: Keys, but: object = None) -> Listener:
+        """What takes events of just these keys, until ``changed`` is called.
+
+        Args:
+            keys: The keys.
+            but: A listener that does not want them: whoever gives them itself.
+        """
+        return self._stream.plan(keys).outlet(but)
 
     def for_values(self, keys: Keys, source: Source) -> Taker | None:
         """What takes the values of events with just these keys; None if there is no such."""

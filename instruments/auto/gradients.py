@@ -43,8 +43,9 @@ class Gradients:
         self._probes = probes
         self._now, self._loop, self._roots = now, loop, roots
         self._counting, self._failed = counting, failed
-        self._codes: list[Codes] = []
-        self._grad: Codes | None = None
+        self._backward: Codes
+        self._zero: Codes
+        self._grad: Codes
 
     def place(self, torch: Any) -> list[Undo]:
         """Put the hooks in; returns what takes them out.
@@ -63,8 +64,7 @@ class Gradients:
             torch.optim.Optimizer.zero_grad, [("(self) > #enter", enter), (" > #exit", leave)]
         )
         grad, undo_grad = self._probe(torch.autograd.grad, self._grad_hooks(torch))
-        self._codes = [backward, zero]
-        self._grad = grad
+        self._backward, self._zero, self._grad = backward, zero, grad
         module, scaler = torch.nn.Module, torch.amp.GradScaler
 
         def zeroed(of: Any) -> None:
@@ -83,12 +83,13 @@ class Gradients:
         ]
 
     def light(self, on: bool) -> None:
-        """Light steps begin or end: what they do not need is out of torch's code meanwhile."""
-        markers = -1 if not on else 0 if self._counting.told else 1
-        for codes in self._codes:
-            codes.use(markers)
-        if self._grad is not None:
-            self._grad.use(0 if on else -1)
+        """Light steps begin or end: what they do not need is out of torch's code meanwhile.
+
+        When gradients are put to zero makes no difference to steps that learn from one loss each.
+        """
+        self._backward.use(-1 if not on else 0 if self._counting.told else 1)
+        self._zero.use(0 if on else -1)
+        self._grad.use(0 if on else -1)
 
     def _backward_hooks(self) -> tuple[Hook, Hook]:
         counting, roots, loop, now = self._counting, self._roots, self._loop, self._now

@@ -73,7 +73,9 @@ class Steps:
 
     def _changed(self) -> None:
         """Others listen now: the quick way is another."""
-        self._quick = self._outlet.for_keys(KEYS)
+        self._quick = quick = self._outlet.for_keys(KEYS, but=self)
+        if self._outlet.inherits:
+            self._quick = lambda event: self._give(event, quick)
 
     # What others give
 
@@ -146,12 +148,7 @@ class Steps:
         if self.elsewhere or self.losses_elsewhere or items is None:
             self._give_step(number, items, [loss.detach()])
             return
-        ident = get_ident()
-        self._giving.add(ident)
-        try:
-            self._quick({"step": number, "batch_size": items, "loss": loss})
-        finally:
-            self._giving.discard(ident)
+        self._quick({"step": number, "batch_size": items, "loss": loss})
 
     def settle(self, over: bool = False) -> None:
         """The calling thread's first iteration is over, or the whole run is."""
@@ -225,11 +222,11 @@ class Steps:
         """Whether the steps that somebody else tells of can but be these passes."""
         return TRAIN in self.elsewhere and not self.train
 
-    def _give(self, event: Event) -> None:
+    def _give(self, event: Event, push: Callable[[Event], object] | None = None) -> None:
         ident = get_ident()
         self._giving.add(ident)
         try:
-            self._push(event)
+            (push or self._push)(event)
         finally:
             self._giving.discard(ident)
 

@@ -102,7 +102,7 @@ class StepModel:
         self._charge = charge
         self._report = report
         self._told: set[str] = set()
-        self.counts = Counts(multiplier, batch_size, units, self._unsized)
+        self.counts = Counts(multiplier, batch_size, units, self.unsized)
         self.marks = Marks(find_device, self._lost)
         self._waiting = Notes()
         self.fresh = self._waiting.fresh
@@ -246,14 +246,6 @@ class StepModel:
         progress = event["progress"]
         if isinstance(progress, tuple | list) and len(progress) and progress[0] == 0:
             self._note(RESTART, self.now(), str(event["task"]), None)
-
-    def items(self, event: Event) -> int | None:
-        """The items in an event's batch; None where that is not known, which is reported."""
-        return self.counts(event, TASK)
-
-    def turn_ends(self, items: int | None) -> None:
-        """A step of so many items has ended, of which no event tells."""
-        self._note(STEP, self.now(), TASK, items)
 
     def loader_begins(self, source: Hashable) -> None:
         """The calling thread has ``source`` begin anew, whether it had more batches or not."""
@@ -427,7 +419,8 @@ class StepModel:
             for sink in self.sinks:
                 sink(steps)
 
-    def _unsized(self, reason: str) -> None:
+    def unsized(self, reason: str) -> None:
+        """How many items a batch holds is not known: it is told once."""
         self._tell(
             "batch-size",
             f"how many items a batch holds is not known: {reason}",

@@ -294,8 +294,8 @@ def _sizing(lull: Lull | None, kind: type) -> dict[str, Any] | None:
     pick = None if lull.way is None else lull.way(kind)
     if pick is None:
         return None
-    size = sys.modules["torch"]._C.TensorBase.size
-    return {"pick": pick, "measure": partial(size, dim=0), "keep": lull.fetched.append}
+    length = sys.modules["torch"]._C.TensorBase.__len__  # A tensor's own is in Python.
+    return {"pick": pick, "measure": length, "keep": lull.fetched.append}
 
 
 def _offer(

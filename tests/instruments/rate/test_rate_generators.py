@@ -383,3 +383,26 @@ def test_of_several_loaders_only_the_one_that_is_given_shows_steps(training: Pla
     )
     voirfile(training, GIVEN)
     agrees(training, training.voir("--no-auto", "main.py"))
+
+
+def test_the_turns_of_a_loader_are_steps_to_stop_at(training: Place) -> None:
+    script(training, BATCHES, TRAIN, "try:\n    train(batches())\nfinally:\n    print(steps)")
+    voirfile(training, GIVEN)
+    ran = training.voir("--stop", "3", "main.py")
+    assert (ran.status, ran.stdout) == (0, "[0.005, 0.005, 0.005]\n")
+    assert training.record()["tasks"]["train"]["steps"] == 3
+
+
+def test_what_iterate_goes_over_is_a_step_only_where_it_says_so(training: Place) -> None:
+    iterating = """
+        import voir
+
+        def train(loader):
+            for inp in voir.iterate("train", loader, report_batch={report}):
+                work()
+
+        """
+    for report, told in (("True", True), ("False", False)):
+        script(training, BATCHES, iterating.format(report=report), "train(batches())")
+        ran = training.voir("--train-rate", "--no-record", "main.py")
+        assert ("[no-rate]" not in ran.stderr, "20 steps" in ran.stderr) == (told, told)
