@@ -16,7 +16,7 @@ from overseer.errors import Problem
 from overseer.imports import Watch, on_import
 from overseer.measure.audience import Audience
 
-from .feeds import Feeds, Markers, yielding
+from .feeds import Feeds, Markers, Watched, yielding
 
 if TYPE_CHECKING:
     from overseer.measure.steps import StepModel
@@ -75,6 +75,14 @@ class Loaders:
         if batch is not None:
             self._audience.batches.append(batch)
 
+    def listen_to_waits(self, waited: Callable[[int, int], object]) -> None:
+        """Tell when waits of what is no loader, but keeps the script's loop waiting, are over.
+
+        Args:
+            waited: Called with the times at which each began and ended, in nanoseconds.
+        """
+        self._audience.waited_for.append(waited)
+
     def listen_no_more(
         self,
         begins: Callable[[Hashable], object],
@@ -118,7 +126,7 @@ class Loaders:
             if not self.feeds.watch(loader):
                 self.unseen = "generator"
             return
-        self.given.add(name_of(loader))
+        self.feeds.add(name_of(loader))
         if kind in self._seen or len(self._seen) >= KINDS:
             return
         self._seen.add(kind)
@@ -183,8 +191,8 @@ class Loaders:
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
         if function.__code__.co_flags & _GENERATOR:
-            markers = yielding(self._audience, lambda event: id(event["self"]))
-            self._place_in(function, markers)
+            watched = Watched(function, self._audience, self._ov.clock.now_ns, Watched.LOADER)
+            self._place_in(function, yielding(watched, lambda event: id(event["self"])))
         elif function not in self._seen:
             self._seen.add(function)
             self._place_in(function, {"#value as iterator": self._iterator})
@@ -197,12 +205,15 @@ class Loaders:
         """Listen at places in a method, with the loader itself as ``self``."""
         self._place(f"code{_own(function)}", markers, {"code": function})
 
-    def _place(self, where: str, markers: Markers, env: Mapping[str, Any]) -> None:
+    def _place(
+        self, where: str, markers: Markers, env: Mapping[str, Any]
+    ) -> list[Callable[[], object]]:
+        """Listen at places in code; returns what ends that."""
         self._probed = True
         place = self._ov.probes.probe
         placed = [place(f"{where} > {marker}", env=env) for marker in markers]
-        for probe, listener in zip(placed, markers.values(), strict=True):
-            probe.listen(listener, "loader")
+        heard = zip(placed, markers.values(), strict=True)
+        return [probe.listen(listener, "loader").dispose for probe, listener in heard]
 
 
 def _own(function: FunctionType) -> str:

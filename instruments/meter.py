@@ -282,13 +282,16 @@ class Meter:
 
     def listeners(self) -> list[tuple[Listener, tuple[str, ...]]]:
         """What it listens to: callables, each with the keys its events have."""
-        heard = self.model.listeners()
-        method = self._asked.method
+        from overseer.measure.hearing import LossesAlone
+
+        method, losses = self._asked.method, self._losses
+        heard = self.model.listeners(None if method == "wrap" else losses)
         if method == "wrap":
             heard = [(fn, keys) for fn, keys in heard if "$wrap" in keys or "progress" in keys]
         elif method == "step":
             heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
-        return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
+        alone = losses if method == "wrap" else LossesAlone(losses)
+        return [*heard, (alone, ("loss",)), (self._watch, ("loader",))]
 
     def close(self) -> None:
         """The script has ended: work off what is left, and say what it came to."""

@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from .boundary import wished
-from .ways import Event, Gate, Keys, Listener, Quick, Source, Taker
+from .ways import Event, Gate, Keys, Listener, Quick, Source, Taker, ignore
 
 if TYPE_CHECKING:
     from .stream import EventStream, Subscription
@@ -88,7 +88,8 @@ class Plan:
         """
         if self._direct is None:
             return self.push
-        heard = [at for at, one in enumerate(self._subscriptions) if one.fn is not but]
+        every = enumerate(zip(self._subscriptions, self._direct, strict=True))
+        heard = [at for at, (one, fn) in every if one.fn is not but and fn is not ignore]
         fns = [self._direct[at] for at in heard]
         make = {1: _one, 2: _two}.get(len(fns), _any_number)
         return make(self._gate(), fns, lambda error, at, e: self._failed(error, heard[at], e, but))

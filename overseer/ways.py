@@ -19,6 +19,10 @@ Taker = Callable[..., Any]
 Keys = tuple[str, ...]
 
 
+def ignore(event: Event) -> None:
+    """What a listener answers with that wants nothing of events of such keys."""
+
+
 class Open(NamedTuple):
     """The pairs of one probe that calls are in; by the id of a call's frame.
 

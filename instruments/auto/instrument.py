@@ -87,7 +87,8 @@ class Auto:
         asked.works = self._hooks.works
         loaders.listen(self._asked, self._hooks.answered, self._hooks.came)
         loaders.watch_torch()
-        loaders.feeds.expect()
+        loaders.listen_to_waits(self._waited)
+        loaders.feeds.expect(asked_for=False)
         self._hooks.place()
         ov.charge(ov.clock.cpu_ns() - begun)
 
@@ -111,6 +112,13 @@ class Auto:
             if self._breakdown is None:
                 self._begin()
             self._hooks.asked(source)
+
+    def _waited(self, begin: int, end: int) -> None:
+        """A generator has kept the loop waiting: likewise."""
+        if self._hooks is not None:
+            if self._breakdown is None:
+                self._begin()
+            self._hooks.waited(begin, end)
 
     def _push(self, event: dict[str, Any]) -> None:
         if self._breakdown is None:

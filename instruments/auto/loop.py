@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
 
 from .batches import Batches
@@ -107,15 +107,17 @@ class Known:
         trains: It has made one, or called ``backward``.
         operations: How many operations one step consists of.
         unseen: Tells of steps of optimizers that call no hooks.
+        works: Called when a model begins to work, or something is learned.
     """
 
-    __slots__ = ("operations", "optimizers", "trains", "unseen")
+    __slots__ = ("operations", "optimizers", "trains", "unseen", "works")
 
     def __init__(self) -> None:
         self.optimizers = 0
         self.trains = False
         self.operations: int | None = None
         self.unseen = Unseen()
+        self.works: Callable[[], object] = bool
 
 
 class Loop:
@@ -197,6 +199,12 @@ class Loop:
         for listener in self._phases.listeners:
             listener("loading", begin, end)
 
+    def waited(self, begin: int, end: int) -> None:
+        """Something else has kept the loop waiting for a batch."""
+        self._loading += end - begin
+        for listener in self._phases.listeners:
+            listener("loading", begin, end)
+
     # Forward
 
     def forward_begins(self, model: int, grad: bool, training: bool, learns: bool = False) -> bool:
@@ -208,6 +216,7 @@ class Loop:
             training: The model is in training mode.
             learns: It is known that something is learned from it.
         """
+        self._known.works()
         if self._known.unseen.on:
             self.look(self.within.begin)
         if self._sink.holding:
@@ -292,6 +301,7 @@ class Loop:
     def backward_begins(self, now: int, tensors: Any) -> None:
         """``backward`` is called on ``tensors``: one, or several."""
         self._deep += 1
+        self._known.works()
         if self._deep > 1:
             self.alike = -NESTED
             return  # Checkpointing computes gradients of a part within.

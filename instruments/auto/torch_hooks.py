@@ -56,6 +56,7 @@ class TorchHooks:
         self._loaders = loaders
         self._now = ov.clock.now_ns
         self._known = Known()
+        self._known.works = loaders.feeds.confirm
         self._loops: dict[int, Loop] = {}
         self._asked: dict[int, int] = {}
         self._sizes = Sizes(torch, asked, sink.count_tokens, self._unsized)
@@ -224,6 +225,11 @@ class TorchHooks:
                 self.loop().fetched(source, self._sizes.of_batch(batch), begin, now)
             except BaseException as error:
                 self.failed(error)
+
+    def waited(self, begin: int, end: int) -> None:
+        """Something that is no loader has kept a loop waiting for a batch."""
+        if self.alive and not self._counting.on:
+            self.loop().waited(begin, end)
 
     def _loaders_begin(self) -> None:
         """See that a loader begins anew."""

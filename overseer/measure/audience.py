@@ -20,15 +20,17 @@ class Audience:
         begins: Called with a loader's name when it is asked for a batch.
         ends: Called with it, and whether there was none left, when it has answered.
         batches: Called with it and the batch that has come, after ``ends``.
+        waited_for: Called with the times between which something else kept a loop waiting.
     """
 
-    __slots__ = ("_awaited", "batches", "begins", "ends", "model")
+    __slots__ = ("_awaited", "batches", "begins", "ends", "model", "waited_for")
 
     def __init__(self) -> None:
         self.model: StepModel | None = None
         self.begins: list[Callable[[Hashable], object]] = []
         self.ends: list[Callable[[Hashable, bool], object]] = []
         self.batches: list[Callable[[Hashable, Any], object]] = []
+        self.waited_for: list[Callable[[int, int], object]] = []
         self._awaited: dict[int, Hashable] = {}
 
     def begun(self, name: Hashable) -> None:
@@ -74,6 +76,28 @@ class Audience:
             return False
         self._awaited.pop(thread, None)
         return True
+
+    # What is not told to be a loader, but gives batches
+
+    def waits(self, name: Hashable) -> None:
+        """The script waits for what is no loader by itself."""
+        if self.model is not None:
+            self.model.loading_begins(name)
+
+    def waited(self, name: Hashable, begun: int, ended: int, late: bool = False) -> None:
+        """It waits no more; that it did is told ``late``."""
+        for waited in self.waited_for:
+            waited(begun, ended)
+        if self.model is not None:
+            if late:
+                self.model.loaded(name, begun, ended)
+            else:
+                self.model.loading_ends(name)
+
+    def exhausted(self, name: Hashable) -> None:
+        """There is no more of it."""
+        if self.model is not None:
+            self.model.loading_ends(name, True)
 
     @property
     def nobody_else(self) -> bool:

@@ -70,6 +70,10 @@ class Losses:
 
     Args:
         report: Told once about each kind of loss that can't be read, and why.
+
+    Attributes:
+        plain: torch's own kind of tensor, once one has come: others may do anything when they are
+            read.
     """
 
     def __init__(self, report: Callable[[Problem], object] | None = None) -> None:
@@ -80,8 +84,7 @@ class Losses:
         self._reading, self._taking = allocate_lock(), allocate_lock()
         self._told: set[str] = set()
         self._seen: tuple[int, dict[str, int]] = (0, {})
-        #: torch's own kind of tensor, once one has come; others may do anything when they are read.
-        self._plain: list[Any] = [None]
+        self.plain: list[Any] = [None]
 
     #: Any thread may call it, also while another does.
     free = True
@@ -102,6 +105,10 @@ class Losses:
         if len(of.pending) > PENDING:
             self._thin(of)
 
+    def pending(self, task: str) -> deque[Any]:
+        """What has been collected of a task and not been read."""
+        return self._of(task).pending
+
     def for_keys(self, keys: Keys) -> Listener:
         """What takes losses that come with just these keys: the same, with less to look up."""
         if "task" in keys:
@@ -120,7 +127,7 @@ class Losses:
             if len(pending) > PENDING:
                 self._thin(of)
 
-        of, plain, cut = self._of(TASK), self._plain, self._cut
+        of, plain, cut = self._of(TASK), self.plain, self._cut
         pending, append = of.pending, of.pending.append
         return take
 
@@ -152,7 +159,7 @@ class Losses:
                 except BaseException as error:
                     failed(error, {"loss": value})
 
-        of, plain, cut = self._of(TASK), self._plain, self._cut
+        of, plain, cut = self._of(TASK), self.plain, self._cut
         pending, append = of.pending, of.pending.append
         resume = self._offer(source.quick, gate, pending)
         return take
@@ -164,7 +171,7 @@ class Losses:
 
         def ready() -> bool:
             few = len(pending) <= PENDING
-            return few and self._plain[0] is not None and not gate.wanted
+            return few and self.plain[0] is not None and not gate.wanted
 
         keep = pending.append
 
@@ -278,7 +285,7 @@ class Losses:
             return value
         torch: Any = sys.modules.get("torch")
         if kind is getattr(torch, "Tensor", None):
-            self._plain[0] = kind
+            self.plain[0] = kind
             if value.is_cpu and value.numel() == 1:
                 return value.item()
         detach = getattr(value, "detach", None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from _thread import allocate_lock, get_ident
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..clock import Clock
 from ..errors import Problem
@@ -44,6 +44,9 @@ from .timeline import Marks
 
 Event = dict[str, Any]
 Sink = Callable[[Steps], object]
+
+if TYPE_CHECKING:
+    from .losses import Losses
 
 #: Names of ``$wrap`` pairs that surround a step, or the work in one.
 STEP_PAIRS = WORK_PAIRS | {"step"}
@@ -167,10 +170,16 @@ class StepModel:
         named = {"put": self._put, "now": self.now, "ident": self.thread, "id": id}
         return {**named, "frame": sys._getframe}
 
-    def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
-        """What to listen to: callables, each with the keys its events have; none acts twice."""
+    def listeners(
+        self, losses: Losses | None = None
+    ) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
+        """What to listen to: callables, each with the keys its events have; none acts twice.
+
+        Args:
+            losses: To be told of losses that come with steps, see :class:`.hearing.LossesAlone`.
+        """
         return [
-            (StepEnds(self), ("step",)),
+            (StepEnds(self, losses), ("step",)),
             (Pairs(self), ("$wrap",)),
             (self.on_batch, ("task", "batch")),
             (self.on_batch_size, ("task", "batch_size")),
@@ -258,6 +267,11 @@ class StepModel:
     def loading_ends(self, source: Hashable = None, exhausted: bool = False) -> None:
         """The batch has come; or, ``exhausted``, the loader has no more."""
         self._note(EXHAUSTED if exhausted else LOADED, self.now(), TASK, None, source)
+
+    def loaded(self, source: Hashable, begun: int, ended: int) -> None:
+        """The calling thread waited for a batch a while ago."""
+        self._note(LOADING, begun, TASK, None, source)
+        self._note(LOADED, ended, TASK, None, source)
 
     def loop_begins(self) -> None:
         """The calling thread enters a loop: of steps, or one that is a pause to those around."""

@@ -112,6 +112,30 @@ def test_a_generator_in_the_training_loop_is_watched(timed: Timed, loop: str) ->
     assert task["compute"]["seconds"] == pytest.approx(compute, abs=last * 1.01)
 
 
+def test_single_samples_are_no_batches_and_not_watched(timed: Timed) -> None:
+    timed.write("training.py", TRAINING)
+    loop = """
+        def samples(n):
+            for i in range(n):
+                yield torch.randn(4), i % 3
+
+        plain, waiting = samples.__code__, []
+        for x, y in samples(320):
+            waiting.append((x, y))
+            if len(waiting) == 8:
+                learn(torch.stack([x for x, _ in waiting]), torch.tensor([y for _, y in waiting]))
+                waiting = []
+        steps.extend([0] * (samples.__code__.co_code == plain.co_code))
+        truth()
+        """
+    timed.write("main.py", dedent(COMMON) + dedent(loop))
+    ran = timed.voir("main.py")
+    task = timed.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (40, 320)
+    assert "loading" not in task
+    assert truth(ran)["steps"] == 40  # While they are watched, the code is another.
+
+
 def test_the_script_computes_the_same(place: Place) -> None:
     """To the last bit, with the same random numbers."""
     place.write("passing.py", "from time import *")
