@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PAIRS = ("step", "compute_start", "compute")
 #: The task of its steps, and what they are told to hold where nothing says otherwise.
 TASK, ITEMS = "train", "items"
-#: Threads that are told apart.
-THREADS = 64
+#: Threads that are told apart, and loaders that give batches for one step.
+THREADS, LOADERS = 64, 16
 
 
 class Alone:
@@ -70,7 +70,7 @@ class Alone:
     def close(self) -> None:
         """The script has ended, and so has the step it was in."""
         for items in self._works_on.values():
-            for each in items.values():
+            for each in list(items.values())[:1]:
                 self._give(each)
 
     def only_given(self) -> None:
@@ -117,7 +117,9 @@ class Alone:
         if self._others_may():
             self.end()
             return
-        self._give(items.pop(source))
+        learned = items[source]
+        items.clear()  # Those that came by zip, or of a loop that was left.
+        self._give(learned)
 
     def _came(self, source: Hashable, batch: Any) -> None:
         thread = get_ident()
@@ -125,8 +127,8 @@ class Alone:
             return
         if (self._every or source in self._loaders.given) and len(self._works_on) < THREADS:
             items = self._works_on.setdefault(thread, {})
-            items.clear()
-            items[source] = self._counts({"batch": batch}, TASK)
+            if len(items) < LOADERS:
+                items[source] = self._counts({"batch": batch}, TASK)
 
     def _others_may(self) -> bool:
         """Whether PyTorch's hooks may yet tell of steps."""

@@ -192,13 +192,11 @@ class Feeds:
         from overseer.reading import feeds
 
         try:
-            found = feeds(program.file)
+            found = feeds(program.file, every=self._ov.shows("loader"))
         except (VoirError, RecursionError):
             found = []  # It is no text that could be read.
-        given = self._ov.shows("loader")
         for feed in found[:KINDS]:
-            if feed.learns or given:
-                self._watch(feed)
+            self._watch(feed)
         self._ov.charge(self._ov.clock.cpu_ns() - begun)
 
     def _watch(self, feed: Feed) -> None:

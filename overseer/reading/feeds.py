@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from .batch import WRAPPERS
@@ -40,22 +41,26 @@ class Feed(NamedTuple):
     learns: bool
 
 
-def feeds(script: str) -> list[Feed]:
+def feeds(script: str, every: bool = True) -> list[Feed]:
     """The generator functions from which loops take what they go over.
 
     They are looked for in the script and in the modules of its project that it imports itself.
     Where nothing yields this takes no longer than parsing the text.
 
+    Args:
+        script: Its file.
+        every: Any loops; else only those that learn.
+
     Raises:
         VoirError: The script cannot be read.
     """
     source = open_script(script)
-    sources = [source, *imported(source)]
+    sources = [source, *imported(source, "yield")]
     if not any(isinstance(node, ast.Yield) for each in sources for node in ast.walk(each.tree)):
         return []
     search = _Search([scope for each in sources for scope in scopes(each)])
     own = search.learning()
-    others = [scope for scope in search.any() if scope not in own]
+    others = [scope for scope in search.any() if scope not in own] if every else []
     return [*(search.feed(s, True) for s in own), *(search.feed(s, False) for s in others)]
 
 
@@ -98,18 +103,22 @@ class _Search:
         return Feed(scope.reference, kinds, own, learns)
 
     def learning(self) -> list[Scope]:
-        """Those that the loops around what learns go over; without such, the only one of any."""
+        """Those that the loops around what learns go over; without such, what all loops go over."""
         found = find_loop(self._every)
         if found is None:
-            only = self.any()
-            return only if len(only) == 1 else []
+            each = [own for one in self._all() if (own := self._followed([one]))]
+            return each[0] if each and all(own == each[0] for own in each) else []
         around = [(place.scope, loop) for place in found.learning for loop in place.loops]
         return self._followed([(found.scope, found.loop), *around])
 
     def any(self) -> list[Scope]:
         """Those that any loop goes over."""
-        loops = ((s, seen.node) for s in self._every for seen in s.seen)
-        return self._followed([(s, node) for s, node in loops if isinstance(node, LOOPS)])
+        return self._followed(self._all())
+
+    def _all(self) -> list[tuple[Scope, Loop]]:
+        """Every loop."""
+        seen = ((scope, each.node) for scope in self._every for each in scope.seen)
+        return [(scope, node) for scope, node in seen if isinstance(node, LOOPS)]
 
     def _followed(self, loops: list[tuple[Scope, Loop]]) -> list[Scope]:
         """Those that loops go over; one that only hands on the batches of a loader is none."""
@@ -190,26 +199,40 @@ class _Search:
         if name not in own:
             return
         at = own.index(name)
+        for scope, call in (each for name_ in names for each in self._calls.get(name_, ())):
+            if called(call) in names:
+                yield from ((scope, each) for each in call.args[at : at + 1])
+                yield from ((scope, k.value) for k in call.keywords if k.arg == name)
+            else:  # Somebody is to call it: with what else it is given, most likely.
+                yield from ((scope, each) for each in arguments(call))
+
+    @cached_property
+    def _calls(self) -> dict[str, list[tuple[Scope, ast.Call]]]:
+        """The calls of functions of a name, and those that are given one."""
+        found: dict[str, list[tuple[Scope, ast.Call]]] = {}
         for scope in self._every:
             for seen in scope.calls:
                 call = seen.node
                 assert isinstance(call, ast.Call)
-                if called(call) in names:
-                    yield from ((scope, each) for each in call.args[at : at + 1])
-                    yield from ((scope, k.value) for k in call.keywords if k.arg == name)
-                elif any(dotted(each).rpartition(".")[2] in names for each in arguments(call)):
-                    # Somebody is to call it: with what else it is given, most likely.
-                    yield from ((scope, each) for each in arguments(call))
+                given = (dotted(each).rpartition(".")[2] for each in arguments(call))
+                for name in {called(call), *given} - {""}:
+                    found.setdefault(name, []).append((scope, call))
+        return found
 
-    def _kept(self, name: str) -> Iterator[tuple[Scope, ast.expr]]:
+    def _kept(self, name: str) -> list[tuple[Scope, ast.expr]]:
         """What attributes of that name are bound to."""
+        return self._attributes.get(name, [])
+
+    @cached_property
+    def _attributes(self) -> dict[str, list[tuple[Scope, ast.expr]]]:
+        found: dict[str, list[tuple[Scope, ast.expr]]] = {}
         for scope in self._every:
             for seen in scope.seen:
-                node = seen.node
-                if isinstance(node, ast.Assign) and any(
-                    isinstance(t, ast.Attribute) and t.attr == name for t in node.targets
-                ):
-                    yield scope, node.value
+                if isinstance(seen.node, ast.Assign):
+                    for target in seen.node.targets:
+                        if isinstance(target, ast.Attribute):
+                            found.setdefault(target.attr, []).append((scope, seen.node.value))
+        return found
 
     def _hands_on(self, function: Scope) -> bool:
         """Whether it goes over a loader that is watched itself."""

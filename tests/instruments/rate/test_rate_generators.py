@@ -119,6 +119,29 @@ WAYS = {
         spend("train", train, data)
         truth()
         """,
+    "with another": """
+        def train(n):
+            for inp, other in zip(batches(n), others(n)):
+                work()
+
+        def others(n):
+            for i in range(n):
+                wait(0.02)
+                yield [0] * 8
+
+        spend("train", train, 20)
+        truth()
+        """,
+    "epoch by epoch": """
+        def train(data):
+            for epoch in range(2):
+                for step in range(10):
+                    inp = next(data)
+                    work()
+
+        spend("train", train, batches())
+        truth()
+        """,
     "by one of two": """
         def train(data):
             for inp in data:
