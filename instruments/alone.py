@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer
 from overseer.errors import VoirError
+from overseer.measure.hearing import TASK
+from overseer.measure.steps import STEP_PAIRS
 
 from .loader import Loaders
 
@@ -16,10 +18,8 @@ if TYPE_CHECKING:
     from overseer.measure.counts import Counts
     from overseer.stream import Subscription
 
-#: Names of ``$wrap`` pairs that tell of steps, and keys of events that do.
-PAIRS = ("step", "compute_start", "compute")
-#: The task of its steps, and what they are told to hold where nothing says otherwise.
-TASK, ITEMS = "train", "items"
+#: What steps are told to hold where nothing says otherwise.
+ITEMS = "items"
 #: Threads that are told apart, and loaders that give batches for one step.
 THREADS, LOADERS = 64, 16
 
@@ -60,7 +60,7 @@ class Alone:
         if self._begun or self._over:
             return
         self._begun = True
-        if self._ov.shows("step") or any(map(self._ov.shows, PAIRS)):
+        if any(map(self._ov.shows, STEP_PAIRS)):  # One of them is the step itself.
             self._over = True
             return
         for key in ("step", "$wrap"):
@@ -90,7 +90,7 @@ class Alone:
         """Somebody tells of steps."""
         if get_ident() in self._giving:
             return
-        if "step" in event or event["$wrap"].get("name") in PAIRS:
+        if "step" in event or event["$wrap"].get("name") in STEP_PAIRS:
             self.end()
 
     def _give(self, items: int | None) -> None:

@@ -43,7 +43,9 @@ class Watched:
         name: Its name.
         audience: Who is told of waits.
         now: Reads the clock, in nanoseconds.
-        state: ``IDLE``, ``TRIAL``, ``WAITS`` or ``LOADER``.
+        state: ``IDLE``: nobody is told, unless it is given as ``loader``; ``TRIAL``; ``WAITS``: it
+            is on trial no more, and the model is told of waits; ``LOADER``: everybody is told of
+            its batches, too. After ``DROPPED`` it is watched no more.
 
     Attributes:
         undo: What ends the watching.
@@ -139,7 +141,9 @@ class Feeds:
         self._foresee()
 
     def confirm(self) -> None:
-        """A model is at work."""
+        """A model is at work; called in each step that is watched in full."""
+        if not self._trials:
+            return
         for watched in self._trials:
             watched.confirm()
         self._trials = [each for each in self._trials if each.state == Watched.TRIAL]

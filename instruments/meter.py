@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 from overseer import Overseer
 from overseer.errors import Problem
 
-from .alone import Alone
 from .compiling import Compiling
 from .loader import REMEDY, Loaders
 
@@ -256,6 +255,8 @@ class Meter:
         from overseer.measure.losses import Losses
         from overseer.measure.summary import Tasks
 
+        from .alone import Alone
+
         self._asked = asked
         self._ov = ov = asked.ov
         self.model = model = _model(asked)
@@ -282,16 +283,12 @@ class Meter:
 
     def listeners(self) -> list[tuple[Listener, tuple[str, ...]]]:
         """What it listens to: callables, each with the keys its events have."""
-        from overseer.measure.hearing import LossesAlone
-
-        method, losses = self._asked.method, self._losses
-        heard = self.model.listeners(None if method == "wrap" else losses)
+        heard, method = self.model.listeners(), self._asked.method
         if method == "wrap":
             heard = [(fn, keys) for fn, keys in heard if "$wrap" in keys or "progress" in keys]
         elif method == "step":
             heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
-        alone = losses if method == "wrap" else LossesAlone(losses)
-        return [*heard, (alone, ("loss",)), (self._watch, ("loader",))]
+        return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
 
     def close(self) -> None:
         """The script has ended: work off what is left, and say what it came to."""

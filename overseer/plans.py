@@ -91,7 +91,7 @@ class Plan:
         every = enumerate(zip(self._subscriptions, self._direct, strict=True))
         heard = [at for at, (one, fn) in every if one.fn is not but and fn is not ignore]
         fns = [self._direct[at] for at in heard]
-        make = {1: _one, 2: _two}.get(len(fns), _any_number)
+        make = _one if len(fns) == 1 else _any_number
         return make(self._gate(), fns, lambda error, at, e: self._failed(error, heard[at], e, but))
 
     def values(self, keys: Keys, source: Source) -> Taker | None:
@@ -171,26 +171,6 @@ def _one(gate: Gate, fns: list[Listener], failed: Failed) -> Listener:
             failed(error, 0, event)
 
     return one
-
-
-def _two(gate: Gate, fns: list[Listener], failed: Failed) -> Listener:
-    up, wanted, inherits, aside, *_ = gate
-    first, second = fns
-
-    def two(event: Event) -> None:
-        if not wanted and (inherits is None or not inherits()):
-            next(up)
-        elif aside(event):
-            return
-        at = 0
-        try:
-            first(event)
-            at = 1
-            second(event)
-        except BaseException as error:
-            failed(error, at, event)
-
-    return two
 
 
 def _any_number(gate: Gate, fns: list[Listener], failed: Failed) -> Listener:

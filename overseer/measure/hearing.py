@@ -17,7 +17,6 @@ from .notes import FULL
 from .threads import BEGIN, END, STEP
 
 if TYPE_CHECKING:
-    from .losses import Losses
     from .steps import StepModel
 
 #: The task of events that name none.
@@ -26,8 +25,6 @@ TASK = "train"
 ENDED = "$ended"
 #: When the first step of which an event tells late began.
 BEGAN = "$began"
-#: So many losses that are not read yet are few.
-SOME = 4096
 #: Names of ``$wrap`` pairs that surround the work of a step.
 WORK_PAIRS = frozenset({"compute_start", "compute"})
 
@@ -37,14 +34,12 @@ class StepEnds:
 
     Args:
         model: Whom it tells.
-        losses: Whom it tells of losses that come with steps of a known size: there, two listeners
-            would take twice as long.
     """
 
     free = True
 
-    def __init__(self, model: StepModel, losses: Losses | None = None) -> None:
-        self._model, self._losses = model, losses
+    def __init__(self, model: StepModel) -> None:
+        self._model = model
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
@@ -56,8 +51,6 @@ class StepEnds:
             return ignore
         if ENDED in keys:
             return self._model.on_step_before
-        if with_loss(keys) and self._losses is not None:
-            return _sized_steps_with_loss(self._model, self._losses)
         sized = "batch_size" in keys and "task" not in keys
         return _sized_steps(self._model) if sized else self._model.on_step
 
@@ -66,37 +59,6 @@ class StepEnds:
         if source.pair is not None:
             return None
         return _batch_first(_step_ends, 2, self._model, keys, gate, source)
-
-
-class LossesAlone:
-    """Hears losses, but for those that :class:`StepEnds` is to tell of.
-
-    Args:
-        losses: Whom it tells.
-    """
-
-    free = True
-
-    def __init__(self, losses: Losses) -> None:
-        self._losses = losses
-
-    def __call__(self, event: Event) -> None:
-        """Hear an event."""
-        self._losses(event)
-
-    def for_keys(self, keys: Keys) -> Listener:
-        """What hears events that have just these keys."""
-        return ignore if with_loss(keys) else self._losses.for_keys(keys)
-
-    def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
-        """What hears the values of events where no other listens; None without such."""
-        return self._losses.for_values_alone(keys, gate, source)
-
-
-def with_loss(keys: Keys) -> bool:
-    """Whether events of these keys are steps of a known size with their loss."""
-    sized = {"step", "batch_size", "loss"}.issubset(keys)
-    return sized and {"task", "$wrap", ENDED}.isdisjoint(keys)
 
 
 class Pairs:
@@ -163,36 +125,6 @@ def _sized_steps(model: StepModel) -> Listener:
         model.note((what, at, thread, items, None, mark))
         if len(fresh) > most:
             full()
-
-    return sized_step_ends
-
-
-def _sized_steps_with_loss(model: StepModel, losses: Losses) -> Listener:
-    """As :func:`_sized_steps`, of steps that come with their loss."""
-    now, ident, marks, fresh = model.now, model.thread, model.marks, model.fresh
-    counts, full, most = model.counts, model.full, FULL
-    what, times = model.what(STEP, TASK), counts.sized_times
-    plain, pending = losses.plain, losses.pending(TASK)
-    keep = pending.append
-
-    def sized_step_ends(event: Event) -> None:
-        at, items, loss = now(), event["batch_size"], event["loss"]
-        if times and type(items) is int and 0 <= items <= MOST:
-            items *= times
-        else:
-            items = counts(event, TASK)
-        thread = ident()
-        mark = None if marks.device is None else marks.mark(at, thread, True)
-        model.note((what, at, thread, items, None, mark))
-        if len(fresh) > most:
-            full()
-        try:
-            if type(loss) is plain[0] and loss.is_cpu and len(pending) < SOME:
-                keep(loss.item())
-                return
-        except Exception:
-            pass  # The long way says what it is.
-        losses(event)
 
     return sized_step_ends
 

@@ -105,10 +105,6 @@ class Losses:
         if len(of.pending) > PENDING:
             self._thin(of)
 
-    def pending(self, task: str) -> deque[Any]:
-        """What has been collected of a task and not been read."""
-        return self._of(task).pending
-
     def for_keys(self, keys: Keys) -> Listener:
         """What takes losses that come with just these keys: the same, with less to look up."""
         if "task" in keys:

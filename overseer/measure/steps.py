@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from _thread import allocate_lock, get_ident
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..clock import Clock
 from ..errors import Problem
@@ -44,9 +44,6 @@ from .timeline import Marks
 
 Event = dict[str, Any]
 Sink = Callable[[Steps], object]
-
-if TYPE_CHECKING:
-    from .losses import Losses
 
 #: Names of ``$wrap`` pairs that surround a step, or the work in one.
 STEP_PAIRS = WORK_PAIRS | {"step"}
@@ -170,16 +167,10 @@ class StepModel:
         named = {"put": self._put, "now": self.now, "ident": self.thread, "id": id}
         return {**named, "frame": sys._getframe}
 
-    def listeners(
-        self, losses: Losses | None = None
-    ) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
-        """What to listen to: callables, each with the keys its events have; none acts twice.
-
-        Args:
-            losses: To be told of losses that come with steps, see :class:`.hearing.LossesAlone`.
-        """
+    def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
+        """What to listen to: callables, each with the keys its events have; none acts twice."""
         return [
-            (StepEnds(self, losses), ("step",)),
+            (StepEnds(self), ("step",)),
             (Pairs(self), ("$wrap",)),
             (self.on_batch, ("task", "batch")),
             (self.on_batch_size, ("task", "batch_size")),
