@@ -123,6 +123,12 @@ class TestAccount:
         cost = account.events_ns({1: 100}, Inserted(500, 50), {1: 90})
         assert cost == pytest.approx((10 + 90 * NOTED) * 2500 * 1.9)
 
+    def test_an_event_that_takes_long_displaces_no_more_than_caches_hold(self) -> None:
+        account = Account(FakeClock())
+        weigh(account.sitting(1).place(), *[2_000_000] * 5, between=10**7)
+        cost = account.events_ns({1: 100}, Inserted(5000, 500))
+        assert 100 * 2_000_000 < cost < 1.02 * 100 * 2_000_000
+
     def test_what_displaces_the_scripts_own_costs_what_it_loads_once_more(self) -> None:
         assert Inserted(500, 50).displacing == 1.9
         assert Inserted(500, 500).displacing == 1

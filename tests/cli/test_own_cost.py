@@ -54,7 +54,8 @@ def overhead(tmp_path: Path, wish: str) -> dict[str, Any]:
 )
 def test_what_subscribers_take_is_in_it(tmp_path: Path, wish: str) -> None:
     told = overhead(tmp_path, wish)
-    assert 0.1 < told["seconds"] - told["outside"] < 0.4  # A hundred events of 2 ms.
+    # A hundred events of 2 ms of the processor's time: what others use of it is not in them.
+    assert 0.1 < told["seconds"] - told["outside"] < 0.4
 
 
 def test_starting_and_ending_are_in_it_and_told_apart(tmp_path: Path) -> None:
