@@ -256,14 +256,26 @@ class TorchHooks:
         self._undo.append(watch.dispose)
 
     def _dynamo_imported(self, module: Any) -> None:
-        if self.alive:
-            roots, env = self.roots, {"code": module.OptimizedModule.__call__}
-            for marker, hook in (
-                ("(self, args, kwargs) > #enter", roots.compiled_enters),
-                ("(self) > #exit", roots.compiled_leaves),
-            ):
-                probe = self._ov.probes.probe(f"code{marker}", env=env)
-                self._undo.append(probe.listen(hook, WHO).dispose)
+        """See the first module that is compiled: until then, a long file need not be read."""
+        kind = module.OptimizedModule
+
+        def first(compiled: Any) -> None:
+            undo()
+            if self.alive:
+                self._compiled_modules(kind)
+
+        undo = ahead_of(kind, "__init__", first)
+        self._undo.append(undo)
+
+    def _compiled_modules(self, kind: type) -> None:
+        """See the calls of modules of this kind, which ``torch.compile`` makes."""
+        roots, env = self.roots, {"code": kind.__call__}
+        for marker, hook in (
+            ("(self, args, kwargs) > #enter", roots.compiled_enters),
+            ("(self) > #exit", roots.compiled_leaves),
+        ):
+            probe = self._ov.probes.probe(f"code{marker}", env=env)
+            self._undo.append(probe.listen(hook, WHO).dispose)
 
     def _evaluates(self, model: Any) -> None:
         if self._counting.on and get_ident() == self._counting.thread:
