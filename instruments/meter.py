@@ -17,6 +17,7 @@ from .loader import REMEDY, Loaders
 
 if TYPE_CHECKING:
     from overseer.measure.device import Device
+    from overseer.measure.losses import Losses
     from overseer.measure.rates import Rates, Reading
     from overseer.measure.spans import Span
     from overseer.measure.steps import StepModel
@@ -93,6 +94,7 @@ class Measuring:
         self.sinks: list[Sink] = []
         self.summed: list[Callable[[], object]] = []
         self.works: Callable[[], bool] | None = None
+        self._further: list[Losses] = []
         self._waiting: list[Subscription] = []
         self._due = False
         self._meter: Meter | None = None
@@ -159,6 +161,19 @@ class Measuring:
             self.summed.append(summed)
         if self._meter is not None:
             self._meter.model.sinks.append(sink)
+
+    def further_losses(self) -> Losses:
+        """Where to put losses that are told apart from those of tasks; they are read as those."""
+        from overseer.measure.losses import Losses
+
+        losses = Losses(self.ov.report)
+        self._further.append(losses)
+        return losses
+
+    @property
+    def further(self) -> tuple[Losses, ...]:
+        """All of these that there are so far."""
+        return tuple(self._further)
 
     @property
     def clock_name(self) -> str:
@@ -300,7 +315,8 @@ class Meter:
         self.model.finish()
         for rates in self._rates:
             rates.finish()
-        self._losses.read_all(self.model, self._ov.charge)
+        for each in (self._losses, *self._asked.further):
+            each.read_all(self.model, self._ov.charge)
         losses = self._losses.summary()
         self._ov.summary["tasks"] = self._tasks.section(self.model.clock_name, losses)
         for summed in self._asked.summed:
@@ -355,7 +371,8 @@ class Meter:
         if not early and self._ticks % self._patience and self.model.waiting < CROWD:
             return
         self.model.drain(partial(sleep, REST_SECONDS))
-        self._losses.keep_up(self.model)
+        for each in (self._losses, *self._asked.further):
+            each.keep_up(self.model)
         self._ov.hasten()  # That a device is in use is known by now.
         if early:
             self._ov.weigh()

@@ -80,8 +80,8 @@ class Auto:
 
         ov = self._ov
         begun = ov.clock.cpu_ns()
-        self._steps = Steps(self._push, ov.outlet, self._satisfied)
         asked, loaders = self._measuring, self._measuring.loaders
+        self._steps = Steps(self._push, ov.outlet, self._satisfied, asked.further_losses)
         self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders, asked)
         self._listening = ov.listen(self._steps)
         asked.works = self._hooks.works

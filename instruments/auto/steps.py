@@ -39,6 +39,7 @@ class Steps:
         push: Gives an event.
         outlet: Makes a quicker way to give events whose keys are known.
         satisfied: Called when events that have no ``task`` need not be heard any more.
+        losses: Makes what reads losses of further optimizers.
 
     Attributes:
         holding: The first step is held back.
@@ -53,9 +54,10 @@ class Steps:
         self,
         push: Callable[[Event], object],
         outlet: Callable[[Callable[[], object]], Outlet],
-        satisfied: Callable[[], object] = bool,
+        satisfied: Callable[[], object],
+        losses: Callable[[], Losses],
     ) -> None:
-        self._push, self._satisfied = push, satisfied
+        self._push, self._satisfied, self._losses = push, satisfied, losses
         self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
@@ -189,9 +191,7 @@ class Steps:
         if self.losses_elsewhere or (role not in roles and len(roles) >= OPTIMIZERS):
             return
         if self._others is None:
-            from overseer.measure.losses import Losses
-
-            self._others = Losses()
+            self._others = self._losses()
         number = roles.setdefault(role, len(roles) + 2)
         self._others({"task": f"optimizer {number}", "loss": _sum(losses)})
 
@@ -199,7 +199,6 @@ class Steps:
         """The losses of those optimizers that are not the first to step, by their order."""
         if self._others is None:
             return {}
-        self._others.read()
         found = self._others.summary().items()
         said = {name: {"first": of.first, "last": of.last, "min": of.min} for name, of in found}
         return {name: {k: v for k, v in of.items() if v is not None} for name, of in said.items()}

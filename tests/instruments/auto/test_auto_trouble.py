@@ -84,6 +84,41 @@ def test_losses_of_further_optimizers_are_told_apart(name: str) -> None:
     assert train["losses"]["optimizer 2"]["first"] != train["loss"]["first"]
 
 
+def test_a_loss_of_a_further_optimizer_that_hangs_does_not_keep_the_run(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        import threading
+        import torch
+
+        class Hangs(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                if threading.current_thread() is not threading.main_thread():
+                    threading.Event().wait()  # As on a device that is lost.
+                return super().__torch_function__(function, types, args, kwargs)
+
+        models = torch.nn.Linear(4, 1), torch.nn.Linear(4, 1)
+        optimizers = [torch.optim.SGD(model.parameters(), 0.1) for model in models]
+        for _ in range(3):
+            for model, optimizer, kind in zip(models, optimizers, (torch.Tensor, Hangs)):
+                loss = model(torch.ones(8, 4)).mean()
+                torch.autograd.backward(loss.as_subclass(kind))
+                optimizer.step()
+        """,
+    )
+    assert place.voir("main.py").status == 0
+    record = place.record()
+    assert record["tasks"]["train"]["steps"] == 3
+    assert set(record["tasks"]["train"]["loss"]) >= {"first", "last"}
+    assert "losses" not in record["tasks"]["train"]
+    unread = [problem for problem in record["problems"] if problem["slug"] == "loss"]
+    assert [problem["what"] for problem in unread] == [
+        "3 of 3 could not be read: at the end that took too long"
+    ]
+
+
 def test_phases_lie_in_their_steps() -> None:
     heard: list[tuple[str, int, int]] = []
 
