@@ -39,7 +39,7 @@ KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
 HOST = "perf_counter"
 #: What to do to have a figure known, by the key that it is logged under.
 NEEDED = {
-    "train_rate": "Give step with batch at the end of each step.",
+    "train_rate": "Give step with batch at the end of each step; voir.iterate: report_batch=True.",
     "loading_rate": "Give the loader, or the pair compute_start and compute_end.",
     "compute_rate": "Give the pair compute_start and compute_end around the work on a batch.",
 }
@@ -308,7 +308,11 @@ class Meter:
     def close(self) -> None:
         """The script has ended: work off what is left, and say what it came to."""
         begun = self._ov.clock.cpu_ns()
-        self._timer.__exit__(None, None, None)
+        hurried = False
+        try:
+            self._timer.__exit__(None, None, None)
+        except KeyboardInterrupt:  # The script has ended: what was measured is still to be told.
+            hurried = True
         self._compiling.close()
         self._asked.loaders.close()
         self._alone.close()
@@ -316,7 +320,7 @@ class Meter:
         for rates in self._rates:
             rates.finish()
         for each in (self._losses, *self._asked.further):
-            each.read_all(self.model, self._ov.charge)
+            hurried = not each.read_all(self.model, self._ov.charge, hurried)
         losses = self._losses.summary()
         self._ov.summary["tasks"] = self._tasks.section(self.model.clock_name, losses)
         for summed in self._asked.summed:

@@ -85,8 +85,13 @@ class Timer:
         """End the thread, and return it; the time until the next call runs on."""
         with self._changing:
             thread, self._thread = self._thread, None
-        if thread is not None and not thread.end(patience):
-            self._hanging = thread
+        if thread is not None:
+            ended = False
+            try:
+                ended = thread.end(patience)
+            finally:  # Ctrl-C may end the waiting.
+                if not ended:
+                    self._hanging = thread
         return thread
 
     def resume(self) -> None:

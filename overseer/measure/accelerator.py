@@ -91,12 +91,17 @@ class TorchDevice:
         """Ask until the event has been passed: to wait in the driver would be for ever, at worst.
 
         Raises:
-            TimeoutError: It has not been in about five seconds.
+            TimeoutError: It has not been in about five seconds, or until a Ctrl-C: the script has
+                ended, and what was measured is still to be told.
         """
         for _ in range(ASKED):
             if self.done(mark):
                 return
-            self._sleep(NAP_SECONDS)
+            try:
+                self._sleep(NAP_SECONDS)
+            except KeyboardInterrupt:
+                why = "it was still at work when waiting for it was interrupted"
+                raise TimeoutError(why) from None
         seconds = ASKED * NAP_SECONDS
         raise TimeoutError(f"it was still at work {seconds:g} s after the end of the script")
 

@@ -29,6 +29,7 @@ CROWD = 8 * PENDING
 #: How long the end of a run waits for losses to be read, and then for the very last of each task,
 #: in seconds; with what the timer is given before, the five that a device has to finish.
 END_SECONDS, LAST_SECONDS = 2.0, 1.0
+_LATE = "at the end that took too long"
 #: Boundaries that may share a device mark which lies before a loss that was given with them.
 _BEHIND = 8
 _TASKS = 256
@@ -212,28 +213,46 @@ class Losses:
                 self.read(given)
                 self._seen = (model.notes, {name: of.n for name, of in list(self._tasks.items())})
 
-    def read_all(self, model: StepModel, charge: Callable[[int], object] = id) -> None:
+    def read_all(
+        self,
+        model: StepModel,
+        charge: Callable[[int], object] = id,
+        hurried: bool = False,
+    ) -> bool:
         """The script has ended: read the rest, as far as that does not take long.
 
         What may have to be waited for is read by another thread. When it takes too long, the very
-        last of each task is tried, unless it lies on a device that is known to hang.
+        last of each task is tried, unless it lies on a device that is known to hang. Ctrl-C ends
+        the waiting, not the run: what was measured is still to be told.
 
         Args:
             model: Knows the device.
             charge: Told the processor nanoseconds that the other thread used.
+            hurried: There was a Ctrl-C: wait for nothing.
+
+        Returns:
+            Whether there was none.
         """
         if all(map(_plain, self._pending())) and self.read():
-            return
+            return not hurried
         hangs = model.marks.hangs
         work = partial(self.keep_up if hangs else self._read_rest, model)
-        if within(END_SECONDS, work, charge) and not hangs:
-            return
+        try:
+            if not hurried and within(END_SECONDS, work, charge) and not hangs:
+                return True
+        except KeyboardInterrupt:
+            hurried = True
         with self._taking:
             self._parted = {name: task.parted() for name, task in list(self._tasks.items())}
         tasks = list(self._parted.values())
-        if not hangs:
-            within(LAST_SECONDS, partial(self._read_last, tasks), charge)
-        self._give_up(tasks, "their device hangs" if hangs else "at the end that took too long")
+        try:
+            if not hangs and not hurried:
+                within(LAST_SECONDS, partial(self._read_last, tasks), charge)
+        except KeyboardInterrupt:
+            hurried = True
+        late = "the waiting for them was interrupted" if hurried else _LATE
+        self._give_up(tasks, "their device hangs" if hangs else late)
+        return not hurried
 
     def _pending(self) -> list[deque[Any]]:
         return [task.pending for task in list(self._tasks.values())]
@@ -258,7 +277,7 @@ class Losses:
         unread, n = sum(task.unread for task in tasks), sum(task.n for task in tasks)
         if unread and self._report is not None:
             what = f"{unread} of {n} could not be read: {why}"
-            remedy = None if "hangs" in why else "Give the loss less often, or as a number."
+            remedy = "Give the loss less often, or as a number." if why == _LATE else None
             self._report(Problem("loss", "loss", what, remedy=remedy))
 
     def summary(self) -> dict[str, Loss]:

@@ -270,3 +270,41 @@ def test_ctrl_c_before_the_script_shows_where_it_was_and_nothing_of_ours(
     assert (ran.status, ran.stdout) == (-2, "")
     assert ran.stderr.rstrip().endswith("KeyboardInterrupt")
     assert "overseer" not in ran.stderr
+
+
+@pytest.mark.parametrize("while_it_runs", ["0", "0.4"], ids=["read at the end", "read before"])
+def test_ctrl_c_while_losses_are_waited_for_leaves_what_was_measured(
+    place: Place, while_it_runs: str
+) -> None:
+    place.write(
+        "main.py",
+        f"""
+        import os, signal, threading, time
+        import voir
+
+        over = threading.Event()
+
+        class Hangs:  # As what a lost device computes.
+            shape = ()
+
+            def detach(self):
+                return self
+
+            def item(self):
+                over.wait()
+                time.sleep(0.5)
+                os.kill(os.getpid(), signal.SIGINT)
+                threading.Event().wait()
+
+        for batch in voir.iterate("train", ["abc"] * 5, report_batch=True):
+            voir.give(loss=Hangs())
+        time.sleep({while_it_runs})
+        over.set()
+        """,
+    )
+    ran = place.voir("--no-monitor", "main.py")
+    assert ran.seen == (0, "")
+    assert "Traceback" not in ran.stderr
+    record = place.record()
+    assert record["tasks"]["train"]["steps"] == 5
+    assert "interrupted" in record["problems"][-1]["what"]

@@ -25,6 +25,7 @@ class Run:
         self.problems: list[Any] = []
         self.tasks = Tasks()
         self.slept = 0.0
+        self.interrupted = False
         torch = fake_torch(cuda)
         monkeypatch.setitem(sys.modules, "torch", torch)
         self.modes = cuda.exchange if modes else None
@@ -43,6 +44,8 @@ class Run:
         return TorchDevice(sys.modules["torch"], found.kind, self.modes, self.sleep)
 
     def sleep(self, seconds: float) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
         self.slept += seconds
         self.clock.advance(seconds)
 
@@ -204,6 +207,17 @@ def test_the_end_of_a_run_does_not_wait_for_ever_for_a_device_that_hangs(run: Ru
     assert section["steps"] == 21
     assert [problem.slug for problem in run.problems] == ["device-clock"]
     assert f"{ASKED / 1000:g} s" in run.problems[0].what
+
+
+def test_ctrl_c_ends_the_waiting_for_a_device_and_all_steps_are_told(run: Run) -> None:
+    run.steps(20)
+    run.clock.advance(0.004)
+    run.cuda.gpus[0].stream.launch(1e6)
+    run.model({"step": True, "batch_size": 32})
+    run.interrupted = True
+    assert run.section()["steps"] == 21
+    assert [problem.slug for problem in run.problems] == ["device-clock"]
+    assert "interrupted" in run.problems[0].what
 
 
 def test_a_run_whose_device_is_done_does_not_wait(run: Run) -> None:

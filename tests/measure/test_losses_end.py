@@ -118,6 +118,41 @@ def test_what_was_read_before_one_that_hangs_is_kept_and_the_last_is_tried(
     assert len(problems) == 1
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_ctrl_c_ends_the_waiting_and_what_was_read_is_kept(
+    losses: Losses,
+    problems: list[Problem],
+    monkeypatch: pytest.MonkeyPatch,
+    never: threading.Event,
+    first: bool,
+) -> None:
+    waited: list[float] = []
+
+    def within(seconds: float, *_: object) -> bool:
+        waited.append(seconds)
+        if first or len(waited) > 1:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(losses_module, "within", within)
+    give(losses, 2.0, 1.0, task="eval")
+    assert losses.read()
+    give(losses, *[Slow(1.0, never) for _ in range(3)])
+    assert not losses.read_all(model())
+    assert len(waited) == (1 if first else 2)
+    assert "3 of 5 could not be read: the waiting for them was interrupted" in problems[0].what
+    assert losses.summary()["eval"].last == 1.0
+
+
+def test_after_a_ctrl_c_nothing_is_waited_for(
+    losses: Losses, problems: list[Problem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(losses_module, "within")
+    give(losses, Slow(1.0))
+    assert not losses.read_all(model(), hurried=True)
+    assert "1 of 1 could not be read" in problems[0].what
+
+
 def test_a_reader_that_was_given_up_changes_nothing_any_more(
     losses: Losses, problems: list[Problem], never: threading.Event, start: Start
 ) -> None:
