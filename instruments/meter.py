@@ -200,16 +200,17 @@ class Measuring:
         self._start().awaited(event)
 
     def _wait_no_more(self) -> None:
+        # A thread may be waiting to tell of a step: it is handed on, see _consider.
         for waiting in self._waiting:
-            waiting.dispose()
+            waiting.leave()
 
     def _start(self) -> Meter:
         """Measure from now on, unless that has begun; returns what measures."""
         with self.ov.undisturbed:  # Several threads may show their first step at once.
             if self._meter is None:
-                self._wait_no_more()
                 begun = self.ov.clock.cpu_ns()
                 self._meter = Meter(self)
+                self._wait_no_more()  # Not before: a probe that nobody listens to shows nothing.
                 self.ov.charge(self.ov.clock.cpu_ns() - begun)
         return self._meter
 

@@ -58,6 +58,10 @@ class Subscription:
     def dispose(self) -> None:
         """Stop listening, from this moment on; harmless when done twice."""
         self.call.alive = False
+        self.leave()
+
+    def leave(self) -> None:
+        """Stop listening, but for events that are on their way, on other threads."""
         self.stream.remove(self)
 
 

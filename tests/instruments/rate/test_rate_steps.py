@@ -48,6 +48,16 @@ def test_a_run_of_one_step_has_one(place: Place, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_threads_that_begin_together_lose_no_step(place: Place, way: str) -> None:
+    main = """import threading
+    threads = [threading.Thread(target=train, args=([[1] * 4] * 20,)) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]"""
+    found = tasks(place, *WAYS[way], main=main)["train"]
+    assert (found["steps"], found["items"]) == (160, 640)
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_every_epoch_counts_the_first_and_the_last_too(place: Place, way: str) -> None:
     main = "[train([[1] * 8] * 12 + [[1] * 4]) or time.sleep(0.1) for epoch in range(3)]"
     found = tasks(place, *WAYS[way], main=main)["train"]
