@@ -11,7 +11,7 @@ kind: else a script's first hundred steps would be slower than all others, a war
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .boundary import asked_for
@@ -21,7 +21,7 @@ from .stream import Event
 #: How many events of one combination of keys are kept before sampling begins.
 WHOLE = 100
 PLAIN = frozenset({int, float, str, bool, type(None)})
-#: So many times as long as it took to write large values out none is, after that.
+#: So many times as long as it took to write a large value out none of its kind is, after that.
 REST = 200
 #: Containers of no more plain values than this take no time.
 FEW = 8
@@ -41,8 +41,7 @@ class Sampler:
         self._taken: set[tuple[str, ...]] = set()
         # Not a list that is swapped: another thread may be about to add to it.
         self._kept: deque[Event] = deque()
-        self._due = 0
-        self._described: set[tuple[str, type]] = set()
+        self._due: dict[tuple[str, type], int] = {}
         self._snapshot: Callable[[Any], Any] | None = None
         self._is_tensor: Callable[[object], bool]
 
@@ -83,12 +82,13 @@ class Sampler:
         if self._is_tensor(value):
             return snapshot(value)
         begun, kind = self._clock.now_ns(), (key, type(value))
-        if begun < self._due and (kind in self._described or len(self._described) >= _KINDS):
+        # Each kind by itself: what monitors give, all at a time, is of a kind each.
+        due = self._due.get(kind, 0 if len(self._due) < _KINDS else begun + 1)
+        if begun < due:
             return f"<{type(value).__name__}>"
-        self._described.add(kind)
         written = snapshot(value)
         now = self._clock.now_ns()
-        self._due = now + REST * (now - begun)
+        self._due[kind] = now + REST * (now - begun)
         return written
 
     def _imported(self) -> Callable[[Any], Any]:
@@ -115,12 +115,25 @@ def _refused(value: object, error: BaseException) -> str:
     return unreadable(value, error)
 
 
-def _small(value: Any) -> Any:
-    """A copy of a container of a few plain values; None for all else."""
+def _small(value: Any, most: int = FEW) -> Any:
+    """A copy of a container of a few plain values, or of a few such; None for all else."""
     kind = type(value)
-    if kind is dict:
-        few = len(value) <= FEW and PLAIN.issuperset(map(type, value.values()))
-        return dict(value) if few else None
-    if kind is list or kind is tuple:
-        return list(value) if len(value) <= FEW and PLAIN.issuperset(map(type, value)) else None
+    if kind is dict and len(value) <= most:
+        if PLAIN.issuperset(map(type, value.values())):
+            return dict(value)
+        parts = _parts(value.values()) if most == FEW else None
+        return dict(zip(value, parts, strict=True)) if parts is not None else None
+    if (kind is list or kind is tuple) and len(value) <= most:
+        return list(value) if PLAIN.issuperset(map(type, value)) else None
     return None
+
+
+def _parts(values: Iterable[Any]) -> list[Any] | None:
+    """Copies of plain values and of small containers, as monitors give; None: there are others."""
+    made = []
+    for value in values:
+        part = value if type(value) in PLAIN else _small(value, FEW - 1)
+        if part is None and value is not None:
+            return None
+        made.append(part)
+    return made

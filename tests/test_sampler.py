@@ -110,3 +110,21 @@ def test_ctrl_c_while_a_value_is_looked_at_is_not_swallowed() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Sampler(FakeClock())({"x": Slow()}, 1)
+
+
+def test_what_monitors_give_at_a_time_is_written_out_each_time() -> None:
+    """Dictionaries of pairs, one behind the other, as those of the processor and the memory."""
+    clock = FakeClock()
+    sampler = Sampler(clock)
+    cpu, memory = {"load": 0.5, "memory": [1, 2]}, {"memory": [3, 4], "swap": (5, 6)}
+    disk = {f"disk {number}": {"read": number, "written": [number, None]} for number in range(20)}
+    for number in range(2):
+        for event in ({"batch": Slow(clock)}, {"cpudata": cpu}, {"memdata": memory}):
+            sampler(event, number + 1)
+        sampler({"iodata": disk}, number + 1)
+        clock.advance(0.1)
+    lines = sampler.take()
+    assert [line["cpudata"] for line in lines if "cpudata" in line] == [cpu] * 2
+    swap = {"memory": [3, 4], "swap": [5, 6]}
+    assert [line["memdata"] for line in lines if "memdata" in line] == [swap] * 2
+    assert all(isinstance(line["iodata"], dict) for line in lines if "iodata" in line)
