@@ -11,6 +11,8 @@ from typing import Any
 from overseer import Overseer, StopProgram, instrument_definition
 from overseer.errors import Problem, VoirError
 
+#: The task of events that name none.
+TASK = "train"
 #: How often threads that go on are stopped again: one that swallows every stop is let go then.
 TIMES = 1000
 
@@ -29,7 +31,7 @@ def early_stop(
         ov: The overseer.
         key: What to count.
         n: How many to let happen.
-        task: Count only events of this task.
+        task: Count only events of this task; those that name none are of ``train``.
         signal: What to raise; or the name of an event to log instead.
     """
     yield ov.phases.init
@@ -70,7 +72,7 @@ class _Counter:
 
     def __call__(self, event: dict[str, Any]) -> None:
         wrap = event.get("$wrap")
-        if self.task is not None and event.get("task") != self.task:
+        if self.task is not None and event.get("task", TASK) != self.task:
             return
         if wrap is not None and wrap["step"] == "begin":
             return

@@ -308,3 +308,29 @@ def test_ctrl_c_while_losses_are_waited_for_leaves_what_was_measured(
     record = place.record()
     assert record["tasks"]["train"]["steps"] == 5
     assert "interrupted" in record["problems"][-1]["what"]
+
+
+def test_steps_that_name_no_task_are_those_of_train(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        import voir
+
+        for step in range(20):
+            voir.give(step=step)
+            voir.give(task="eval", step=step)
+        """,
+    )
+    place.write(
+        "voirfile.py",
+        """
+        from voir.instruments import early_stop
+
+        instrument_stop_here = early_stop("step", n=7, task="train")
+        """,
+    )
+    assert place.voir("main.py").seen == (0, "")
+    record = place.record()
+    assert record["stopped_early"] == "after 7 events with 'step'"
+    tasks = record["tasks"]
+    assert (tasks["train"]["steps"], tasks["eval"]["steps"]) == (7, 6)
