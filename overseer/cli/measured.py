@@ -84,6 +84,8 @@ def _verdict(steady: Mapping[str, Any]) -> tuple[str, str]:
     verdict = clean(steady.get("verdict") or "")
     start = number(steady.get("from_step"))
     if verdict.startswith("steady"):
+        if steady.get("late"):  # And not from where --skip ends.
+            return f"steady only from step {start or 0:,.0f}", "warn"
         return (f"steady from step {start:,.0f}" if start is not None else verdict), "good"
     return verdict, "warn"
 

@@ -65,7 +65,13 @@ class Lane:
         for (name, ident), pair in list(self.pairs.items()):
             if pair.stepped_ns >= max(pair.begin, self.last_end or 0):
                 steps += self.end(pair.stepped_ns, name, ident, None)
-        return steps + self._give(None, None)
+        steps += self._give(None, None)
+        track = self._track
+        behind = track.resumed_at - track.last_end  # Say, an evaluation after the last epoch.
+        declared = min(track.paused_ns - self.evidence.paused, behind)
+        if steps and declared > 0 and track.last_lane is self:
+            steps[-1] = steps[-1]._replace(pause_ns=steps[-1].pause_ns + declared)
+        return steps
 
     def begin(self, now: int, name: Hashable, ident: Hashable) -> None:
         """A pair begins; within one of another name it is that one's work."""

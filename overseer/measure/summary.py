@@ -17,6 +17,8 @@ from .step import COMPILED, Step
 _BUSY, _ESTIMATED = Step._fields.index("busy_ns"), Step._fields.index("estimated")
 _TASKS = 256
 _THREADS = 64
+#: That close to its true beginning the steady state is found.
+_CLOSE = 2
 #: Of how many parts a run's series of step times is, at most.
 _PARTS = 100
 
@@ -48,7 +50,7 @@ class TaskRecord:
         self._sums = self._sums.plus(columns.sums)
         self._span(columns)
         at = self._left_out(columns)
-        self._skipped += sum(1 for busy in columns.busy_ns[:at] if busy is not None)
+        self._skipped += at
         if at < len(columns.task):
             self._keep(columns.part(at, len(columns.task)))
 
@@ -82,7 +84,11 @@ class TaskRecord:
                 "compiled": self._compiled_steps(),
                 "rate": judged["rate"],
                 "step_seconds": judged["step_seconds"],
-                "steady": {"verdict": verdict.verdict, "from_step": verdict.from_step},
+                "steady": {
+                    "verdict": verdict.verdict,
+                    "from_step": verdict.from_step,
+                    "late": self._late(verdict) or None,
+                },
                 "loading": judged["loading"],
                 "compute": judged["compute"],
                 "pause": {
@@ -92,6 +98,11 @@ class TaskRecord:
                 },
             }
         )
+
+    def _late(self, verdict: Verdict) -> bool:
+        """Whether the fixed skip has left steps in from before the steady state."""
+        numbers, found = self._series.numbers, verdict.from_step
+        return self._fixed and found is not None and found > numbers[0] + _CLOSE
 
     def _judged(self, verdict: Verdict, clock_name: str) -> dict[str, dict[str, Any]]:
         found = verdict.from_step if not self._fixed else None

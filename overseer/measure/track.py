@@ -33,7 +33,8 @@ class Track:
     """One thread's boundaries between steps.
 
     Attributes:
-        paused_ns: Declared pauses so far, and loops that held no step.
+        paused_ns: Declared pauses so far, and loops that held no step; the last ended at
+            ``resumed_at``.
         left_ns: When a loop that held steps was last left; -1 for never.
         entered_ns: When a loop was last entered; -1 for never.
         changes: Counts all that is not just another step or another batch.
@@ -64,6 +65,7 @@ class Track:
         "loads",
         "own",
         "paused_ns",
+        "resumed_at",
     )
 
     def __init__(self) -> None:
@@ -72,7 +74,7 @@ class Track:
         self.changes = 0
         self.closed = 0
         self.last_lane: Lane | None = None
-        self.last_end = self.aside_ns = -1
+        self.last_end = self.aside_ns = self.resumed_at = -1
         self.around: Lane | None = None
         self._aside_paused = 0
         self._owners: dict[Hashable, Lane] = {}
@@ -193,6 +195,7 @@ class Track:
     def _paused(self, begin: int, end: int, before: int) -> None:
         """Add a pause, of which a part may have been added since it began."""
         self.paused_ns = max(self.paused_ns, before + end - begin)
+        self.resumed_at = end
 
     def awaited_ns(self) -> int:
         """Time waited for batches since the last step."""

@@ -1,8 +1,10 @@
 """What is usual for a duration, so that what is far from usual can be told: a pause.
 
 A duration is far from usual when it is more than five times the median of the last 64 and more
-than three times what nine tenths of them stay below. Whatever happens to one step in ten or more
-is therefore usual: a loader that stalls every eighth batch is slow, it does not pause.
+than three times what all but a few of them stay below: one less than an eighth of them, at any
+number of them. So what happens to every eighth step or more often is usual (a loader that stalls
+every eighth batch is slow, it does not pause), and what happens to every tenth or more seldom is
+not, from the first time to the last.
 """
 
 from __future__ import annotations
@@ -52,6 +54,5 @@ class Typical:
         n = len(ordered)
         self.median = ordered[n // 2]
         if n >= _ENOUGH:
-            often = n - 1 if n < 16 else n - 2 if n < 32 else n * 9 // 10
-            self.limit = max(5 * self.median, 3 * ordered[often], FLOOR_NS)
+            self.limit = max(5 * self.median, 3 * ordered[n - n // 8], FLOOR_NS)
         self._due = 1 if n < _ENOUGH else n // 4  # Twice a window is often enough later.

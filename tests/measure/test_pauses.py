@@ -29,6 +29,40 @@ def test_a_loader_that_stalls_every_eighth_batch_is_slow_and_does_not_pause(form
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("every", [10, 11, 12, 13, 17, 25])
+def test_a_checkpoint_of_every_tenth_step_is_a_pause_each_time(form: str, every: int) -> None:
+    program = Program(form)
+    for number, batch in enumerate(program.batches(150, 0.002), 1):
+        with program.body(0, batch):
+            program.work(0.01)
+            if number % every == 0:
+                program.work(0.2)
+    program.finish()
+    assert pauses(program) == (pytest.approx(150 // every * 0.2, rel=0.01), 150 // every)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("every", range(2, 9))
+def test_what_happens_to_every_eighth_step_is_usual(form: str, every: int) -> None:
+    program = Program(form)
+    program.epoch(150, compute=lambda step: 0.2 if step % every == 0 else 0.01)
+    program.finish()
+    assert pauses(program) == (0, 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_declared_pause_behind_the_last_step_is_one(form: str) -> None:
+    program = Program(form)
+    for ident in range(3):
+        program.epoch(6)
+        program.wrap("pause", "begin", ident)
+        program.clock.advance(0.5)
+        program.wrap("pause", "end", ident)
+    program.finish()
+    assert pauses(program) == (pytest.approx(3 * 0.5, rel=0.01), 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_script_that_gets_slower_for_good_does_not_pause(form: str) -> None:
     program = Program(form)
     program.epoch(200, compute=lambda step: 0.01 if step < 80 else 0.2)
@@ -192,8 +226,7 @@ def test_an_evaluation_with_a_watched_loader_and_no_steps_is_a_pause(within: boo
             evaluate(program)
     program.finish()
     section = program.section()
-    n = 9 if within else 8  # The last is after the last step, so within none.
-    assert section["pause"] == {"seconds": pytest.approx(n * 0.03), "count": n}
+    assert section["pause"] == {"seconds": pytest.approx(9 * 0.03), "count": 9}
     assert section["loading"]["share"] == pytest.approx(4 / 14)
     assert section["rate"]["q1"] == pytest.approx(32 / 0.014)
 
@@ -334,10 +367,10 @@ def test_nothing_is_far_from_usual_before_anything_is_usual() -> None:
     assert [usual(ns) for ns in (1, 10**12, 1, 10**12)] == [False] * 4
 
 
-def test_what_happens_to_one_step_in_ten_is_usual() -> None:
+def test_what_happens_to_one_step_in_eight_is_usual() -> None:
     usual = Typical()
     for i in range(100):
-        usual(10**9 if i % 10 == 0 else 10**6)
+        usual(10**9 if i % 8 == 0 else 10**6)
     assert not usual(10**9)
 
 

@@ -122,6 +122,18 @@ def test_a_fixed_skip_takes_the_place_of_what_is_found(skip: Span) -> None:
     assert rate["steady"] == pytest.approx(32 / 0.014)
 
 
+@pytest.mark.parametrize(("steps", "late"), [(5, True), (19, False), (30, False)])
+def test_a_skip_that_ends_in_the_warm_up_is_told(steps: int, late: bool) -> None:
+    program, tasks = Program("loader, step"), Tasks(Span(steps=steps))
+    program.model.sinks.append(tasks)
+    program.epoch(100, compute=lambda step: 0.5 if step < 20 else 0.010)
+    program.finish()
+    section = tasks.section()["train"]
+    assert section["rate"]["skipped"] == steps
+    assert section["rate"]["n"] == 100 - steps
+    assert section["steady"].get("late", False) == late
+
+
 def test_a_last_smaller_batch_counts_with_its_own_items() -> None:
     program = Program("step")
     for size in [32] * 20 + [7]:
