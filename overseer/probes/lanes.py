@@ -120,7 +120,11 @@ class Lane:
         else:
             put(counting, self._counting(sink, 1) if active else callable)
         put(taking, self._values(sink, weighing) if active else _DEAF)
-        put(relay, self._relay)
+        # Of a value that is passed on the frame is one further when the relay is timed.
+        if weighing is not None and active:
+            put(relay, _timing(self._make_relay(2), weighing))
+        else:
+            put(relay, self._relay)
         put(reader, self._reader)
 
     def _sink(self) -> Listener:
@@ -220,7 +224,7 @@ class Lane:
 
         return reader
 
-    def _make_relay(self) -> Any:
+    def _make_relay(self, depth: int = 1) -> Any:
         placed, wish, entries = self._placed, self._wish, self.entries
         deliver = _counted(placed.tally, placed.hand, wish.tests)
         replace = placed.replaced if self.overrides else None
@@ -230,7 +234,7 @@ class Lane:
         def relay(value: object, others: Event | None = None) -> object:
             if not placed.active:
                 return value
-            frame = sys._getframe(1)
+            frame = sys._getframe(depth)
             event = _composed(entries, value, others, frame)
             if step and not _marked(event, focus, step, placed.open, _function_frame(frame)):
                 return value
@@ -289,14 +293,14 @@ class Weighing(NamedTuple):
     done: Callable[[Weighing], object]
 
 
-def _timing(sink: Taker, weighing: Weighing) -> Taker:
+def _timing(sink: Callable[..., Any], weighing: Weighing) -> Callable[..., Any]:
     """``sink``, with events timed until that is over."""
     now, took, done = weighing
 
-    def timing(*values: Any) -> None:
+    def timing(*values: Any) -> Any:
         began = now()
         try:
-            sink(*values)
+            return sink(*values)
         finally:
             if took(began, now()):
                 done(weighing)

@@ -16,7 +16,13 @@ SCRIPT = """
         for i in range(n):
             loss = i
 
+    def batches(n):
+        for i in range(n):
+            yield i
+
     train(100)
+    for batch in batches(100):
+        pass
     for i in range(100):
         give(outside=i)
     """
@@ -49,6 +55,7 @@ def overhead(tmp_path: Path, wish: str) -> dict[str, Any]:
     [
         "ov.probe('//train > loss').subscribe(spin); ov.give(seen=True)",
         "ov.probe('//train > loss').give(); ov.listen(spin, 'loss')",
+        "ov.probe('//batches > #yield').subscribe(spin)",
         "ov.listen(spin, 'outside')",
     ],
 )
