@@ -113,6 +113,7 @@ class GpuSampler:
         self._asked = asked
         self._nvml: Nvml | None = None
         self._off = False
+        self._waits = False
         self._selection: object = UNREAD
         self._devices: list[Device] = []
         self._lost: set[str] = set()
@@ -125,6 +126,13 @@ class GpuSampler:
         """Each visible device's reading under its number; ``None`` when there is none."""
         if self._off:
             return None
+        self._waits = True
+        try:
+            return self._read()
+        finally:
+            self._waits = False
+
+    def _read(self) -> dict[int | str, dict[str, Any]] | None:
         nvml = self._nvml = self._nvml or self._open()
         if nvml is None:
             self._off = True
@@ -200,6 +208,9 @@ class GpuSampler:
 
     def summarise(self, summary: dict[str, Any]) -> None:
         """Fill ``devices``, one entry for each device that was read at least once."""
+        if self._waits:  # The end of a run has waited for it, in vain.
+            what = "NVML does not answer: a call of it has not come back"
+            self._say("gpu-driver", what, NO_SMI, always=True)
         entries = [device.entry() for device in self._summaries.values()]
         if entries:
             summary.setdefault("devices", []).extend(entries)

@@ -264,6 +264,21 @@ def test_a_broken_driver_is_always_reported_once(ov: Any, nvml: Any) -> None:
     assert "devices" not in ov.summary
 
 
+def test_a_call_that_has_not_come_back_when_the_run_ends_is_told(ov: Any, nvml: Any) -> None:
+    class Late:
+        def __truediv__(self, other: int) -> float:
+            ov.end_script()
+            return 0.5
+
+    start(ov, Gpu(by_default=True))
+    ov.tick()
+    assert slugs(ov) == []
+    nvml.gpus[0].values["utilisation"] = Late()
+    ov.tick()
+    assert slugs(ov) == ["gpu-driver"]
+    assert "does not answer" in ov.problems[0].what
+
+
 def test_a_lost_gpu_is_reported_once_and_the_others_go_on(ov: Any, nvml: Any) -> None:
     nvml.gpus = [nvml.Gpu(uuid="GPU-a"), nvml.Gpu(uuid="GPU-b")]
     start(ov)
