@@ -187,13 +187,15 @@ def _is_mapping(value: Any) -> bool:
 
 def _mapped(batch: Any, depth: int) -> int | str | None:
     if _is_mapping(batch):
-        return _first(iter(batch[key] for key in list(batch.keys())), depth)
+        return _first(iter(batch[key] for key in list(batch.keys())), depth, named=True)
     return None
 
 
 def _fields(batch: Any, depth: int) -> int | str | None:
     names = getattr(type(batch), "__dataclass_fields__", None)
-    return _first(iter(getattr(batch, name) for name in names), depth) if names else None
+    if not names:
+        return None
+    return _first(iter(getattr(batch, name) for name in names), depth, named=True)
 
 
 def _listed(batch: Any, depth: int) -> int | str | None:
@@ -203,7 +205,7 @@ def _listed(batch: Any, depth: int) -> int | str | None:
         return EMPTY
     if all(isinstance(each, _SCALARS) for each in batch[:_LOOKED_AT]) or _samples(batch):
         return len(batch)
-    return _first(iter(batch), depth)
+    return _first(iter(batch), depth, named=hasattr(type(batch), "_fields"))
 
 
 def _samples(batch: Any) -> bool:
@@ -211,6 +213,8 @@ def _samples(batch: Any) -> bool:
     lead, some = batch[0], batch[:_LOOKED_AT]
     if _shape(lead) is not None:
         return _alike([_shape(each) for each in some])
+    if isinstance(batch, list) and isinstance(lead, list | tuple) and _written_samples(batch):
+        return True
     if isinstance(lead, (list, *_SCALARS)) or _stated(lead) is not None:
         return False
     if isinstance(lead, tuple):
@@ -223,6 +227,34 @@ def _samples(batch: Any) -> bool:
     if hasattr(type(lead), "__dataclass_fields__"):
         return many and len(kinds) == 1
     return all(map(_opaque, kinds.values())) and _of_one_kind(list(kinds))
+
+
+def _written_samples(batch: Any) -> bool:
+    """Whether lists of numbers or texts are samples, not inputs and targets: many, or ragged."""
+    if not _written(batch):
+        return False
+    some = batch[:_LOOKED_AT]
+    if len(set(map(len, some))) > 1:
+        return True
+    # Rows of numbers beside plain numbers are inputs and targets, however many there are.
+    nested = {isinstance(each[0], list | tuple) for each in some if each}
+    return len(batch) > _FIELDS and len(nested) < 2
+
+
+def _written(part: Any) -> bool:
+    """Whether a list holds lists only, and these nothing but numbers and texts, however deep."""
+    some = part[:_LOOKED_AT] if isinstance(part, list | tuple) else ()
+    return bool(some) and all(isinstance(each, list | tuple) and _numbers(each) for each in some)
+
+
+def _numbers(value: Any, depth: int = 0) -> bool:
+    """Whether there are no more than numbers and texts in it, as far as the first of it tell."""
+    if not isinstance(value, list | tuple):
+        return isinstance(value, _SCALARS)
+    few = value[:8]
+    if _PLAIN.issuperset(map(type, few)):  # As below, in a fraction of the time.
+        return True
+    return depth <= _DEEP and all(_numbers(each, depth + 1) for each in few)
 
 
 def _keys_in_common(mappings: Any) -> bool:
@@ -277,8 +309,11 @@ def _ragged(shapes: list[Shape]) -> bool:
     return len(lengths) > 1 and _pictures([(*shape[2:], *shape[:2]) for shape in shapes])
 
 
-def _first(values: Iterator[Any], depth: int) -> int | str:
-    """The size of the first value that has a tensor's, else of the first that has a length."""
+def _first(values: Iterator[Any], depth: int, named: bool = False) -> int | str:
+    """The size of the first value that has a tensor's, else of the first that has a length.
+
+    What is ``named`` is no list of inputs and targets, these would have names of their own.
+    """
     before: list[Any] = []
     for value in values:  # What lies behind the first tensor is not even asked for.
         if isinstance(value, list | tuple):
@@ -288,18 +323,19 @@ def _first(values: Iterator[Any], depth: int) -> int | str:
             return found
         before.append(value)
     else:
-        return _together(before, depth)
-    return _together([*before, value, *values], depth)
+        return _together(before, depth, named)
+    return _together([*before, value, *values], depth, named)
 
 
-def _together(parts: list[Any], depth: int) -> int | str:
+def _together(parts: list[Any], depth: int, named: bool) -> int | str:
     """As above, where there are lists: what they hold is seen from the parts beside them."""
     length = _unstacked(parts)
     if length:
         return length
     fallback: int | str = EMPTY
     for at, part in enumerate(parts):
-        found = size_of(part, depth + 1)
+        whole = named and _rows(part)
+        found = len(part) if whole else size_of(part, depth + 1)
         if isinstance(found, int) and _has_tensor(part, depth):
             return _agreed(part, found, parts[:at] + parts[at + 1 :], depth)
         if fallback == EMPTY or (isinstance(fallback, str) and isinstance(found, int)):
@@ -312,8 +348,17 @@ def _unstacked(parts: list[Any]) -> int:
     lists = [part for part in parts if not isinstance(part, _SCALARS)]
     if not all(isinstance(part, list | tuple) for part in lists):
         return 0
-    alike = len({len(part) for part in lists}) == 1 and any(map(_single, lists))
-    return len(lists[0]) if alike else 0
+    if len({len(part) for part in lists}) != 1:
+        return 0
+    whole = any(map(_single, lists)) or (len(lists) > 1 and all(map(_rows, lists)))
+    return len(lists[0]) if whole else 0
+
+
+def _rows(part: Any) -> bool:
+    """Whether lists of numbers, one of several parts, are one a sample; a tuple may be a pair."""
+    if isinstance(part, list):
+        return isinstance(part[0] if part else None, list) and _written(part)
+    return isinstance(part, tuple) and _written_samples(part)
 
 
 def _single(part: Any) -> bool:
@@ -385,16 +430,45 @@ def _length(batch: Any) -> int | str:
 
 
 def _tokens(batch: Any) -> tuple[int | None, bool]:
-    if not hasattr(batch, "keys") or not hasattr(batch, "get"):
+    """The tokens in ``batch`` or in the first of its parts, and whether they are stated."""
+    found = (None, False) if type(batch) in _LISTS else _tokens_in(batch)
+    if found[0] is None and isinstance(batch, list | tuple) and batch:
+        found = _tokens_in(batch[0])
+        if found[0] is not None and _samples(batch):
+            return None, False  # They are one sample's.
+    return found
+
+
+def _tokens_in(part: Any) -> tuple[int | None, bool]:
+    """As above, of one part alone."""
+    names = _by_name(part)
+    if names is None:
         return None, False
     for key in TOKEN_KEYS:
-        count = as_count(batch[key]) if key in batch else None
+        count = as_count(names[key]) if key in names else None
         if isinstance(count, int):
             return count, True
-    shape = _shape(batch["input_ids"]) if "input_ids" in batch else None
+    shape = _shape(names["input_ids"]) if "input_ids" in names else None
     if shape is None or len(shape) < 2:
         return None, False
     return int(shape[0]) * int(shape[1]), False
+
+
+def _by_name(part: Any) -> Any:
+    """What may say tokens: a mapping itself, or an object's fields; no property is asked."""
+    kind = type(part)
+    if hasattr(kind, "keys") and hasattr(kind, "get"):
+        return part
+    if isinstance(part, type) or _shape(part) is not None:
+        return None
+    fields = getattr(kind, "__dataclass_fields__", ())
+    if isinstance(part, tuple):
+        fields = getattr(kind, "_fields", ())
+    if not fields:
+        return getattr(part, "__dict__", None)
+    return {
+        name: getattr(part, name, None) for name in (*TOKEN_KEYS, "input_ids") if name in fields
+    }
 
 
 def _applied(function: Callable[[Any], Any], batch: Any) -> Size:
