@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, NoReturn
 
 import giving
 import reactivex
 from giving import gvn
+from giving.utils import reducer
 from reactivex.disposable import Disposable
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
@@ -21,13 +23,19 @@ from .boundary import current
 from .colours import coloured
 from .connection import connected
 from .errors import VoirError
+from .holding import HOLDING, Greatest, Least, detached
 from .stream import Event, EventStream
 
 Push = Callable[[Event], object]
 
+_least, _greatest = reducer(Least), reducer(Greatest)
+
 
 class Operators(gvn.SourceProxy):  # type: ignore[misc]
-    """What voir changes in giving's operators: where values go, what fails, what is said."""
+    """What voir changes in giving's operators: where values go, what fails, what is said.
+
+    What keeps values, :data:`.HOLDING`, gets tensors detached; plain subscribers the objects.
+    """
 
     _root: Any
 
@@ -45,6 +53,37 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
         if any(isinstance(key, str) and "?" in key for key in keys):
             return super().__getitem__(item)
         return self.map(_taker(keys))
+
+    def __rshift__(self, subscription: Any) -> Any:
+        """Subscribe; a list or a set collects the elements."""
+        holds = isinstance(subscription, (list, set))
+        return gvn.SourceProxy.__rshift__(_held(self) if holds else self, subscription)
+
+    def min(self, key: Any = None, comparer: Any = None, **kwargs: Any) -> Any:
+        """The least element, at the end; with ``scan=True`` the least so far, at each."""
+        if key is None and comparer is None:
+            return _held(self).pipe(_least(**kwargs))
+        return gvn.SourceProxy.min(_held(self), key, comparer, **kwargs)
+
+    def max(self, key: Any = None, comparer: Any = None, **kwargs: Any) -> Any:
+        """The greatest element, at the end; with ``scan=True`` the greatest so far, at each."""
+        if key is None and comparer is None:
+            return _held(self).pipe(_greatest(**kwargs))
+        return gvn.SourceProxy.max(_held(self), key, comparer, **kwargs)
+
+    def affix(self, **streams: Any) -> Any:
+        """Add to each event what ``streams`` have for it, or make of this stream."""
+
+        def made(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            return lambda source: _held(make(self._copy(source._obs)))
+
+        others = {k: _held(v) if hasattr(v, "subscribe") else made(v) for k, v in streams.items()}
+        return gvn.SourceProxy.affix(_held(self), **others)
+
+    def group_wrap(self, name: str, **conditions: Any) -> Any:
+        """A stream of each block that ``give.wrap`` marks; it holds what this one would."""
+        blocks = super().group_wrap(name, **conditions)
+        return blocks.map(lambda block: self._copy(block._obs))
 
     def fail(self, message: Any = None, exc_type: Any = giving.Failure, skip: Any = ()) -> Any:
         """Raise in the script when the stream produces anything."""
@@ -87,6 +126,26 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
 
     def __exit__(self, *exc: object) -> None:
         """Nothing: the overseer ends the stream."""
+
+
+def _held(stream: Any) -> Any:
+    """The stream with tensors detached; what is none of giving's is returned as it is."""
+    return stream.map(detached) if isinstance(stream, gvn.ObservableProxy) else stream
+
+
+def _holding(name: str) -> Callable[..., Any]:
+    method = getattr(gvn.SourceProxy, name)
+
+    @wraps(method)
+    def held(self: Any, *others: Any, **kwargs: Any) -> Any:
+        return method(_held(self), *map(_held, others), **kwargs)
+
+    return held
+
+
+for _name in HOLDING:
+    if hasattr(gvn.SourceProxy, _name):  # Other versions of giving have others.
+        setattr(Operators, _name, _holding(_name))
 
 
 def _raise(error: BaseException) -> NoReturn:
