@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from _thread import get_ident
-from collections.abc import Callable, Hashable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from types import CodeType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer
-from overseer.errors import VoirError
+from overseer.errors import Problem, VoirError
 
 if TYPE_CHECKING:
     from overseer.measure.audience import Audience
@@ -31,6 +33,69 @@ KINDS = 64
 GIVEN = 1024
 #: So many in a row that no model works on are samples, not batches.
 SAMPLES = 4
+#: Waits within one for a generator that are told apart, at most.
+PARTS = 1024
+#: Keys of events that show steps.
+STEPS = frozenset({"step", "compute", "compute_start"})
+#: What to do where it is not plain which generator is the loader.
+REMEDY = "Probe the end of a step: //FUNCTION(X as batch) > #endloop_X as step, for X in its loop."
+#: From when until when something was waited for, in nanoseconds.
+Span = tuple[int, int]
+
+
+class Within:
+    """What each thread waits for while it waits for a generator: loaders, and other generators.
+
+    Args:
+        now: Reads the clock, in nanoseconds.
+    """
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._open: dict[int, list[tuple[Hashable, int, deque[Span]]]] = {}
+        self._since: dict[int, int] = {}
+
+    def begins(self, source: Hashable) -> None:
+        """A loader is asked for a batch."""
+        thread = get_ident()
+        if self._open.get(thread):
+            self._since[thread] = self._now()
+
+    def ends(self, source: Hashable, exhausted: bool) -> None:
+        """It has answered; of a wait in vain nobody else is told."""
+        thread = get_ident()
+        since, waiting = self._since.pop(thread, None), self._open.get(thread)
+        if since is not None and waiting and not exhausted:
+            waiting[-1][2].append((since, self._now()))
+
+    def asked(self, name: Hashable) -> None:
+        """A generator is asked for a batch."""
+        self._open.setdefault(get_ident(), []).append((name, self._now(), deque(maxlen=PARTS)))
+
+    def answered(self, name: Hashable, now: int) -> list[Span] | None:
+        """It answers: its wait but for those that it consists of; None if it was not asked."""
+        thread = get_ident()
+        waiting = self._open.get(thread, [])
+        while waiting:
+            asked, begun, spans = waiting.pop()
+            if not waiting:
+                del self._open[thread]
+            if asked == name:
+                if waiting:
+                    waiting[-1][2].append((begun, now))
+                return list(_between(begun, now, spans))
+        return None
+
+
+def _between(begun: int, ended: int, spans: Collection[Span]) -> Iterator[Span]:
+    """The parts of a time that lie in none of the spans in it."""
+    at = begun
+    for since, until in spans:
+        if since > at:
+            yield at, since
+        at = until
+    if ended > at or not spans:
+        yield at, ended
 
 
 class Watched:
@@ -42,6 +107,7 @@ class Watched:
     Args:
         name: Its name.
         audience: Who is told of waits.
+        within: Knows what it waits for itself, so that this is not told twice.
         now: Reads the clock, in nanoseconds.
         state: ``IDLE``: nobody is told, unless it is given as ``loader``; ``TRIAL``; ``WAITS``: it
             is on trial no more, and the model is told of waits; ``LOADER``: everybody is told of
@@ -54,12 +120,17 @@ class Watched:
     DROPPED, IDLE, TRIAL, WAITS, LOADER = range(5)
 
     def __init__(
-        self, name: Hashable, audience: Audience, now: Callable[[], int], state: int
+        self,
+        name: Hashable,
+        audience: Audience,
+        now: Callable[[], int],
+        state: int,
+        within: Within | None = None,
     ) -> None:
         self.name, self.state = name, state
         self._audience, self._now = audience, now
-        self._begun: dict[int, int] = {}
-        self._waits: list[tuple[int, int]] = []
+        self._within = within if within is not None else Within(now)
+        self._waits: list[list[Span]] = []
         self.undo: list[Callable[[], object]] = []
 
     def begins(self, name: Hashable) -> None:
@@ -73,7 +144,7 @@ class Watched:
         if self.state == self.LOADER:
             self._audience.asked(name)
         elif self.state > self.IDLE:
-            self._begun[get_ident()] = self._now()
+            self._within.asked(name)
             if self.state == self.WAITS:
                 self._audience.waits(name)
 
@@ -83,11 +154,11 @@ class Watched:
             self._audience.answered(name, batch)
         elif self.state > self.IDLE:
             now = self._now()
-            begun = self._begun.pop(get_ident(), now)
+            spans = self._within.answered(name, now) or [(now, now)]
             if self.state == self.WAITS:
-                self._audience.waited(name, begun, now)
+                self._tell(name, spans)
                 return
-            self._waits.append((begun, now))
+            self._waits.append(spans)
             if len(self._waits) >= SAMPLES:
                 self.state, self._waits = self.DROPPED, []
                 for undo in self.undo:
@@ -99,15 +170,24 @@ class Watched:
             if not self._audience.awaits:
                 self._audience.asked(name)  # It is closed: its last batch has been worked on.
             self._audience.failed(name, True)
-        elif self.state == self.WAITS:
-            self._audience.exhausted(name)
+        elif self.state > self.IDLE:
+            self._within.answered(name, self._now())
+            if self.state == self.WAITS:
+                self._audience.exhausted(name)
+
+    def _tell(self, name: Hashable, spans: list[Span]) -> None:
+        """Tell of a wait; the model knows of those within it, and that they are part of it."""
+        for begun, ended in spans[:-1]:
+            for waited in self._audience.waited_for:
+                waited(begun, ended)
+        self._audience.waited(name, *spans[-1])
 
     def confirm(self) -> None:
         """A model is at work on what it has yielded: that is a batch."""
         if self.state == self.TRIAL and self._waits:
             self.state = self.WAITS
             waits, self._waits = self._waits, []
-            for begun, ended in waits:
+            for begun, ended in (span for spans in waits for span in spans):
                 self._audience.waited(self.name, begun, ended, late=True)
 
 
@@ -127,6 +207,7 @@ class Feeds:
         self._ov, self._audience, self._place = ov, audience, place
         self._told: dict[Kind, Watched] = {}
         self._trials: list[Watched] = []
+        self._within = Within(ov.clock.now_ns)
         self.given: set[Hashable] = set()
         self._loaded = self._wanted = self._foreseen = self._asked_for = False
 
@@ -196,12 +277,29 @@ class Feeds:
         from overseer.reading import feeds
 
         try:
-            found = feeds(program.file, every=self._ov.shows("loader"))
+            found = feeds(program.file, self._ov.shows("loader"), self._probed())
         except (VoirError, RecursionError):
             found = []  # It is no text that could be read.
         for feed in found[:KINDS]:
-            self._watch(feed)
+            if not feed.unsure:
+                self._watch(feed)
+        self._doubt([feed.reference for feed in found if feed.unsure])
         self._ov.charge(self._ov.clock.cpu_ns() - begun)
+
+    def _probed(self) -> list[str]:
+        """The code that voirfiles have steps shown by, as selectors name it."""
+        if not self._asked_for or not any(map(self._ov.shows, STEPS)):
+            return []
+        selectors = [str(verdict["selector"]) for verdict in self._ov.probes.verdicts()]
+        shown = (each for each in selectors if not STEPS.isdisjoint(re.findall(r"\w+", each)))
+        return [found[1] for each in shown if (found := re.match(r"\s*(//?[\w./]*)", each))]
+
+    def _doubt(self, references: list[str]) -> None:
+        """Say that nothing tells which generator is the loader."""
+        if self._asked_for and references:
+            names = f"{', '.join(references[:-1])} and {references[-1]}"
+            what = f"loops go over {names}, and no name tells which of them training goes over"
+            self._ov.report(Problem("unwatched-loader", "generators", what, remedy=REMEDY))
 
     def _watch(self, feed: Feed) -> None:
         state = Watched.IDLE
@@ -210,6 +308,8 @@ class Feeds:
         kind, own = feed.kinds[0], feed.own
         watched = self._watched(kind, state)
         if state == Watched.TRIAL:
+            if not self._trials:
+                self._hear_loaders()
             self._trials.append(watched)
         for each in feed.kinds:
             self._told.setdefault(each, watched)
@@ -218,7 +318,12 @@ class Feeds:
         watched.undo = self._place(where, markers, {})
 
     def _watched(self, name: Hashable, state: int) -> Watched:
-        return Watched(name, self._audience, self._ov.clock.now_ns, state)
+        return Watched(name, self._audience, self._ov.clock.now_ns, state, self._within)
+
+    def _hear_loaders(self) -> None:
+        """Note which loaders a generator waits for that only the model is told of."""
+        self._audience.begins.append(self._within.begins)
+        self._audience.ends.append(self._within.ends)
 
 
 def kind_of(code: CodeType) -> Kind:

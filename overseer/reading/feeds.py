@@ -1,24 +1,31 @@
 """The generator functions that a script's loop takes its batches from.
 
 A generator that is running cannot be watched any more, so its function is to be known before.
+Of several the one that gives batches is chosen (:mod:`.choosing`).
 """
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from ..targets import targets
 from .batch import WRAPPERS
-from .loop import LOADERS, arguments, find_loop, is_loader, learning
+from .choosing import Turns, all_of, calls_in, chosen, mentioned, names, taken
+from .loop import LOADERS, arguments, find_loop, is_loader, is_loop, learning
 from .roles import uses_framework
 from .scopes import LOOPS, Function, Loop, Scope, bindings, called, dotted, scopes
 from .sources import imported, open_script, project
 
 #: Names between a loop and the function that it takes batches from, at most.
 _DEEP = 8
+#: Calls that are no work on a batch, and what only takes it apart.
+_IDLE = {"len", "isinstance", "range", "enumerate", "zip", "iter", "next", "print"}
+_PARTS = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.Subscript, ast.Attribute)
+_WORK = (ast.Call, ast.BinOp, ast.UnaryOp, ast.ListComp, ast.DictComp, ast.SetComp)
 
 
 #: Which function code is of: the absolute path of its file, its first line, its name.
@@ -33,15 +40,17 @@ class Feed(NamedTuple):
         kinds: Which function it is, and which others hand on what it yields.
         own: Of an ``__iter__``, the name of its parameter that is the loader; else empty.
         learns: The loop that learns goes over it; else another loop does.
+        unsure: A loop goes over it that may be the one that learns, as others may be.
     """
 
     reference: str
     kinds: tuple[Kind, ...]
     own: str
     learns: bool
+    unsure: bool = False
 
 
-def feeds(script: str, every: bool = True) -> list[Feed]:
+def feeds(script: str, every: bool = True, probed: Collection[str] = ()) -> list[Feed]:
     """The generator functions from which loops take what they go over.
 
     They are looked for in the script and in the modules of its project that it imports itself.
@@ -49,7 +58,9 @@ def feeds(script: str, every: bool = True) -> list[Feed]:
 
     Args:
         script: Its file.
-        every: Any loops; else only those that learn.
+        every: Any loops, for a loader is given; else only those that learn.
+        probed: The code that shows steps, as selectors name it: loops in it, and around calls of
+            it, are those that learn.
 
     Raises:
         VoirError: The script cannot be read.
@@ -59,9 +70,10 @@ def feeds(script: str, every: bool = True) -> list[Feed]:
     if not any(isinstance(node, ast.Yield) for each in sources for node in ast.walk(each.tree)):
         return []
     search = _Search([scope for each in sources for scope in scopes(each)])
-    own = search.learning()
+    own = search.learning(probed, given=every)
     others = [scope for scope in search.any() if scope not in own] if every else []
-    return [*(search.feed(s, True) for s in own), *(search.feed(s, False) for s in others)]
+    found = [*(search.feed(s, True) for s in own), *(search.feed(s, False) for s in others)]
+    return found or [search.feed(s, False)._replace(unsure=True) for s in search.unsure]
 
 
 def learns(script: str) -> bool:
@@ -82,10 +94,14 @@ class _Search:
 
     Args:
         every: All scopes.
+
+    Attributes:
+        unsure: Those of which one may be what the loop that learns goes over.
     """
 
     def __init__(self, every: list[Scope]) -> None:
         self._every = every
+        self.unsure: list[Scope] = []
         self._functions: dict[str, list[Scope]] = {}
         self._classes: dict[str, list[Scope]] = {}
         for scope in every:
@@ -102,14 +118,31 @@ class _Search:
         own = scope.parameters[0] if scope.path[-1] == _ITER and scope.parameters else ""
         return Feed(scope.reference, kinds, own, learns)
 
-    def learning(self) -> list[Scope]:
-        """Those that the loops around what learns go over; without such, what all loops go over."""
+    def learning(self, probed: Collection[str], given: bool) -> list[Scope]:
+        """Those that the loops around what learns go over; without such, what is chosen."""
         found = find_loop(self._every)
-        if found is None:
-            each = [own for one in self._all() if (own := self._followed([one]))]
-            return each[0] if each and all(own == each[0] for own in each) else []
-        around = [(place.scope, loop) for place in found.learning for loop in place.loops]
-        return self._followed([(found.scope, found.loop), *around])
+        own: list[Scope] = []
+        learns = found is not None and not is_loop(found.learning[0].call)
+        if found is not None:
+            around = [(place.scope, loop) for place in found.learning for loop in place.loops]
+            own = self._followed([(found.scope, found.loop), *around])
+            if learns and not probed:
+                return own
+        turns = self._turns()
+        shown = [each for each in turns if self._shown(each, probed)]
+        if shown or learns:
+            return list(dict.fromkeys([*own, *(chosen(self, shown) or all_of(shown))]))
+        if found is not None and not own:
+            return own  # It goes over a loader by name, which is watched itself.
+        if given:
+            alike = bool(turns) and all(each.own == turns[0].own for each in turns)
+            return turns[0].own if alike else own
+        found_by_name = chosen(self, turns) or own
+        if not found_by_name and probed:
+            return all_of(turns)  # Waits that no step follows are told from those of steps.
+        if not found_by_name and uses_framework(self._every) is None:
+            self.unsure = all_of(turns)
+        return found_by_name
 
     def any(self) -> list[Scope]:
         """Those that any loop goes over."""
@@ -120,14 +153,58 @@ class _Search:
         seen = ((scope, each.node) for scope in self._every for each in scope.seen)
         return [(scope, node) for scope, node in seen if isinstance(node, LOOPS)]
 
+    def _turns(self) -> list[Turns]:
+        """The loops that go over any, but for those that are part of the work of one."""
+        found = [Turns(*one, own) for one in self._all() if (own := self._followed([one]))]
+        feeding = all_of(found)
+        calls = (seen.node for scope in feeding for seen in scope.calls)
+        working = {*feeding, *self._reached(calls)}
+        return [each for each in found if each.scope not in working] or found
+
+    def _shown(self, turns: Turns, probed: Collection[str]) -> bool:
+        """Whether a loop is in code that shows steps, or calls such."""
+        if not probed:
+            return False
+        scopes = [turns.scope, *self._reached(calls_in(turns))]
+        return any(scope.reference in probed for scope in scopes)
+
+    def within(self, inner: Turns, outer: Turns) -> bool:
+        """Whether a loop is gone through in each iteration of another."""
+        if inner.scope is outer.scope:
+            nodes = inner.scope.seen
+            return any(seen.node is inner.loop and outer.loop in seen.loops for seen in nodes)
+        return inner.scope in self._reached(calls_in(outer))
+
+    def works_on(self, inner: Turns, outer: Turns) -> bool:
+        """Whether a loop within another goes over something made of what that one gives."""
+        given = set() if isinstance(outer.loop, ast.While) else set(targets(outer.loop.target))
+        if inner.scope is outer.scope:
+            return not given.isdisjoint(mentioned(inner))
+        return any(
+            inner.scope in self._reached([call])
+            and any(not given.isdisjoint(names(each)) for each in arguments(call))
+            for call in calls_in(outer)
+        )
+
+    def _reached(self, calls: Iterable[ast.AST]) -> dict[Scope, None]:
+        """The functions that calls may come to, by their names."""
+        found: dict[Scope, None] = {}
+        waiting = list(calls)
+        while waiting:
+            for scope in self._functions.get(called(waiting.pop()), ()):
+                if scope not in found:
+                    found[scope] = None
+                    waiting.extend(seen.node for seen in scope.calls)
+        return found
+
     def _followed(self, loops: list[tuple[Scope, Loop]]) -> list[Scope]:
-        """Those that loops go over; one that only hands on the batches of a loader is none."""
+        """Those that loops go over."""
         self._looked.clear()
         found: dict[Scope, None] = {}
         for scope, loop in loops:
-            for node in _taken(scope, loop):
+            for node in taken(scope, loop):
                 found.update(dict.fromkeys(self._made(scope, node, _DEEP)))
-        return [scope for scope in found if not self._hands_on(scope)]
+        return list(found)
 
     def _made(self, scope: Scope, node: ast.AST | None, deep: int) -> Iterator[Scope]:
         """The generator functions that an expression may come from."""
@@ -154,6 +231,8 @@ class _Search:
     def _called(self, scope: Scope, call: ast.Call, deep: int) -> Iterator[Scope]:
         name = called(call)
         functions, classes = self._functions.get(name, []), self._classes.get(name, [])
+        if name in LOADERS and not functions and not classes:
+            return  # It is watched itself, and what it asks for samples is part of its work.
         for function in functions:
             yield from self._given_by(function, deep)
         for own in classes:
@@ -165,15 +244,22 @@ class _Search:
                 yield from self._made(scope, each, deep - 1)
 
     def _given_by(self, function: Scope, deep: int) -> Iterator[Scope]:
-        """Where what a function yields, or returns, comes from."""
-        if _yields(function):
+        """Where what a function yields, or returns, comes from.
+
+        One that only hands on what a loader gives has nobody wait for more than that.
+        """
+        handed = [loop.iter for loop in self._goes_over_loaders(function)]
+        if handed and any(_works(loop) for loop in self._goes_over_loaders(function)):
+            handed = []
+        if _yields(function) and not handed:
             yield function
+        handed += [s.node.value for s in function.seen if isinstance(s.node, ast.YieldFrom)]
+        for node in handed:
+            for found in self._made(function, node, deep - 1):
+                self._handed.setdefault(found, {})[function] = None
+                yield found
         for seen in function.seen:
-            if isinstance(seen.node, ast.YieldFrom):
-                for found in self._made(function, seen.node.value, deep - 1):
-                    self._handed.setdefault(found, {})[function] = None
-                    yield found
-            elif isinstance(seen.node, ast.Return) and not _is_generator(function):
+            if isinstance(seen.node, ast.Return) and not _is_generator(function):
                 yield from self._made(function, seen.node.value, deep - 1)
 
     def _bound(self, scope: Scope, name: str) -> Iterator[tuple[Scope, ast.expr | None]]:
@@ -234,13 +320,10 @@ class _Search:
                             found.setdefault(target.attr, []).append((scope, seen.node.value))
         return found
 
-    def _hands_on(self, function: Scope) -> bool:
-        """Whether it goes over a loader that is watched itself."""
-        return any(
-            isinstance(seen.node, (ast.For, ast.AsyncFor))
-            and self._is_loader(function, seen.node.iter, _DEEP)
-            for seen in function.seen
-        )
+    def _goes_over_loaders(self, function: Scope) -> list[ast.For | ast.AsyncFor]:
+        """Its loops over loaders that are watched themselves."""
+        loops = [s.node for s in function.seen if isinstance(s.node, (ast.For, ast.AsyncFor))]
+        return [loop for loop in loops if self._is_loader(function, loop.iter, _DEEP)]
 
     def _is_loader(self, scope: Scope, node: ast.expr | None, deep: int) -> bool:
         if node is None or not deep:
@@ -256,18 +339,19 @@ class _Search:
         return bool(dotted(node)) and is_loader(scope, node)
 
 
-def _taken(scope: Scope, loop: Loop) -> Iterator[ast.AST]:
-    """What a loop goes over, and what it asks for the next."""
-    if isinstance(loop, (ast.For, ast.AsyncFor)):
-        yield loop.iter
-    for seen in scope.calls:
-        call = seen.node
-        assert isinstance(call, ast.Call)
-        if loop in seen.loops and called(call) in ("next", "__next__", "send"):
-            if isinstance(call.func, ast.Attribute):
-                yield call.func.value
-            elif call.args:
-                yield call.args[0]
+def _works(loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether a loop over a loader does anything with a batch but hand it on, or a part of it."""
+    tests = {id(n) for w in ast.walk(loop) if isinstance(w, ast.If) for n in ast.walk(w.test)}
+    for node in (each for statement in loop.body for each in ast.walk(statement)):
+        if isinstance(node, ast.AugAssign) and set(targets(node.target)) & set(
+            targets(loop.target)
+        ):
+            return True
+        if isinstance(node, ast.Yield) and not isinstance(node.value, _PARTS):
+            return True
+        if isinstance(node, _WORK) and id(node) not in tests and called(node) not in _IDLE:
+            return True
+    return False
 
 
 def _kind(scope: Scope) -> Kind:

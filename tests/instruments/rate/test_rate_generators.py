@@ -267,6 +267,244 @@ def test_what_only_hands_on_the_batches_of_a_loader_is_waited_for_once(training:
     agrees(training, training.voir(*WHOLE, "main.py"))
 
 
+#: Generators that take what they work on from others, and loops within loops.
+CHAINS = {
+    "of lines": """
+        def read():
+            for i in range(160):
+                wait(0.001)
+                yield i
+
+        def batches(lines):
+            part = []
+            for line in lines:
+                part.append(line)
+                if len(part) == 8:
+                    wait(0.002)
+                    yield part
+                    part = []
+
+        def main():
+            for inp in batches(read()):
+                work()
+        """,
+    "in parts": """
+        def src():
+            for i in range(160):
+                wait(0.001)
+                yield i
+
+        def batched(it, n):
+            it = iter(it)
+            while part := [x for _, x in zip(range(n), it)]:
+                yield part
+
+        def main():
+            for inp in batched(src(), 8):
+                work()
+        """,
+    "ahead of the work": """
+        def lines():
+            for i in range(20):
+                wait()
+                yield [i] * 8
+
+        def prefetch(it):
+            waiting = []
+            for each in it:
+                waiting.append(each)
+                if len(waiting) > 2:
+                    yield waiting.pop(0)
+            while waiting:
+                yield waiting.pop(0)
+
+        def main():
+            for inp in prefetch(lines()):
+                work()
+        """,
+    "by a helper": """
+        def rows():
+            for i in range(8):
+                wait(0.001)
+                yield i
+
+        def make():
+            return [row for row in rows()] + [0 for row in drop(rows)]
+
+        def drop(rows):
+            for row in rows():
+                pass
+            return []
+
+        def batches():
+            for i in range(20):
+                yield make()
+
+        def main():
+            for inp in batches():
+                work()
+        """,
+    "in epochs": """
+        def epochs(n):
+            for epoch in range(n):
+                yield epoch
+
+        def src(epoch):
+            for i in range(10):
+                wait()
+                yield [i] * 8
+
+        def main():
+            for epoch in epochs(2):
+                for inp in src(epoch):
+                    work()
+        """,
+    "in epochs of another function": """
+        def rounds(n):
+            yield from [0] * n
+            yield 0
+
+        def src():
+            for i in range(10):
+                wait()
+                yield [i] * 8
+
+        def epoch():
+            for inp in src():
+                work()
+
+        def main():
+            for each in rounds(1):
+                epoch()
+        """,
+    "with rows of a batch": """
+        def batches():
+            for i in range(20):
+                wait()
+                yield [i] * 8
+
+        def rows(inp):
+            for each in inp:
+                yield each
+
+        def look(inp):
+            for row in rows(inp):
+                pass
+
+        def main():
+            for inp in batches():
+                look(inp)
+                work()
+        """,
+    "with an evaluation": """
+        def batches():
+            for i in range(20):
+                wait()
+                yield [i] * 8
+
+        def held_out():
+            for i in range(5):
+                yield [i] * 4
+
+        def evaluate():
+            for inp in held_out():
+                pass
+
+        def main():
+            for inp in batches():
+                work()
+                if len(steps) % 10 == 0:
+                    evaluate()
+        """,
+}
+
+
+@pytest.mark.parametrize("probed", [False, True])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_the_loader_is_what_the_loop_over_batches_asks_with_all_that_it_waits_for(
+    training: Place, chain: str, probed: bool
+) -> None:
+    script(training, CHAINS[chain], 'spend("train", main)\ntruth()\n')
+    if probed:
+        function = "epoch" if "another function" in chain else "main"
+        voirfile(training, f"//{function}(inp as batch) > #endloop_inp as step")
+    agrees(training, training.voir(*WHOLE, "--skip", "0", "main.py"))
+
+
+#: A training and an evaluation by generators of their own; the evaluation is no loading.
+EVALUATED = """
+    def {train}(n=20):
+        for i in range(n):
+            wait()
+            yield [i] * 8
+
+    def {val}(n=9):
+        for i in range(n):
+            wait(0.002)
+            seconds["loading"] -= 0.002
+            yield [i] * 4
+
+    def {train_epoch}():
+        for inp in {train}():
+            work()
+
+    def {evaluate}():
+        for inp in {val}():
+            time.sleep(0.003)
+
+    for epoch in range(2):
+        {evaluate}()
+        spend("train", {train_epoch})
+        {evaluate}()
+    truth()
+    """
+NAMES = [
+    ("train_batches", "val_batches", "run", "look"),
+    ("first", "testBatches", "run", "look"),
+    ("first", "second", "train_epoch", "look"),
+    ("first", "second", "run", "evaluate_all"),
+]
+
+
+def evaluated(place: Place, names: tuple[str, ...]) -> None:
+    keys = ("train", "val", "train_epoch", "evaluate")
+    script(place, EVALUATED.format(**dict(zip(keys, names, strict=True))))
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_of_several_generators_names_tell_which_one_training_goes_over(
+    training: Place, names: tuple[str, ...]
+) -> None:
+    evaluated(training, names)
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+@pytest.mark.parametrize("names", [NAMES[0], ("first", "second", "run", "look")])
+def test_a_probe_for_steps_tells_which_one_training_goes_over(
+    training: Place, names: tuple[str, ...]
+) -> None:
+    evaluated(training, names)
+    voirfile(training, f"//{names[2]}(inp as batch) > #endloop_inp as step")
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+def test_so_does_a_probe_in_what_the_loop_calls(training: Place) -> None:
+    evaluated(training, ("first", "second", "run", "look"))
+    training.write("training.py", dedent(TRAINING).replace("(delay)\n", "(delay)\n    size = 8\n"))
+    voirfile(training, "/training/work(size as batch_size) > size as step")
+    assert training.voir(*WHOLE, "main.py").status == 0
+    loading = training.record()["tasks"]["train"]["loading"]["seconds"]
+    assert loading == pytest.approx(0.4, rel=0.001)
+
+
+def test_where_nothing_tells_which_one_it_is_that_is_said(training: Place) -> None:
+    evaluated(training, ("first", "second", "run", "look"))
+    ran = training.voir(*WHOLE, "main.py")
+    assert "//first and //second" in ran.stderr
+    assert "[unwatched-loader]" in ran.stderr
+    assert "[no-rate]" in ran.stderr
+
+
 def test_other_generators_of_the_script_are_no_loaders(training: Place) -> None:
     others = """
         def names():
@@ -401,7 +639,8 @@ def test_of_several_loaders_only_the_one_that_is_given_shows_steps(training: Pla
                 pass
 
         """,
-        "spend('train', train, Loader(20))\ntold = dict(seconds)\nlook(Loader(9))\n"
+        # Loaders go by their ids: another may get that of one that is gone.
+        "kept = Loader(20)\nspend('train', train, kept)\ntold = dict(seconds)\nlook(Loader(9))\n"
         "seconds.update(told)\ntruth()",
     )
     voirfile(training, GIVEN)

@@ -112,6 +112,73 @@ def test_a_generator_in_the_training_loop_is_watched(timed: Timed, loop: str) ->
     assert task["compute"]["seconds"] == pytest.approx(compute, abs=last * 1.01)
 
 
+#: Generators that work on a DataLoader's batches: 4 ms for the loader, 6 ms for the work on it.
+AUGMENTED = """
+    from torch.utils.data import DataLoader, Dataset
+
+    class Items(Dataset):
+        def __len__(self):
+            return 160
+
+        def __getitem__(self, i):
+            if i % 8 == 0:
+                wait(0.004)
+            return torch.randn(4), i % 3
+
+    def lists(loader):
+        for x, y in loader:
+            yield x, y
+
+    def augment(loader):
+        for x, y in loader:
+            wait(0.006)
+            yield x * 2, y
+
+    class Augmented:
+        def __init__(self, loader):
+            self.loader = loader
+
+        def __iter__(self):
+            it = iter(self.loader)
+            while (batch := next(it, None)) is not None:
+                wait(0.006)
+                yield batch
+
+    def look(feed):
+        model.eval()
+        before = seconds["loading"]
+        with torch.no_grad():
+            for x, y in feed:
+                model(x)
+        seconds["loading"] = before
+        model.train()
+
+    def train(feed):
+        for x, y in feed:
+            learn(x, y)
+
+    loader = DataLoader(Items(), batch_size=8)
+    """
+FEEDS = ["augment(loader)", "Augmented(loader)", "augment(lists(loader))", "lists(augment(loader))"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--train-rate", "--loading-rate")])
+@pytest.mark.parametrize("feed", FEEDS)
+def test_the_wait_for_a_loader_within_that_for_a_generator_counts_once(
+    timed: Timed, feed: str, flags: tuple[str, ...]
+) -> None:
+    timed.write("training.py", TRAINING)
+    epochs = f"for epoch in range(3):\n    train({feed})\n    look({feed})\ntruth()\n"
+    timed.write("main.py", dedent(COMMON) + dedent(AUGMENTED) + epochs)
+    ran = timed.voir("--skip", "0", *flags, "main.py")
+    told, task = truth(ran), timed.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (60, 480)
+    assert task["loading"]["seconds"] == pytest.approx(told["loading"], rel=0.001)
+    assert task["compute"]["seconds"] == pytest.approx(60 * 0.005, abs=0.0051)
+    breakdown = task["breakdown"]
+    assert breakdown["loading"] == pytest.approx(breakdown["steps"] * 0.01, rel=0.04)
+
+
 def test_single_samples_are_no_batches_and_not_watched(timed: Timed) -> None:
     timed.write("training.py", TRAINING)
     loop = """
