@@ -13,6 +13,7 @@ from overseer import Overseer
 from overseer.errors import Problem
 
 from .compiling import Compiling
+from .first import First
 from .loader import REMEDY, Loaders
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Measuring:
         self._further: list[Losses] = []
         self._waiting: list[Subscription] = []
         self._due = False
+        self._first = First(ov)
         self._meter: Meter | None = None
 
     def run(self) -> Generator[Any, Any, None]:
@@ -108,9 +110,12 @@ class Measuring:
                 self.loaders.feeds.expect()
             yield from self._ask()
             self.loaders.feeds.script_loaded()
+            if self._meter is None:
+                self._first.foresee()
             yield self.ov.phases.run_script(priority=50)  # Before others reduce what it gives.
         finally:
             self._wait_no_more()
+            self._first.close()
             if self._meter is not None:
                 self._meter.close()
             elif self._due:
@@ -208,8 +213,9 @@ class Measuring:
         """Measure from now on, unless that has begun; returns what measures."""
         with self.ov.undisturbed:  # Several threads may show their first step at once.
             if self._meter is None:
-                begun = self.ov.clock.cpu_ns()
+                begun, since = self.ov.clock.cpu_ns(), self.ov.clock.now_ns()
                 self._meter = Meter(self)
+                self._first.tell(self._meter.model, self.ov.clock.now_ns() - since)
                 self._wait_no_more()  # Not before: a probe that nobody listens to shows nothing.
                 self.ov.charge(self.ov.clock.cpu_ns() - begun)
         return self._meter

@@ -242,6 +242,10 @@ class Lane:
         if busy is not None and self.fed:
             loading = min(taken.ns, busy) if taken is not None else 0
             compute = busy - loading
+        elif busy is None and 0 <= self._track.body_ns <= now:
+            # The first step of all: how long its batch was waited for is not known.
+            start = self._track.body_ns
+            compute = max(0, now - start - self._track.paused_ns)
         step = Step(
             self.task, self.count[0], items, self.units, start,
             taken.end if taken is not None else None, now, loading, compute, busy,

@@ -26,6 +26,7 @@ from .threads import (
     ABANDON,
     BEGIN,
     BEGUN,
+    BODY,
     COMPILED,
     END,
     ENTER,
@@ -263,6 +264,10 @@ class StepModel:
         """The calling thread waited for a batch a while ago."""
         self._note(LOADING, begun, TASK, None, source)
         self._note(LOADED, ended, TASK, None, source)
+
+    def body_begins(self, began: int) -> None:
+        """The calling thread has begun its work on its first batch a while ago."""
+        self._note(BODY, began, TASK, None)
 
     def loop_begins(self) -> None:
         """The calling thread enters a loop: of steps, or one that is a pause to those around."""

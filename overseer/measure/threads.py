@@ -10,7 +10,7 @@ from .timeline import Timeline
 from .track import Track
 
 STEP, BEGIN, END, ABANDON, RESTART = range(5)
-LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN = range(5, 14)
+LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN, BODY = range(5, 15)
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
 THREADS = 64
@@ -97,5 +97,7 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
         track.resume(ns)
     elif kind == COMPILED:
         track.compiled(ns)
+    elif kind == BODY:
+        track.body_ns = ns
     else:
         track.begun(source)

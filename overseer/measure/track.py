@@ -37,6 +37,7 @@ class Track:
             ``resumed_at``.
         left_ns: When a loop that held steps was last left; -1 for never.
         entered_ns: When a loop was last entered; -1 for never.
+        body_ns: When the work on the first batch began, where that was seen; -1 if not.
         changes: Counts all that is not just another step or another batch.
         closed: Steps closed so far, by all lanes.
         compiled_ns: When something had last been compiled; -1 for never.
@@ -55,6 +56,7 @@ class Track:
         "around",
         "aside_ns",
         "awaited",
+        "body_ns",
         "changes",
         "closed",
         "compiled_ns",
@@ -70,7 +72,7 @@ class Track:
 
     def __init__(self) -> None:
         self.paused_ns = 0
-        self.left_ns = self.entered_ns = self.compiled_ns = -1
+        self.left_ns = self.entered_ns = self.compiled_ns = self.body_ns = -1
         self.changes = 0
         self.closed = 0
         self.last_lane: Lane | None = None

@@ -77,7 +77,7 @@ def test_an_interval_in_seconds_closes_windows_by_time(timed: Timed, option: str
     timed.write("main.py", SCRIPT.replace("import time", "import passing as time"))
     voirfile(timed, STEP)
     timed.voir("--train-rate", option, "0.006s", "main.py")
-    assert len(logged(timed, "train_rate")) == 3
+    assert len(logged(timed, "train_rate")) == 4
 
 
 @pytest.mark.parametrize("option", ["--skip", "--metric-skip"])

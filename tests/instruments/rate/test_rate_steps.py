@@ -47,6 +47,39 @@ def test_a_run_of_one_step_has_one(place: Place, way: str) -> None:
     assert (found["steps"], found["items"]) == (1, 8)
 
 
+@pytest.mark.parametrize("name", ["train", "Trainer/train"])
+def test_the_first_step_is_timed_where_only_its_end_is_probed(timed: Timed, name: str) -> None:
+    timed.write(
+        "main.py",
+        """
+        import passing as time
+
+        class Trainer:
+            def train(self, n):
+                for inp in [[1] * 8] * n:
+                    time.sleep(0.5 if n == 1 else 0.01)
+
+        def train(n):
+            for inp in [[1] * 8] * n:
+                time.sleep(0.5 if n == 1 else 0.01)
+
+        def main():
+            made = Trainer()
+            for n in (1, 20):
+                train(n) if WHICH else made.train(n)
+
+        main()
+        """.replace("WHICH", str("Trainer" not in name)),
+    )
+    voirfile(timed, f"//{name}(inp as batch) > #endloop_inp as step")
+    assert timed.voir("main.py").status == 0
+    found = timed.record()["tasks"]["train"]
+    assert found["first_step_seconds"] == pytest.approx(0.5, abs=1e-6)
+    assert (found["steps"], found["rate"]["n"]) == (21, 20)
+    assert found["rate"]["wall"] == pytest.approx(21 * 8 / 0.7)
+    assert [probe["fired"] for probe in timed.record()["probes"]] == [21]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_threads_that_begin_together_lose_no_step(place: Place, way: str) -> None:
     main = """import threading
