@@ -125,7 +125,10 @@ def _framed(data: bytes, damage: Damage, torn: bytearray) -> Iterator[memoryview
             yield view[extent[0] : extent[1]]
             at = extent[1]
             continue
-        resumed = _resume(data, at + 1)
+        # Of one that begins as packets do and is longer than what is left, the end is cut off, but
+        # for better evidence: a single packet in it, up to the very end, may be chance.
+        cut = extent is not None and data.startswith(_OPENINGS, extent[0])
+        resumed = _resume(data, at + 1, 2 if cut else 1)
         if resumed is None:
             if extent is not None or not data[at:].strip(b"\0"):
                 damage.tail += len(data) - at
@@ -153,17 +156,17 @@ def start_unknown(data: bytes, at: int) -> tuple[int, int] | None:
     return (len(data), len(data) + 1) if len(data) - at <= 10 else None
 
 
-def _resume(data: bytes, at: int) -> int | None:
-    """Where packets go on, from ``at`` or later."""
+def _resume(data: bytes, at: int, least: int) -> int | None:
+    """Where packets go on, from ``at`` or later: some in a row, or ``least`` up to the end."""
     while (at := data.find(b"\n", at)) >= 0:
-        if _plausible(data, at):
+        if _plausible(data, at, least):
             return at
         at += 1
     return None
 
 
-def _plausible(data: bytes, at: int) -> bool:
-    for _ in range(_SURE):
+def _plausible(data: bytes, at: int, least: int) -> bool:
+    for n in range(1, _SURE + 1):
         extent = _extent(data, at)
         if extent is None or extent[1] > len(data) or extent[0] == extent[1]:
             return False
@@ -171,5 +174,5 @@ def _plausible(data: bytes, at: int) -> bool:
             return False
         at = extent[1]
         if at == len(data):
-            return True
+            return n >= least
     return True

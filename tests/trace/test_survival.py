@@ -95,6 +95,13 @@ def test_a_file_cut_off_anywhere_opens_here(tracing: Begin, tmp_path: Path) -> N
         assert open_trace(file).torn_bytes == 0
 
 
+def test_what_looks_like_a_packet_at_the_end_of_one_cut_off_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "cut.pftrace"
+    file.write_bytes(b"\x0a\x20\x40\x05" + b"\x0a\x02\x40\x01")  # Of 32 bytes there are 6.
+    read = open_trace(file)
+    assert (read.events, read.torn_bytes, read.tail_bytes) == (0, 8, 8)
+
+
 def test_flipped_bits_never_crash_the_reader(tracing: Begin, tmp_path: Path) -> None:
     file = tmp_path / "flipped.pftrace"
     chance = random.Random(7)
