@@ -207,6 +207,7 @@ class Lane:
         if last is not None and begin < last:
             begin = last  # Two pairs that overlap share the time: it is counted once.
         taken = self._take()
+        self._has_begun()
         paused = track.paused_ns - max(pair.paused, self.evidence.paused)
         before = self.evidence.before(last, begin, taken, pair, self.fed)
         span = max(0, now - begin - paused)
@@ -242,10 +243,11 @@ class Lane:
         if busy is not None and self.fed:
             loading = min(taken.ns, busy) if taken is not None else 0
             compute = busy - loading
-        elif busy is None and 0 <= self._track.body_ns <= now:
+        elif busy is None and 0 <= self._track.body_ns <= now and not self.evidence.aside:
             # The first step of all: how long its batch was waited for is not known.
             start = self._track.body_ns
             compute = max(0, now - start - self._track.paused_ns)
+        self._has_begun()
         step = Step(
             self.task, self.count[0], items, self.units, start,
             taken.end if taken is not None else None, now, loading, compute, busy,
@@ -254,6 +256,11 @@ class Lane:
         if compiled > step.start_ns:
             return self._close(step._replace(estimated=COMPILED), 0, 0)
         return self._close(step, 0, before.far)
+
+    def _has_begun(self) -> None:
+        """There was a step: where the first one began says nothing of another task's."""
+        if not self.evidence.aside:
+            self._track.body_ns = -1
 
     def _take(self) -> Loads | None:
         track = self._track

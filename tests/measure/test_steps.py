@@ -628,6 +628,30 @@ def boundary(program: Program, kind: str, ident: int) -> None:
         (model.loop_begins if kind == "enter" else model.loop_ends)()
 
 
+@pytest.mark.parametrize("within", [True, False])
+def test_where_the_first_step_began_is_no_other_tasks_beginning(within: bool) -> None:
+    """An evaluation whose first step comes within the training's first one, or later."""
+    program = Program("step")
+    program.model.body_begins(program.clock.now_ns())
+    for number in range(3):
+        program.clock.advance(0.4)
+        if within == (number == 0):
+            program.give(task="eval", step=True, batch=Tensor(8))
+        program.give(step=True, batch=Tensor(8))
+    program.finish()
+    assert program.section("train")["first_step_seconds"] == pytest.approx(0.4)
+    assert "first_step_seconds" not in program.section("eval")
+
+
+def test_where_a_pair_began_first_is_no_other_tasks_beginning() -> None:
+    program = Program("pair")
+    program.model.body_begins(program.clock.now_ns())
+    program.epoch(5)
+    program.give(task="epoch", step=True, batch_size=160)
+    program.finish()
+    assert "first_step_seconds" not in program.section("epoch")
+
+
 def test_a_step_that_is_told_late_has_ended_when_it_did() -> None:
     program = Program("step")
     ended = []
