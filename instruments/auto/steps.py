@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
+from overseer.measure.steps import STEP_PAIRS
 from overseer.stream import Outlet
 
 from .loop import INFERENCE, Spent
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 #: Tasks whose steps are no training steps, whoever gives them.
 OTHERS = frozenset({"eval", "evaluation", "valid", "validation", "val", "test", "inference"})
-#: Names of ``$wrap`` pairs that are steps.
-STEP_PAIRS = frozenset({"step", "compute_start", "compute"})
 TRAIN = "train"
 #: The keys of a step in which nothing is missing.
 KEYS = ("step", "batch_size", "loss")

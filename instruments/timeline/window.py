@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from overseer.measure.steps import STEP_PAIRS
+
 if TYPE_CHECKING:
     from overseer.measure.step import Step
 
 Event = dict[str, Any]
-#: Names of ``$wrap`` pairs that are steps.
-PAIRS = frozenset({"step", "compute_start", "compute"})
 TRAIN = "train"
 
 
@@ -65,7 +65,7 @@ class Window:
         if wrap is None:
             if "step" in event:
                 self._ended("step")
-        elif wrap.get("name") in PAIRS and wrap.get("step") == "end":
+        elif wrap.get("name") in STEP_PAIRS and wrap.get("step") == "end":
             self._ended("pair")
 
     def _ended(self, source: str) -> None:
