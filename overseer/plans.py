@@ -68,8 +68,12 @@ class Plan:
         free = all(one.free for one in subscriptions)
         self._direct = tuple(one.of(keys) for one in subscriptions) if free else None
 
-    def deliver(self, event: Event) -> None:
+    def deliver(self, event: Event, but: object = None) -> None:
         """Deliver an event, on this thread, under the stream's lock.
+
+        Args:
+            event: The event.
+            but: A listener that does not want it.
 
         Raises:
             BaseException: The first wish of a listener, once those after it have had the event.
@@ -78,16 +82,18 @@ class Plan:
         with self._stream.lock:
             if self.wanted:
                 self._sample(event)
-            self._rest(event, 0, None)
+            self._rest(event, 0, None, but)
 
     def outlet(self, but: object = None) -> Listener:
         """What delivers an event that may still inherit keys, in as few calls as there can be.
 
         Args:
-            but: A listener that does not want what is delivered in this way.
+            but: A listener that does not want what is delivered in this way; where events inherit
+                keys it has to see to that itself.
         """
         if self._direct is None:
-            return self.push
+            inherits = self._stream.inherited is not None
+            return self.push if but is None or inherits else lambda event: self.deliver(event, but)
         every = enumerate(zip(self._subscriptions, self._direct, strict=True))
         heard = [at for at, (one, fn) in every if one.fn is not but and fn is not ignore]
         fns = [self._direct[at] for at in heard]

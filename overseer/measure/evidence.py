@@ -54,12 +54,14 @@ class Before(NamedTuple):
         pause: The part that does not.
         estimated: The pause had no boundary.
         far: How much the rest exceeds the usual, when it is far above it.
+        whole: It is all the time since the last step.
     """
 
     rest: int | None
     pause: int = 0
     estimated: bool = False
     far: int = 0
+    whole: bool = False
 
 
 class Evidence:
@@ -110,7 +112,7 @@ class Evidence:
             return self._after_outer(last, begin, taken, within or fed)
         if last is None:
             whole = pair.inner_ns is not None or (taken is None and fed)
-            start = taken.begin if taken is not None else begin if whole else track.entered_ns
+            start = taken.begin if taken is not None else begin if whole else self._entered()
             return Before(begin - start if 0 <= start <= begin else None)
         foreign = track.last_end if track.last_lane is not self._lane else -1
         resumed = self._resumed(last, begin, taken, foreign)
@@ -118,9 +120,11 @@ class Evidence:
             resumed = taken.begin if taken is not None else _NO_BOUNDARY
         if resumed >= 0:
             # After an evaluation, say, a checkpoint is saved before the loader is asked again.
+            watched = within or taken is not None
             asked = begin if within else taken.begin if taken is not None else resumed
             resumed = max(resumed, asked)
-            return Before(begin - resumed, resumed - last)
+            far = 0 if watched else self._beyond(begin - resumed)
+            return Before(begin - resumed - far, resumed - last + far, far > 0)
         declared = min(max(0, pair.paused - self.paused), begin - last)
         gap = begin - last - declared
         if resumed == _NO_BOUNDARY:
@@ -137,7 +141,7 @@ class Evidence:
         """
         track = self._track
         if last is None:
-            start = taken.begin if taken is not None else track.entered_ns
+            start = taken.begin if taken is not None else self._entered()
             return Before(now - start if start >= 0 else None)
         if self._first_within(last):
             if taken is None:
@@ -150,8 +154,11 @@ class Evidence:
             return Before(now - last - pause, pause)
         resumed = self._resumed(last, now, taken, self._foreign_end(last))
         if resumed >= 0:
+            # Before an evaluation's step, the other task's may have gone on behind its end.
             if self.aside and taken is not None:
-                resumed = max(resumed, taken.begin)  # Before, it was another task's step perhaps.
+                resumed = max(resumed, taken.begin)
+            elif self.aside and self.work.median is not None and resumed != self.restarted:
+                resumed = max(resumed, now - self.work.median)
             # After an evaluation, say, a checkpoint is saved: that is no part of the step either.
             work = now - max(resumed, taken.end if taken is not None else 0)
             far = work - (self.work.median or 0) if work > self.work.limit and not compiled else 0
@@ -161,7 +168,7 @@ class Evidence:
         if resumed == _NO_BOUNDARY:
             return _shared(span, self.work.median, declared)
         work = span - taken.ns if taken is not None else span
-        return Before(span, declared, False, 0 if compiled else self.far_work(work))
+        return Before(span, declared, False, 0 if compiled else self.far_work(work), True)
 
     def _after_outer(
         self, last: int | None, begin: int, taken: Loads | None, whole: bool
@@ -175,6 +182,17 @@ class Evidence:
         start = begin if taken is None else taken.begin
         return Before(begin - start, 0 if last is None else start - last)
 
+    def _entered(self) -> int:
+        """When the first step began, of which only is known when the loop was entered; -1 if not.
+
+        The loop of an evaluation may lie within another task's, which has had steps by then.
+        """
+        track = self._track
+        other = track.last_lane
+        if track.entered_ns >= 0 and other is not None and (self.aside or other.evidence.aside):
+            return max(track.entered_ns, track.last_end)
+        return track.entered_ns
+
     def _first_within(self, last: int | None) -> bool:
         """Whether a step is the first of an evaluation within a step of another task."""
         outer = self._track.outer if self.aside else None
@@ -187,6 +205,12 @@ class Evidence:
     def far_gap(self, ns: int) -> int:
         """How much a gap exceeds the usual, when it is far above it and worth two steps; else 0."""
         if self.gaps(ns) and ns > 2 * (self.work.median or 0):
+            return ns - (self.gaps.median or 0)
+        return 0
+
+    def _beyond(self, ns: int) -> int:
+        """As :meth:`far_gap`, of a gap that tells nothing of what is usual."""
+        if ns > max(self.gaps.limit, 2 * (self.work.median or 0)):
             return ns - (self.gaps.median or 0)
         return 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 
-from .evidence import Evidence, Pair
+from .evidence import Before, Evidence, Pair
 from .step import BY_LENGTH, COMPILED, Step
 from .track import Loads, Track
 
@@ -46,7 +46,6 @@ class Lane:
         self.unmatched = self.fed = self._followed = False
         self.pending: list[Step] = []
         self.far: dict[int, tuple[int, int]] = {}
-        self._rest_of_body, self._body_of = 0, -1
         self.slow = False
         self.sizes: deque[int | None] = deque(maxlen=SIZES)
 
@@ -78,6 +77,7 @@ class Lane:
         pairs = self.pairs
         outer = None
         if pairs:
+            self._end_left(name)
             outer = self._outer(name)
             pairs.pop((name, ident), None)
             if len(pairs) >= 16:  # Left by exceptions: they never end.
@@ -87,6 +87,12 @@ class Lane:
             self._track.around = self
         elif pair.awaited:
             pair.awaited = sum(each.ns for each in self._track.loads_aside(self).values())
+
+    def _end_left(self, name: Hashable) -> None:
+        """End the pairs of this name that an exception left behind the end of their step."""
+        for key, pair in list(self.pairs.items()):
+            if key[0] == name and pair.stepped_ns >= max(pair.begin, self.last_end or 0):
+                self.pending = [*self.end(pair.stepped_ns, *key, None), *self.pending]
 
     def _outer(self, name: Hashable) -> Pair | None:
         """The open pair of another name around one that begins, unless an exception left it."""
@@ -161,29 +167,57 @@ class Lane:
     def left(self, now: int) -> None:
         """The loop is left: its loader is asked in vain.
 
-        What follows the end of a step in the loop's body is in the next one's time, also here.
+        Of what follows the end of the last step in the loop's body, no more than a step is its.
         """
-        if self.fed and self.last_end is not None:
-            later = now - self.last_end
-            self._rest_of_body = later if later <= (self.evidence.work.median or 0) else 0
-            self._body_of = self.last_end
+        last = self.last_end
+        if not self.fed or last is None or self._track.last_lane is not self:
+            return
+        track, usual = self._track, self.evidence.work.median
+        declared = min(track.paused_ns - self.evidence.paused, now - last)
+        rest = now - last - declared
+        if self.pending and (usual is None or rest <= usual):
+            held = self.pending[-1]
+            self.pending[-1] = held._replace(pause_ns=held.pause_ns + declared)
+            self.lengthen(rest)
+            self.last_end = track.last_end = now
+            self.evidence.paused = track.paused_ns
+
+    def lengthen(self, ns: int) -> None:
+        """Let the last step have what came between its end and the wait for the next batch.
+
+        A step ends where the script says so, say with the optimizer's, but its loop's body may do
+        more for it: take its loss, log it.
+        """
+        step = self.pending[-1]
+        busy, compute = step.busy_ns, step.compute_ns
+        self.pending[-1] = step._replace(
+            end_ns=step.end_ns + ns,
+            compute_ns=None if compute is None else compute + ns,
+            busy_ns=None if busy is None else busy + ns,
+        )
 
     def _close_next(self, now: int, items: int | None) -> list[Step]:
         """A step right after another: at most a wait for its batch lies between. The hot path."""
         last: int = self.last_end  # type: ignore[assignment]
         work = busy = now - last
         loading = compute = ready = None
+        taken = None
         if self.fed or self._track.loads:
             taken = self._take()
             loading = 0
             if taken is not None:
                 loading, ready = taken.ns, taken.end
             work = compute = max(0, busy - loading)
+        far, rest = self.evidence.far_work(work), 0
+        if taken is not None and compute is not None and self.pending:
+            rest = _of_the_last(min(taken.begin - last, compute), far)
+            self.lengthen(rest)
+            compute -= rest
         step = _step(Step, (
-            self.task, self.count[0], items, self.units, last, ready, now,
-            loading, compute, busy, 0, self.thread, False,
+            self.task, self.count[0], items, self.units, last + rest, ready, now,
+            loading, compute, busy - rest, 0, self.thread, False,
         ))  # fmt: skip
-        return self._close(step, 0, self.evidence.far_work(work))
+        return self._close(step, 0, far)
 
     def _close_next_pair(self, now: int, last: int, pair: Pair, items: int | None) -> list[Step]:
         """As :meth:`_close_next`, for a pair."""
@@ -235,10 +269,11 @@ class Lane:
         compiled = self._track.compiled_ns
         before = self.evidence.until(self.last_end, now, taken, compiled > (self.last_end or 0))
         busy, pause = before.rest, before.pause
-        body = self._rest_of_body if self._body_of == self.last_end else 0
+        if before.whole and taken is not None and busy is not None and self.pending:
+            rest = self._before_asked(taken, before)
+            self.lengthen(rest)
+            busy -= rest
         start = now - (busy or 0)
-        if busy is not None and body <= pause:
-            busy, pause = busy + body, pause - body
         loading = compute = None
         if busy is not None and self.fed:
             loading = min(taken.ns, busy) if taken is not None else 0
@@ -256,6 +291,13 @@ class Lane:
         if compiled > step.start_ns:
             return self._close(step._replace(estimated=COMPILED), 0, 0)
         return self._close(step, 0, before.far)
+
+    def _before_asked(self, taken: Loads, before: Before) -> int:
+        """What came between the last step and the wait for the next batch, but for pauses."""
+        last: int = self.last_end  # type: ignore[assignment]
+        paused = min(max(0, taken.paused - self.evidence.paused), before.pause)
+        work = max(0, (before.rest or 0) - taken.ns)
+        return _of_the_last(min(max(0, taken.begin - last - paused), work), before.far)
 
     def _has_begun(self) -> None:
         """There was a step: where the first one began says nothing of another task's."""
@@ -327,6 +369,14 @@ class Lane:
         self.far.clear()
         self.slow = True
         return held
+
+
+def _of_the_last(ns: int, far: int) -> int:
+    """What of the time between the end of a step and the wait for a batch is the step's.
+
+    All of it but for what is ``far`` above the usual, where that lies in there.
+    """
+    return ns if far >= ns else ns - far
 
 
 def _without(step: Step, gap_ns: int, work_ns: int, fed: bool) -> Step:

@@ -20,6 +20,7 @@ from .step import Step
 from .threads import BEGIN, END, LOADED, LOADING, STEP, Threads
 
 if TYPE_CHECKING:
+    from .evidence import Evidence
     from .lane import Lane
     from .threads import Thread
     from .track import Track
@@ -204,17 +205,30 @@ def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> _Rounds
     if not usual:
         return None
     used = found if usual == n else found.first(usual)
+    end = ends[usual - 1]
+    if fed and not paired:
+        lasts, ends = _until_asked(lane, lasts, used.at(LOADING), ends)
+        busy = list(map(sub, ends, lasts))
+        compute = list(map(sub, busy, loading))  # type: ignore[arg-type]
     made: list[Any] = [
         [lane.task] * n, _items(found), [lane.units] * n,
         lasts, ready, ends, loading or [None] * n, compute or [None] * n, busy,
         [0] * n, [lane.thread] * n, [False] * n,
     ]  # fmt: skip
-    if usual < n:
-        made = [column[:usual] for column in made]
+    made = [column[:usual] for column in made] if usual < n else made
     lane.sizes.extend(made[1][-SIZES:])
     steps.add(_shifted(lane, made, range(lane.count[0], lane.count[0] + usual)))
-    _advance(lane, track, lane.pending[0].end_ns, used)
+    _advance(lane, track, end, used)
     return used
+
+
+def _until_asked(
+    lane: Lane, lasts: list[int], asked: list[int], ends: list[int]
+) -> tuple[list[int], list[int]]:
+    """When steps begin and end that last until the next batch is asked for; but for the last."""
+    starts = list(map(max, asked, lasts))
+    lane.lengthen(starts[0] - lasts[0])
+    return starts, [*starts[1:], ends[len(starts) - 1]]
 
 
 def _loading(found: _Rounds, lasts: list[int], track: Track) -> list[int] | None:
@@ -259,6 +273,8 @@ def _usual(lane: Lane, busy: list[int], gaps: list[int] | None, work: list[int])
         # No part of a step is longer than the step.
         far = None if max(busy[at:stop]) <= min(limits) else _far(work, gaps, limits, at, stop)
         stop = stop if far is None else far
+        if (lasts := _lasts(evidence, work[at:stop], gaps and gaps[at:stop])) < stop - at:
+            stop, far = at + lasts, None
         evidence.work.extend(work[at:stop])
         if gaps is not None:
             evidence.gaps.extend(gaps[at:stop])
@@ -266,6 +282,12 @@ def _usual(lane: Lane, busy: list[int], gaps: list[int] | None, work: list[int])
         if far is not None:
             return at
     return n
+
+
+def _lasts(evidence: Evidence, work: list[int], gaps: list[int] | None) -> int:
+    """How many of these go by before one shows that what was usual is so no more."""
+    lasts = evidence.work.lasts(work)
+    return lasts if gaps is None else evidence.gaps.lasts(gaps[:lasts])
 
 
 def _far(

@@ -260,6 +260,7 @@ class Track:
         self.own = set(own)
         self._owned(lane)
         used = [self.loads[source] for source in own]
-        taken = Loads(min(each.begin for each in used), max(each.end for each in used), 0)
+        first = min(used, key=lambda each: each.begin)
+        taken = Loads(first.begin, max(each.end for each in used), first.paused)
         taken.ns = sum(each.ns for each in used)
         return taken

@@ -5,6 +5,9 @@ than three times what all but a few of them stay below: one less than an eighth 
 number of them. So what happens to every eighth step or more often is usual (a loader that stalls
 every eighth batch is slow, it does not pause), and what happens to every tenth or more seldom is
 not, from the first time to the last.
+
+Eight in a row of less than half the median are a script that has become faster, as after its
+warm-up: what was before them is usual no more.
 """
 
 from __future__ import annotations
@@ -15,16 +18,19 @@ from collections import deque
 FLOOR_NS = 10_000_000
 _WINDOW = 64
 _ENOUGH = 8
+#: So much of the median is much faster.
+_FASTER = 0.5
 
 
 class Typical:
     """The recent durations of one thing, with the limit above which one is a pause."""
 
-    __slots__ = ("_due", "_recent", "limit", "median")
+    __slots__ = ("_due", "_fast", "_faster", "_recent", "limit", "median")
 
     def __init__(self) -> None:
         self._recent: deque[int] = deque(maxlen=_WINDOW)
         self._due = 1
+        self._faster, self._fast = 0.0, 0
         self.limit = float("inf")
         self.median: int | None = None
 
@@ -33,6 +39,12 @@ class Typical:
         self._recent.append(ns)
         far = ns > self.limit
         self._due -= 1
+        if ns >= self._faster:
+            self._fast = 0
+        else:
+            self._fast += 1
+            if self._fast == _ENOUGH:
+                self._forget()
         if self._due <= 0:
             self._update()
         return far
@@ -42,17 +54,41 @@ class Typical:
         """How many durations may be judged before what is usual is looked at anew."""
         return 4 * _WINDOW if len(self._recent) == _WINDOW else self._due
 
+    def lasts(self, many: list[int]) -> int:
+        """How many of these durations are to be taken in before what is usual is another."""
+        if not many or min(many) >= self._faster:
+            return len(many)
+        fast = self._fast
+        for n, ns in enumerate(many, 1):
+            fast = 0 if ns >= self._faster else fast + 1
+            if fast == _ENOUGH:
+                return n
+        return len(many)
+
     def extend(self, many: list[int]) -> None:
-        """Take in durations of which none is far above the usual."""
+        """Take in as many durations as :meth:`lasts` says; none is far above the usual."""
         self._recent.extend(many[-_WINDOW:])
         self._due -= len(many)
-        if self._due <= 0:
+        for ns in many[-_ENOUGH:]:
+            self._fast = 0 if ns >= self._faster else self._fast + 1
+        if self._fast >= _ENOUGH:
+            self._forget()
+        elif self._due <= 0:
             self._update()
+
+    def _forget(self) -> None:
+        """What was before the last few is usual no more."""
+        last = list(self._recent)[-_ENOUGH:]
+        self._recent.clear()
+        self._recent.extend(last)
+        self._fast = 0
+        self._update()
 
     def _update(self) -> None:
         ordered = sorted(self._recent)
         n = len(ordered)
         self.median = ordered[n // 2]
+        self._faster = _FASTER * self.median
         if n >= _ENOUGH:
             self.limit = max(5 * self.median, 3 * ordered[n - n // 8], FLOOR_NS)
         self._due = 1 if n < _ENOUGH else n // 4  # Twice a window is often enough later.

@@ -89,6 +89,46 @@ def test_a_checkpoint_behind_an_evaluation_is_a_pause_too() -> None:
     assert program.section()["rate"]["steady"] == pytest.approx(32 / 0.014, rel=0.01)
 
 
+@pytest.mark.parametrize("seen", ["step", "pair"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_checkpoint_between_an_evaluation_and_the_next_epoch_is_a_pause(
+    form: str, seen: str
+) -> None:
+    program = Program(form)
+    for epoch in range(4):
+        program.epoch(40, load=0.010, compute=0.020)
+        program.task = "eval"
+        for ident in range(10):
+            if seen == "pair":
+                program.clock.advance(0.005)
+                program.wrap("compute_start", "begin", ident)
+            program.clock.advance(0.010)
+            if seen == "pair":
+                program.wrap("compute_start", "end", ident, batch_size=16)
+            else:
+                program.give(step=True, batch_size=16)
+        program.task = None
+        if epoch < 3:
+            program.clock.advance(0.3)
+    program.finish()
+    section, evaluation = program.section(), 0.15 if seen == "pair" else 0.1
+    assert pauses(program)[0] == pytest.approx(3 * (evaluation + 0.3), rel=0.01)
+    assert section["rate"]["steady"] == pytest.approx(32 / 0.030, rel=0.01)
+
+
+@pytest.mark.parametrize("warmup", [10, 20, 50])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_first_checkpoint_after_a_slow_warm_up_is_a_pause(form: str, warmup: int) -> None:
+    program = Program(form)
+    for number, batch in enumerate(program.batches(200, 0.001)):
+        with program.body(0, batch):
+            program.work(0.060 if number < warmup else 0.015)
+            if number % 30 == 29:
+                program.work(0.25)
+    program.finish()
+    assert pauses(program) == (pytest.approx(6 * 0.25, rel=0.01), 6)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_the_work_on_a_large_batch_is_no_pause(form: str) -> None:
     program = Program(form)
@@ -476,3 +516,35 @@ def test_a_loader_that_says_so_by_an_event_is_used_up() -> None:
         program.clock.advance(0.005)
     program.finish()
     assert pauses(program) == (pytest.approx(2 * 0.005), 2)
+
+
+@pytest.mark.parametrize("form", ["step", "pair"])
+@pytest.mark.parametrize("first", ["eval", "train"])
+def test_the_first_step_of_a_task_begins_behind_another_s_in_the_same_loop(
+    form: str, first: str
+) -> None:
+    program = Program(form)
+    program.model.loop_begins()
+    for task in (first, "train" if first == "eval" else "eval"):
+        program.task = task
+        program.epoch(20, load=0.004, compute=0.010)
+    program.finish()
+    firsts = [step for step in program.steps if step.number == 0]
+    assert [step.busy_ns for step in firsts] == [pytest.approx(0.014e9, rel=0.01)] * 2
+
+
+def test_an_evaluation_s_first_step_does_not_hold_the_rest_of_the_training_step_before_it() -> None:
+    program = Program("step")
+    for _ in range(4):
+        for _ in range(20):
+            program.clock.advance(0.010)
+            program.give(step=True, batch=Tensor(32))
+            program.clock.advance(0.020)  # The body goes on behind the end of the step.
+        program.task = "eval"
+        for _ in range(5):
+            program.clock.advance(0.016)
+            program.give(step=True, batch=Tensor(32))
+        program.task = None
+    program.finish()
+    steps = [step for step in program.steps if step.task == "eval" and step.busy_ns is not None]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.016e9, rel=0.01)] * 19

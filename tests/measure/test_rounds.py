@@ -55,6 +55,7 @@ class Loop:
         self.pass_(rest)
         if "step" in self.form and "around" not in self.form:
             model.on_step({"step": True, **size})
+        self.pass_(rest / 2)
 
     def pass_(self, milliseconds: float) -> None:
         self.clock.advance(milliseconds / 1e3)
@@ -94,7 +95,11 @@ turn = st.tuples(
 )
 stretches = st.lists(
     st.lists(turn, min_size=1, max_size=4)
-    | st.builds(lambda n: [(1.0, 5.0, 0.1, None)] * n, st.integers(5, 150)),
+    | st.builds(
+        lambda work, n: [(1.0, work, 0.1, None)] * n,
+        st.sampled_from([5.0, 5.0, 30.0]),
+        st.integers(5, 150),
+    ),
     min_size=1,
     max_size=5,
 )

@@ -707,3 +707,58 @@ def test_an_evaluation_of_one_step_takes_no_time_of_the_training_between() -> No
     program.model.finish()
     evaluated = [step for step in program.steps if step.task == "eval"]
     assert {step.busy_ns for step in evaluated[1:]} == {2_000_000}
+
+
+@pytest.mark.parametrize("device", [False, True])
+@pytest.mark.parametrize(("steps", "epochs"), [(1, 1), (3, 1), (3, 2), (40, 3)])
+def test_what_the_body_does_behind_the_end_of_a_step_is_that_step_s(
+    steps: int, epochs: int, device: bool
+) -> None:
+    program = Program("loader", device)
+    for _ in range(epochs):
+        for batch in program.batches(steps, 0.1):
+            program.work(0.05)
+            program.give(step=True, batch=batch)
+            program.work(0.15)  # It logs, keeps an average of the weights.
+            program.synchronize()
+        program.clock.advance(1.0)
+    program.finish()
+    assert len(program.steps) == steps * epochs
+    for step in program.steps:
+        assert step.loading_ns == pytest.approx(0.1e9, rel=0.01)
+        assert step.compute_ns == pytest.approx(0.2e9, rel=0.01)
+        assert step.busy_ns == pytest.approx(0.3e9, rel=0.01)
+    assert program.steps[-1].end_ns - program.steps[0].start_ns == pytest.approx(
+        (0.3 * steps * epochs + 1.0 * (epochs - 1)) * 1e9, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_checkpoint_in_the_body_is_a_pause_on_either_side_of_the_end_of_a_step(
+    behind: bool,
+) -> None:
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(120, 0.010)):
+        program.work(0.02 + (0.5 if number % 40 == 30 and not behind else 0))
+        program.give(step=True, batch=batch)
+        program.work(0.01 + (0.5 if number % 40 == 30 and behind else 0))
+    program.finish()
+    assert sum(step.pause_ns for step in program.steps) == pytest.approx(1.5e9, rel=0.01)
+    for step in program.steps:
+        assert step.busy_ns == pytest.approx(0.04e9, rel=0.01)
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_step_that_an_exception_left_behind_its_end_is_not_lost(same: bool) -> None:
+    program = Program("pair, step")
+    program.epoch(6)
+    for ident, more in ((100, 1), (100 if same else 101, 20)):
+        for number, batch in enumerate(program.batches(more, 0.004)):
+            program.wrap("compute_start", "begin", ident)
+            program.work(0.010)
+            program.give(step=True, batch=batch)
+            if more > 1 or number:  # Of the first it ends the loop: a stop.
+                program.wrap("compute_start", "end", ident)
+    program.finish()
+    assert [step.number for step in program.steps] == list(range(27))
+    assert sum(step.items or 0 for step in program.steps) == 27 * 32

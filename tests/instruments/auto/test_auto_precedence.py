@@ -156,3 +156,82 @@ def test_no_auto_turns_it_off() -> None:
     seen, keys = run(options=("--no-auto",))
     assert seen.tasks == {}
     assert keys == {}
+
+
+MANY = """
+import json
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+loader = DataLoader(TensorDataset(torch.ones(400, 4)), batch_size=4)
+steps = 0
+try:
+    for epoch in range(3):
+        for (x,) in loader:
+            loss = model(x).square().sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            steps += 1
+finally:
+    print(json.dumps({"steps": steps, "loss": loss.item()}))
+"""
+
+
+def many(tmp_path: Path, *options: str, **more: Any) -> Watched:
+    """Three hundred short steps, of which most are only counted."""
+    script = tmp_path / "main.py"
+    script.write_text(MANY)
+    return watched(script, *options, **more)
+
+
+def listening(*keys: str, free: bool = False) -> Callable[[Overseer], None]:
+    """An instrument that listens to these keys by a callable that is free of locks, or not."""
+
+    class Listener:
+        def __call__(self, event: dict[str, Any]) -> None:
+            """Hear an event."""
+
+    listener = Listener()
+    listener.free = free  # type: ignore[attr-defined]
+    return lambda ov: ov.listen(listener, *keys)
+
+
+def subscribing(ov: Overseer) -> None:
+    """An instrument that has giving's stream."""
+    ov.given["loss"].subscribe(lambda loss: None)
+
+
+LISTENERS: dict[str, tuple[Any, ...]] = {
+    "nobody": (),
+    "all": (listening(),),
+    "step": (listening("step"),),
+    "loss": (listening("loss"),),
+    "sizes": (listening("step", "batch_size"),),
+    "free": (listening("step", free=True),),
+    "both": (listening("loss"), listening("step", free=True)),
+    "giving": (subscribing,),
+    "giving and a listener": (subscribing, listening("step")),
+}
+
+
+@pytest.mark.parametrize("instruments", LISTENERS.values(), ids=LISTENERS)
+def test_who_else_listens_changes_nothing(tmp_path: Path, instruments: tuple[Any, ...]) -> None:
+    seen = many(tmp_path, instruments=instruments)
+    train = seen.tasks["train"]
+    assert (seen.truth["steps"], train["steps"], train["items"]) == (300, 300, 1200)
+    assert train["loss"]["last"] == pytest.approx(seen.truth["loss"])
+    assert "pause" not in train or train["pause"]["seconds"] < 1
+
+
+@pytest.mark.parametrize("n", [20, 33, 34, 35, 100, 250])
+def test_a_stop_is_exact_however_many_steps_were_only_counted(tmp_path: Path, n: int) -> None:
+    from instruments.early_stop import instrument_stop
+
+    seen = many(tmp_path, "--stop", str(n), instruments=(instrument_stop,))
+    assert seen.overseer.summary["tasks"]["train"]["steps"] == n
+    assert seen.truth["steps"] == n - 1  # It ends in the optimizer's step.
