@@ -47,6 +47,7 @@ class Lane:
         self.pending: list[Step] = []
         self.far: dict[int, tuple[int, int]] = {}
         self.slow = False
+        self.rest: int | None = None
         self.sizes: deque[int | None] = deque(maxlen=SIZES)
 
     def restart(self, now: int) -> None:
@@ -165,22 +166,25 @@ class Lane:
         return True
 
     def left(self, now: int) -> None:
-        """The loop is left: its loader is asked in vain.
-
-        Of what follows the end of the last step in the loop's body, no more than a step is its.
-        """
+        """The loop is left: its loader is asked in vain."""
         last = self.last_end
-        if not self.fed or last is None or self._track.last_lane is not self:
+        if not self.fed or last is None or self._track.last_lane is not self or not self.pending:
             return
-        track, usual = self._track, self.evidence.work.median
+        track = self._track
         declared = min(track.paused_ns - self.evidence.paused, now - last)
-        rest = now - last - declared
-        if self.pending and (usual is None or rest <= usual):
-            held = self.pending[-1]
-            self.pending[-1] = held._replace(pause_ns=held.pause_ns + declared)
-            self.lengthen(rest)
-            self.last_end = track.last_end = now
-            self.evidence.paused = track.paused_ns
+        held = self.pending[-1]
+        self.pending[-1] = held._replace(pause_ns=held.pause_ns + declared)
+        rest = self._rest_of_last(now - last - declared)
+        self.lengthen(rest)
+        self.last_end = track.last_end = last + declared + rest
+        self.evidence.paused = track.paused_ns
+
+    def _rest_of_last(self, ns: int) -> int:
+        """What of the time behind the last step in a loop is the step's: as much as of others."""
+        usual, work = self.rest, self.evidence.work.median
+        if usual is not None:
+            return ns if ns <= 2 * usual else usual
+        return ns if work is None or ns <= work else 0
 
     def lengthen(self, ns: int) -> None:
         """Let the last step have what came between its end and the wait for the next batch.
@@ -188,6 +192,7 @@ class Lane:
         A step ends where the script says so, say with the optimizer's, but its loop's body may do
         more for it: take its loss, log it.
         """
+        self.rest = ns
         step = self.pending[-1]
         busy, compute = step.busy_ns, step.compute_ns
         self.pending[-1] = step._replace(
@@ -273,6 +278,10 @@ class Lane:
             rest = self._before_asked(taken, before)
             self.lengthen(rest)
             busy -= rest
+        elif self.rest is not None and 0 < self._track.aside_ns - (self.last_end or 0) <= pause:
+            rest = self._rest_of_last(self._track.aside_ns - (self.last_end or 0))
+            self.lengthen(rest)  # Then came an evaluation.
+            pause -= rest
         start = now - (busy or 0)
         loading = compute = None
         if busy is not None and self.fed:

@@ -548,3 +548,24 @@ def test_an_evaluation_s_first_step_does_not_hold_the_rest_of_the_training_step_
     program.finish()
     steps = [step for step in program.steps if step.task == "eval" and step.busy_ns is not None]
     assert [step.busy_ns for step in steps] == [pytest.approx(0.016e9, rel=0.01)] * 19
+
+
+def test_what_the_body_does_before_an_evaluation_is_the_step_s() -> None:
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(60, 0.010)):
+        program.work(0.020)
+        program.give(step=True, batch=batch)
+        program.work(0.010)
+        if number % 20 == 15:
+            program.task = "eval"
+            for _ in range(5):
+                program.model.loading_begins("test")
+                program.clock.advance(0.002)
+                program.model.loading_ends("test")
+                program.clock.advance(0.005)
+                program.give(step=True, batch=Tensor(32))
+            program.task = None
+    program.finish()
+    assert pauses(program) == (pytest.approx(3 * 5 * 0.007, rel=0.01), 3)
+    steps = [step for step in program.steps if step.task == "train"]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.04e9, rel=0.01)] * 60

@@ -762,3 +762,23 @@ def test_a_step_that_an_exception_left_behind_its_end_is_not_lost(same: bool) ->
     program.finish()
     assert [step.number for step in program.steps] == list(range(27))
     assert sum(step.items or 0 for step in program.steps) == 27 * 32
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_checkpoint_behind_the_last_step_of_an_epoch_is_a_pause(saved: bool) -> None:
+    program = Program("loader")
+    for epoch in range(4):
+        for number, batch in enumerate(program.batches(12, 0.010)):
+            program.work(0.020)
+            program.give(step=True, batch=batch)
+            program.work(0.010)
+            if number == 11:
+                program.wrap("pause", "begin", epoch) if saved else None
+                program.work(0.5)
+                program.wrap("pause", "end", epoch) if saved else None
+    program.finish()
+    for step in program.steps:
+        assert step.busy_ns == pytest.approx(0.04e9, rel=0.01)
+    # What lies behind the very last step is no pause before another.
+    seconds = sum(step.pause_ns for step in program.steps) / 1e9
+    assert seconds == pytest.approx((4 if saved else 3) * 0.5, rel=0.01)
