@@ -105,6 +105,10 @@ class Sampler:
         self._taken.clear()
         return kept
 
+    def put_back(self, lines: list[Event]) -> None:
+        """Keep what was taken a while longer: it could not be written."""
+        self._kept.extendleft(reversed(lines))
+
 
 def _refused(value: object, error: BaseException) -> str:
     """What stands for a value that cannot even be looked at; nobody's wish ends here."""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from .clock import Clock
@@ -132,7 +133,8 @@ class Account:
         self._thread = threading.get_ident()
         self._since = clock.cpu_ns() if since_ns is None else since_ns
         self._own_ns = self._charged_ns = self._within_ns = self._turned_ns = 0
-        self._turned_events = 0
+        self._turned_events = self._ran_ns = self._began_ns = 0
+        self._fired_ns = 0.0
         self._inside = False
         self._sittings: dict[int, Sittings] = {}
 
@@ -147,11 +149,12 @@ class Account:
     def script(self) -> Iterator[None]:
         """Within, the time of this thread is the script's."""
         self._own_ns += self._clock.cpu_ns() - self._since
-        self._inside = True
+        self._inside, self._began_ns = True, self._clock.now_ns()
         try:
             yield
         finally:
             self._inside = False
+            self._ran_ns += self._clock.now_ns() - self._began_ns
             self._since = self._clock.cpu_ns()
 
     @property
@@ -183,7 +186,7 @@ class Account:
         inserted_ns: Inserted,
         noted: dict[int, int] | None = None,
     ) -> float:
-        """What probes' events have cost.
+        """What probes' events have cost: no more than the script took.
 
         Args:
             fired: How many there were, by the probe's number.
@@ -205,7 +208,14 @@ class Account:
             one = max(0.0, each + around)
             again = (inserted_ns.displacing - 1) * (1 - of.warm) * min(one, DISPLACING_NS)
             total += (one + again) * (n - quick + NOTED * quick) + of.once_ns
-        return total
+        self._fired_ns = min(total, self._room_ns)
+        return self._fired_ns
+
+    @property
+    def _room_ns(self) -> float:
+        """What the script took, but for what was charged: all its events took no longer."""
+        ran = self._ran_ns + (self._clock.now_ns() - self._began_ns if self._inside else 0)
+        return max(0.0, ran - self._charged_ns) if ran else inf
 
     def once_ns(self, way: Weighed) -> float:
         """What events have cost that will not cost it again: the first of each kind.
@@ -223,13 +233,16 @@ class Account:
     def given_ns(self, way: Weighed, around_ns: float = 0.0) -> float:
         """What the events have cost that came by ``way``, and the loops of voir's own.
 
+        Together with those of probes, if they are asked for before, no more than the script took.
+
         Args:
             way: The way.
             around_ns: What each costs before it comes.
         """
         events = max(0, way.events - self._turned_events)
         each = around_ns - self.reading_ns()
-        return self._turned_ns + max(0.0, way.sampled.cost_ns(events) + each * events)
+        cost = self._turned_ns + max(0.0, way.sampled.cost_ns(events) + each * events)
+        return min(cost, self._room_ns - self._fired_ns)
 
     def reading_ns(self) -> int:
         """What it takes to read the clock, which is in every event that was timed."""

@@ -129,6 +129,31 @@ class TestAccount:
         cost = account.events_ns({1: 100}, Inserted(5000, 500))
         assert 100 * 2_000_000 < cost < 1.02 * 100 * 2_000_000
 
+    def test_events_cost_no_more_than_the_script_took(self) -> None:
+        clock = FakeClock()
+        account = Account(clock)
+        with account.script():
+            clock.advance(0.5)
+            account.charge(100_000_000)
+        clock.advance(3)
+        way = Weighed(lambda event: clock.advance(1), clock.now_ns)
+        way({})
+        weigh(account.sitting(1).place(), *[100_000] * 5, between=10**7)
+        assert account.events_ns({1: 1000}, Inserted(500, 500)) == pytest.approx(100_050_000, 0.01)
+        assert account.events_ns({1: 10**5}, Inserted(500, 500)) == 400_000_000
+        assert account.given_ns(way) == 0
+        assert account.charged_ns == 3_100_000_000 + 10**9
+
+    def test_what_is_timed_between_others_stands_for_all(self) -> None:
+        account = Account(FakeClock())
+        took = account.sitting(1)
+        took(0, 10**6, 1)
+        for lot in range(1, 5):
+            for seen in range(lot * 10_000 - 9990, lot * 10_000, 25):
+                took(seen * 10**6, seen * 10**6 + lot * 1000, seen)
+        cost = account.events_ns({1: 40_000}, Inserted(0, 0))
+        assert cost == pytest.approx(10**6 + 10_000 * (1 + 2 + 3 + 4) * 1000, 0.02)
+
     def test_what_displaces_the_scripts_own_costs_what_it_loads_once_more(self) -> None:
         assert Inserted(500, 50).displacing == 1.9
         assert Inserted(500, 500).displacing == 1

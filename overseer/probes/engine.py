@@ -17,6 +17,7 @@ from .compiling import when_compiling
 from .hidden import Hidden
 from .placed import PlacedProbe
 from .places import Places
+from .ptera_cost import PTERA
 from .scopes import Scope
 from .selectors import MAIN, Asked
 from .slow import Slow
@@ -247,8 +248,10 @@ class Engine:
 
     @property
     def fired(self) -> dict[int, int]:
-        """How often each probe has fired, by its number."""
-        return {placed.number: placed.fired for placed in self._probes}
+        """How often each probe has fired, by its number; of ptera's, how often it did anything."""
+        serves, ptera = self._slow.serves, self._slow.counted.times
+        own = {placed.number: placed.fired for placed in self._probes if not serves(placed)}
+        return own | {PTERA: ptera} if ptera else own
 
     @property
     def noted(self) -> dict[int, int]:
@@ -284,6 +287,8 @@ class Engine:
             now: Reads a clock, in nanoseconds.
             sitting: Returns what is told of events of the probe of a number.
         """
+        if self._ours():
+            self._slow.counted.weigh(now, sitting(PTERA))
         # Without the lock: the lanes take that of a stream, whose listeners may set probes.
         for placed in tuple(self._probes) if self._ours() else ():
             of = sitting(placed.number)

@@ -94,8 +94,8 @@ class Lane:
         code = "" if form is None else form(keys, begins)
         return self.quick.noting(code, keys) if code else None
 
-    def weigh(self, now: Callable[[], int], took: Callable[[int, int], bool]) -> None:
-        """Tell ``took`` when each event begins and ends at its listeners, until that is enough."""
+    def weigh(self, now: Callable[[], int], took: Callable[[int, int], int | None]) -> None:
+        """Tell ``took`` when events begin and end at their listeners, until that is enough."""
         if self._placed.active and not self._placed.opaque:
             self._weighing = Weighing(now, took, self._weighed)
             self.refresh()
@@ -284,26 +284,35 @@ class Weighing(NamedTuple):
 
     Attributes:
         now: Reads a clock, in nanoseconds.
-        took: Told when each event begins and ends; returns whether these are enough.
+        took: Told when each event begins and ends; returns how many to leave alone before the
+            next that is timed, ``None`` when these are enough.
         done: Called with this when they are.
     """
 
     now: Callable[[], int]
-    took: Callable[[int, int], bool]
+    took: Callable[[int, int], int | None]
     done: Callable[[Weighing], object]
 
 
 def _timing(sink: Callable[..., Any], weighing: Weighing) -> Callable[..., Any]:
     """``sink``, with events timed until that is over."""
     now, took, done = weighing
+    alone = 0
 
     def timing(*values: Any) -> Any:
+        nonlocal alone
+        if alone:
+            alone -= 1
+            return sink(*values)
         began = now()
         try:
             return sink(*values)
         finally:
-            if took(began, now()):
+            left = took(began, now())
+            if left is None:
                 done(weighing)
+            else:
+                alone = left
 
     return timing
 

@@ -21,6 +21,7 @@ from ..errors import VoirError
 from .hidden import Hidden
 from .placed import PlacedProbe
 from .places import Places
+from .ptera_cost import Counted, proceeding
 from .scopes import Definition, Key
 from .selectors import MAIN
 from .sources import silently
@@ -58,6 +59,9 @@ class Slow:
         self._moved = moved
         self._hidden = hidden
         self._path: SlowPath | None = None
+        self._served: set[PlacedProbe] = set()
+        #: What ptera does.
+        self.counted = Counted()
         self._waiting: dict[PlacedProbe, None] = {}
 
     def claims(self, placed: PlacedProbe) -> bool:
@@ -65,6 +69,10 @@ class Slow:
         keys = self._path.keys if self._path is not None else set()
         places = self._places.of(placed)
         return any((place.unit.filename, place.scope.key) in keys for place in places)
+
+    def serves(self, placed: PlacedProbe) -> bool:
+        """Whether events of the probe are ptera's, or were."""
+        return placed.wish.slow is not None or placed in self._served
 
     def attached(self, placed: PlacedProbe) -> bool:
         """Whether the probe's code was found."""
@@ -86,7 +94,7 @@ class Slow:
         if not all(map(self._is_loaded, ptera_bridge.modules_of(placed.wish, placed.asked))):
             return
         if self._path is None:
-            self._path = SlowPath(ptera_bridge.engine_modules(), self._release)
+            self._path = SlowPath(ptera_bridge.engine_modules(), self._release, self.counted)
         before = set(self._path.keys)
         try:
             self._path.attach(placed, ptera_bridge.resolver(placed.asked.env, placed.selector))
@@ -95,6 +103,7 @@ class Slow:
             self._places.give_up(placed, f"ptera cannot serve it: {why}")
             return
         self._places.troubles.pop(placed, None)
+        self._served.add(placed)
         self._waiting.pop(placed, None)
         if set(self._path.keys) != before:
             self._move_others(placed)
@@ -140,14 +149,20 @@ class SlowPath:
     Args:
         ptera: ptera's modules, by :func:`overseer.probes.ptera_bridge.engine_modules`.
         release: Called with a function before it is rewritten.
+        counted: Told of what ptera does.
 
     Attributes:
         keys: File and key of each function that ptera has rewritten.
+        counted: What ptera does.
     """
 
-    def __init__(self, ptera: Any, release: Callable[[FunctionType], None]) -> None:
+    def __init__(
+        self, ptera: Any, release: Callable[[FunctionType], None], counted: Counted
+    ) -> None:
         self._ptera = ptera
         self._release = release
+        self.counted = counted
+        self._into = proceeding(ptera, counted)
         self.keys: set[tuple[str, Key]] = set()
         self._rules: dict[PlacedProbe, Any] = {}
         self._stacks: dict[FunctionType, Any] = {}
@@ -247,7 +262,7 @@ class SlowPath:
 
     def enter(self, frame: Any, function: FunctionType) -> Any:
         """A call begins; returns what ptera's code reports to."""
-        interactor, inside = self.around(frame).proceed(function)
+        interactor, inside = self._into(self.around(frame), function)
         self._frames[id(frame)] = inside
         return interactor
 
@@ -258,20 +273,27 @@ class SlowPath:
 
 def _proceed(path: SlowPath) -> Any:
     """The context manager that ptera puts around a function's body."""
+    begin, end = path.counted.begin, path.counted.end
 
     class Proceed:
         def __init__(self, function: FunctionType) -> None:
             self._function = function
 
         def __enter__(self) -> Any:
+            began = begin()
             self._frame = sys._getframe(1)
             self._interactor = path.enter(self._frame, self._function)
+            if began is not None:
+                end(began)
             return self._interactor
 
         def __exit__(self, *exc: object) -> None:
+            began = begin()
             path.leave(self._frame)
             del self._frame  # It holds this object.
             self._interactor.exit()
+            if began is not None:
+                end(began)
 
     return Proceed
 

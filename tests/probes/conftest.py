@@ -41,8 +41,8 @@ class Few(Sittings):
     def place(self) -> Any:
         left = iter(range(2, -1, -1))
 
-        def take(began: int, ended: int) -> bool:
+        def take(began: int, ended: int) -> int | None:
             self.took.append(ended - began)
-            return next(left) == 0
+            return None if next(left) == 0 else 0
 
         return take
