@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .sampling import Monitor
+from .sampling import Monitor, import_psutil
 
 if TYPE_CHECKING:
     from overseer.overseer import Overseer
@@ -31,7 +31,7 @@ class DiskSampler:
 
     def read(self) -> dict[str, int] | None:
         """The counters' growth since the first reading; a field the system lacks is absent."""
-        import psutil
+        psutil = import_psutil()
 
         counters = psutil.disk_io_counters()
         if counters is None:

@@ -147,6 +147,10 @@ class GpuSampler:
         except ImportError:
             self._say("missing-extra", "it needs nvidia-ml-py, which is not installed", EXTRA)
             return None
+        except Exception as error:  # The library it loads may be damaged.
+            what = f"pynvml cannot be imported: {type(error).__name__}: {error}"
+            self._say("gpu-driver", what, NO_SMI, always=True)
+            return None
         try:
             return Nvml(library)
         except library.NVMLError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .cgroup import MemoryLimit, memory_limit
-from .sampling import Monitor, Running
+from .sampling import Monitor, Running, import_psutil
 
 if TYPE_CHECKING:
     from overseer.overseer import Overseer
@@ -21,7 +21,7 @@ class MemorySource:
 
     def read(self) -> tuple[int, int, int]:
         """Bytes used, total and available."""
-        import psutil
+        psutil = import_psutil()
 
         machine = psutil.virtual_memory()
         limit = self._limit_below(machine.total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .sampling import Monitor
+from .sampling import Monitor, import_psutil
 
 if TYPE_CHECKING:
     from overseer.overseer import Overseer
@@ -29,7 +29,7 @@ class NetworkSampler:
 
     def read(self) -> dict[str, int] | None:
         """The counters since boot; ``None`` when there is no interface."""
-        import psutil
+        psutil = import_psutil()
 
         counters = psutil.net_io_counters()
         return None if counters is None else {name: getattr(counters, name) for name in FIELDS}

@@ -11,7 +11,7 @@ from overseer.measure.growth import Growth
 from .cpu import usable_cores
 from .memory import MemorySource
 from .process_tree import ProcessTree, Usage, usage_of
-from .sampling import Monitor, Running, Sampler
+from .sampling import Monitor, Running, Sampler, import_psutil
 
 if TYPE_CHECKING:
     import psutil
@@ -119,7 +119,7 @@ class ProcessSampler:
         self._early.add(self._clock.now_ns() / 1e9, pages * _page_size())
 
     def _plant(self) -> ProcessTree:
-        import psutil
+        psutil = import_psutil()
 
         return ProcessTree(psutil.Process(), self._clock)
 

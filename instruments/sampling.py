@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from _thread import allocate_lock
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 0.01, 86_400.0
 #: What a machine raises that does not offer a figure (a sandbox without /proc/diskstats).
 NOT_OFFERED = (NotImplementedError, OSError)
 
+_importing = allocate_lock()
 _claimed: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
@@ -95,6 +97,19 @@ class Sampler(Protocol):
 
     def summarise(self, summary: dict[str, Any]) -> None:
         """Put what is known by now into the run's summary; nothing when nothing is."""
+
+
+def import_psutil() -> Any:
+    """The module ``psutil``, imported by one thread at a time.
+
+    While one fails to import it, others would get the half of it that there is by then.
+
+    Raises:
+        Exception: What its import raises, whoever asks.
+    """
+    with _importing:
+        import psutil
+    return psutil
 
 
 class _Delivery:

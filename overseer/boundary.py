@@ -96,6 +96,19 @@ def asked_for(error: BaseException) -> bool:
     return getattr(error, "__voir_asked__", False) is True or _from_a_signal(error)
 
 
+def let_through(error: BaseException) -> None:
+    """Raise what did not come of a value's own code, which may end by ``sys.exit()`` for all it is.
+
+    Of plain exceptions nobody asks that: it takes too long.
+
+    Raises:
+        BaseException: ``error``, if somebody wished for it, a signal handler raised it, or an
+            instrument's time is up.
+    """
+    if not isinstance(error, Exception) and (isinstance(error, Stuck) or asked_for(error)):
+        raise error
+
+
 def wished(error: BaseException) -> bool:
     """The same, for an error on its way from a subscriber into the script."""
     if isinstance(error, Wish) and _stopping:

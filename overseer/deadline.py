@@ -15,9 +15,15 @@ from .boundary import Stuck
 from .clock import monotonic
 from .errors import VoirError
 
+#: So many seconds, 31 years, are no limit any more; of ten times as many a timer knows nothing.
+ENDLESS = 1e9
+
 
 class Deadline:
-    """Raises :class:`Stuck` in an instrument that takes more than ``seconds``; 0 is no limit."""
+    """Raises :class:`Stuck` in an instrument that takes more than ``seconds``.
+
+    0 is no limit, nor is a time that nobody would see the end of.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -32,7 +38,7 @@ class Deadline:
         return _Bound(self) if self._applies() else nullcontext()
 
     def _applies(self) -> bool:
-        if self.seconds <= 0 or not hasattr(signal, "setitimer"):
+        if not 0 < self.seconds < ENDLESS or not hasattr(signal, "setitimer"):
             return False
         if threading.get_ident() != threading.main_thread().ident:
             return False

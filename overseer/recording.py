@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .boundary import Guarded, acting
+from .boundary import Guarded, acting, said
+from .errors import Problem
 from .launch import current_directory
 from .sampler import Sampler
+from .spare import Spare
 from .stream import Event
 from .version import version
 from .weighing import Inserted
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from .record.metrics import MetricsLog
     from .record.provenance import Provenance
 
+_T = TypeVar("_T")
 #: How often what was given is written, in seconds: at most this much is lost to a SIGKILL.
 INTERVAL = 1.0
 #: Variables by which a launcher tells a process its rank.
@@ -60,6 +63,7 @@ class Recording:
         self._sampler = Sampler(ov.clock)
         self._flushing: Any = None
         self._turns = 0
+        self._spare: Spare | None = None
         ov._log_stream.listen(self.log, who="the record")
         ov._given_stream.sampler = Guarded(self.given, "the record", ov.report)
         ov._given_stream.anew()
@@ -133,6 +137,17 @@ class Recording:
                 with acting("the record"):  # Not whoever happened to give something first.
                     self._flushing = self._ov.every(INTERVAL / 2, self._turn, first=INTERVAL / 2)
                 self._flushing.__enter__()
+                self.save_up()
+
+    def save_up(self) -> None:
+        """Hold descriptors back, so that the end has some though the script uses up all others."""
+        if self._spare is None:
+            self._spare = Spare()
+
+    def spend(self) -> None:
+        """Let go of them: the end begins."""
+        if self._spare is not None:
+            self._spare.release()
 
     def _turn(self) -> None:
         """Write, and half-way between weigh events: one that is recorded costs more than others."""
@@ -146,7 +161,11 @@ class Recording:
         """Write what was given since the last time; runs on a thread of its own."""
         lines = self._sampler.take()
         self._ov._given_stream.anew()
-        metrics = self._open() if lines else None
+        try:
+            metrics = self._open() if lines else None
+        except Exception:
+            self._sampler.put_back(lines)  # Where the record could not begin, the end tries again.
+            raise
         if metrics is not None:
             for line in lines:
                 metrics.write(line)
@@ -190,7 +209,7 @@ class Recording:
         ov = self._ov
         rank = self.directory.rank
         return {
-            "argv": redact_arguments(["voir", *ov.argv]),
+            "argv": self._part("argv", lambda: redact_arguments(["voir", *ov.argv])),
             "script": self._name(),
             "voirfiles": list(ov.voirfiles),
             "started": utc(self.started_wall),
@@ -199,8 +218,18 @@ class Recording:
             "world_size": rank.world_size if rank else None,
             "version": version,
             "app": ov.summary.get("app"),
-            "provenance": self._find_provenance().at_start(),
+            "provenance": self._part("provenance", lambda: self._find_provenance().at_start()),
         }
+
+    def _part(self, name: str, find: Callable[[], _T]) -> _T | None:
+        """What ``find`` returns; where it fails, for want of memory say, only that is missing."""
+        try:
+            return find()
+        except Exception as error:
+            what = f"run.json goes without its {name}: {said(error)}"
+            remedy = "All else is recorded. Leave the script's end some memory and open files."
+            self._ov.report(Problem("record-incomplete", "the record", what, remedy=remedy))
+            return None
 
     def _name(self) -> str:
         program = self._ov.program
@@ -223,15 +252,17 @@ class Recording:
         """What is known when the streams are complete."""
         ov = self._ov
         seconds = (ov.clock.now_ns() - self.started) / 1e9
+        measured = {"seconds": seconds, **ov.summary}
+        diagnosis = self._part("diagnosis", lambda: _diagnosis(measured)) or {}
         return {
             "seconds": seconds,
-            "overhead": self._overhead(),
+            "overhead": self._part("overhead", self._overhead),
             "exit_status": ov.exit_status,
             "stopped_early": ov.stopped_early,
-            "probes": ov.probe_verdicts(),
+            "probes": self._part("probes", ov.probe_verdicts),
             "instruments": self._instruments(),
             "problems": [problem._asdict() for problem in ov.problems],
-            **_diagnosis({"seconds": seconds, **ov.summary}),
+            **diagnosis,
             **ov.summary,
         }
 
@@ -284,9 +315,11 @@ class Recording:
     def _whole(self) -> dict[str, Any]:
         from .record.runfile import utc
 
+        beginning = self.beginning()
+        late = self._part("late provenance", lambda: self._find_provenance().at_end())
         return {
-            **self.beginning(),
-            "provenance": self._find_provenance().at_end(),
+            **beginning,
+            "provenance": late or beginning["provenance"],
             # Not the time of day now, which may have been set since.
             "ended": utc(self.started_wall + self._ov.clock.now_ns() - self.started),
             **self.ending(),

@@ -98,7 +98,10 @@ class Timer:
         """Go on with a new thread, unless there is one, or a thread is forking just now."""
         with self._changing:
             if self._thread is None and self._goes_on and not _forking:
-                self._thread = _Hidden(self._run)
+                try:
+                    self._thread = _Hidden(self._run)
+                except RuntimeError as error:  # Memory or threads have run out.
+                    self._fn.failed("timer", error, "it is called no more")
 
     def forget(self) -> None:
         """In a fork's child: the thread is not there, and the run is not the child's."""

@@ -220,3 +220,9 @@ class TestTheAlarm:
 
     def test_outside_of_a_bound_the_handler_raises_nothing(self) -> None:
         Deadline(1).expired(signal.SIGALRM, None)
+
+
+@pytest.mark.parametrize("seconds", [9223372037.0, 1e10, 1e300])
+def test_a_time_that_no_timer_holds_is_no_limit(seconds: float) -> None:
+    with Deadline(seconds)():
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

@@ -111,3 +111,59 @@ def test_a_record_that_fails_is_not_blamed_on_who_gave_something_first(tmp_path:
     assert ran.status == 0
     assert "voir: the record: " in ran.stderr
     assert "instrument_first" not in ran.stderr, ran.stderr
+
+
+def test_a_part_of_the_record_that_fails_is_all_that_is_missing(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        from overseer.recording import Recording
+        from overseer.record.provenance import Provenance
+
+        def fails(self, *args):
+            raise MemoryError
+
+        def instrument_full(ov):
+            yield ov.phases.load_script
+            Recording._overhead = Provenance.at_end = fails
+            ov.give(first=1)
+        """,
+    )
+    place.write("main.py", "print('ran')")
+    ran = place.voir("main.py")
+    assert ran.seen == (0, "ran\n")
+    assert "voir: main.py · finished" in ran.stderr
+    assert "run.json goes without its overhead: MemoryError [record-incomplete]" in ran.stderr
+    assert "run.json goes without its late provenance: MemoryError" in ran.stderr
+    run = place.record()
+    assert "overhead" not in run
+    assert run["exit_status"] == 0
+    assert run["provenance"]["voirfiles"]
+    assert [problem["slug"] for problem in run["problems"]] == ["record-incomplete"] * 2
+
+
+def test_what_could_not_be_written_when_it_was_due_is_written_at_the_end(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        from overseer.recording import Recording
+
+        opens = Recording._open
+
+        def fails(self):
+            raise OSError(24, "Too many open files")
+
+        def instrument_full(ov):
+            yield ov.phases.load_script
+            Recording._open = fails
+            ov.give(first=1)
+            yield ov.phases.run_script
+            Recording._open = opens
+        """,
+    )
+    place.write("main.py", "import time; time.sleep(1.2)")
+    ran = place.voir("main.py")
+    assert "Too many open files" in ran.stderr
+    assert [event["first"] for event in place.metrics() if "first" in event] == [1]

@@ -176,6 +176,18 @@ class TestFailing:
         assert problem.who == "instrument_x"
         assert problem.what == "a subscriber failed: ValueError: no"
 
+    def test_where_no_thread_can_begin_that_is_reported_and_the_rest_goes_on(
+        self, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def none(*args: object) -> int:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(timers._thread, "start_new_thread", none)
+        with calls.timer():
+            pass
+        (problem,) = calls.problems
+        assert "can't start new thread" in problem.what
+
     @pytest.mark.parametrize("error", [StopProgram("enough"), OverseerAbort(ValueError())])
     def test_what_the_user_asked_for_is_handed_on(self, calls: Calls, error: BaseException) -> None:
         with calls.timer(raising(error), wish=calls.wishes.append) as timer:

@@ -15,6 +15,8 @@ from .rows import Layout, Piece, Row, clean, row
 MOST = 40
 #: How many of the user's own values are shown, and how long each may be.
 OWN, LONGEST = 8, 40
+#: What stands below the tasks.
+_AFTER = {"host", "verdict", "app", "own cost", "trace", "record", "no data", "failed"}
 #: Lines that the summary takes unless failures need more; the rest is in ``run.json``.
 LINES = 14
 
@@ -37,7 +39,20 @@ def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool
         measured = [_fired(run)]
     rows = [*measured, *_probes(run), *_instruments(run), app(run), *record(run)]
     head = layout.head("voir:", head_of(run))
-    return head + layout.text(layout.fitted(rows, LINES - head.count("\n")))
+    return head + layout.text(_fitted(layout, run, rows, LINES - head.count("\n")))
+
+
+def _fitted(layout: Layout, run: Mapping[str, Any], rows: list[Row], most: int) -> list[Row]:
+    """The rows there is room for; of tasks there is none for, how many they are."""
+    heads = [each for each in tasks(run) if each.pieces and not each.depth]
+    kept = layout.fitted(rows, most)
+    if all(head in kept for head in heads):
+        return kept
+    kept = layout.fitted(rows, most - 1)
+    left = [head for head in heads if head not in kept]
+    what = f"{count(len(left), 'more task')} in run.json"
+    at = next((i for i, each in enumerate(kept) if each.label in _AFTER), len(kept))
+    return [*kept[:at], row("", Piece(what, "dim")), *kept[at:]]
 
 
 def screen(run: Mapping[str, Any], width: int, colour: bool) -> str:

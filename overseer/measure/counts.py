@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..boundary import let_through
 from .hearing import TASK
 from .items import MOST, Size, Sizer, as_count
 
@@ -70,8 +71,8 @@ class Counts:
                     if lead is None and task == TASK:
                         self.tensors.add(type(batch))
                     return items * self.multiplier  # type: ignore[no-any-return]
-            except Exception:
-                pass  # The long way says what it is.
+            except BaseException as error:
+                let_through(error)  # The long way says what else it is.
         return self._count(event, task)
 
     def _count(self, event: dict[str, Any], task: str) -> int | None:

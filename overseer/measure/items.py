@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
+from ..boundary import let_through
+
 #: Keys under which batches state their own number of tokens (fairseq, Megatron, torchtune).
 TOKEN_KEYS = ("num_tokens", "ntokens", "n_tokens")
 #: Attributes that state a batch's size: torch_geometric, DGL and neighbour loaders, tensordict.
@@ -78,7 +80,8 @@ class Sizer:
             if not stated and len(self.leads) < _KINDS:
                 self._remember(batch, found)
             return Size(found, tokens, stated)
-        except Exception as exc:  # Any library's objects may raise anything when looked at.
+        except BaseException as exc:  # Any library's objects may raise anything when looked at.
+            let_through(exc)
             return Size(reason=f"{type(batch).__name__}: {type(exc).__name__}: {exc}")
 
     def _remember(self, batch: Any, items: int) -> None:
@@ -111,7 +114,8 @@ def as_count(value: Any) -> int | str:
         return f"it lies on {device}, and reading it there would make the script wait"
     try:
         count = int(value)
-    except Exception:
+    except BaseException as exc:
+        let_through(exc)
         return f"{type(value).__name__} is not a number"
     if count != value:
         return f"{value!r} is not a whole number"
@@ -129,7 +133,9 @@ def size_of(batch: Any, depth: int = 0) -> int | str:
     for look in (_stated, _leading, _mapped, _listed, _fields):
         found = look(batch, depth)
         if found is not None:
-            return found if found != 0 else EMPTY
+            if isinstance(found, str) or found > 0:
+                return found
+            return EMPTY if found == 0 else f"{found} is negative"
     return _length(batch)
 
 
@@ -166,7 +172,9 @@ def _leading(batch: Any, depth: int = 0) -> int | str | None:
     shape = _shape(batch)
     if shape is None:
         return None
-    return int(shape[0]) if len(shape) else "a tensor without dimensions has no batch dimension"
+    if not len(shape):
+        return "a tensor without dimensions has no batch dimension"
+    return shape[0] if type(shape[0]) is int else as_count(shape[0])
 
 
 def _stated(batch: Any, depth: int = 0) -> int | None:
@@ -425,8 +433,11 @@ def _length(batch: Any) -> int | str:
         return f"{name} has neither shape nor length: say how with batch_size=function"
     try:
         return len(batch) or EMPTY
-    except RuntimeError:  # A nested tensor's, before torch has jagged ones.
-        return int(batch.size(0)) or EMPTY
+    except RuntimeError as why:  # A nested tensor's, before torch has jagged ones.
+        try:
+            return as_count(batch.size(0)) or EMPTY
+        except Exception:
+            raise why from None
 
 
 def _tokens(batch: Any) -> tuple[int | None, bool]:
@@ -451,7 +462,8 @@ def _tokens_in(part: Any) -> tuple[int | None, bool]:
     shape = _shape(names["input_ids"]) if "input_ids" in names else None
     if shape is None or len(shape) < 2:
         return None, False
-    return int(shape[0]) * int(shape[1]), False
+    rows, length = int(shape[0]), int(shape[1])
+    return (rows * length if min(rows, length) >= 0 else None), False
 
 
 def _by_name(part: Any) -> Any:
@@ -474,7 +486,8 @@ def _by_name(part: Any) -> Any:
 def _applied(function: Callable[[Any], Any], batch: Any) -> Size:
     try:
         count = as_count(function(batch))
-    except Exception as exc:
+    except BaseException as exc:
+        let_through(exc)
         name = getattr(function, "__name__", "batch_size")
         return Size(reason=f"{name} raised {type(exc).__name__}: {exc}")
     return Size(count) if isinstance(count, int) else Size(reason=count)

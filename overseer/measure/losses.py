@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..boundary import let_through
 from ..clock import thread_time_ns
 from ..errors import Problem
 from ..ways import Event, Gate, Keys, Listener, Offer, Quick, Source, Taker
@@ -99,7 +100,8 @@ class Losses:
         value = event["loss"]
         try:
             value = self._cut(value)
-        except Exception as exc:
+        except BaseException as exc:
+            let_through(exc)
             self._unread(value, f"{type(exc).__name__}: {exc}")
             return
         of.pending.append(value)
@@ -118,7 +120,8 @@ class Losses:
                     append(value.item() if value.is_cpu else value.detach())
                 else:
                     append(cut(value))
-            except Exception:
+            except BaseException as error:
+                let_through(error)
                 self(event)
                 return
             if len(pending) > PENDING:
@@ -150,8 +153,9 @@ class Losses:
                     append(cut(value))
                 if len(pending) > PENDING:
                     self._thin(of)
-            except Exception:
+            except BaseException as first:
                 try:
+                    let_through(first)
                     self({"loss": value})
                 except BaseException as error:
                     failed(error, {"loss": value})
@@ -351,7 +355,8 @@ class Losses:
     def _read_one(self, task: _Task, value: Any) -> None:
         try:
             task.take(as_number(value))
-        except Exception as exc:
+        except BaseException as exc:
+            let_through(exc)
             task.exact = False
             task.done += 1
             self._unread(value, said(value, exc))
@@ -567,7 +572,7 @@ def as_number(value: Any) -> float:
     return float(value)
 
 
-def said(value: object, exc: Exception) -> str:
+def said(value: object, exc: BaseException) -> str:
     """Why ``value`` could not be read, in one short line."""
     text = str(exc) if isinstance(exc, TypeError) else f"{type(exc).__name__}: {exc}"
     return text.splitlines()[0][:200] if text else type(value).__name__

@@ -20,7 +20,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Union
 
-from ..boundary import asked_for
+from ..boundary import asked_for, let_through
 from .tensors import Pending, describe, elements, is_tensor, on_host, taken
 
 Json = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]  # noqa: UP007
@@ -132,14 +132,8 @@ def snapshot(value: object) -> object:
             return value
         return taken(value) if is_tensor(value) else simplify(value)
     except RAISED as error:
-        _let_through(error)
+        let_through(error)
         return simplify(value)
-
-
-def _let_through(error: BaseException) -> None:
-    """Raise a ``sys.exit()`` of a signal handler's; to ask about other errors takes too long."""
-    if not isinstance(error, Exception) and asked_for(error):
-        raise error
 
 
 def unreadable(value: object, error: BaseException) -> str:
@@ -162,7 +156,7 @@ class _Simplifier:
         try:
             return self._by_kind(value)
         except RAISED as error:  # Other people's __repr__, __iter__, keys(), item(), __class__.
-            _let_through(error)
+            let_through(error)
             return unreadable(value, error)
 
     def _by_kind(self, value: Any) -> Json:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
+from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,24 +134,49 @@ class Provenance:
 
 
 class _Later:
-    """A value read on a thread of its own; a failure to read it is a value that is not known."""
+    """A value read on a thread of its own; a failure to read it is a value that is not known.
+
+    One that nobody waits for to begin, as ``threading`` does: it may not, when memory is full.
+    """
 
     def __init__(self, read: Callable[[], object]) -> None:
         self._read = read
         self._value: object = None
-        self._thread = threading.Thread(target=self._run, name="voir-provenance", daemon=True)
-        self._thread.start()
+        self._done = allocate_lock()
+        self._done.acquire()
+        try:
+            _need_room()
+            start_new_thread(self._run, ())
+        except (ImportError, OSError, MemoryError, RuntimeError):  # There can be no more threads.
+            self._done.release()
 
     def _run(self) -> None:
         try:
             self._value = self._read()
         except Exception:
             self._value = None
+        finally:
+            # Who asks for the current thread in there has made threading list one.
+            getattr(sys.modules.get("threading"), "_active", {}).pop(get_ident(), None)
+            self._done.release()
 
     def result(self, seconds: float) -> object:
         """The value, or ``None`` when it is not there within ``seconds``."""
-        self._thread.join(max(seconds, 0.0))
+        if self._done.acquire(timeout=max(seconds, 0.0)):
+            self._done.release()
         return self._value
+
+
+def _need_room() -> None:
+    """Raise where a thread could not begin: python would say so on stderr, of each.
+
+    Raises:
+        OSError: Memory is full.
+        ImportError: The same.
+    """
+    import mmap
+
+    mmap.mmap(-1, 1 << 20).close()
 
 
 def python() -> dict[str, object]:
@@ -192,12 +216,17 @@ def _hashed(path: Path) -> dict[str, object]:
         content = path.read_bytes()
     except OSError:
         return {"path": os.fspath(path)}
-    return {"path": os.fspath(path), "sha256": _sha256(content)}
+    return machine.known({"path": os.fspath(path), "sha256": _sha256(content)})
 
 
-def _sha256(content: bytes) -> str:
+def _sha256(content: bytes) -> str | None:
+    """The hash of ``content``; None where what computes it can't be loaded."""
     # hashlib would load OpenSSL, which costs more than everything else at the start.
     for name in ("_sha2", "_sha256", "hashlib"):  # 3.12 and later; before; some builds.
-        with suppress(ImportError):
+        try:
             return str(importlib.import_module(name).sha256(content).hexdigest())
-    raise AssertionError("unreachable: hashlib is always there")
+        except ModuleNotFoundError:
+            continue
+        except Exception:  # Memory is full; hashlib would say so of each hash it knows.
+            return None
+    return None

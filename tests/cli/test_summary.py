@@ -256,3 +256,19 @@ def test_it_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tasks_that_there_is_no_room_for_are_counted(width):
+    task = {"steps": 10, "items": 40, "rate": {"steady": 10.0, "wall": 9.0}}
+    run = {"exit_status": 0, "tasks": {f"task{number}": dict(task) for number in range(14)}}
+    text = render({**run, "directory": "/run"}, width, False)
+    shown = len(re.findall(r"^  task\d", text, re.MULTILINE))
+    assert f"{14 - shown} more tasks in run.json\n" in text
+    assert shown > 3
+    assert len(text.splitlines()) <= 14
+
+
+def test_where_every_task_is_shown_none_is_counted():
+    run = {"exit_status": 0, "tasks": {f"task{number}": {"steps": 10} for number in range(3)}}
+    assert "more task" not in render(run, 80, False)

@@ -24,6 +24,13 @@ TORCH = """
                     file.write(b"snapshot")
 """
 
+PROBE = """
+    def instrument_probes(ov):
+        yield ov.phases.load_script
+        ov.probe("//train(batch) > #endloop_batch as step").give()
+        ov.probe("//train > loss").give()
+    """
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
@@ -75,3 +82,38 @@ def test_where_no_snapshot_can_be_made_the_run_is_named_all_the_same(place: Plac
 def test_other_errors_are_none_of_this(place: Place) -> None:
     said, _ = ran(place, "import torch\nraise ValueError('no')\n")
     assert "out-of-memory" not in said
+
+
+def test_a_limit_on_memory_that_is_reached_leaves_the_whole_record(tmp_path: Path) -> None:
+    """Nothing can be mapped any more: no library, and no more than there is for a thread."""
+    place = Place(tmp_path)
+    place.write("voirfile.py", PROBE)
+    place.write(
+        "main.py",
+        """
+        import resource, time
+
+        def train(loader):
+            for batch in loader:
+                loss = 1.0
+                time.sleep(0.001)  # voir's own threads begin.
+
+        train([[1] * 4] * 30)
+        bits = [[bytes(size) for _ in range(20_000)] for size in (60, 400)]
+        bits = [some[::20] for some in bits]  # There is room between what is left, as ever.
+        resource.setrlimit(resource.RLIMIT_AS, (2**20, 2**20))
+        bytearray(2**34)
+        """,
+    )
+    done = place.voir("--no-auto", "--no-monitor", "main.py")
+    assert done.status == 1
+    assert "memory was full; the run up to there is in" in done.stderr
+    assert "ERROR" not in done.stderr
+    assert "ignored" not in done.stderr
+    assert "failed" not in done.stderr
+    assert "30 steps · 120 items" in done.stderr
+    run = place.record()
+    assert run["exit_status"] == 1
+    assert run["tasks"]["train"]["steps"] == 30
+    assert {"ended", "seconds", "provenance", "problems"} <= set(run)
+    assert sum("loss" in event for event in place.metrics()) == 30

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overseer.boundary import StopProgram, Stuck
+from overseer.errors import VoirError
 from overseer.measure.counts import Counts
 from overseer.measure.items import Sizer, as_count, batch_size
 
@@ -113,6 +115,42 @@ class Cyclic(list):  # type: ignore[type-arg]
         super().__init__([self])
 
 
+class Shaped:
+    def __init__(self, shape: tuple[Any, ...]) -> None:
+        self.shape = shape
+
+
+class Stating:
+    def __init__(self, size: int) -> None:
+        self.batch_size = size
+
+
+class Failing:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __len__(self) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StopProgram(), Stuck(VoirError("a", "b"))])
+def test_what_was_wished_for_while_a_batch_is_looked_at_is_no_reason(error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        Sizer().size(Failing(error))
+
+
+def test_a_batch_that_exits_when_it_is_counted_is_a_step_without_items() -> None:
+    def fails(batch: Any) -> int:
+        raise SystemExit(7)
+
+    reasons: list[str] = []
+    sized, by_function = (Counts(1, size, "auto", reasons.append) for size in (None, fails))
+    assert sized({"batch": Failing(SystemExit(7))}, "train") is None
+    assert by_function({"batch": [1]}, "train") is None
+    assert len(reasons) == 2
+    assert "fails raised SystemExit: 7" in reasons
+
+
 @pytest.mark.parametrize(
     ("batch", "reason"),
     [
@@ -130,6 +168,17 @@ class Cyclic(list):  # type: ignore[type-arg]
         (object(), "neither shape nor length"),
         (Tensor, "neither shape nor length"),
         (Cyclic(), "nested too deeply"),
+        (Tensor(-3, 2), "-3 is negative"),
+        ({"x": Tensor(-3, 2)}, "-3 is negative"),
+        (Shaped((2.5,)), "2.5 is not a whole number"),
+        (Shaped((float("nan"),)), "not a number"),
+        (Shaped((None, 3)), "NoneType is not a number"),
+        (Stating(-3), "-3 is negative"),
+        (Failing(RuntimeError("no length yet")), "Failing: RuntimeError: no length yet"),
+        (Failing(NotImplementedError()), "Failing: NotImplementedError"),
+        (Failing(RecursionError("too deep")), "Failing: RecursionError: too deep"),
+        (Failing(SystemExit(7)), "Failing: SystemExit: 7"),
+        (Failing(GeneratorExit()), "Failing: GeneratorExit"),
     ],
 )
 def test_a_batch_of_unknown_size_has_a_reason_and_no_exception(batch: Any, reason: str) -> None:

@@ -235,3 +235,26 @@ def test_a_tensor_in_the_hosts_memory_is_read_at_once_and_not_kept(keys: tuple[s
     assert [one.what for one in problems] == [
         "it can't be read: Tensor of shape (2,) is not one number"
     ]
+
+
+@pytest.mark.parametrize("error", [SystemExit(9), GeneratorExit(), BaseException("own")])
+@pytest.mark.parametrize("method", ["detach", "__float__"])
+def test_a_loss_whose_own_code_ends_in_an_exit_is_one_that_cannot_be_read(
+    error: BaseException, method: str
+) -> None:
+    def fails(self: object) -> float:
+        raise error
+
+    losses, (problem,) = read([1.0, type("Exits", (), {method: fails})(), 2.0])
+    found = losses.summary()["train"]
+    assert (found.first, found.last) == (1.0, 2.0)
+    assert type(error).__name__ in problem.what
+
+
+def test_a_wish_that_comes_while_a_loss_is_read_is_heard() -> None:
+    class Wishes:
+        def __float__(self) -> float:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read([Wishes()])

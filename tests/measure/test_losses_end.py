@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from overseer.boundary import StopProgram
 from overseer.errors import Problem
 from overseer.measure import losses as losses_module
 from overseer.measure.losses import PENDING, Losses
@@ -278,10 +279,10 @@ def test_losses_that_were_not_read_are_not_kept(losses: Losses, never: threading
 def test_what_the_user_asks_for_while_losses_are_read_is_heard(losses: Losses) -> None:
     class Wishes(Slow):
         def item(self) -> float:
-            raise SystemExit(3)
+            raise StopProgram
 
     give(losses, Wishes(1.0))
-    with pytest.raises(SystemExit):
+    with pytest.raises(StopProgram):
         losses.read_all(model())
 
 

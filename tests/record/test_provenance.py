@@ -470,3 +470,43 @@ def test_without_a_driver_nothing_is_imported(tmp_path, monkeypatch):
 
 def test_hashing_gives_what_hashlib_gives():
     assert provenance._sha256(b"abc") == hashlib.sha256(b"abc").hexdigest()
+
+
+@pytest.mark.parametrize("error", [ImportError("failed to map segment"), MemoryError()])
+def test_a_hash_that_cannot_be_computed_is_absent(tmp_path, monkeypatch, error):
+    """hashlib is not tried then: it would log a traceback for each hash it knows."""
+    tried = []
+
+    def fails(name):
+        tried.append(name)
+        raise ModuleNotFoundError(name) if name == "_sha2" else error
+
+    monkeypatch.setattr(provenance.importlib, "import_module", fails)
+    voirfile = tmp_path / "voirfile.py"
+    voirfile.write_bytes(b"x = 1")
+    assert provenance._hashed(voirfile) == {"path": str(voirfile)}
+    assert tried == ["_sha2", "_sha256"]
+
+
+def test_where_no_thread_can_begin_what_it_would_read_is_absent(monkeypatch):
+    def none(*args):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(provenance, "start_new_thread", none)
+    taken = make()
+    taken.at_start()
+    end = taken.at_end(30)
+    assert "packages" not in end
+    assert "command" in end
+
+
+def test_where_memory_is_full_no_thread_is_begun(monkeypatch):
+    """It could not even begin, and python would say so on stderr."""
+
+    def full(*args):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("mmap.mmap", full)
+    monkeypatch.setattr(provenance, "start_new_thread", lambda *args: pytest.fail("begun"))
+    taken = make()
+    assert "packages" not in taken.at_end(30)

@@ -235,6 +235,20 @@ def test_a_missing_library_names_the_install_command_when_gpus_were_asked_for(
     assert ov.problems[0].remedy == 'pip install "voir-overseer[gpu]"'
 
 
+def test_a_library_that_cannot_be_loaded_is_told_with_a_remedy(
+    ov: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str) -> None:
+        raise OSError("bad ELF")
+
+    monkeypatch.setattr("instruments.gpu.import_module", broken)
+    start(ov)
+    ov.tick()
+    assert slugs(ov) == ["gpu-driver"]
+    assert "pynvml cannot be imported: OSError: bad ELF" in ov.problems[0].what
+    assert ov.problems[0].remedy
+
+
 def test_a_missing_library_is_no_matter_when_nobody_asked(
     ov: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
