@@ -638,7 +638,9 @@ class Overseer(Scheduler):
             self.charge(self.clock.cpu_ns() - begun)
 
     def _run(self) -> object:
-        assert self.program is not None
+        assert self.program is not None and self.recording is not None
+        if self._engine is not None:  # Else it is soon enough when there is something to record.
+            self.recording.save_up()
         self.weigh()
         with self.account.script():
             return self.program.run()
@@ -650,6 +652,8 @@ class Overseer(Scheduler):
         if self.status == "finalized" or in_child():
             return
         self.status = "finalized"
+        if self.recording is not None:
+            self._last(self.recording.spend)
         self._last(self._close_open_phases)
         if self.program is not None:  # Else nothing ran, and there is nothing to reduce.
             for probe in self._probes:
