@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
+from ..boundary import Guarded
+from ..timers import Timer
+from .hanging import Mark, restore_default
+
 _owner = os.getpid()
+
+#: How often it is looked whether a signal has come while the main thread is in C, in seconds; the
+#: second look that finds one acts.
+LOOK = 0.5
 
 Finalize = Callable[[int], object]
 Answer = Callable[[FrameType], object]
@@ -19,6 +30,20 @@ def in_child() -> bool:
     return os.getpid() != _owner
 
 
+class _AsDefault(int):
+    """A handler that ``signal.getsignal`` and ``signal.signal`` show as ``SIG_DFL``.
+
+    They look a handler up among the members of ``signal.Handlers``, to which this is equal, while
+    the interpreter calls whatever is not the very integer. So a script that keeps what was there,
+    to call it from a handler of its own or to put it back, finds what it finds without voir.
+    """
+
+    handle: Callable[[int, FrameType | None], None]
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        self.handle(signum, frame)
+
+
 class DeadlySignals:
     """While entered, SIGTERM and SIGHUP call ``finalize(signum)`` before they kill.
 
@@ -27,22 +52,29 @@ class DeadlySignals:
     not unwound, none of its ``finally`` blocks run, as without voir. A signal that arrives again
     meanwhile changes nothing (``timeout`` sends every signal twice).
 
+    Python calls no handler while the main thread is in C. When that does not come back soon,
+    ``finalize`` runs on a thread of voir's, if the C code lets another thread run python.
+
     Args:
         finalize: Ends the run; whatever it raises, the process still dies of the signal.
     """
 
     def __init__(self, finalize: Finalize) -> None:
         self._finalize = finalize
+        self._handler = _AsDefault(signal.SIG_DFL)
+        self._handler.handle = self._handle
         self._taken: list[int] = []
-        self._dying = False
+        self._marks: dict[int, Mark] = {}
+        self._watch = Timer(LOOK, Guarded(self._look, "voir", lambda problem: None), LOOK, id)
+        self._dying = threading.Lock()
         self._blocked = threading.local()
 
     def __enter__(self) -> DeadlySignals:
         if threading.current_thread() is not threading.main_thread():
             return self  # Python lets only the main thread set handlers.
         for signum in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            if signal.getsignal(signum) is signal.SIG_DFL:
-                signal.signal(signum, self._handle)
+            if _signal.getsignal(signum) == signal.SIG_DFL and signum not in self._taken:
+                _signal.signal(signum, self._handler)
                 self._taken.append(signum)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
@@ -50,6 +82,7 @@ class DeadlySignals:
                 after_in_parent=self._after_fork,
                 after_in_child=self._in_child,
             )
+        self._begin_to_watch()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -60,9 +93,12 @@ class DeadlySignals:
 
     def restore(self) -> None:
         """Put the default back where the handler is still ours."""
+        self._watch.__exit__(None, None, None)
         while self._taken:
             signum = self._taken.pop()
-            if signal.getsignal(signum) == self._handle:
+            if _signal.getsignal(signum) is self._handler:
+                if signum in self._marks:
+                    self._marks[signum].end()
                 signal.signal(signum, signal.SIG_DFL)
 
     # Python drops the signals that a child has caught before it is set up. With the default they
@@ -81,15 +117,45 @@ class DeadlySignals:
         self._after_fork()
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        if self._dying:
+        self._die(signum, lambda: signal.signal(signum, signal.SIG_DFL))
+
+    def _die(self, signum: int, default: Callable[[], object]) -> None:
+        if not self._dying.acquire(blocking=False):
             return
-        self._dying = True
         try:
             if not in_child():
                 self._finalize(signum)
         finally:
-            signal.signal(signum, signal.SIG_DFL)
+            default()
             os.kill(os.getpid(), signum)
+
+    # A main thread that does not come back from C
+
+    def _begin_to_watch(self) -> None:
+        if sys.platform == "linux" and self._taken:
+            with suppress(ImportError, OSError):
+                for signum in self._taken:
+                    self._marks[signum] = Mark(signum)
+                self._start_watching()
+
+    def _start_watching(self) -> None:
+        # A thread that python has not set up yet would take a signal without leaving a mark.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
+        try:
+            self._watch.__enter__()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def _look(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._marks)  # Forks begin this thread anew.
+        for signum, mark in self._marks.items():
+            if _signal.getsignal(signum) is self._handler and mark.made:
+                self._late(mark)
+
+    def _late(self, mark: Mark) -> None:
+        if mark.seen:
+            self._die(mark.signum, lambda: restore_default(mark.signum))
+        mark.seen = True
 
 
 class Knock:

@@ -126,3 +126,35 @@ def test_ctrl_c_while_threads_are_awaited_is_no_error(start):
     *_, interrupt, finalized = err.splitlines()
     assert (interrupt.rstrip(": "), finalized) == ("KeyboardInterrupt", "finalized None")
     assert "overseer" not in err
+
+
+def test_a_script_in_c_code_that_lets_threads_run_is_finalized_as_well(start):
+    code = f"{READY}import ctypes, threading\nlock = ctypes.create_string_buffer(64)\n"
+    code += "libc = ctypes.CDLL(None)\nlibc.pthread_mutex_lock(lock)\nlibc.pthread_mutex_lock(lock)"
+    assert start(code).end(signal.SIGTERM) == (-signal.SIGTERM, "", "finalized 15\n")
+
+
+def test_a_script_finds_the_default_and_chains_it_as_under_python(same):
+    code = """
+import os, signal
+before = signal.getsignal(signal.SIGTERM)
+def handler(signum, frame):
+    print("stopping", before is signal.SIG_DFL, callable(before))
+print(signal.signal(signal.SIGTERM, handler) is signal.SIG_DFL)
+os.kill(os.getpid(), signal.SIGTERM)
+signal.signal(signal.SIGTERM, before)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    same(code)
+
+
+def test_a_script_that_forks_has_no_thread_meanwhile(same):
+    code = """
+import os, time, warnings
+warnings.simplefilter("error")
+for _ in range(20):
+    if not os.fork(): os._exit(len(os.listdir("/proc/self/task")) - 1)
+    print(os.wait()[1])
+time.sleep(0.1)
+"""
+    same(code)
