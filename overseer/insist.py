@@ -1,8 +1,8 @@
 """Ending a script that swallows its ending: an early stop gets through a bare ``except:``.
 
 The stop is an exception, so that ``finally`` and ``with`` do their work. A script that catches
-everything catches it too. Its handler may finish, and then, at the next line that runs outside of
-any handler of the stop, the stop is raised again, until it has left the script.
+everything catches it too. Its handler may finish, and what cleans up behind it; then, at the next
+line that runs outside of these, the stop is raised again, until it has left the script.
 
 A stop in a thread of the script's ends that thread first, then the script: python 3.11 spins in a
 traced thread while an exception waits for the main one (``RESUME`` is begun anew as long as any
@@ -22,16 +22,17 @@ from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from opcode import opmap
+from math import inf
 from time import sleep
 from types import FrameType
 from typing import Any
 
 from .boundary import StopProgram, Wish, in_library, in_standard, on_stop
+from .cleaning import Cleaning
+from .clock import monotonic
+from .instructions import enters_handler, exhausts, waits
 from .launch.signals import Knock
 
-#: The instruction that handlers begin with; before 3.11 there is none, nor the need to know.
-_HANDLES = opmap.get("PUSH_EXC_INFO", -1)
 #: Whether a traced thread spins while an exception waits for the main one.
 _SPINS = sys.version_info[:2] == (3, 11)
 #: What marks the code of coroutines and of asynchronous generators; ``inspect`` is slow to import.
@@ -126,9 +127,13 @@ class Insistence:
             before, place = place, _place()
             times = times + 1 if place == before else 0
             # A call that a signal interrupts may fail; what cleans up is to be left alone.
-            if times >= STILL and not due_to(_handled_by_main()):
+            if times >= STILL and not self._cleans():
                 self._knock.ask(partial(self._wake, place))
                 times = 0
+
+    def _cleans(self) -> bool:
+        main = self._main
+        return due_to(_handled_by_main()) or (main is not None and main.cleans(_main_frame()))
 
     def _wake(self, place: Place | None, frame: FrameType) -> None:
         """On the main thread: end the wait at ``place`` by the stop, if it does not clean up.
@@ -137,7 +142,7 @@ class Insistence:
         """
         if self.stop is None or self._main is None or self.over or _joins(frame):
             return
-        cleans = self._main.suspended or due_to(sys.exc_info()[1])
+        cleans = due_to(sys.exc_info()[1]) or self._main.cleans(frame)
         if not cleans and (id(frame), frame.f_lasti) == place:
             raise Again(self.stop)
 
@@ -181,7 +186,9 @@ class Insistence:
         wait = threading.Event().wait
         wait(PATIENCE)
         for traced in list(self._threads.values()):
-            traced.over = True  # It is let go where it next does anything.
+            # It is let go where it next does anything. One that cleans up after a stop that it has
+            # swallowed would go on then, but where it spins it has to be.
+            traced.over = _SPINS or not traced.cleaning.under_way
         # A thread that does nothing that shows, and a script that waits: for it perhaps.
         while self._threads and in_library(_main_frame()):
             wait(0.05)
@@ -223,10 +230,12 @@ class Traced:
         released: Whether a thread that does not end with that frame may do other work.
 
     Attributes:
+        cleaning: Tells whether it cleans up after the stop.
         ends: With that frame, the thread ends.
         over: Do not insist any longer.
         met: The stop has been raised in the script's own code.
-        suspended: Coroutines that wait for something while they handle the stop.
+        suspended: Coroutines that wait for something while they handle the stop or clean up after
+            it, and until when they may.
     """
 
     def __init__(
@@ -238,7 +247,8 @@ class Traced:
     ) -> None:
         self.stop = stop
         self.over = self.met = self._ended = self._parked = False
-        self.suspended: set[int] = set()
+        self.suspended: dict[int, float] = {}
+        self.cleaning = Cleaning(None)
         self._released = released
         self.ends = _ends(outermost)
         self._outermost, self._left = outermost, left
@@ -247,8 +257,15 @@ class Traced:
 
     def begin(self, frame: FrameType | None) -> None:
         """Trace the calling thread from here on."""
+        self.cleaning = Cleaning(frame)
         self._arm(frame)
         sys.setprofile(self._rearm)
+
+    def cleans(self, frame: FrameType | None) -> bool:
+        """Whether the thread cleans up after the stop in ``frame``, or a coroutine of its is to."""
+        now = monotonic()
+        waits = any(now < until for until in list(self.suspended.values()))
+        return waits or now < self.cleaning.until(frame)
 
     def end(self) -> None:
         """Leave the calling thread alone."""
@@ -265,6 +282,8 @@ class Traced:
         sys.settrace(self._trace)
 
     def _rearm(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "return":
+            self.cleaning.left(frame)
         if self.over or (self._parked and self._released()):
             self._let_go()
         elif event == "return" and frame is self._outermost:
@@ -296,7 +315,7 @@ class Traced:
         if self._ended or _ours(frame):
             return None
         if event == "exception":
-            self._unwinding = frame
+            self._unwinding = None if exhausts(frame, argument[0]) else frame
             self.met = self.met or (not in_standard(frame) and due_to(argument[1]))
         elif event == "line" and not self._enters_handler(frame) and self._swallowed(frame):
             self.met = True
@@ -308,9 +327,10 @@ class Traced:
     def _suspends(self, frame: FrameType, event: str) -> None:
         # To python, an ``await`` is a return from the coroutine, and then a call.
         if event == "call":
-            self.suspended.discard(id(frame))
-        elif frame.f_code.co_flags & _AWAITS and due_to(sys.exc_info()[1]):
-            self.suspended.add(id(frame))
+            self.suspended.pop(id(frame), None)
+        elif frame.f_code.co_flags & _AWAITS and frame is not self._unwinding and waits(frame):
+            handles = due_to(sys.exc_info()[1])
+            self.suspended[id(frame)] = inf if handles else self.cleaning.until(frame)
 
     def _swallowed(self, frame: FrameType) -> bool:
         """Whether code runs that is neither handling the stop nor cleaning up after it.
@@ -320,15 +340,17 @@ class Traced:
         raises: it would only not clean up.
         """
         error = sys.exc_info()[1]
-        if in_standard(frame) or isinstance(error, GeneratorExit) or _frees(frame):
+        if in_standard(frame) or isinstance(error, GeneratorExit):
             return False
-        return not due_to(error)  # The threads of a pool have each a stop of their own.
+        if due_to(error):  # The threads of a pool have each a stop of their own.
+            return False
+        return not self.cleaning(frame) and not _frees(frame)
 
     def _enters_handler(self, frame: FrameType) -> bool:
         # The first line after an exception is the handler's; python says so before it handles it.
         # Of one that goes on after a ``with`` it says nothing but where the handler begins.
         unwinding, self._unwinding = self._unwinding, None
-        return frame is unwinding or frame.f_code.co_code[frame.f_lasti] == _HANDLES
+        return frame is unwinding or enters_handler(frame)
 
 
 def _ours(frame: FrameType) -> bool:
