@@ -169,14 +169,14 @@ class Loaders:
         """Watch a ``__next__``: it returns a batch, or raises StopIteration."""
         from overseer.measure.waiting import Waits
 
-        waits = Waits(self._audience)
+        held = _holds_batch(function)
+        waits = Waits(self._audience, at_exit=held)
         self._waits.append(waits)
-        markers: Markers = {
-            "#enter": waits.ask,
-            f"{_batch_of(function)} as batch": waits.give,
-            "#error as error": waits.error,
-        }
-        self._place_in(function, markers)
+        self._place_in(function, {"#enter": waits.ask, "#error as error": waits.error})
+        if held:
+            self._place_in(function, {"#exit": waits.give}, ", data as batch")
+        else:
+            self._place_in(function, {"#value as batch": waits.give})
 
     def _begins(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: it begins anew, and its batches may not have been used up."""
@@ -201,9 +201,10 @@ class Loaders:
         if not isinstance(event["iterator"], GeneratorType):
             self.watch(event["iterator"])  # So that is given, too.
 
-    def _place_in(self, function: FunctionType, markers: Markers) -> None:
-        """Listen at places in a method, with the loader itself as ``self``."""
-        self._place(f"code{_own(function)}", markers, {"code": function})
+    def _place_in(self, function: FunctionType, markers: Markers, more: str = "") -> None:
+        """Listen at places in a method, with the loader itself as ``self``, and ``more``."""
+        own = f"{function.__code__.co_varnames[0]} as self"
+        self._place(f"code({own}{more})", markers, {"code": function})
 
     def _place(
         self, where: str, markers: Markers, env: Mapping[str, Any]
@@ -216,17 +217,11 @@ class Loaders:
         return [probe.listen(listener, "loader").dispose for probe, listener in heard]
 
 
-def _own(function: FunctionType) -> str:
-    """What captures the loader itself, in a selector of one of its methods."""
-    return f"({function.__code__.co_varnames[0]} as self)"
+def _holds_batch(function: FunctionType) -> bool:
+    """Whether this is PyTorch's: the batch is in ``data`` when the call ends.
 
-
-def _batch_of(function: FunctionType) -> str:
-    """What to capture for the batch: the variable that holds it in PyTorch's, else what it returns.
-
-    Where a variable is bound there is room for a statement, which costs a third of what it takes
-    to step into ``return``.
+    Its ``return`` stands in a ``with``. Leaving that lets other threads run, and with workers
+    there is one that runs for longer than many a batch is waited for.
     """
     code = function.__code__
-    known = "data" in code.co_varnames and "_next_data" in code.co_names
-    return "data" if known else "#value"
+    return "data" in code.co_varnames and "_next_data" in code.co_names

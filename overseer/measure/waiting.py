@@ -96,17 +96,34 @@ class Ear:
         quick: By which inserted code notes events itself; None: it can't.
     """
 
-    __slots__ = ("_code", "_offer", "fn", "quick")
+    __slots__ = ("_code", "_failed", "_offer", "fn", "quick")
 
     def __init__(self, fn: Taker, code: str) -> None:
         self._code = code
+        self._failed: set[int] = set()
         self._offer: Offer | None = None
         self.fn = fn
         self.quick: Quick | None = None
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
-        self.fn(event["self"], event.get("batch"))
+        if not (self._failed and self._passes_over()):
+            self.fn(event["self"], event.get("batch"))
+
+    def fail(self) -> None:
+        """A call on this thread has failed: its end, which comes next, is no news."""
+        self._failed.add(get_ident())
+        if self.quick is not None:
+            self.quick.end()
+
+    def _passes_over(self) -> bool:
+        """Whether what comes is the end of a call that has failed."""
+        if get_ident() not in self._failed:
+            return False
+        self._failed.discard(get_ident())
+        if self.quick is not None:
+            self.quick.resume()
+        return True
 
     def turn(self, fn: Taker, offer: Offer | None) -> None:
         """Let ``fn`` take what comes; or inserted code, by what is offered, where that can be."""
@@ -117,14 +134,15 @@ class Ear:
                 self.quick.offer(offer)
 
     def for_values(self, keys: Keys, source: Source) -> Taker:
-        """What takes the values of events: the iterator's, and one other."""
-        self.quick, tally = source.quick, source.tally
+        """What takes the values of events: the iterator's, and one other that is news."""
+        self.quick, tally, failed = source.quick, source.tally, self._failed
         if self._offer is not None and self.quick is not None:
             self.quick.offer(self._offer)
 
-        def take(iterator: Any, other: Any) -> None:
+        def take(iterator: Any, other: Any, *_: object) -> None:
             next(tally)
-            self.fn(iterator, other)
+            if not (failed and self._passes_over()):
+                self.fn(iterator, other)
 
         return first(keys, "self")(take)
 
@@ -138,6 +156,7 @@ class Waits:
 
     Args:
         audience: Who is told.
+        at_exit: ``give`` hears each end of a call, also where :meth:`error` has heard of it.
 
     Attributes:
         ask: Hears that a batch is asked for.
@@ -145,8 +164,8 @@ class Waits:
         expects: Only the model is told, as long as one loader's batches come.
     """
 
-    def __init__(self, audience: Audience) -> None:
-        self._audience = audience
+    def __init__(self, audience: Audience, at_exit: bool = False) -> None:
+        self._audience, self._at_exit = audience, at_exit
         self.ask, self.give = Ear(self._asked, _ASKED), Ear(self._gave, _GAVE)
         self._source: Hashable = None
         self._alike = 0
@@ -156,6 +175,8 @@ class Waits:
     def error(self, event: Event) -> None:
         """It raised ``error``; to say that it has no more, or for another reason."""
         name = name_of(event["self"])
+        if self._at_exit:
+            self.give.fail()
         self._audience.failed(name, isinstance(event["error"], StopIteration))
 
     def expect(self, lull: Lull) -> bool:

@@ -214,13 +214,20 @@ class _Inserter:
         return [*before, *reach, *inner]
 
     def _last(self) -> list[ast.stmt]:
-        """What a call does at its very end, without branches as in :meth:`_implicit_return`."""
-        exits = [self._through([t], unplaced(ast.Constant(True))) for t in self.named("#exit")]
+        """What a call does at its very end, without branches as in :meth:`_implicit_return`.
+
+        But with those of what inserted code notes by itself, where they show in no line.
+        """
+        exits, hidden = self.named("#exit"), _returns_from_with(self._scope)
+        noted = [t for t in exits if hidden and t.noting is not None]
+        made = [s for t in noted for s in self.stanzas().marker(t)]
+        passed = [t for t in exits if t not in noted]
+        ends = [self._through([t], unplaced(ast.Constant(True))) for t in passed]
         leaves = dict.fromkeys(t.leave for t in self._triggers if t.leave)
         for name in leaves:
             self.use(name)
-        calls = [*exits, *(self.stanzas().leave(name) for name in leaves)]
-        made: list[ast.stmt] = [unplaced(ast.Expr(call)) for call in calls]
+        calls = [*ends, *(self.stanzas().leave(name) for name in leaves)]
+        made += [unplaced(ast.Expr(call)) for call in calls]
         if made and self._scope.is_suspended:
             return self.blind().unless_gone(made)
         return made
@@ -452,6 +459,19 @@ def _end(body: list[ast.stmt]) -> list[ast.stmt]:
     if body and isinstance(body[-1], (ast.Return, ast.Raise)):
         return []
     return [unplaced(ast.Return(None))]
+
+
+def _returns_from_with(scope: Scope) -> bool:
+    """Whether the one ``return``, of a name, ends a ``with``: the last line is that of its exit.
+
+    To a tracer it is so even behind branches, unless what it manages hushes an exception.
+    """
+    last = scope.body[-1]
+    within = isinstance(last, ast.With)
+    while isinstance(last, ast.With):
+        last = last.body[-1]
+    one = [node for node in scope.own if isinstance(node, ast.Return)] == [last]
+    return within and one and isinstance(getattr(last, "value", None), ast.Name)
 
 
 def _documented(body: list[ast.stmt]) -> bool:

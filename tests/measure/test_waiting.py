@@ -29,23 +29,30 @@ class Loader:
 class Watched:
     """A step model, and probes in a loader's code that are told to it."""
 
-    def __init__(self, device: Callable[[FakeClock], Any] = lambda clock: None) -> None:
+    def __init__(
+        self, device: Callable[[FakeClock], Any] = lambda clock: None, at_exit: bool = False
+    ) -> None:
         self.clock = FakeClock()
         self.model = StepModel(self.clock, find_device=lambda: device(self.clock))
         self.steps: list[Any] = []
         self.model.sinks.append(lambda steps: self.steps.extend(steps))
         self.audience = Audience()
         self.audience.model = self.model
-        self.waits = Waits(self.audience)
+        self.waits, self._at_exit = Waits(self.audience, at_exit), at_exit
         self.ask, self.give = self.waits.ask, self.waits.give
 
     def fetch(self, loader: Loader, seconds: float = 0.25, error: bool = False) -> None:
         self.ask({"self": loader})
         self.clock.advance(seconds)
         if error:
-            self.waits.error({"self": loader, "error": StopIteration()})
+            self.fail(loader, StopIteration())
         else:
             self.give({"self": loader, "batch": [1, 2]})
+
+    def fail(self, loader: Loader, error: Exception, **batch: Any) -> None:
+        self.waits.error({"self": loader, "error": error})
+        if self._at_exit:
+            self.give({"self": loader, **batch})
 
     def step(self, loader: Loader) -> None:
         self.fetch(loader)
@@ -99,8 +106,8 @@ def test_the_same_loader_time_and_again_is_expected() -> None:
 class Noted(Watched):
     """A step model that hears of loaders by inserted code itself, where that can be."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, at_exit: bool = False) -> None:
+        super().__init__(at_exit=at_exit)
         self.hidden, self.fired, self.missed = Hidden(), count(), 0
         self.ears = [
             self._ear(self.ask, "ask", ("self", "#enter")),
@@ -124,7 +131,10 @@ class Noted(Watched):
                     return
                 except Exception:
                     self.missed += 1
-            take(event["self"], event.get("batch"))
+            if label == "give" and "batch" not in event:
+                ear(event)  # As inserted code that finds that it has no value.
+            else:
+                take(event["self"], event.get("batch"))
 
         return hear
 
@@ -137,8 +147,9 @@ class Noted(Watched):
         return found
 
 
-def test_steps_are_the_same_where_inserted_code_notes_waits_itself() -> None:
-    noted, heard = Noted(), Watched()
+@pytest.mark.parametrize("at_exit", [False, True])
+def test_steps_are_the_same_where_inserted_code_notes_waits_itself(at_exit: bool) -> None:
+    noted, heard = Noted(at_exit), Watched()
     epochs(noted)
     epochs(heard)
     other = noted.missed
@@ -188,6 +199,25 @@ def test_a_lull_that_inserted_code_notes_to_its_end_is_over_with_its_last_batch(
     noted.step(loader)
     assert len(heard) == 2
     assert len(noted.known()) == 2 * batches + 2
+
+
+@pytest.mark.parametrize("kind", [Watched, Noted])
+def test_the_end_of_a_call_that_fails_with_a_batch_in_hand_is_no_batch(
+    kind: Callable[..., Watched],
+) -> None:
+    watched, loader, told = kind(at_exit=True), Loader(), []
+    for fails in [*[False] * (ALIKE + 2), True, False]:
+        watched.ask({"self": loader})
+        watched.clock.advance(0.25)
+        if fails:
+            watched.audience.ends.append(lambda name, exhausted: told.append(exhausted))
+            watched.fail(loader, OSError(), batch=[1, 2])
+        else:
+            watched.give({"self": loader, "batch": [1, 2]})
+    assert watched.model.notes == 2 * (ALIKE + 4)
+    assert told[0] is False
+    if isinstance(watched, Noted):
+        watched.known()
 
 
 def test_who_begins_to_listen_hears_the_next_batch() -> None:

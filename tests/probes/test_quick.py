@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import count, groupby
 from types import ModuleType, SimpleNamespace
@@ -341,6 +341,24 @@ def guarded(value, turn):
     if value:
         loss = value
         return loss
+
+class Batch(Loss):
+    shape = (2, 3)
+
+def held(value, turn):
+    with turn() as nothing:
+        if value is None:
+            turn()
+        data = value
+        return data
+
+def branches(value, turn):
+    data = value
+    for n in range(2):
+        if n == 1:
+            break
+    if value is None:
+        turn()
 """
 
 
@@ -349,7 +367,7 @@ def test_a_tracer_sees_the_scripts_own_lines_whichever_way_an_event_goes(
     script: Make, torch: Any, function: str
 ) -> None:
     def traced(after: int, fails: bool) -> list[int]:
-        heard = Heard(script(PLACES + "Batch = Loss\n"), f"//{function} > loss", torch, after=after)
+        heard = Heard(script(PLACES), f"//{function} > loss", torch, after=after)
         call = f"{function}(Loss(), turn)"
         lines: list[int] = []
 
@@ -384,3 +402,36 @@ def test_a_tracer_sees_the_scripts_own_lines_whichever_way_an_event_goes(
     assert traced(0, False) == ordinary
     # What fails comes back to its place from elsewhere, and python says of that where it is.
     assert [line for line, _ in groupby(traced(0, True))] == [line for line, _ in groupby(ordinary)]
+
+
+@pytest.mark.parametrize("function", ["held", "branches"])
+def test_a_tracer_sees_no_other_lines_where_the_end_of_a_call_is_noted(
+    script: Make, torch: Any, function: str
+) -> None:
+    def traced(call: Callable[[str], object]) -> list[int]:
+        lines: list[int] = []
+
+        def trace(frame: Any, event: str, _: object) -> Any:
+            if frame.f_code.co_name != function:
+                return None
+            if event == "line":
+                lines.append(frame.f_lineno)
+            return trace
+
+        sys.settrace(trace)
+        try:
+            call(f"[{function}(Batch(), turn) for _ in range(4)]")
+        finally:
+            sys.settrace(None)
+        return lines
+
+    heard = Heard(script(PLACES), f"//{function}(data as batch) > #exit as step", torch, after=-1)
+    plain: dict[str, Any] = {"turn": nullcontext}
+    exec(PLACES, plain)
+    heard.made.main.turn = nullcontext  # type: ignore[attr-defined]
+    expected = traced(lambda code: eval(code, plain))
+    assert traced(heard.made.call) == expected
+    for _ in range(3):
+        heard.consider()
+        assert traced(heard.made.call) == expected
+    assert function == "branches" or heard.noted > 0

@@ -84,13 +84,33 @@ DATALOADER = """
 
         def __iter__(self):
             return self
-
-        def __next__(self):
-            return [self._dataset[i] for i in next(self._sampler_iter)]
-
+{answers}
     class _SingleProcessDataLoaderIter({name}):
         pass
     """
+#: How it answers, in the simplest way; or as PyTorch's own, which does something when it has.
+ANSWERS = """
+        def __next__(self):
+            return [self._dataset[i] for i in next(self._sampler_iter)]
+"""
+HOLDS = """
+        def __next__(self):
+            with Recorded():
+                data = self._next_data()
+                return data
+
+        def _next_data(self):
+            return [self._dataset[i] for i in next(self._sampler_iter)]
+
+    class Recorded:
+        leaves = staticmethod(bool)
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, kind, *error):
+            kind or self.leaves()
+"""
 
 
 def voirfile(place: Place, *selectors: str) -> None:
@@ -105,12 +125,12 @@ def voirfile(place: Place, *selectors: str) -> None:
     )
 
 
-def fake_torch(place: Place, iterator: str = "_BaseDataLoaderIter") -> None:
+def fake_torch(place: Place, iterator: str = "_BaseDataLoaderIter", answers: str = ANSWERS) -> None:
     """Put a package ``torch`` beside the script; ``iterator`` is the class with ``__next__``."""
     place.write("torch/__init__.py", "")
     place.write("torch/utils/__init__.py", "")
     place.write("torch/utils/data/__init__.py", "from .dataloader import DataLoader")
-    place.write("torch/utils/data/dataloader.py", DATALOADER.format(name=iterator))
+    place.write("torch/utils/data/dataloader.py", DATALOADER.format(name=iterator, answers=answers))
 
 
 def truth(ran: Ran) -> dict[str, Any]:
