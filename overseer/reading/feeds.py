@@ -8,16 +8,39 @@ from __future__ import annotations
 
 import ast
 import os
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 from ..targets import targets
 from .batch import WRAPPERS
-from .choosing import Turns, all_of, calls_in, chosen, mentioned, names, taken
-from .loop import LOADERS, arguments, find_loop, is_loader, is_loop, learning
+from .choosing import (
+    Turns,
+    all_of,
+    calls_in,
+    chosen,
+    hands_on,
+    is_thread,
+    mentioned,
+    names,
+    started,
+    taken,
+)
+from .loop import LOADERS, find_loop, is_loader, is_loop, learning
 from .roles import uses_framework
-from .scopes import LOOPS, Function, Loop, Scope, bindings, called, dotted, scopes
+from .scopes import (
+    LOOPS,
+    Bindings,
+    Function,
+    Loop,
+    Scope,
+    Value,
+    arguments,
+    called,
+    dotted,
+    scopes,
+)
 from .sources import imported, open_script, project
 
 #: Names between a loop and the function that it takes batches from, at most.
@@ -101,6 +124,7 @@ class _Search:
 
     def __init__(self, every: list[Scope]) -> None:
         self._every = every
+        self._bindings = Bindings(every)
         self.unsure: list[Scope] = []
         self._functions: dict[str, list[Scope]] = {}
         self._classes: dict[str, list[Scope]] = {}
@@ -109,7 +133,7 @@ class _Search:
                 self._functions.setdefault(scope.node.name, []).append(scope)
             elif isinstance(scope.node, ast.ClassDef):
                 self._classes.setdefault(scope.node.name, []).append(scope)
-        self._looked: set[tuple[Scope, int]] = set()
+        self._looked: set[tuple[Scope, int, str]] = set()
         self._handed: dict[Scope, dict[Scope, None]] = {}
 
     def feed(self, scope: Scope, learns: bool) -> Feed:
@@ -123,6 +147,8 @@ class _Search:
         found = find_loop(self._every)
         own: list[Scope] = []
         learns = found is not None and not is_loop(found.learning[0].call)
+        if found is not None and not learns and self._only_gives(found.scope, found.loop):
+            found = None
         if found is not None:
             around = [(place.scope, loop) for place in found.learning for loop in place.loops]
             own = self._followed([(found.scope, found.loop), *around])
@@ -136,8 +162,10 @@ class _Search:
             return own  # It goes over a loader by name, which is watched itself.
         if given:
             alike = bool(turns) and all(each.own == turns[0].own for each in turns)
-            return turns[0].own if alike else own
+            return [each for each in turns[0].own if each not in self._ahead] if alike else own
         found_by_name = chosen(self, turns) or own
+        if len(all_of(turns)) > 1 and not self._ahead.isdisjoint(found_by_name):
+            found_by_name = []
         if not found_by_name and probed:
             return all_of(turns)  # Waits that no step follows are told from those of steps.
         if not found_by_name and uses_framework(self._every) is None:
@@ -154,12 +182,42 @@ class _Search:
         return [(scope, node) for scope, node in seen if isinstance(node, LOOPS)]
 
     def _turns(self) -> list[Turns]:
-        """The loops that go over any, but for those that are part of the work of one."""
+        """The loops that go over any, but for those that are part of giving what one gives."""
         found = [Turns(*one, own) for one in self._all() if (own := self._followed([one]))]
         feeding = all_of(found)
         calls = (seen.node for scope in feeding for seen in scope.calls)
         working = {*feeding, *self._reached(calls)}
+        found = [each for each in found if not self._only_gives(each.scope, each.loop)]
         return [each for each in found if each.scope not in working] or found
+
+    def _only_gives(self, scope: Scope, loop: Loop) -> bool:
+        """Whether a loop in the background, or within a generator, only hands on what it reads."""
+        background = self._background.get(scope)
+        inner = any(each is not scope and _is_generator(each) for each in scope.outward())
+        return (inner or background is not None) and hands_on(loop, made=background is True)
+
+    @cached_property
+    def _ahead(self) -> set[Scope]:
+        """What is gone over in the background, too: there nobody waits for it."""
+        loops = [(scope, loop) for scope, loop in self._all() if scope in self._background]
+        loops = [each for each in loops if self._only_gives(*each)]
+        calls = [seen.node for scope, _ in loops for seen in scope.calls]
+        return {*self._followed(loops), *self._reached(calls)}
+
+    @cached_property
+    def _background(self) -> dict[Scope, bool]:
+        """What threads and the like run, and whether what gives batches has them run it."""
+        found = {scope: False for scope in self._every if is_thread(scope)}
+        for scope in self._every:
+            gives = any(map(_gives, scope.outward()))
+            for seen in scope.calls:
+                for name in started(seen.node):
+                    for each in self._functions.get(name, ()):
+                        found[each] = found.get(each, False) or gives
+        for scope in list(found):
+            for each in self._reached(seen.node for seen in scope.calls):
+                found.setdefault(each, found[scope])
+        return found
 
     def _shown(self, turns: Turns, probed: Collection[str]) -> bool:
         """Whether a loop is in code that shows steps, or calls such."""
@@ -206,42 +264,76 @@ class _Search:
                 found.update(dict.fromkeys(self._made(scope, node, _DEEP)))
         return list(found)
 
+    def _new(self, scope: Scope, node: ast.AST, asked: str) -> bool:
+        """Whether this is asked of an expression for the first time."""
+        key = scope, id(node), asked
+        known = key in self._looked
+        self._looked.add(key)
+        return not known
+
     def _made(self, scope: Scope, node: ast.AST | None, deep: int) -> Iterator[Scope]:
         """The generator functions that an expression may come from."""
-        if node is None or not deep or (scope, id(node)) in self._looked:
+        if node is None or not deep or not self._new(scope, node, "made"):
             return
-        self._looked.add((scope, id(node)))
         if isinstance(node, ast.Call):
             yield from self._called(scope, node, deep)
-        elif isinstance(node, ast.Name):
-            for where, value in self._bound(scope, node.id):
-                yield from self._made(where, value, deep - 1)
-        elif isinstance(node, ast.Attribute):
-            for where, value in self._kept(node.attr):
-                yield from self._made(where, value, deep - 1)
-        elif isinstance(node, ast.IfExp):
-            for each in (node.body, node.orelse):
-                yield from self._made(scope, each, deep - 1)
-        elif isinstance(node, (ast.Tuple, ast.List)):
-            for each in node.elts:
-                yield from self._made(scope, each, deep - 1)
-        elif isinstance(node, ast.Starred):
-            yield from self._made(scope, node.value, deep - 1)
+            return
+        for where, value in self._bindings.origins(scope, node):
+            yield from self._made(where, value, deep - 1)
 
     def _called(self, scope: Scope, call: ast.Call, deep: int) -> Iterator[Scope]:
         name = called(call)
-        functions, classes = self._functions.get(name, []), self._classes.get(name, [])
-        if name in LOADERS and not functions and not classes:
+        if name in LOADERS and not self._is_known(name):
             return  # It is watched itself, and what it asks for samples is part of its work.
-        for function in functions:
+        found = list(self._run(scope, call.func, deep))
+        yield from found
+        if not found and not self._is_known(name):
+            for each in arguments(call):  # enumerate, zip, tqdm, and what else goes over things.
+                yield from self._made(scope, each, deep - 1)
+
+    def _run(self, scope: Scope, node: ast.AST | None, deep: int) -> Iterator[Scope]:
+        """Those that a call of what an expression holds may come from."""
+        if node is None or not deep or not self._new(scope, node, "run"):
+            return
+        if isinstance(node, ast.Lambda):
+            yield from self._made(scope, node.body, deep - 1)
+            return
+        name = self._bindings.name(scope, node)
+        held = self._held(scope, node)
+        if isinstance(node, ast.Attribute) and self._is_known(name):
+            held = iter(self._bindings.kept(scope, node))
+        found = [each for where, value in held for each in self._run(where, value, deep - 1)]
+        yield from found or self._named(name, deep)
+
+    def _named(self, name: str, deep: int) -> Iterator[Scope]:
+        """Those that a call of a function of this name, or going over an object, comes from."""
+        for function in self._functions.get(name, ()):
             yield from self._given_by(function, deep)
-        for own in classes:
+        for own in self._classes.get(name, ()):
             for method in own.inner:
                 if method.path[-1] == _ITER:
                     yield from self._given_by(method, deep)
-        if not functions and not classes:  # enumerate, zip, tqdm, and what else goes over things.
-            for each in arguments(call):
-                yield from self._made(scope, each, deep - 1)
+
+    def _is_known(self, name: str) -> bool:
+        """Whether a function or a class has this name."""
+        return name in self._functions or name in self._classes
+
+    def _held(self, scope: Scope, node: ast.AST) -> Iterator[Value]:
+        """What may be the function that an expression is, as far as it is not its name."""
+        if not isinstance(node, ast.Call):
+            yield from self._bindings.origins(scope, node)
+            return
+        name, func = called(node), node.func
+        for function in self._functions.get(name, ()):
+            yield from ((function, each) for each in _returned(function))
+        if self._is_known(name):
+            return
+        if name == "get" and isinstance(func, ast.Attribute):
+            yield from self._bindings.items(scope, func.value, next(iter(node.args), None))
+            yield from ((scope, each) for each in node.args[1:])
+        else:  # What wraps a function; partial is given what it is to be called with, too.
+            given = node.args[:1] if name == "partial" else arguments(node)
+            yield from ((scope, each) for each in given)
 
     def _given_by(self, function: Scope, deep: int) -> Iterator[Scope]:
         """Where what a function yields, or returns, comes from.
@@ -258,85 +350,33 @@ class _Search:
             for found in self._made(function, node, deep - 1):
                 self._handed.setdefault(found, {})[function] = None
                 yield found
-        for seen in function.seen:
-            if isinstance(seen.node, ast.Return) and not _is_generator(function):
-                yield from self._made(function, seen.node.value, deep - 1)
-
-    def _bound(self, scope: Scope, name: str) -> Iterator[tuple[Scope, ast.expr | None]]:
-        """What a variable is bound to, and what is given for a parameter."""
-        binder = scope.binder(name)
-        if binder is None:
-            return
-        for seen in binder.seen:
-            node = seen.node
-            if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and (
-                name in bindings(node)
-            ):
-                yield from ((binder, each) for each in _values(node, name))
-        if name in binder.parameters:
-            yield from self._given(binder, name)
-
-    def _given(self, function: Scope, name: str) -> Iterator[tuple[Scope, ast.expr]]:
-        own, names = function.parameters, {function.path[-1]}
-        if own[0] == "self":
-            own = own[1:]
-            if function.path[-1] == "__init__":
-                names = {function.path[-2]} if len(function.path) > 1 else set()
-        if name not in own:
-            return
-        at = own.index(name)
-        for scope, call in (each for name_ in names for each in self._calls.get(name_, ())):
-            if called(call) in names:
-                yield from ((scope, each) for each in call.args[at : at + 1])
-                yield from ((scope, k.value) for k in call.keywords if k.arg == name)
-            else:  # Somebody is to call it: with what else it is given, most likely.
-                yield from ((scope, each) for each in arguments(call))
-
-    @cached_property
-    def _calls(self) -> dict[str, list[tuple[Scope, ast.Call]]]:
-        """The calls of functions of a name, and those that are given one."""
-        found: dict[str, list[tuple[Scope, ast.Call]]] = {}
-        for scope in self._every:
-            for seen in scope.calls:
-                call = seen.node
-                assert isinstance(call, ast.Call)
-                given = (dotted(each).rpartition(".")[2] for each in arguments(call))
-                for name in {called(call), *given} - {""}:
-                    found.setdefault(name, []).append((scope, call))
-        return found
-
-    def _kept(self, name: str) -> list[tuple[Scope, ast.expr]]:
-        """What attributes of that name are bound to."""
-        return self._attributes.get(name, [])
-
-    @cached_property
-    def _attributes(self) -> dict[str, list[tuple[Scope, ast.expr]]]:
-        found: dict[str, list[tuple[Scope, ast.expr]]] = {}
-        for scope in self._every:
-            for seen in scope.seen:
-                if isinstance(seen.node, ast.Assign):
-                    for target in seen.node.targets:
-                        if isinstance(target, ast.Attribute):
-                            found.setdefault(target.attr, []).append((scope, seen.node.value))
-        return found
+        for value in _returned(function):
+            yield from self._made(function, value, deep - 1)
 
     def _goes_over_loaders(self, function: Scope) -> list[ast.For | ast.AsyncFor]:
         """Its loops over loaders that are watched themselves."""
         loops = [s.node for s in function.seen if isinstance(s.node, (ast.For, ast.AsyncFor))]
-        return [loop for loop in loops if self._is_loader(function, loop.iter, _DEEP)]
+        return [loop for loop in loops if self._is_loader(function, loop.iter)]
 
-    def _is_loader(self, scope: Scope, node: ast.expr | None, deep: int) -> bool:
-        if node is None or not deep:
-            return False
-        if isinstance(node, ast.Call) and called(node) in WRAPPERS:
-            return any(self._is_loader(scope, each, deep - 1) for each in node.args)
-        if called(node) in LOADERS:
-            return True
-        if isinstance(node, ast.Name):
-            values = list(self._bound(scope, node.id))
-            if values:
-                return any(self._is_loader(where, value, deep - 1) for where, value in values)
-        return bool(dotted(node)) and is_loader(scope, node)
+    def _is_loader(self, scope: Scope, node: ast.expr) -> bool:
+        waiting: deque[tuple[Value, int]] = deque([((scope, node), _DEEP)])
+        looked = set()
+        while waiting:
+            (where, each), deep = waiting.popleft()
+            if each is None or not deep or (where, id(each)) in looked:
+                continue
+            looked.add((where, id(each)))
+            values: list[Value] = []
+            if isinstance(each, ast.Call) and called(each) in WRAPPERS:
+                values = [(where, argument) for argument in each.args]
+            elif called(each) in LOADERS:
+                return True
+            elif isinstance(each, ast.Name):
+                values = self._bindings.bound(where, each.id)
+            if not values and dotted(each) and is_loader(where, each):
+                return True
+            waiting.extend((value, deep - 1) for value in values)
+        return False
 
 
 def _works(loop: ast.For | ast.AsyncFor) -> bool:
@@ -352,6 +392,20 @@ def _works(loop: ast.For | ast.AsyncFor) -> bool:
         if isinstance(node, _WORK) and id(node) not in tests and called(node) not in _IDLE:
             return True
     return False
+
+
+def _returned(function: Scope) -> Iterator[ast.expr | None]:
+    """What a function returns that is no generator function."""
+    if not _is_generator(function):
+        returns = (seen.node for seen in function.seen if isinstance(seen.node, ast.Return))
+        yield from (node.value for node in returns)
+
+
+def _gives(scope: Scope) -> bool:
+    """Whether it is a generator function, or a class whose objects are gone over."""
+    if isinstance(scope.node, ast.ClassDef):
+        return any(each.path[-1] in (_ITER, "__next__") for each in scope.inner)
+    return _is_generator(scope)
 
 
 def _kind(scope: Scope) -> Kind:
@@ -370,18 +424,3 @@ def _yields(scope: Scope) -> bool:
 
 def _is_generator(scope: Scope) -> bool:
     return any(isinstance(seen.node, (ast.Yield, ast.YieldFrom)) for seen in scope.seen)
-
-
-def _values(
-    node: ast.Assign | ast.AnnAssign | ast.NamedExpr, name: str
-) -> Iterator[ast.expr | None]:
-    """What an assignment binds a name to: of a tuple's, the part that stands where it does."""
-    value = node.value
-    if isinstance(node, ast.Assign) and isinstance(value, ast.Tuple):
-        for target in node.targets:
-            if isinstance(target, ast.Tuple) and len(target.elts) == len(value.elts):
-                for each, part in zip(target.elts, value.elts, strict=True):
-                    if isinstance(each, ast.Name) and each.id == name:
-                        yield part
-                return
-    yield value

@@ -8,7 +8,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .batch import unwrapped
-from .scopes import LOOPS, Function, Loop, Scope, Seen, bindings, called, dotted, names_in
+from .scopes import (
+    LOOPS,
+    Function,
+    Loop,
+    Scope,
+    Seen,
+    arguments,
+    bindings,
+    called,
+    dotted,
+    names_in,
+)
 
 _OPTIMIZER = re.compile(r"opt|sgd|adam|lbfgs|scaler|trainer|engine|model", re.IGNORECASE)
 _NOT_OPTIMIZER = re.compile(r"sched|env|prof|bar|warmup", re.IGNORECASE)
@@ -159,12 +170,6 @@ def _returned(scope: Scope) -> set[str]:
     own = {inner.path[-1] for inner in scope.inner if isinstance(inner.node, Function)}
     returns = (s.node.value for s in scope.seen if isinstance(s.node, ast.Return) and own)
     return {name for value in returns if value is not None for name in names_in(value)} & own
-
-
-def arguments(call: ast.AST) -> list[ast.expr]:
-    """What a call is given, by position and by name."""
-    assert isinstance(call, ast.Call)
-    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _found(

@@ -229,11 +229,7 @@ def test_any_generator_function_is_watched(training: Place, kind: str) -> None:
     training.write("data.py", "from training import *\n" + dedent(BATCHES))
     script(training, KINDS[kind], TRAIN, EPOCHS.format(loader="batches()"))
     voirfile(training, STEP, GIVEN)
-    ran = training.voir(*WHOLE, "main.py")
-    if kind == "a method":  # A lambda is not looked into: later epochs are watched.
-        assert training.record()["tasks"]["train"]["loading"]["seconds"] > 0
-    else:
-        agrees(training, ran)
+    agrees(training, training.voir(*WHOLE, "main.py"))
 
 
 def test_what_only_hands_on_the_batches_of_a_loader_is_waited_for_once(training: Place) -> None:
@@ -503,6 +499,61 @@ def test_where_nothing_tells_which_one_it_is_that_is_said(training: Place) -> No
     assert "//first and //second" in ran.stderr
     assert "[unwatched-loader]" in ran.stderr
     assert "[no-rate]" in ran.stderr
+
+
+#: Generators that a thread reads ahead, and how a loop gets to them.
+AHEAD = """
+    import queue, threading
+
+    def read(n):
+        for i in range(n):
+            yield [i] * 8
+
+    def ahead(n):
+        q, end = queue.Queue(1), object()
+        def worker():
+            for item in read(n):
+                q.put(item)
+            q.put(end)
+        thread = threading.Thread(target=worker)
+        thread.start()
+        while (item := q.get()) is not end:
+            wait()
+            yield item
+        thread.join()
+
+    class Data:
+        def ahead(self, n):
+            for item in ahead(n):
+                yield item
+
+    """
+FIT = """
+    def fit(make):
+        for inp in make():
+            work()
+
+    """
+GETS = {
+    "directly": "for inp in ahead(20):\n    work()",
+    "by a lambda": "fit(lambda: ahead(20))",
+    "by a lambda at the top level": "make = lambda: ahead(20)\nfor inp in make():\n    work()",
+    "by a partial": "from functools import partial\nfit(partial(ahead, 20))",
+    "by a dictionary": "MAKE = {'a': ahead}\nfor inp in MAKE['ba'[1]](20):\n    work()",
+    "by a method": "fit(lambda: Data().ahead(20))",
+}
+
+
+@pytest.mark.parametrize("gets", GETS)
+def test_what_a_thread_reads_ahead_is_waited_for_where_it_arrives(
+    training: Place, gets: str
+) -> None:
+    script(training, AHEAD, FIT, GETS[gets] + "\ntruth()\n")
+    ran = training.voir(*WHOLE, "--skip", "0", "main.py")
+    told, task = truth(ran), training.record()["tasks"]["train"]
+    assert (told["steps"], task["steps"], task["items"]) == (20, 20, 160)
+    assert task["loading"]["seconds"] == pytest.approx(told["loading"], rel=0.001)
+    assert task["compute"]["seconds"] == pytest.approx(0.1, rel=0.001)
 
 
 def test_other_generators_of_the_script_are_no_loaders(training: Place) -> None:
