@@ -10,10 +10,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from ..boundary import Guarded
 from ..timers import Timer
-from .hanging import Mark, restore_default
+
+if TYPE_CHECKING:
+    from .hanging import Mark
 
 _owner = os.getpid()
 
@@ -132,13 +135,8 @@ class DeadlySignals:
     # A main thread that does not come back from C
 
     def _begin_to_watch(self) -> None:
-        if sys.platform == "linux" and self._taken:
-            with suppress(ImportError, OSError):
-                for signum in self._taken:
-                    self._marks[signum] = Mark(signum)
-                self._start_watching()
-
-    def _start_watching(self) -> None:
+        if sys.platform != "linux" or not self._taken:
+            return
         # A thread that python has not set up yet would take a signal without leaving a mark.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
         try:
@@ -147,13 +145,23 @@ class DeadlySignals:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _look(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, self._marks)  # Forks begin this thread anew.
-        for signum, mark in self._marks.items():
-            if _signal.getsignal(signum) is self._handler and mark.made:
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)  # Forks begin this thread anew.
+        for signum in tuple(self._taken):
+            if _signal.getsignal(signum) is not self._handler:
+                continue
+            mark = self._marks.get(signum)
+            if mark is not None and mark.made:
                 self._late(mark)
+            elif mark is None:  # Not before: a short script has no descriptors but its own.
+                with suppress(ImportError, OSError):
+                    from .hanging import Mark
+
+                    self._marks[signum] = Mark(signum)
 
     def _late(self, mark: Mark) -> None:
         if mark.seen:
+            from .hanging import restore_default
+
             self._die(mark.signum, lambda: restore_default(mark.signum))
         mark.seen = True
 

@@ -129,8 +129,9 @@ def test_ctrl_c_while_threads_are_awaited_is_no_error(start):
 
 
 def test_a_script_in_c_code_that_lets_threads_run_is_finalized_as_well(start):
-    code = f"{READY}import ctypes, threading\nlock = ctypes.create_string_buffer(64)\n"
-    code += "libc = ctypes.CDLL(None)\nlibc.pthread_mutex_lock(lock)\nlibc.pthread_mutex_lock(lock)"
+    code = "import ctypes, time\nlock = ctypes.create_string_buffer(64)\ntime.sleep(1.5)\n"
+    code += f"libc = ctypes.CDLL(None)\n{READY}"
+    code += "libc.pthread_mutex_lock(lock)\nlibc.pthread_mutex_lock(lock)"
     assert start(code).end(signal.SIGTERM) == (-signal.SIGTERM, "", "finalized 15\n")
 
 
