@@ -149,7 +149,7 @@ class GpuSampler:
             return None
         except Exception as error:  # The library it loads may be damaged.
             what = f"pynvml cannot be imported: {type(error).__name__}: {error}"
-            self._say("gpu-driver", what, NO_SMI, always=True)
+            self._say("gpu-driver", what, NO_SMI)
             return None
         try:
             return Nvml(library)

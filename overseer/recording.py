@@ -141,13 +141,14 @@ class Recording:
 
     def save_up(self) -> None:
         """Hold descriptors back, so that the end has some though the script uses up all others."""
-        if self._spare is None:
+        if self._spare is None and self._ov.status != "finalized":
             self._spare = Spare()
 
     def spend(self) -> None:
-        """Let go of them: the end begins."""
-        if self._spare is not None:
-            self._spare.release()
+        """Let go of them: they are needed now."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.release()
 
     def _turn(self) -> None:
         """Write, and half-way between weigh events: one that is recorded costs more than others."""
@@ -161,14 +162,21 @@ class Recording:
         """Write what was given since the last time; runs on a thread of its own."""
         lines = self._sampler.take()
         self._ov._given_stream.anew()
+        if not lines:
+            return
+        begins = self._metrics is None
+        if begins:
+            self.spend()  # The script may have used up all descriptors by now.
         try:
-            metrics = self._open() if lines else None
+            metrics = self._open()
         except Exception:
             self._sampler.put_back(lines)  # Where the record could not begin, the end tries again.
             raise
         if metrics is not None:
             for line in lines:
                 metrics.write(line)
+        if begins:
+            self.save_up()
 
     def _open(self) -> MetricsLog | None:
         # A forked child may never be let past the lock, and has nothing to write.

@@ -20,7 +20,11 @@ LEAKS = """
         for batch in loader:
             loss = 1.0
             time.sleep({pause})
-            files.append(open(__file__))
+            try:
+                files.append(open(__file__))
+            except OSError:
+                time.sleep({later})
+                raise
 
     train([[1] * 4] * 500)
     """
@@ -32,12 +36,12 @@ PROBES = """
     """
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.02])
+@pytest.mark.parametrize(("pause", "later"), [(0.0, 0), (0.02, 0), (0.0, 2.5)])
 def test_the_end_of_a_run_has_descriptors_when_the_script_has_none(
-    tmp_path: Path, pause: float
+    tmp_path: Path, pause: float, later: float
 ) -> None:
     place = Place(tmp_path)
-    place.write("main.py", LEAKS.format(pause=pause))
+    place.write("main.py", LEAKS.format(pause=pause, later=later))
     place.write("voirfile.py", PROBES)
     ran = place.voir("main.py")
     assert ran.status == 1

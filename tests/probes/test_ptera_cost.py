@@ -134,6 +134,8 @@ def test_own_cost_tells_of_it(tmp_path: Path) -> None:
                     pass
 
             ov.probe("//outer > //inner > x").subscribe(spend)
+            yield ov.phases.run_script
+            ov.give(spent=True)  # So that there is a record.
         """,
     )
     place.write("main.py", SOURCE + "outer(1000)\n")
