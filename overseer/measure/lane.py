@@ -43,7 +43,7 @@ class Lane:
         self.evidence = Evidence(self, track)
         self.last_end: int | None = None
         self.changes = -1
-        self.unmatched = self.fed = self._followed = False
+        self.unmatched = self.fed = self._followed = self._paired = False
         self.pending: list[Step] = []
         self.far: dict[int, tuple[int, int]] = {}
         self.slow = False
@@ -118,6 +118,7 @@ class Lane:
             pair.outer.absorb(items if items is not None else pair.items)
             pair.outer.inner_ns = (pair.outer.inner_ns or 0) + now - pair.begin
             return []
+        self._paired = True
         self.unmatched = pair.items is None
         items = pair.items if items is None else items
         last = self.last_end
@@ -167,10 +168,11 @@ class Lane:
 
     def left(self, now: int) -> None:
         """The loop is left: its loader is asked in vain."""
-        last = self.last_end
-        if not self.fed or last is None or self._track.last_lane is not self or not self.pending:
+        track, last = self._track, self.last_end
+        if last is None or not self.fed or self._paired or not self.pending:
             return
-        track = self._track
+        if track.last_lane is not self:
+            return
         declared = min(track.paused_ns - self.evidence.paused, now - last)
         held = self.pending[-1]
         self.pending[-1] = held._replace(pause_ns=held.pause_ns + declared)

@@ -782,3 +782,15 @@ def test_a_checkpoint_behind_the_last_step_of_an_epoch_is_a_pause(saved: bool) -
     # What lies behind the very last step is no pause before another.
     seconds = sum(step.pause_ns for step in program.steps) / 1e9
     assert seconds == pytest.approx((4 if saved else 3) * 0.5, rel=0.01)
+
+
+def test_the_compute_of_a_pair_is_what_it_surrounds_also_in_an_epoch_s_last_step() -> None:
+    program = Program("loader")
+    for epoch in range(4):
+        for batch in program.batches(12, 0.010):
+            program.wrap("compute_start", "begin", epoch)
+            program.work(0.020)
+            program.wrap("compute_start", "end", epoch, batch=batch)
+            program.work(0.010)
+    program.finish()
+    assert [step.compute_ns for step in program.steps] == [pytest.approx(0.02e9, rel=0.01)] * 48
