@@ -21,7 +21,7 @@ class Mark:
 
     Raises:
         ImportError: This python has no ``faulthandler``.
-        OSError: No descriptor is left, or there is no ``/proc``.
+        OSError: No descriptor is left.
 
     Attributes:
         seen: Whether somebody has seen that it is made.
@@ -31,14 +31,8 @@ class Mark:
         import faulthandler
 
         self.signum, self.seen = signum, False
-        ends = os.pipe()
-        try:
-            # Both can write: what waits for a mark is not woken when the script closes all it can.
-            self._reading = _opened(ends[0], os.O_RDWR)
-            self._writing = _opened(ends[0], os.O_RDWR | os.O_NONBLOCK)
-        finally:
-            for end in ends:
-                os.close(end)
+        self._reading, self._writing = map(_raised, os.pipe())
+        os.set_blocking(self._writing, False)
         self._inode = os.fstat(self._reading).st_ino
         faulthandler.register(signum, self._writing, all_threads=False, chain=True)
         signal.siginterrupt(signum, True)  # A wait has to end for python's handler to be called.
@@ -74,9 +68,8 @@ def restore_default(signum: int) -> None:
     ctypes.CDLL(None).signal(signum, 0)
 
 
-def _opened(end: int, flags: int) -> int:
-    low = os.open(f"/proc/self/fd/{end}", flags | os.O_CLOEXEC)
+def _raised(end: int) -> int:
     try:
-        return fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        return fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _HIGH)
     finally:
-        os.close(low)
+        os.close(end)

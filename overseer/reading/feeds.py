@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..targets import targets
 from .batch import WRAPPERS
+from .bindings import Bindings, Value
 from .choosing import (
     Turns,
     all_of,
@@ -31,11 +32,9 @@ from .loop import LOADERS, find_loop, is_loader, is_loop, learning
 from .roles import uses_framework
 from .scopes import (
     LOOPS,
-    Bindings,
     Function,
     Loop,
     Scope,
-    Value,
     arguments,
     called,
     dotted,

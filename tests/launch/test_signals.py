@@ -149,13 +149,12 @@ os.kill(os.getpid(), signal.SIGTERM)
     same(code)
 
 
-def test_a_script_that_forks_has_no_thread_meanwhile(same):
+def test_a_script_that_forks_is_not_warned_of_threads(same):
     code = """
 import os, time, warnings
-warnings.simplefilter("error")
+warnings.simplefilter("error")  # From 3.12 on python warns where there are several.
 for _ in range(20):
-    if not os.fork(): os._exit(len(os.listdir("/proc/self/task")) - 1)
+    if not os.fork(): os._exit(0)
     print(os.wait()[1])
-time.sleep(0.1)
 """
     same(code)
