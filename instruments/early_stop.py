@@ -29,27 +29,15 @@ def early_stop(
 
     Args:
         ov: The overseer.
-        key: What to count.
+        key: What to count; ``step`` counts steps, whichever way they are shown.
         n: How many to let happen.
         task: Count only events of this task; those that name none are of ``train``.
         signal: What to raise; or the name of an event to log instead.
     """
     yield ov.phases.init
-    counter = _Counter(ov, key, n, task, signal)
+    counter = _Steps(ov, n, task, signal) if key == "step" else _Counter(ov, key, n, task, signal)
     ov.expect_stop()
-    ov.listen(counter, key)
-    yield ov.phases.finalize
-    counter.complain()
-
-
-@instrument_definition
-def stop_after(ov: Overseer, n: int) -> Generator[Any, Any, None]:
-    """Stop the script when ``n`` steps have ended, whichever way they are shown."""
-    yield ov.phases.init
-    counter = _Steps(ov, n)
-    ov.expect_stop()
-    ov.listen(counter, "step")
-    ov.listen(counter.pair, "$wrap")
+    counter.listen()
     yield ov.phases.finalize
     counter.complain()
 
@@ -70,16 +58,22 @@ class _Counter:
         self._left = TIMES
         self.reason = f"after {n} events with {key!r}"
 
+    def listen(self) -> None:
+        """Begin to count."""
+        self.ov.listen(self, self.key)
+
     def __call__(self, event: dict[str, Any]) -> None:
         wrap = event.get("$wrap")
-        if self.task is not None and event.get("task", TASK) != self.task:
-            return
-        if wrap is not None and wrap["step"] == "begin":
+        if self.other(event) or (wrap is not None and wrap["step"] == "begin"):
             return
         if self.seen < self.n:
             self.count(event[self.key])
         else:
             self.again(event[self.key])
+
+    def other(self, event: dict[str, Any]) -> bool:
+        """Whether it is of a task that does not count."""
+        return self.task is not None and event.get("task", TASK) != self.task
 
     def count(self, value: object) -> None:
         """One more; the last one stops the script."""
@@ -118,17 +112,29 @@ class _Steps(_Counter):
     Of pairs within one another the outermost is the step.
     """
 
-    def __init__(self, ov: Overseer, n: int) -> None:
+    def __init__(
+        self,
+        ov: Overseer,
+        n: int,
+        task: str | None,
+        signal: Callable[[object], BaseException] | str,
+    ) -> None:
         from overseer.measure.steps import STEP_PAIRS, without_batch
 
-        super().__init__(ov, "step", n, None, StopProgram)
-        self.reason = f"after {n} steps" if n > 1 else "after a step"
+        super().__init__(ov, "step", n, task, signal)
+        steps = f"{n} steps" if n > 1 else "a step"
+        self.reason = f"after {steps}" + (f" of {task!r}" if task is not None else "")
         self._names, self._without_batch = STEP_PAIRS, without_batch
         self._open: dict[int, dict[str, object]] = {}
         self._events = self._pairs = 0
 
+    def listen(self) -> None:
+        """Begin to count."""
+        super().listen()
+        self.ov.listen(self.pair, "$wrap")
+
     def __call__(self, event: dict[str, Any]) -> None:
-        if "$wrap" not in event:
+        if "$wrap" not in event and not self.other(event):
             self._events += 1
             self._reach(self._events, event["step"])
 
@@ -136,7 +142,7 @@ class _Steps(_Counter):
         """One end of a pair."""
         wrap = event["$wrap"]
         name = wrap.get("name")
-        if name not in self._names or self._events:
+        if name not in self._names or self._events or self.other(event):
             return
         opened = self._open.setdefault(get_ident(), {})
         if wrap["step"] == "begin":
@@ -170,7 +176,7 @@ def instrument_stop(ov: Overseer) -> Generator[Any, Any, None]:
     )
     yield ov.phases.parse_args
     if ov.options.stop is not None and "--stop" not in ov.argparser.taken:
-        ov.require(stop_after(ov.options.stop))
+        ov.require(early_stop(n=ov.options.stop))
 
 
 def _count(text: str) -> int:

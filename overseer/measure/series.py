@@ -6,12 +6,14 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .bounding import CHUNK, bounded_sum, bounded_sums, reach
+
 #: Steps that are kept one by one: where warm-up happens.
 HEAD = 4096
 #: Blocks of equal length that hold the rest; when they are full, neighbours merge.
 BLOCKS = 1024
 #: Steps in a block at first.
-SPAN = 32
+SPAN = CHUNK
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ class Series:
         self._span = SPAN
         self._open = [0] * 6
         self._open_number = -1
+        # Of the blocks alone: their time with outliers bounded.
+        self._bounded = array("d")
+        self._open_bounded = 0.0
+        self._chunk: list[int] = []  # Steps of the open block that are not in that yet.
+        self._within = 0.0
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -66,11 +73,16 @@ class Series:
         if at > 0:
             self._single(numbers[:at], busy[:at], items[:at], loading[:at], compute[:at])
         at = max(0, at)
+        if at < n and not self._within:
+            self._within = reach(self._columns[1])
         while at < n:
             if not self._open[0] and n - at >= self._span:
                 blocks = self._blocks(at, busy, items, loading, compute)
                 if blocks:
-                    at += self._whole(numbers[at :: self._span], blocks)
+                    held = len(blocks[0]) * self._span
+                    bounded = bounded_sums(busy[at : at + held], self._span, self._within)
+                    self._whole(numbers[at :: self._span], blocks, bounded)
+                    at += held
                     continue
             stop = min(n, at + self._span - self._open[0])
             if self._open_number < 0:
@@ -97,6 +109,15 @@ class Series:
             counts.append(self._open[0])
             means.append(self._open[1] / self._open[0])
         return numbers, counts, means
+
+    def bounded(self) -> list[float]:
+        """The mean time in ns of each point, outliers in those of several steps bounded."""
+        sums = [*self._columns[1][:HEAD], *self._bounded]
+        if self._open[0]:
+            rest = bounded_sum(self._chunk, self._within) if self._chunk else 0
+            sums.append(self._open_bounded + rest)
+        counts = [*self._columns[0], self._open[0]]
+        return [total / n for total, n in zip(sums, counts, strict=False)]
 
     def parts(self, first: int, most: int) -> tuple[int, list[float]]:
         """The steps from number ``first`` on in parts of equal length, in order.
@@ -162,16 +183,14 @@ class Series:
         except TypeError:
             return []
 
-    def _whole(self, numbers: Sequence[int], blocks: list[list[int]]) -> int:
-        """Keep whole blocks; how many steps they hold."""
-        n = len(blocks[0])
-        held = n * self._span
-        self.numbers.extend(numbers[:n])
+    def _whole(self, numbers: Sequence[int], blocks: list[list[int]], bounded: list[float]) -> None:
+        """Keep whole blocks."""
+        self.numbers.extend(numbers[: len(bounded)])
+        self._bounded.extend(bounded)
         for own, new in zip(self._columns, blocks, strict=True):
             own.extend(new)
         if len(self.numbers) == HEAD + BLOCKS:
             self._merge()
-        return held
 
     def _add(
         self,
@@ -187,12 +206,17 @@ class Series:
             items, counted = [n for n, _ in pairs], sum(ns for _, ns in pairs)
         sums = (len(busy), total, _sum(items), counted, _sum(loading), _sum(compute))
         self._open = [a + b for a, b in zip(self._open, sums, strict=True)]
+        self._chunk.extend(busy)
+        while len(self._chunk) >= CHUNK:
+            self._open_bounded += bounded_sum(self._chunk[:CHUNK], self._within)
+            del self._chunk[:CHUNK]
 
     def _shut(self) -> None:
         self.numbers.append(self._open_number)
         for column, value in zip(self._columns, self._open, strict=True):
             column.append(value)
-        self._open = [0] * 6
+        self._bounded.append(self._open_bounded)
+        self._open, self._open_bounded = [0] * 6, 0.0
         self._open_number = -1
         if len(self.numbers) == HEAD + BLOCKS:
             self._merge()
@@ -203,6 +227,8 @@ class Series:
         for column in self._columns:
             merged = [a + b for a, b in zip(column[HEAD::2], column[HEAD + 1 :: 2], strict=True)]
             column[HEAD:] = array("q", merged)
+        pairs = zip(self._bounded[::2], self._bounded[1::2], strict=True)
+        self._bounded = array("d", [a + b for a, b in pairs])
         self._span *= 2
 
 

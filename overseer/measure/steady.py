@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from .bounding import CHUNK, bounded_sums, grain, reach
 from .changepoints import changepoints, clipped, noise
 from .cycles import without_cycle
 from .series import Series
@@ -87,7 +88,7 @@ class Segment:
 def find_steady(series: Series) -> Verdict:
     """The verdict on a series of step times; what is over in a moment never had the time."""
     numbers, counts, values = series.points()
-    verdict = steady(values, counts, numbers)
+    verdict = steady(series.bounded(), counts, numbers)
     brief = sum(v * c for v, c in zip(values, counts, strict=True)) < BRIEF
     return TOO_FEW if verdict is NEVER and brief else verdict
 
@@ -100,7 +101,8 @@ def steady(
     """The verdict on step times.
 
     Args:
-        values: Mean time of each point, in any unit.
+        values: Mean time of each point, in any unit; of a point of several steps with their
+            outliers bounded as ``bounded_sum`` does.
         counts: Steps of each point; one each when not given.
         numbers: Number of each point's first step; counted from 0 when not given.
     """
@@ -167,13 +169,12 @@ class _Search:
         head = self.head = next((i for i, count in enumerate(self.counts) if count > 1), self.n)
         single, blocks = without_cycle(self.values[:head]), self.values[head:]
         settled = single[head // 4 :]
-        floor = max(0.002 * sorted(settled)[len(settled) // 2], 1e-30)
+        floor = grain(settled)
         self.sigma = max(noise(settled), floor)
         sigma = max(noise(blocks), floor)
         bounded = clipped(single, self.sigma)
         if blocks:
-            span = self.counts[head]
-            more = _outlying(single[head // 2 :], bounded[head // 2 :], span, sigma)
+            more = _outlying(self.values[:head], bounded)
             single, bounded = [v + more for v in single], [v + more for v in bounded]
         self.values = [*single, *blocks]
         self.bounded = bounded + clipped(blocks, sigma)
@@ -327,11 +328,13 @@ class _Search:
         return spread * math.sqrt(steps) > limit * self._mean(at, end)
 
 
-def _outlying(values: Sequence[float], bounded: Sequence[float], span: int, sigma: float) -> float:
-    """What outliers would add to the mean of these steps if they came in blocks, as later ones do.
+def _outlying(values: Sequence[float], bounded: Sequence[float]) -> float:
+    """What the mean of these steps would be above that of ``bounded``, had they come in blocks.
 
-    A block holds its outliers: they do not show as such.
+    These have their outliers bounded more loosely, and keep their cycle. Warm-up has no say.
     """
-    span = min(span, len(values) // 2)
-    means = [sum(values[i : i + span]) / span for i in range(0, len(values) - span + 1, span)]
-    return sum(clipped(means, sigma)) / len(means) - sum(bounded) / len(bounded)
+    half = len(values) // 2 // CHUNK * CHUNK
+    if not half:
+        return 0.0
+    (total,) = bounded_sums(values[-half:], half, reach(values))
+    return (total - sum(bounded[-half:])) / half

@@ -331,6 +331,55 @@ def test_steps_that_name_no_task_are_those_of_train(place: Place) -> None:
     )
     assert place.voir("main.py").seen == (0, "")
     record = place.record()
-    assert record["stopped_early"] == "after 7 events with 'step'"
+    assert record["stopped_early"] == "after 7 steps of 'train'"
     tasks = record["tasks"]
     assert (tasks["train"]["steps"], tasks["eval"]["steps"]) == (7, 6)
+
+
+EVALUATING = """
+import voir
+
+for batch in voir.iterate("train", [[1, 2]] * 9, report_batch=True):
+    for sample in voir.iterate("eval", [[1, 2]] * 4, report_batch=True):
+        pass
+"""
+PAIRED = """
+def train(data):
+    for inp in data:
+        work = 1
+        evaluate([[1, 2]] * 4)
+        done = 1
+
+def evaluate(data):
+    for sample in data:
+        work = 1
+        done = 1
+
+train([[1, 2]] * 9)
+"""
+PAIRS = """
+def instrument_probes(ov):
+    yield ov.phases.load_script
+    pair = "!work as compute_start, !!done as compute_end"
+    ov.probe(f"//train(inp as batch, {pair})").give()
+    ov.probe(f"//evaluate(sample as batch, {pair})").give(task="eval")
+
+"""
+
+
+@pytest.mark.parametrize(("script", "probes"), [(EVALUATING, ""), (PAIRED, PAIRS)])
+def test_an_early_stop_counts_the_steps_of_its_task_whichever_way_they_are_shown(
+    place: Place, script: str, probes: str
+) -> None:
+    place.write("main.py", script)
+    stop = 'early_stop(n=3, task="train")'
+    place.write(
+        "voirfile.py",
+        f"from voir.instruments import early_stop\n{probes}\ninstrument_stop = {stop}\n",
+    )
+    assert place.voir("main.py").seen == (0, "")
+    record = place.record()
+    assert record["problems"] == []
+    assert record["stopped_early"] == "after 3 steps of 'train'"
+    tasks = record["tasks"]
+    assert (tasks["train"]["steps"], tasks["eval"]["steps"]) == (3, 12)

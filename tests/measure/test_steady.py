@@ -117,6 +117,23 @@ def test_steps_that_are_slow_now_and_then_are_no_change_where_steps_come_in_bloc
     assert abs((found.from_step or 0) - 50) <= 2
 
 
+@pytest.mark.parametrize("n", [4_000, 4_500, 12_000])
+@pytest.mark.parametrize(("often", "slow"), [(0.02, (5, 9)), (0.05, (2, 5))])
+def test_slow_steps_by_chance_do_not_make_a_run_unsteady_once_steps_come_in_blocks(
+    n: int, often: float, slow: tuple[int, int]
+) -> None:
+    for seed in range(6):
+        luck = Random(seed)
+        found = find_steady(
+            _series(
+                n,
+                lambda i: (3 if i < 50 else 1)
+                * (luck.uniform(*slow) if luck.random() < often else 1),  # noqa: B023
+            )
+        )
+        assert abs((found.from_step or 0) - 50) <= 8, (seed, str(found))
+
+
 @pytest.mark.parametrize("n", [9_000, 100_000])
 @pytest.mark.parametrize("by", [0.1, -0.1])
 def test_a_long_run_that_drifts_a_little_is_not_steady(n: int, by: float) -> None:
