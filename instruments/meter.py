@@ -293,6 +293,8 @@ class Meter:
         once = Counts(1, asked.batch_size, "auto", model.unsized)
         self._alone = Alone(ov, asked.loaders, once, bool(asked.logged), lambda: asked.works)
         model.sinks += [*self._rates, self._tasks, *asked.sinks]
+        self._wishes: list[BaseException] = []
+        model.delivered = self._grant
         asked.loaders.measure(model)
         for listener, keys in self.listeners():
             ov.listen(listener, *keys)
@@ -323,6 +325,7 @@ class Meter:
         self._compiling.close()
         self._asked.loaders.close()
         self._alone.close()
+        self.model.delivered = list
         self.model.finish()
         for rates in self._rates:
             rates.finish()
@@ -333,6 +336,7 @@ class Meter:
         for summed in self._asked.summed:
             summed()
         self._ov.charge(self._ov.clock.cpu_ns() - begun)
+        self._grant()
 
     def _between(self, event: Event) -> None:
         """Hear pairs, but for those that are steps."""
@@ -361,7 +365,19 @@ class Meter:
         return Rates(partial(self._emit, windows), windows.interval, windows.skip)
 
     def _emit(self, windows: Windows, reading: Reading) -> None:
-        """Say what one window came to."""
+        """Say what one window came to; who wants the run stopped for it waits for the others."""
+        try:
+            self._say(windows, reading)
+        except BaseException as wish:  # Steps are on their way to the summary still.
+            self._wishes.append(wish)
+
+    def _grant(self) -> None:
+        """Raise what was asked for meanwhile."""
+        wishes, self._wishes = self._wishes, []
+        if wishes:
+            raise wishes[0]
+
+    def _say(self, windows: Windows, reading: Reading) -> None:
         self.windows += bool(windows.logged)
         task, units = reading.task, f"{reading.units}/s"
         if windows.given and reading.rate is not None:

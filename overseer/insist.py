@@ -153,6 +153,8 @@ class Insistence:
     def _in_a_thread(self, wish: Wish) -> None:
         self._begins()
         frame = sys._getframe(2)
+        if _of_a_timer(frame):
+            return  # It finishes what it was about, and sees to that then.
         outermost = _outermost(frame)
         if not isinstance(wish, StopProgram) or outermost is None:
             self._tell(wish, True)
@@ -367,6 +369,13 @@ def _outermost(frame: FrameType | None) -> FrameType | None:
             found = frame
         frame = frame.f_back
     return found
+
+
+def _of_a_timer(frame: FrameType) -> bool:
+    """Whether it is voir's own thread that calls."""
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_globals.get("__name__") == f"{__package__}.timers"
 
 
 def _ends(outermost: FrameType | None) -> bool:

@@ -84,6 +84,7 @@ class StepModel:
         note: Takes a note; set anew by the first, see :attr:`taker`.
         fresh: The list that notes are added to.
         sinks: Called with new steps.
+        delivered: Called when all of them have been: what a sink was asked to raise, it may.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class StepModel:
         self._threads = Threads(self.counts.units)
         self.note: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
+        self.delivered: Callable[[], object] = list
         self._put = self.fresh.extend
 
     @property
@@ -428,6 +430,7 @@ class StepModel:
         if steps:
             for sink in self.sinks:
                 sink(steps)
+            self.delivered()
 
     def unsized(self, reason: str) -> None:
         """How many items a batch holds is not known: it is told once."""

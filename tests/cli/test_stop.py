@@ -383,3 +383,59 @@ def test_an_early_stop_counts_the_steps_of_its_task_whichever_way_they_are_shown
     assert record["stopped_early"] == "after 3 steps of 'train'"
     tasks = record["tasks"]
     assert (tasks["train"]["steps"], tasks["eval"]["steps"]) == (3, 12)
+
+
+COUNTED = """
+import time
+import voir
+
+done = 0
+
+def train(data):
+    global done
+    for inp in data:
+        time.sleep(0.004)
+        done += 1
+
+def batches():
+    return SHOWN
+
+try:
+    while True:
+        train(batches())
+finally:
+    print(done)
+"""
+RATED = """
+from voir.instruments import early_stop, rate
+
+def instrument_stop_here(ov):
+    yield ov.phases.init
+    ov.require(rate(interval=10), early_stop(n=5, key="rate", task="train"))
+
+def instrument_probes(ov):
+    yield ov.phases.init
+    ov.probe("SELECTOR").give()
+"""
+ENDS_OF_PAIRS = "//train(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
+
+
+@pytest.mark.parametrize(
+    ("batches", "probe"),
+    [
+        ("voir." + ITERATING, "//train > data"),
+        ("[[1, 2]] * 9", STEP),
+        ("[[1, 2]] * 9", ENDS_OF_PAIRS),
+    ],
+)
+def test_a_stop_at_a_window_loses_no_step_that_was_made_by_then(
+    place: Place, batches: str, probe: str
+) -> None:
+    place.write("main.py", COUNTED.replace("SHOWN", batches))
+    place.write("voirfile.py", RATED.replace("SELECTOR", probe))
+    ran = place.voir("main.py")
+    assert ran.status == 0
+    record = place.record()
+    assert record["stopped_early"] == "after 5 events with 'rate'"
+    assert record["tasks"]["train"]["steps"] in (int(ran.stdout), int(ran.stdout) + 1)
+    assert int(ran.stdout) >= 50
