@@ -30,7 +30,7 @@ def reach(single: Sequence[float]) -> float:
 
 
 def bounded_sum(values: Sequence[float], within: float) -> float:
-    """The sum of no more than ``CHUNK`` steps, each kept within so much of their median."""
+    """The sum of some steps, ``CHUNK`` say, each kept within so much of their median."""
     ordered = sorted(values)
     middle = ordered[len(ordered) // 2]
     low, high = middle - within, middle + within
@@ -40,9 +40,11 @@ def bounded_sum(values: Sequence[float], within: float) -> float:
     return low * begin + sum(ordered[begin:end]) + high * (len(ordered) - end)
 
 
-def bounded_sums(values: Sequence[float], span: int, within: float) -> list[float]:
-    """Those of blocks of ``span`` steps, a multiple of ``CHUNK``; what is over is left out."""
+def bounded_sums(
+    values: Sequence[float], span: int, within: float, chunk: int = CHUNK
+) -> list[float]:
+    """Those of blocks of ``span`` steps, a multiple of ``chunk``; what is over is left out."""
     whole = len(values) // span * span
-    parts = [bounded_sum(values[i : i + CHUNK], within) for i in range(0, whole, CHUNK)]
-    each = span // CHUNK
+    parts = [bounded_sum(values[i : i + chunk], within) for i in range(0, whole, chunk)]
+    each = span // chunk
     return [sum(parts[i : i + each]) for i in range(0, len(parts), each)]

@@ -22,6 +22,9 @@ from .typical import Typical
 
 #: Tasks that no other lies within: what came between two of their steps is not theirs.
 ASIDE = frozenset({"eval", "evaluation", "valid", "validation", "val", "test", "inference"})
+#: A step that took so much of the usual time behind an evaluation may have begun there; one that
+#: took no more than so much, what was before the evaluation included, before.
+_MOST_OF, _NOT_MORE = 0.75, 1.25
 _NO_BOUNDARY = -1
 _NO_PAUSE = -2
 
@@ -152,7 +155,12 @@ class Evidence:
             declared = min(track.paused_ns - self.paused, track.aside_ns - last)
             pause = declared + track.last_end - track.aside_ns
             return Before(now - last - pause, pause)
-        resumed = self._resumed(last, now, taken, self._foreign_end(last))
+        foreign = self._foreign_end(last)
+        resumed = self._resumed(last, now, taken, foreign)
+        if resumed == foreign and last <= track.aside_ns <= resumed and taken is None:
+            around = self._around_aside(last, now, resumed)
+            if around is not None:
+                return around
         if resumed >= 0:
             # Before an evaluation's step, the other task's may have gone on behind its end.
             if self.aside and taken is not None:
@@ -169,6 +177,26 @@ class Evidence:
             return _shared(span, self.work.median, declared)
         work = span - taken.ns if taken is not None else span
         return Before(span, declared, False, 0 if compiled else self.far_work(work), True)
+
+    def _around_aside(self, last: int, now: int, resumed: int) -> Before | None:
+        """The step around an evaluation that lasted until ``resumed``; None if it is behind that.
+
+        Of the time before the evaluation nothing tells but its length whether it is the step's own,
+        or a checkpoint, say: together they may be as long as is usual. Where all of that time was
+        taken for the evaluation's first step, so may a part of this.
+        """
+        usual, track = self.work.median, self._track
+        declared = min(track.paused_ns - self.paused, now - last)
+        behind = now - resumed - (declared if track.resumed_at > resumed else 0)
+        if usual is None or self.aside:
+            return None
+        whole = rest = now - last - (resumed - track.aside_ns) - declared
+        if whole > _NOT_MORE * usual or abs(whole - usual) >= abs(behind - usual):
+            if behind >= _MOST_OF * usual:
+                return None
+            seen = whole if track.aside_ns > last else now - last - declared
+            rest = min(seen, max(behind, usual))
+        return Before(rest, now - last - rest, whole != rest)
 
     def _after_outer(
         self, last: int | None, begin: int, taken: Loads | None, whole: bool

@@ -80,7 +80,7 @@ class Series:
                 blocks = self._blocks(at, busy, items, loading, compute)
                 if blocks:
                     held = len(blocks[0]) * self._span
-                    bounded = bounded_sums(busy[at : at + held], self._span, self._within)
+                    bounded = bounded_sums(busy[at : at + held], self._span, self._within, SPAN)
                     self._whole(numbers[at :: self._span], blocks, bounded)
                     at += held
                     continue
@@ -207,9 +207,9 @@ class Series:
         sums = (len(busy), total, _sum(items), counted, _sum(loading), _sum(compute))
         self._open = [a + b for a, b in zip(self._open, sums, strict=True)]
         self._chunk.extend(busy)
-        while len(self._chunk) >= CHUNK:
-            self._open_bounded += bounded_sum(self._chunk[:CHUNK], self._within)
-            del self._chunk[:CHUNK]
+        while len(self._chunk) >= SPAN:
+            self._open_bounded += bounded_sum(self._chunk[:SPAN], self._within)
+            del self._chunk[:SPAN]
 
     def _shut(self) -> None:
         self.numbers.append(self._open_number)

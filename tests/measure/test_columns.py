@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ def test_a_series_is_the_same_however_many_steps_come_at_once(chunks: Any) -> No
             start += n
         for i, ns in enumerate(busy):
             one_by_one.extend([i], [ns], [items[i]], [items[i]], [None])
+        assert at_once.bounded() == pytest.approx(one_by_one.bounded())
     assert at_once.points() == one_by_one.points()
     assert at_once.totals() == one_by_one.totals()
 

@@ -289,8 +289,7 @@ def test_an_evaluation_of_a_task_of_its_own_within_a_step_is_a_pause(form: str) 
     program.finish()
     train, evaluation = program.section(), program.section("eval")
     assert (train["steps"], evaluation["steps"]) == (60, 27)
-    if form != "step":  # Where its beginning is not seen, its first step is not told from ours.
-        assert train["rate"]["steady"] == pytest.approx(32 / 0.014, rel=0.01)
+    assert train["rate"]["steady"] == pytest.approx(32 / 0.014, rel=0.01)
     if "loader" in form:
         assert train["pause"] == {"seconds": pytest.approx(9 * 0.024), "count": 9}
         assert train["loading"]["share"] == pytest.approx(4 / 14)
@@ -569,3 +568,49 @@ def test_what_the_body_does_before_an_evaluation_is_the_step_s() -> None:
     assert pauses(program) == (pytest.approx(3 * 5 * 0.007, rel=0.01), 3)
     steps = [step for step in program.steps if step.task == "train"]
     assert [step.busy_ns for step in steps] == [pytest.approx(0.04e9, rel=0.01)] * 60
+
+
+@pytest.mark.parametrize("checkpoint", [0, 0.1])
+@pytest.mark.parametrize("share", [0, 0.2, 0.7, 1])
+def test_a_step_around_an_evaluation_is_as_long_as_its_parts(
+    share: float, checkpoint: float
+) -> None:
+    """So much of its work comes before, the rest behind; in none is it known when one begins."""
+    program = Program("step")
+    for number in range(200):
+        evaluates = number % 15 == 10
+        program.clock.advance(0.004)
+        program.work(0.02 * (share if evaluates else 1))
+        if evaluates:
+            program.clock.advance(checkpoint)
+            program.task = "eval"
+            for _ in range(6):
+                program.clock.advance(0.012)
+                program.give(step=True, batch=Tensor(32))
+            program.task = None
+            program.work(0.02 * (1 - share))
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    # Of the first evaluation it is not known when its first step began.
+    steps = [step for step in program.steps if step.task == "train" and step.number > 20]
+    for step in steps:
+        cut = 0.2 if checkpoint and step.pause_ns and share < 0.3 else 0.01
+        assert step.busy_ns == pytest.approx(0.024e9, rel=cut), step
+    paused = [step.pause_ns for step in steps if step.pause_ns]
+    assert len(paused) == 12
+    for pause in paused:
+        assert pause == pytest.approx((6 * 0.012 + checkpoint) * 1e9, rel=0.06)
+
+
+def test_a_step_around_an_evaluation_that_is_told_of_when_it_is_over_is_as_long_as_usual() -> None:
+    program = Program("step")
+    for number in range(100):
+        program.work(0.024)
+        if number % 15 == 10:
+            program.clock.advance(0.1)
+            program.give(task="eval", step=True, batch=Tensor(256))
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    steps = [step for step in program.steps if step.task == "train"][1:]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.024e9)] * 99
+    assert pauses(program) == (pytest.approx(6 * 0.1), 6)
