@@ -127,8 +127,9 @@ def test_slow_steps_by_chance_do_not_make_a_run_unsteady_once_steps_come_in_bloc
         found = find_steady(
             _series(
                 n,
-                lambda i: (3 if i < 50 else 1)
-                * (luck.uniform(*slow) if luck.random() < often else 1),  # noqa: B023
+                lambda i: (
+                    (3 if i < 50 else 1) * (luck.uniform(*slow) if luck.random() < often else 1)
+                ),  # noqa: B023
             )
         )
         assert abs((found.from_step or 0) - 50) <= 8, (seed, str(found))
