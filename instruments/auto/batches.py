@@ -6,6 +6,10 @@ from collections.abc import Hashable
 
 #: Loaders that fed training, remembered by name; a script that makes up more is taken at its last.
 SOURCES = 64
+#: So many batches may wait to be learned from; of more, all but the last have been left out.
+AHEAD = 64
+#: So many of an epoch's, at most, are learned from when the next has begun.
+OVER = 8
 #: As often is a model given a single sample for one that is learned from: a state and the next.
 PAIR = 2
 
@@ -67,12 +71,18 @@ class Batches:
             self._stale.discard(source)
             before = None
         if before is None or (source in self._own and source not in self._ahead):
-            self._loaded[source] = [items]  # One that was not learned from was left out.
-        else:
-            self._loaded[source] = [before[-1], items]
+            before = []  # One that was not learned from was left out.
+        elif len(before) == AHEAD:
+            before.clear()
+        before.append(items)
+        self._loaded[source] = before
 
     def begun(self) -> None:
         """A loader begins anew: what waits was only looked at, maybe, before."""
+        for source in self._ahead & self._loaded.keys():
+            if len(self._loaded[source]) > OVER:  # It has not been working ahead: it left some out.
+                del self._loaded[source]
+                self._ahead.discard(source)
         self._stale = self._loaded.keys() - self._ahead
 
     def exhausted(self, source: Hashable) -> None:

@@ -349,7 +349,7 @@ class Loop:
             self._operations.add(_all(tensors))
         self._passes.learned()
         if self._stepping is not None:
-            if self._repeats:
+            if self._repeats and not self._another:
                 self.alike = -NESTED
                 self.batches.repeated()
                 return  # A closure that is evaluated again.
@@ -360,6 +360,12 @@ class Loop:
             return
         self._lose(tensors if scaled is None else scaled)
         self.batches.learned()
+
+    @property
+    def _another(self) -> bool:
+        """Whether what is learned from is known to be another batch than the last."""
+        batch, last = self._batch, self._learned_from
+        return batch is not None and last is not None and batch != last
 
     def _again(self) -> bool:
         """Whether gradients of the same batch were put to zero: then the first losses count."""

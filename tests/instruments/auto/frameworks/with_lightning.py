@@ -31,7 +31,7 @@ torch.manual_seed(0)
 data = TensorDataset(torch.randn(50, 4), torch.randn(50, 1))
 trainer = lightning.Trainer(
     max_epochs=3, accelerator="cpu", logger=False, enable_checkpointing=False,
-    enable_progress_bar=False, enable_model_summary=False, accumulate_grad_batches=2,
+    enable_progress_bar=False, enable_model_summary=False, accumulate_grad_batches=3,
 )  # fmt: skip
 trainer.fit(Module(), DataLoader(data, batch_size=8), DataLoader(data, batch_size=16))
 # The sanity check makes two validation passes of its own.

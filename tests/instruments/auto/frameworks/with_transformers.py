@@ -15,7 +15,7 @@ data = [{"input_ids": torch.randint(50, (6,)), "labels": torch.tensor(i % 2)} fo
 with tempfile.TemporaryDirectory() as directory:
     arguments = TrainingArguments(
         output_dir=directory, num_train_epochs=2, per_device_train_batch_size=8,
-        gradient_accumulation_steps=2, use_cpu=True, report_to=[], disable_tqdm=True,
+        gradient_accumulation_steps=4, use_cpu=True, report_to=[], disable_tqdm=True,
         save_strategy="no", eval_strategy="epoch", per_device_eval_batch_size=8,
     )  # fmt: skip
     model = BertForSequenceClassification(config)
