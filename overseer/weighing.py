@@ -134,7 +134,7 @@ class Account:
         self._since = clock.cpu_ns() if since_ns is None else since_ns
         self._own_ns = self._charged_ns = self._within_ns = self._turned_ns = 0
         self._turned_events = self._ran_ns = self._began_ns = 0
-        self._fired_ns = 0.0
+        self._fired_ns = self._hooked_ns = self._displacing_ns = 0.0
         self._inside = False
         self._sittings: dict[int, Sittings] = {}
 
@@ -229,6 +229,29 @@ class Account:
         """Add what turns of a loop of voir's own have cost, with the events in them."""
         self._turned_ns += ns
         self._turned_events += events
+
+    def hooked(self, ns: int, times: int, events: int) -> None:
+        """Add what a hook of voir's has cost that others call, with the events in it.
+
+        Args:
+            ns: What it took.
+            times: As how many this one counts.
+            events: How many events it gave, which are not to be counted once more.
+        """
+        self._hooked_ns += ns * times
+        self._displacing_ns += min(ns, DISPLACING_NS) * times
+        self._turned_events += events * times
+
+    def hooked_ns(self, displacing: float) -> float:
+        """What hooks have cost, together with events, if they are asked for before.
+
+        Args:
+            displacing: As :attr:`Inserted.displacing`: they find the caches filled by others, too.
+        """
+        cost = self._hooked_ns + (displacing - 1) * self._displacing_ns
+        cost = min(cost, self._room_ns - self._fired_ns)
+        self._fired_ns += cost
+        return cost
 
     def given_ns(self, way: Weighed, around_ns: float = 0.0) -> float:
         """What the events have cost that came by ``way``, and the loops of voir's own.

@@ -81,7 +81,9 @@ class Auto:
         ov = self._ov
         begun = ov.clock.cpu_ns()
         asked, loaders = self._measuring, self._measuring.loaders
-        self._steps = Steps(self._push, ov.outlet, self._satisfied, asked.further_losses)
+        self._steps = Steps(
+            self._push, ov.outlet, self._satisfied, asked.further_losses, self._awaited
+        )
         self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders, asked)
         self._listening = ov.listen(self._steps)
         asked.works = self._hooks.works
@@ -98,6 +100,10 @@ class Auto:
         assert self._listening is not None
         self._listening.dispose()
         self._listening = self._ov.listen(self._steps, "task")
+
+    def _awaited(self) -> bool:
+        """Whether a probe is to tell of steps or losses."""
+        return self._ov.shows("step") or self._ov.shows("loss")
 
     def tqdm_imported(self, module: Any) -> None:
         """Look at tqdm's bars."""

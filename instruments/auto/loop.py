@@ -43,10 +43,12 @@ class Sink(Protocol):
     Attributes:
         holding: The first step is held back until its iteration is over.
         told: Somebody else tells of steps and losses.
+        train: How many training steps there have been.
     """
 
     holding: bool
     told: bool
+    train: int
 
     def step(
         self,
@@ -73,8 +75,11 @@ class Sink(Protocol):
     def count_tokens(self) -> None:
         """Loaders say how many tokens their batches hold, which are counted."""
 
-    def settle(self) -> None:
-        """The iteration in which the first step ended is over, if the calling thread's that was."""
+    def settle(self, over: bool = False, asked: bool = False) -> None:
+        """The iteration in which the first step ended is over, if the calling thread's that was.
+
+        It is certainly where the next batch is ``asked`` for, or the run is ``over``.
+        """
 
 
 class Aside(NamedTuple):
@@ -189,7 +194,7 @@ class Loop:
         if self._known.unseen.on:
             self.look(now)
         if self._sink.holding:
-            self._sink.settle()
+            self._sink.settle(asked=True)
 
     def fetched(self, source: Hashable, items: int | None, begin: int, end: int) -> None:
         """A loader has given a batch of ``items``."""

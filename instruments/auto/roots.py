@@ -20,6 +20,7 @@ from weakref import ref
 from overseer.launch.tracebacks import menders
 from overseer.wrapping import enclosed
 
+from .hooked import Hooked
 from .light import Counting
 from .loop import EVALUATION, INFERENCE, Loop
 from .passes import Pass
@@ -51,6 +52,7 @@ class Roots:
         loops: Those of all threads.
         sizes: Sizes what a module is given.
         failed: Told of errors; raises those that are meant for the script.
+        hooked: Times hooks that are due.
 
     Attributes:
         several: Several threads use modules.
@@ -64,7 +66,9 @@ class Roots:
         loops: dict[int, Loop],
         sizes: Sizes,
         failed: Callable[[BaseException], None],
+        hooked: Hooked,
     ) -> None:
+        self._hooked = hooked
         self._torch, self._now, self._loop, self._failed = torch, now, loop, failed
         self._loops, self._sizes = loops, sizes
         self._table: dict[Any, Any] = {}
@@ -202,6 +206,9 @@ class Roots:
             return
         if self.several and not self._outermost():
             return
+        hooked = self._hooked
+        hooked.passes += 1
+        begun = hooked.begins() if (times := hooked.pass_times) else None
         loop = self._loop()
         if not loop.works:
             self.joins(loop)
@@ -216,6 +223,8 @@ class Roots:
             self._begins(loop, module, args)
         except BaseException as error:
             self._failed(error)
+        if begun is not None:
+            hooked.ends(begun, times)
 
     def _outermost(self) -> bool:
         """Whether the calling thread is in no module, and is not one of torch's own."""
@@ -227,6 +236,7 @@ class Roots:
     def _left(self, module: Any, args: Any, kwargs: Any, result: Any = None) -> None:
         """The module has ended, or has failed."""
         end = self._now()
+        begun = self._hooked.begins() if (times := self._hooked.pass_times) else None
         self._mend_failure(module)
         loop = self._loop()
         if loop.within.module is not module:
@@ -235,6 +245,8 @@ class Roots:
         self._clean(loop)
         if self.alive:
             self._ends(loop, module, self._given(loop, module, args, kwargs), end)
+        if begun is not None:
+            self._hooked.ends(begun, times)
 
     def compiled_enters(self, event: dict[str, Any]) -> None:
         """A module that ``torch.compile`` has made is called: it wants no hook in torch's table.

@@ -24,6 +24,8 @@ TRAIN = "train"
 KEYS = ("step", "batch_size", "loss")
 #: Steps whose phases wait for the step model.
 WAITING = 65536
+#: Steps that are held back at most, where a probe is to tell of them.
+HELD = 16
 #: Optimizers, beside the first, whose losses are told apart.
 OPTIMIZERS = 8
 
@@ -32,13 +34,15 @@ class Steps:
     """Gives steps and losses; what a voirfile or the script gives itself has precedence.
 
     The first step is held back until its iteration is over: by then whoever else tells of steps or
-    losses has done so once. Who begins later is given way to from then on.
+    losses has done so once. Where a probe is to, more of them are, until the next batch is asked
+    for: an iteration may have several. Who begins later is given way to from then on.
 
     Args:
         push: Gives an event.
         outlet: Makes a quicker way to give events whose keys are known.
         satisfied: Called when events that have no ``task`` need not be heard any more.
         losses: Makes what reads losses of further optimizers.
+        awaited: Tells whether a probe is to tell of steps or losses.
 
     Attributes:
         holding: The first step is held back.
@@ -55,13 +59,15 @@ class Steps:
         outlet: Callable[[Callable[[], object]], Outlet],
         satisfied: Callable[[], object],
         losses: Callable[[], Losses],
+        awaited: Callable[[], bool] = bool,
     ) -> None:
         self._push, self._satisfied, self._losses = push, satisfied, losses
+        self._awaited = awaited
         self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
-        self._held: Callable[[], None] | None = None
-        self._holder = 0
+        self._held: list[Callable[[], None]] = []
+        self._most = self._holder = 0
         self._counts: dict[str, int] = {}
         self.holding = False
         self.train = 0
@@ -120,6 +126,8 @@ class Steps:
             return
         task = str(event.get("task", TRAIN))
         self.elsewhere.add(task if task in OTHERS else TRAIN)
+        if TRAIN in self.elsewhere:
+            self._most = 1  # What was to be waited for has come.
 
     # What is seen
 
@@ -136,12 +144,16 @@ class Steps:
         if spent is not None:
             self.spent.append(spent)
         if number == 1:
-            began = 0 if spent is None else spent.began
-            self._held = lambda: self._give_step(1, items, losses, now, began)
             self._holder = get_ident()
+            self._most = HELD if self._awaited() else 1
             self.holding = True
-        else:
-            self._give_step(number, items, losses, now if late else None)
+        if self.holding and len(self._held) < self._most:
+            began = spent.began if spent is not None and number == 1 else 0
+            self._held.append(lambda: self._give_step(number, items, losses, now, began))
+            return
+        if self.holding:
+            self.settle(over=True)
+        self._give_step(number, items, losses, now if late else None)
 
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""
@@ -151,14 +163,19 @@ class Steps:
             return
         self._quick({"step": number, "batch_size": items, "loss": loss})
 
-    def settle(self, over: bool = False) -> None:
-        """The calling thread's first iteration is over, or the whole run is."""
-        if not over and self._holder != get_ident():
+    def settle(self, over: bool = False, asked: bool = False) -> None:
+        """The calling thread's first iteration is over, or the whole run is.
+
+        Args:
+            over: The run is.
+            asked: The next batch is asked for; else it seems to go on with another.
+        """
+        if not over and (self._holder != get_ident() or (self._most > 1 and not asked)):
             return
-        held, self._held = self._held, None
+        held, self._held = self._held, []
         self.holding = False
-        if held is not None:
-            held()
+        for each in held:
+            each()
 
     def _give_step(
         self,

@@ -23,6 +23,7 @@ from overseer.wrapping import ahead_of, behind
 
 from ..loader import ITERATORS, TORCH, Loaders
 from .gradients import Gradients
+from .hooked import LIGHT, Hooked
 from .light import ALIKE, Counting
 from .loop import Known, Loop, Sink
 from .phases import Phases
@@ -66,7 +67,10 @@ class TorchHooks:
         self._gradient_hooks: Gradients | None = None
         self._optimizer_tables: list[tuple[dict[Any, Any], Callable[..., None]]] = []
         self.alive = True
-        self.roots = Roots(torch, self._now, self.loop, self._loops, self._sizes, self.failed)
+        self._hooked = Hooked(ov)
+        self.roots = Roots(
+            torch, self._now, self.loop, self._loops, self._sizes, self.failed, self._hooked
+        )
         _placed.add(self)
 
     @property
@@ -151,6 +155,8 @@ class TorchHooks:
     def _switch(self, light: bool) -> None:
         """Light steps begin, or end: the hooks that they do not need are out meanwhile."""
         counting = self._counting
+        if light:
+            self._hooked.times = LIGHT
         self.roots.count(counting if light else None)
         if self._gradient_hooks is not None:
             self._gradient_hooks.light(light)
@@ -316,15 +322,20 @@ class TorchHooks:
         now, loop_of, compiling = self._now, self.loop, self._torch.compiler.is_compiling
         counting, phases, sink = self._counting, self._phases, self._sink
         rearm, counted, sizes = self.roots.arm, sink.counted, self._sizes
+        hooked = self._hooked
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             if not compiling() and self.alive:
+                begun = hooked.begins() if hooked.on else None
                 try:
                     loop_of().optimizer_begins(now(), id(optimizer))
                 except BaseException as error:
                     self.failed(error)
+                if begun is not None:
+                    hooked.ends(begun)
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            begun = hooked.begins() if hooked.on and not compiling() else None
             try:
                 if counting.on:
                     loss, fetched = counting.loss, counting.fetched
@@ -341,6 +352,7 @@ class TorchHooks:
                             if counting.left <= 0:
                                 counting.done(now())
                         counted(items, loss)
+                        hooked.on = not sink.train % LIGHT
                         return
                     if counting.told:
                         return
@@ -355,10 +367,14 @@ class TorchHooks:
                 loop.optimizer_ends(now(), id(optimizer), role_of(optimizer))
                 if sizes.reason is not None:
                     self._tell_unsized(loop)
+                hooked.stepped(sink.train)
                 if loop.alike >= ALIKE and not phases.listeners and self._alone(loop):
                     counting.consider(loop, sink.told)
             except BaseException as error:
                 self.failed(error)
+            finally:
+                if begun is not None:
+                    hooked.ends(begun)
 
         return before, after
 

@@ -154,7 +154,8 @@ class Evidence:
             # The evaluation lies within the step, whose batch was there before.
             declared = min(track.paused_ns - self.paused, track.aside_ns - last)
             pause = declared + track.last_end - track.aside_ns
-            return Before(now - last - pause, pause)
+            rest = now - last - pause
+            return Before(rest, pause, False, 0 if compiled else self.far_work(rest - taken.ns))
         foreign = self._foreign_end(last)
         resumed = self._resumed(last, now, taken, foreign)
         if resumed == foreign and last <= track.aside_ns <= resumed and taken is None:
@@ -190,13 +191,18 @@ class Evidence:
         behind = now - resumed - (declared if track.resumed_at > resumed else 0)
         if usual is None or self.aside:
             return None
-        whole = rest = now - last - (resumed - track.aside_ns) - declared
-        if whole > _NOT_MORE * usual or abs(whole - usual) >= abs(behind - usual):
-            if behind >= _MOST_OF * usual:
-                return None
-            seen = whole if track.aside_ns > last else now - last - declared
-            rest = min(seen, max(behind, usual))
-        return Before(rest, now - last - rest, whole != rest)
+        whole = now - last - (resumed - track.aside_ns) - declared
+        before = whole - behind
+        if whole <= _NOT_MORE * usual and abs(whole - usual) < abs(behind - usual):
+            return Before(whole, now - last - whole)
+        closer = track.aside_seen and abs(before - usual) < abs(behind - usual)
+        if closer and _MOST_OF * usual <= before <= _NOT_MORE * usual:
+            return Before(before, now - last - before, True)  # A checkpoint, say, is behind it.
+        if behind >= _MOST_OF * usual:
+            return None
+        seen = whole if track.aside_ns > last else now - last - declared
+        rest = min(seen, max(behind, usual))
+        return Before(rest, now - last - rest, True)
 
     def _after_outer(
         self, last: int | None, begin: int, taken: Loads | None, whole: bool

@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from .evidence import Before, Evidence, Pair
 from .step import BY_LENGTH, COMPILED, Step
 from .track import Loads, Track
+from .typical import FLOOR_NS
 
 #: Builds a step without the checks of its constructor, which would cost as much again.
 _step = tuple.__new__
@@ -48,6 +49,7 @@ class Lane:
         self.far: dict[int, tuple[int, int]] = {}
         self.slow = False
         self.rest: int | None = None
+        self.behind = 0
         self.sizes: deque[int | None] = deque(maxlen=SIZES)
 
     def restart(self, now: int) -> None:
@@ -69,8 +71,12 @@ class Lane:
         track = self._track
         behind = track.resumed_at - track.last_end  # Say, an evaluation after the last epoch.
         declared = min(track.paused_ns - self.evidence.paused, behind)
-        if steps and declared > 0 and track.last_lane is self:
-            steps[-1] = steps[-1]._replace(pause_ns=steps[-1].pause_ns + declared)
+        if steps and track.last_lane is self:
+            within = (
+                self.behind if self.behind > FLOOR_NS else 0
+            )  # A checkpoint, in its loop still.
+            paused = within + max(0, declared)
+            steps[-1] = steps[-1]._replace(pause_ns=steps[-1].pause_ns + paused)
         return steps
 
     def begin(self, now: int, name: Hashable, ident: Hashable) -> None:
@@ -179,6 +185,7 @@ class Lane:
         rest = self._rest_of_last(now - last - declared)
         self.lengthen(rest)
         self.last_end = track.last_end = last + declared + rest
+        self.behind = now - self.last_end
         self.evidence.paused = track.paused_ns
 
     def _rest_of_last(self, ns: int) -> int:
@@ -357,6 +364,7 @@ class Lane:
                 track.aside_ns = -1
         track.closed += 1
         self.last_end = track.last_end = now
+        self.behind = 0
         self.evidence.paused = track.paused_ns
         self.changes = track.changes
 

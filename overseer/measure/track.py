@@ -44,6 +44,7 @@ class Track:
         last_lane: The lane that closed the last step, at ``last_end``.
         around: The lane that last began a pair, of those that an evaluation may lie within.
         aside_ns: When the evaluation began whose step was the last; -1 when there was none.
+        aside_seen: That is known: it is not the end of its first step.
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class Track:
         "_pauses",
         "around",
         "aside_ns",
+        "aside_seen",
         "awaited",
         "body_ns",
         "changes",
@@ -78,6 +80,7 @@ class Track:
         self.last_lane: Lane | None = None
         self.last_end = self.aside_ns = self.resumed_at = -1
         self.around: Lane | None = None
+        self.aside_seen = False
         self._aside_paused = 0
         self._owners: dict[Hashable, Lane] = {}
         self.loads: dict[Hashable, Loads] = {}
@@ -185,6 +188,7 @@ class Track:
         outer = self.outer
         if self.aside_ns < 0:
             self.aside_ns = start if outer is None else max(start, outer.begin)
+            self.aside_seen = start < end
             self._aside_paused = self.paused_ns
         if outer is not None:
             self._paused(self.aside_ns, end, self._aside_paused)

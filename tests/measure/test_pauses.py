@@ -614,3 +614,39 @@ def test_a_step_around_an_evaluation_that_is_told_of_when_it_is_over_is_as_long_
     steps = [step for step in program.steps if step.task == "train"][1:]
     assert [step.busy_ns for step in steps] == [pytest.approx(0.024e9)] * 99
     assert pauses(program) == (pytest.approx(6 * 0.1), 6)
+
+
+@pytest.mark.parametrize("form", ["loader, step", "step"])
+def test_a_checkpoint_behind_an_evaluation_in_the_same_iteration_is_a_pause_too(form: str) -> None:
+    program = Program(form)
+    for number, batch in enumerate(program.batches(200, 0.004), 1):
+        with program.body(0, batch):
+            program.work(0.02)
+            if number % 20 == 0:
+                program.task = "eval"
+                for _ in range(6):
+                    watched(program, "validation", 0.002)
+                    with program.body(1, Tensor(16)):
+                        program.work(0.006)
+                program.task = None
+                program.work(0.15)
+    program.finish()
+    train = program.section()
+    assert train["rate"]["steady"] == pytest.approx(32 / 0.024, rel=0.01)
+    assert train["pause"]["count"] == 10
+    # Where the beginning of the first evaluation is not seen, its first step is not told from ours.
+    assert train["pause"]["seconds"] == pytest.approx(10 * (0.15 + 0.048), rel=0.02)
+
+
+@pytest.mark.parametrize("saves", [0.1, 0])
+def test_a_checkpoint_in_the_very_last_iteration_is_a_pause(saves: float) -> None:
+    program = Program("loader")
+    for _ in range(3):
+        for number, batch in enumerate(program.batches(60, 0.004), 1):
+            program.work(0.01)
+            program.give(step=True, batch=batch)
+            program.work(0.001)
+            if number % 20 == 0:
+                program.clock.advance(saves)
+    program.finish()
+    assert pauses(program) == (pytest.approx(9 * saves, rel=0.01), 9 if saves else 0)

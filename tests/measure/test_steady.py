@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import pytest
@@ -117,21 +118,17 @@ def test_steps_that_are_slow_now_and_then_are_no_change_where_steps_come_in_bloc
     assert abs((found.from_step or 0) - 50) <= 2
 
 
+def _now_and_then(luck: Random, often: float, slow: tuple[int, int], step: int) -> float:
+    return (3 if step < 50 else 1) * (luck.uniform(*slow) if luck.random() < often else 1)
+
+
 @pytest.mark.parametrize("n", [4_000, 4_500, 12_000])
 @pytest.mark.parametrize(("often", "slow"), [(0.02, (5, 9)), (0.05, (2, 5))])
 def test_slow_steps_by_chance_do_not_make_a_run_unsteady_once_steps_come_in_blocks(
     n: int, often: float, slow: tuple[int, int]
 ) -> None:
     for seed in range(6):
-        luck = Random(seed)
-        found = find_steady(
-            _series(
-                n,
-                lambda i: (
-                    (3 if i < 50 else 1) * (luck.uniform(*slow) if luck.random() < often else 1)
-                ),  # noqa: B023
-            )
-        )
+        found = find_steady(_series(n, partial(_now_and_then, Random(seed), often, slow)))
         assert abs((found.from_step or 0) - 50) <= 8, (seed, str(found))
 
 

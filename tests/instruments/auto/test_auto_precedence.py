@@ -235,3 +235,53 @@ def test_a_stop_is_exact_however_many_steps_were_only_counted(tmp_path: Path, n:
     seen = many(tmp_path, "--stop", str(n), instruments=(instrument_stop,))
     assert seen.overseer.summary["tasks"]["train"]["steps"] == n
     assert seen.truth["steps"] == n - 1  # It ends in the optimizer's step.
+
+
+SEVERAL = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+def train(data):
+    for (inp,) in data:
+        {body}
+
+model, other = torch.nn.Linear(4, 1), torch.nn.Linear(1, 4)
+optimizer, its = (torch.optim.SGD(m.parameters(), lr=0.01) for m in (model, other))
+data = torch.randn(60, 4)
+train({data})
+"""
+#: An adversary, and as many steps for each batch as some learn from it again.
+ADVERSARY = """
+        loss = model(inp).mean() - model(other(torch.randn(6, 1)).detach()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        loss = -model(other(torch.randn(6, 1))).mean()
+        its.zero_grad()
+        loss.backward()
+        its.step()
+"""
+AGAIN = """
+        for again in range(3):
+            loss = model(inp).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("body", [ADVERSARY, AGAIN])
+@pytest.mark.parametrize("data", ["DataLoader(TensorDataset(data), 6)", "data.split(6)"])
+def test_steps_of_several_optimizers_or_several_to_a_batch_are_given_once(
+    tmp_path: Path, body: str, data: str
+) -> None:
+    script = tmp_path / "main.py"
+    data = data if "Loader" in data else f"[(part,) for part in {data}]"
+    script.write_text(SEVERAL.format(body=body.strip(), data=data))
+    count = Count()
+    seen = watched(script, instruments=(giving(STEP, LOSS), count))
+    assert seen.error is None
+    train = seen.tasks["train"]
+    assert (train["steps"], train["items"]) == (10, 60)
+    assert count.keys["step"] == 10
+    assert count.keys["loss"] == (20 if body is ADVERSARY else 30)
