@@ -17,6 +17,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from overhead import existing
+
 LINE = 100
 MEGABYTE = 1_000_000
 WRITER = """
@@ -92,7 +94,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--peer", metavar="PYTHON")
+    parser.add_argument("--peer", metavar="PYTHON", type=existing)
     options = parser.parse_args()
     if options.peer:
         peer = [options.peer, __file__, "--megabytes", "10", "--rounds", "1"]

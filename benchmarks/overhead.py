@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -199,7 +200,7 @@ def sides(upstream: str | None, traceml: str | None) -> list[Side]:
     if upstream:
         found.append(Side("voir 0.2.24", (upstream, "-m", "voir"), UPSTREAM))
     if traceml:
-        command = str(Path(traceml).with_name("traceml"))
+        command = existing(str(Path(traceml).with_name("traceml")))
         found.append(
             Side("TraceML", (command, "run", "--aggregator-port", free_port()), None, edited=True)
         )
@@ -307,14 +308,29 @@ def made(name: str) -> str:
     return str(python)
 
 
+def existing(name: str) -> str:
+    """Where a program is, absolutely, for it is started from elsewhere; its link is not followed.
+
+    A python that is a link finds its environment by where that lies.
+
+    Raises:
+        SystemExit: There is none.
+    """
+    path = os.path.abspath(name if os.path.isfile(name) else shutil.which(name) or name)
+    if not os.path.isfile(path):
+        raise SystemExit(f"there is no file {path}")
+    return path
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10, help="counted rounds (default: 10)")
     parser.add_argument("--seconds", type=float, default=4, help="of training (default: 4)")
     parser.add_argument("--work", choices=("mlp", "digits"), action="append", help="one of them")
     parser.add_argument("--peers", action="store_true", help="make environments for the peers")
-    parser.add_argument("--upstream", metavar="PYTHON", help="a python that has voir 0.2.24")
-    parser.add_argument("--traceml", metavar="PYTHON", help="a python that has traceml-ai")
+    for name, package in PACKAGES.items():
+        what = f"a python that has {package.replace('==', ' ')}"
+        parser.add_argument(f"--{name}", metavar="PYTHON", type=existing, help=what)
     options = parser.parse_args()
     peers = {
         name: getattr(options, name) or (made(name) if options.peers else None) for name in PACKAGES

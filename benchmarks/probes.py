@@ -24,7 +24,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from overhead import made
+from overhead import existing, made
 
 SCRIPT = """
 import gc
@@ -353,7 +353,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7, help="counted rounds (default: 7)")
     parser.add_argument("--peers", action="store_true", help="make an environment for upstream")
-    parser.add_argument("--upstream", metavar="PYTHON", help="a python that has voir 0.2.24")
+    what = "a python that has voir 0.2.24"
+    parser.add_argument("--upstream", metavar="PYTHON", type=existing, help=what)
     parser.add_argument("--memory", type=int, metavar="EVENTS", help="watch memory instead")
     options = parser.parse_args()
     upstream = options.upstream or (made("upstream") if options.peers else None)

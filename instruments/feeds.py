@@ -1,8 +1,9 @@
 """Watches generators: what a script waits for is their code between two yields.
 
 A generator that was made runs on as it was, so those of a script are watched before they are
-made: its text tells which functions its loops take batches from. Of any other, given as ``loader``,
-later ones of the same function are watched, those of later epochs.
+made: its text tells which functions its loops take batches from, and the ``__next__`` of which
+classes. Of any other, given as ``loader``, later ones of the same function are watched, those of
+later epochs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Markers = Mapping[str, Callable[[dict[str, Any]], object]]
 #: Places markers in the code that a selector names; returns what takes them out.
 Place = Callable[[str, Markers, Mapping[str, Any]], list[Callable[[], object]]]
+#: Listens to a ``__next__`` and, where there is one, the ``__iter__`` with it, by their selectors.
+Answers = Callable[[str, str | None], object]
 #: How many functions are watched; a script that makes up more has them unwatched.
 KINDS = 64
 #: How many loaders that were given are remembered by name.
@@ -198,13 +201,14 @@ class Feeds:
         ov: The run.
         audience: Who is told of waits.
         place: Places markers.
+        answers: Watches a ``__next__`` as that of a loader.
 
     Attributes:
         given: Names of those that were given as ``loader``.
     """
 
-    def __init__(self, ov: Overseer, audience: Audience, place: Place) -> None:
-        self._ov, self._audience, self._place = ov, audience, place
+    def __init__(self, ov: Overseer, audience: Audience, place: Place, answers: Answers) -> None:
+        self._ov, self._audience, self._place, self._answers = ov, audience, place, answers
         self._told: dict[Kind, Watched] = {}
         self._trials: list[Watched] = []
         self._within = Within(ov.clock.now_ns)
@@ -244,6 +248,15 @@ class Feeds:
         self.add(watched.name)
         return True
 
+    def answers(self, code: CodeType) -> bool:
+        """A loader is given whose ``__next__`` this is; whether that is watched as a loader's."""
+        watched = self._told.get(kind_of(code))
+        if watched is not None and watched.state != Watched.LOADER:
+            watched.state = Watched.DROPPED
+            for undo in watched.undo:
+                undo()
+        return watched is not None and watched.state == Watched.LOADER
+
     def add(self, name: Hashable) -> None:
         """A loader of this name is given; of very many the last are remembered."""
         if len(self.given) >= GIVEN:
@@ -281,7 +294,8 @@ class Feeds:
         except (VoirError, RecursionError):
             found = []  # It is no text that could be read.
         for feed in found[:KINDS]:
-            if not feed.unsure:
+            # A __next__ that is given can be watched then.
+            if not feed.unsure and (feed.learns or not feed.answers):
                 self._watch(feed)
         self._doubt([feed.reference for feed in found if feed.unsure])
         self._ov.charge(self._ov.clock.cpu_ns() - begun)
@@ -313,8 +327,17 @@ class Feeds:
             self._trials.append(watched)
         for each in feed.kinds:
             self._told.setdefault(each, watched)
-        markers = yielding(watched, lambda event: id(event["self"]) if own else kind)
         where = f"{feed.reference}({own} as self)" if own else feed.reference
+        if feed.answers:
+            anew = None if feed.anew is None else "{}({} as self)".format(*feed.anew)
+            if state == Watched.LOADER:
+                self._answers(where, anew)
+                return
+            markers, begins = answering(watched)
+            watched.undo = self._place(where, markers, {})
+            watched.undo += self._place(anew, begins, {}) if anew is not None else []
+            return
+        markers = yielding(watched, lambda event: id(event["self"]) if own else kind)
         watched.undo = self._place(where, markers, {})
 
     def _watched(self, name: Hashable, state: int) -> Watched:
@@ -347,3 +370,23 @@ def yielding(watched: Watched, name: Callable[[dict[str, Any]], Hashable]) -> Ma
         watched.over(name(event))
 
     return {"#enter": begins, "#receive": asked, "#yield as batch": answered, "#exit": over}
+
+
+def answering(watched: Watched) -> tuple[Markers, Markers]:
+    """What listens to a ``__next__`` on trial; and what to the ``__iter__`` with it."""
+    from overseer.measure.waiting import name_of
+
+    def asked(event: dict[str, Any]) -> None:
+        watched.asked(name_of(event["self"]))
+
+    def answered(event: dict[str, Any]) -> None:
+        watched.answered(name_of(event["self"]), event["batch"])
+
+    def over(event: dict[str, Any]) -> None:
+        watched.over(name_of(event["self"]))
+
+    def begins(event: dict[str, Any]) -> None:
+        watched.begins(name_of(event["self"]))
+
+    answers = {"#enter": asked, "#value as batch": answered, "#error as error": over}
+    return answers, {"#enter": begins}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +12,7 @@ from overseer.clock import now_ns
 from overseer.errors import Problem
 from overseer.measure.growth import Growth
 
-from .nvml import MIB, Device, Nvml
+from .nvml import MIB, SILENT, Device, Nvml, may_pass
 from .sampling import Monitor, Running
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ class DeviceSummary:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._samples = 0
         self._load = Running()
         self._memory = Running()
         self._growth = Growth()
@@ -42,10 +41,10 @@ class DeviceSummary:
         self._temperature = Running()
         self._clocks: dict[str, Running] = {}
         self._throttled: Counter[str] | None = None
+        self._throttle_samples = 0
 
     def add(self, data: dict[str, Any]) -> None:
         """Take one reading into account."""
-        self._samples += 1
         self._load.add(data.get("load"))
         self._power.add(data.get("power"))
         self._power_limit = data.get("power_limit", self._power_limit)
@@ -57,6 +56,7 @@ class DeviceSummary:
         for name, mhz in data.get("clocks", {}).items():
             self._clocks.setdefault(name, Running()).add(mhz)
         if "throttle" in data:
+            self._throttle_samples += 1
             self._throttled = self._throttled or Counter()
             self._throttled.update(data["throttle"])
 
@@ -93,7 +93,8 @@ class DeviceSummary:
 
     def _shares(self) -> dict[str, float]:
         counts = self._throttled or Counter()
-        return {reason: round(count / self._samples, 3) for reason, count in counts.items()}
+        n = self._throttle_samples
+        return {reason: round(count / n, 3) for reason, count in counts.items()}
 
 
 def _spread(clock: Running) -> dict[str, float]:
@@ -101,7 +102,9 @@ def _spread(clock: Running) -> dict[str, float]:
 
 
 class GpuSampler:
-    """Reads every visible device; one that fails is reported once and left alone.
+    """Reads every visible device; one that is lost is reported once and left alone.
+
+    What fails for once is left out of that sample, and asked again at the next.
 
     Args:
         report: Where a problem goes.
@@ -115,6 +118,7 @@ class GpuSampler:
         self._off = False
         self._waits = False
         self._selection: object = UNREAD
+        self._failures = 0
         self._devices: list[Device] = []
         self._lost: set[str] = set()
         self._summaries: dict[str, DeviceSummary] = {}
@@ -163,17 +167,25 @@ class GpuSampler:
         selection = os.environ.get("CUDA_VISIBLE_DEVICES")
         if selection == self._selection:
             return
-        first, self._selection = self._selection is UNREAD, selection
         try:
             self._devices = nvml.visible(selection)
         except nvml.error as error:
-            self._off = True
-            self._say("gpu-driver", f"NVML failed: {error}", NO_SMI, always=True)
+            if not self._tries_again([error]):
+                self._off = True
+                self._say("gpu-driver", f"NVML failed: {error}", NO_SMI, always=True)
             return
+        if self._tries_again(nvml.unreachable.values()):
+            return
+        first, self._selection = self._selection is UNREAD, selection
         for index, why in nvml.unreachable.items():
             self._lose(str(index), f"GPU {index} cannot be opened: {why}")
         if first:
             self._doubt(nvml, selection)
+
+    def _tries_again(self, errors: Iterable[Exception]) -> bool:
+        """Whether devices are looked for again at the next sample, as some errors may pass."""
+        self._failures = self._failures + 1 if any(map(may_pass, errors)) else 0
+        return 0 < self._failures < SILENT
 
     def _doubt(self, nvml: Nvml, selection: str | None) -> None:
         """Say when nothing is visible, or when CUDA may number the devices in another order."""
@@ -183,7 +195,11 @@ class GpuSampler:
         numbered = any(word.strip().isdigit() for word in (selection or "").split(","))
         if not numbered or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
             return
-        if len({device.name for device in nvml.visible(None)}) > 1:  # CUDA counts fastest first.
+        try:
+            kinds = {device.name for device in nvml.visible(None)}
+        except nvml.error:
+            return
+        if len(kinds) > 1:  # CUDA counts fastest first.
             what = f"the GPUs differ, so CUDA may mean others by {selection} than those sampled"
             self._say("gpu-order", what, "Set CUDA_DEVICE_ORDER=PCI_BUS_ID.", always=True)
 
@@ -195,8 +211,9 @@ class GpuSampler:
         except nvml.error as error:
             self._lose(device.uuid, f"{device.name} {device.index} no longer answers: {error}")
             return None
-        self._summary(device).add(data)
-        return data
+        if data:
+            self._summary(device).add(data)
+        return data or None
 
     def _lose(self, key: str, what: str) -> None:
         if key not in self._lost:

@@ -41,6 +41,8 @@ class Loaders:
 
     Attributes:
         unseen: What kind of loader was given that cannot be watched from within, if one was.
+        unheard: One of those may have kept the script waiting.
+        told: It has been told that a loader cannot be watched.
         feeds: Watches generators.
         given: Names of the loaders that were given.
     """
@@ -48,12 +50,13 @@ class Loaders:
     def __init__(self, ov: Overseer) -> None:
         self._ov = ov
         self.unseen: str | None = None
+        self.unheard = self.told = False
         self._audience = Audience()
         self._waits: list[Waits] = []
         self._seen: set[object] = set()
         self._waiting: Watch | None = None
         self._probed = False
-        self.feeds = Feeds(ov, self._audience, self._place)
+        self.feeds = Feeds(ov, self._audience, self._place, self._answers_at)
         self.given = self.feeds.given
 
     def listen(
@@ -133,6 +136,8 @@ class Loaders:
         if any(base.__module__ == TORCH for base in kind.__mro__):
             self.watch_torch()
         elif isinstance(own := getattr(kind, "__next__", None), FunctionType):
+            if self.feeds.answers(own.__code__):
+                return
             self._answers(own)
             if isinstance(begins := getattr(kind, "__iter__", None), FunctionType):
                 self._begins(begins)
@@ -141,6 +146,9 @@ class Loaders:
                 self._iterates(own)
         else:
             self.unseen = kind.__name__
+            # What holds its batches keeps nobody waiting; what makes each when it is asked may.
+            self.unheard |= hasattr(kind, "__next__")
+            self.unheard |= isinstance(getattr(kind, "__getitem__", None), FunctionType)
 
     def close(self) -> None:
         """Watch no longer; probes that found no code to be in are told."""
@@ -163,6 +171,7 @@ class Loaders:
         self._unwatched(f"{TORCH} has none of {', '.join(ITERATORS)}")
 
     def _unwatched(self, why: str) -> None:
+        self.told = True
         self._ov.report(Problem("unwatched-loader", "loader", why, remedy=REMEDY))
 
     def _answers(self, function: FunctionType) -> None:
@@ -178,15 +187,25 @@ class Loaders:
         else:
             self._place_in(function, {"#value as batch": waits.give})
 
+    def _answers_at(self, where: str, anew: str | None) -> None:
+        """Watch a ``__next__`` of the script's own, and the ``__iter__`` with it."""
+        from overseer.measure.waiting import Waits
+
+        waits = Waits(self._audience)
+        self._waits.append(waits)
+        self._place(where, {"#enter": waits.ask, "#error as error": waits.error}, {})
+        self._place(where, {"#value as batch": waits.give}, {})
+        if anew is not None:
+            self._place(anew, {"#enter": self._begun}, {})
+
     def _begins(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: it begins anew, and its batches may not have been used up."""
+        self._place_in(function, {"#enter": self._begun})
 
+    def _begun(self, event: dict[str, Any]) -> None:
         from overseer.measure.waiting import name_of
 
-        def begun(event: dict[str, Any]) -> None:
-            self._audience.begun(name_of(event["self"]))
-
-        self._place_in(function, {"#enter": begun})
+        self._audience.begun(name_of(event["self"]))
 
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""

@@ -223,15 +223,29 @@ class Measuring:
     def _complain(self) -> None:
         """Name the figures that were asked for and never came."""
         told = self._meter.told if self._meter is not None else ()
-        for key in self.logged:
-            if key not in told:
-                self.ov.report(self._untold(key))
+        problems = [self._untold(key) for key in self.logged if key not in told]
+        silent = self.loaders.unheard or (self.loaders.unseen is not None and not self._steps())
+        if (
+            silent
+            and not self.loaders.told
+            and "unwatched-loader" not in {p.slug for p in problems}
+        ):
+            problems.append(self._unwatched("loader"))
+        for problem in problems:
+            self.ov.report(problem)
+
+    def _steps(self) -> int:
+        tasks = self.ov.summary.get("tasks", {}).values()
+        return sum(task.get("steps", 0) for task in tasks)
+
+    def _unwatched(self, who: str) -> Problem:
+        kind = self.loaders.unseen
+        what = f"the loader that was given is a {kind}, which cannot be watched from within"
+        return Problem("unwatched-loader", who, what, remedy=REMEDY)
 
     def _untold(self, key: str) -> Problem:
         """Why a figure that was asked for never came."""
-        flag, unseen = f"--{key.replace('_', '-')}", self.loaders.unseen
-        tasks = self.ov.summary.get("tasks", {}).values()
-        steps = sum(task.get("steps", 0) for task in tasks)
+        flag, steps = f"--{key.replace('_', '-')}", self._steps()
         skips = self.skipped is not None and not self.skipped.nothing
         if steps and skips and self._meter is not None and not self._meter.windows:
             what = f"--skip {self.skip} leaves out all steps: there were {steps}"
@@ -239,9 +253,8 @@ class Measuring:
         if steps == 1 and key == "train_rate":
             what = "there was one step, and its beginning was not seen"
             return Problem("no-rate", flag, what, remedy="Run two steps, or give the loader.")
-        if key != "train_rate" and unseen is not None:
-            what = f"the loader that was given is a {unseen}, which cannot be watched from within"
-            return Problem("unwatched-loader", flag, what, remedy=REMEDY)
+        if key != "train_rate" and self.loaders.unseen is not None:
+            return self._unwatched(flag)
         what = "the run showed nothing that it could be told from"
         return Problem("no-rate", flag, what, remedy=NEEDED[key])
 

@@ -13,6 +13,12 @@ MIB = 1024 * 1024
 #: not found, and an argument, structure version or call that this driver does not know. The
 #: figure is left out.
 NOT_THERE = {2, 3, 4, 13, 25, 26}
+#: Codes that say that a device, or the driver, is gone: not initialised, driver not loaded, library
+#: not found, the device is lost or has to be reset, versions that differ. Any other failure may be
+#: over at the next sample: a time-out, no data yet, an unknown error.
+GONE = {1, 9, 12, 15, 16, 18}
+#: So many samples in a row without any answer are a device that is lost, too.
+SILENT = 3
 
 #: NVML's clocks-event bits that mean clocks are held below what the device could do. Idle (0x1),
 #: clocks that somebody set (0x2) and the display's (0x100) are no throttling.
@@ -34,6 +40,16 @@ def throttle_words(bits: int) -> list[str]:
     held = bits & ~_NO_THROTTLE
     each = [1 << place for place in range(held.bit_length()) if held >> place & 1]
     return [THROTTLE_REASONS.get(bit, f"unknown reason {bit:#x}") for bit in each]
+
+
+def says_gone(error: Exception) -> bool:
+    """Whether an error of NVML's says that what was asked is gone, and not only that it failed."""
+    return getattr(error, "value", None) in GONE
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether what failed may succeed another time."""
+    return getattr(error, "value", None) not in GONE | NOT_THERE
 
 
 class Nvml:
@@ -92,6 +108,7 @@ class Nvml:
 
     def _every(self) -> dict[int, Device]:
         every: dict[int, Device] = {}
+        self.unreachable.clear()
         for index in range(self._library.nvmlDeviceGetCount()):
             try:
                 every[index] = Device(self, self._library.nvmlDeviceGetHandleByIndex(index), index)
@@ -140,28 +157,47 @@ class Device:
         self._board = handle if board is None else board
         self._is_instance = board is not None
         self._absent: set[tuple[object, ...]] = set()
+        self._failure: Exception | None = None
+        self._answers = self._silent = 0
         self.name = _text(self._ask("nvmlDeviceGetName", handle))
         self.uuid = _text(self._ask("nvmlDeviceGetUUID", handle)) or str(index)
 
     def _ask(self, function: str, handle: object, *args: object) -> Any:
-        """As :meth:`Nvml.ask`; what is not offered is not asked for again."""
+        """As :meth:`Nvml.ask`; ``None`` also for what fails now, which is asked again.
+
+        What is not offered is not asked for again.
+
+        Raises:
+            NVMLError: The device is gone.
+        """
         question = (function, *args)
         if question in self._absent:
             return None
-        answer = self._nvml.ask(function, handle, *args)
+        try:
+            answer = self._nvml.ask(function, handle, *args)
+        except self._nvml.error as error:
+            if says_gone(error):
+                raise
+            self._failure = error
+            return None
         if answer is None:
             self._absent.add(question)
+        else:
+            self._answers += 1
         return answer
 
     def read(self) -> dict[str, Any]:
         """Everything the device tells now; what it does not tell is absent.
 
+        It is empty when all that was asked failed.
+
         Keys: ``memory`` [used, total] MiB, ``load`` 0 to 1, ``temperature`` Celsius, ``power`` and
         ``power_limit`` W, ``clocks`` {sm, mem} MHz, ``throttle`` [reason], ``name``, ``uuid``.
 
         Raises:
-            NVMLError: The device is lost, or the driver failed.
+            NVMLError: The device is lost, or has not answered for several readings.
         """
+        self._failure, self._answers = None, 0
         known = {
             "memory": self._memory(),
             "load": self._load(),
@@ -173,13 +209,20 @@ class Device:
             "name": self.name or None,
             "uuid": self.uuid,
         }
-        return {key: value for key, value in known.items() if value is not None}
+        if self._failure is None or self._answers:
+            self._silent = 0
+            return {key: value for key, value in known.items() if value is not None}
+        self._silent += 1
+        if self._silent >= SILENT:
+            raise self._failure
+        return {}
 
     def _memory(self) -> list[float] | None:
         # The second version leaves out what the driver reserves, as nvidia-smi does.
-        second = self._nvml.constant("nvmlMemory_v2")
-        memory = second and self._ask("nvmlDeviceGetMemoryInfo", self._handle, second)
-        memory = memory or self._ask("nvmlDeviceGetMemoryInfo", self._handle)
+        function, second = "nvmlDeviceGetMemoryInfo", self._nvml.constant("nvmlMemory_v2")
+        memory = second and self._ask(function, self._handle, second)
+        if not second or (function, second) in self._absent:
+            memory = self._ask(function, self._handle)
         return [round(memory.used / MIB, 1), round(memory.total / MIB, 1)] if memory else None
 
     def _load(self) -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import giving
@@ -14,10 +15,22 @@ from giving import gvr
 
 from .boundary import Report, here, said
 from .errors import Problem
+from .inheriting import own
 from .stream import Event, EventStream
 
 Push = Callable[[Event], object]
 giving_give: Any = giving.give
+
+
+def _go_on() -> None:
+    """Have giving, which has only just been imported, inherit the keys that are in force."""
+    gvr.global_inherited, gvr.global_count = own.keys, own.numbers
+    gvr.Giver.__init__.__kwdefaults__["inherited"] = own.keys
+    giving_give.inherited = own.keys
+
+
+if own.used:
+    _go_on()
 
 
 class _Everywhere:
@@ -83,10 +96,16 @@ def own_handlers() -> tuple[Push, ...]:
     return handlers
 
 
-def inherited() -> Event:
-    """The keys of ``give.inherit`` in this context."""
-    keys: Event = gvr.global_inherited.get()
+def inherited() -> ContextVar[Event]:
+    """What holds the keys of ``give.inherit``."""
+    keys: ContextVar[Event] = gvr.global_inherited
     return keys
+
+
+def numbers() -> Iterator[int]:
+    """What ``give.wrap`` tells its blocks apart by."""
+    count: Iterator[int] = gvr.global_count
+    return count
 
 
 def named(give: object, values: tuple[Any, ...], report: Report) -> Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .stream import Event, EventStream
@@ -11,14 +12,22 @@ if TYPE_CHECKING:
 
 
 class Log:
-    """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
+    """``ov.log``: call it with an event to send it out; or use giving's operators on it.
+
+    Attributes:
+        before: Called with each event before it is sent; the streams' lock is not taken for that.
+    """
 
     def __init__(self, stream: EventStream) -> None:
+        self.before: Callable[[Event], object] | None = None
         self._stream = stream
         self._proxy: LogStream | None = None
 
     def __call__(self, data: Event) -> None:
         """Send an event out of the process: to the record, to ``DATA_FD``, to the dashboard."""
+        before = self.before
+        if before is not None:
+            before(data)
         self._stream.push(data)
 
     def _operators(self) -> LogStream:

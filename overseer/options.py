@@ -89,6 +89,7 @@ class OptionParser(argparse.ArgumentParser):
         self.usage += "\n       %(prog)s init SCRIPT"
         self.usage += "\n       %(prog)s (show | compare | sql | trace | doctor) RUN ..."
         self.misspelt: list[Problem] = []
+        self._typed: dict[str, str] = {}
         self._configs: list[tuple[str, dict[str, Any]]] = []
         self._models: list[Model] = []
 
@@ -171,6 +172,7 @@ class OptionParser(argparse.ArgumentParser):
         if action is None:
             raise self._unknown(name)
         self.given.add(action.dest)
+        self._typed[action.dest] = name
         count = 0 if glued else _values(action)
         if len(rest) < count:
             example = f"For example: {name} {_example(action)}"
@@ -251,11 +253,20 @@ class OptionParser(argparse.ArgumentParser):
             if isinstance(action, argparse._CountAction):
                 return int(arg_string)
             return super()._get_value(action, arg_string)
-        except (argparse.ArgumentError, VoirError):
+        except argparse.ArgumentError:
             raise
+        except VoirError as error:
+            raise self._by_typed_name(action, error) from None
         except Exception as error:  # An instrument's conversion failed in its own way.
             message = f"invalid value: {arg_string!r} ({said(error)})"
             raise argparse.ArgumentError(action, message) from None
+
+    def _by_typed_name(self, action: argparse.Action, error: VoirError) -> VoirError:
+        """The error that an option's conversion raised, with the name that the user gave it."""
+        typed, known = self._typed.get(action.dest), error.what.partition(" ")[0]
+        if typed is None or known == typed or known not in action.option_strings:
+            return error
+        return type(error)(error.slug, typed + error.what.removeprefix(known), error.remedy)
 
     # Options declared as dataclasses
 

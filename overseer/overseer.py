@@ -7,7 +7,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from time import sleep
 from types import FrameType
@@ -29,6 +29,7 @@ from .commandline import LONGEST_STEP, HelpAsked, add_options, target_of
 from .deadline import Deadline
 from .early import EarlyEvents
 from .errors import Problem, UsageError, VoirError
+from .foreseen import Foreseen
 from .insist import Insistence, due_to, insisting
 from .launch import Program, Target, current_directory, exit_status, in_child, locate
 from .log import Log
@@ -112,6 +113,7 @@ class Overseer(Scheduler):
         self.misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self.run: dict[str, Any] = {}
+        self._foreseen = Foreseen()
         self._loaded = self._heard = self._judged = self._leaving = False
         self._instruments = list(instruments)
         self.logfile = logfile
@@ -161,6 +163,11 @@ class Overseer(Scheduler):
         """The same as :meth:`give`, the event marked with the time under ``$queued``."""
         event["$queued"] = self.clock.wall_ns() / 1e9
         self._given_stream.push(event)
+
+    def inherits(self, keys: ContextVar[Event]) -> None:
+        """Have every event inherit what ``keys`` holds in the context that gives it."""
+        if self._given_stream.inherited is not keys:
+            self._given_stream.inherited = keys
 
     def listen(self, fn: Callable[[Event], object], *keys: str) -> Subscription:
         """Call ``fn(event)`` for each given event that has all of ``keys``: the fast lane."""
@@ -627,6 +634,7 @@ class Overseer(Scheduler):
             self._engine.main_loaded()
 
     def _instrument(self, tree: Any, module: str, filename: str) -> Any:
+        self._foresee(tree)
         with self._deciding:
             if self._engine is None:
                 self._parts.append((tree, module, filename))  # A probe set later needs it.
@@ -637,9 +645,18 @@ class Overseer(Scheduler):
         finally:
             self.charge(self.clock.cpu_ns() - begun)
 
+    def _foresee(self, tree: Any) -> None:
+        """Import giving before the script is at work, where that is going to need it."""
+        begun = self.clock.cpu_ns()
+        if self._foreseen(tree):
+            with suppress(Exception):  # The script fails where it uses it, if it does.
+                from . import connection  # noqa: F401
+        self.charge(self.clock.cpu_ns() - begun)
+
     def _run(self) -> object:
         assert self.program is not None and self.recording is not None
         if self._engine is not None:  # Else it is soon enough when there is something to record.
+            self.recording.prepare()
             self.recording.save_up()
         self.weigh()
         with self.account.script():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from .boundary import Guarded, acting, said
 from .errors import Problem
 from .launch import current_directory
 from .sampler import Sampler
-from .spare import Spare
+from .spare import Spare, make_room
 from .stream import Event
 from .version import version
 from .weighing import Inserted
@@ -64,6 +65,9 @@ class Recording:
         self._flushing: Any = None
         self._turns = 0
         self._spare: Spare | None = None
+        if not ov.options.no_record:
+            make_room()
+        ov.log.before = self._begin_aside
         ov._log_stream.listen(self.log, who="the record")
         ov._given_stream.sampler = Guarded(self.given, "the record", ov.report)
         ov._given_stream.anew()
@@ -111,6 +115,14 @@ class Recording:
         if metrics is not None:
             metrics.write(event)
 
+    def _begin_aside(self, event: Event) -> None:
+        """Begin the record while the streams' lock is free: the script may be waiting for it."""
+        if "$event" in event:
+            return
+        with suppress(Exception):  # It is tried once more when the event is written.
+            self._open()
+        self._ov.log.before = None
+
     def _waits(self, event: Event) -> bool:
         """Keep it for later: that a phase has ended is no reason for a directory."""
         if self.made:
@@ -138,6 +150,14 @@ class Recording:
                     self._flushing = self._ov.every(INTERVAL / 2, self._turn, first=INTERVAL / 2)
                 self._flushing.__enter__()
                 self.save_up()
+
+    def prepare(self) -> None:
+        """Import and find out beforehand what a record begins with: its first event is awaited."""
+        if not self._ov.options.no_record:
+            with suppress(Exception):  # It is told when there is something to record.
+                from .record import metrics, runfile  # noqa: F401
+
+                self.beginning()
 
     def save_up(self) -> None:
         """Hold descriptors back, so that the end has some though the script uses up all others."""
@@ -287,6 +307,7 @@ class Recording:
             like = _like_inserted()
             inserted = Inserted(cold_ns(now, like), warm_ns(now, like))
             events += account.events_ns(fired, inserted, engine.noted)
+            events += account.hooked_ns(inserted.displacing)
         if ov.hear.events:
             from .script import around_giving
 

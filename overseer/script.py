@@ -13,19 +13,21 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import Problem
+from .inheriting import own
 from .overseer import active
 
 if TYPE_CHECKING:
+    from .overseer import Overseer
     from .weighing import Turns
 
 T = TypeVar("T")
-_handlers: Callable[[], tuple[Callable[[dict[str, Any]], object], ...]] | None = None
+_loaded: Any = None
 
 
 class Give:
     """``give(key=value)``: an event for whoever instruments the script.
 
-    The same as giving's ``give``, without importing it when keywords are all there is.
+    The same as giving's ``give``, without importing it for keywords, blocks and inherited keys.
     """
 
     def __call__(self, *args: Any, **values: Any) -> Any:
@@ -33,30 +35,93 @@ class Give:
         overseer, handlers = active(), _own_handlers()
         if overseer is not None or handlers:
             if args or not values:
-                from .connection import named
-
                 # Called from here, for it looks at the source of the caller of this function.
-                values = {**named(self, args, _report), **values}
+                values = {**_with_giving().named(self, args, _report), **values}
             if handlers:
                 _hand(values, handlers)
             if overseer is not None and values:
                 overseer.hear(values)
         return args[0] if len(args) == 1 else None
 
+    @property
+    def inherited(self) -> ContextVar[dict[str, Any]]:
+        """What holds the keys that events inherit."""
+        if (overseer := _alone()) is None:
+            return _with_giving().inherited()  # type: ignore[no-any-return]
+        overseer.inherits(own.keys)
+        return own.keys
+
+    @contextmanager
+    def inherit(self, **keys: Any) -> Iterator[None]:
+        """Within, every event has ``keys``, but for those it has of its own."""
+        inherited = self.inherited
+        token = inherited.set({**inherited.get(), **keys})
+        try:
+            yield
+        finally:
+            inherited.reset(token)
+
+    @contextmanager
+    def wrap(self, name: str, **keys: Any) -> Iterator[dict[str, Any]]:
+        """Give an event at the beginning of a block, and one at its end, as giving does.
+
+        Args:
+            name: The kind of block.
+            keys: What both events have; what is put into the yielded dict, only the last has.
+        """
+        numbers = own.numbers if _alone() is not None else _with_giving().numbers()
+        number = next(numbers)
+        self.produce({"$wrap": {"name": name, "step": "begin", "id": number}, **keys})
+        extra: dict[str, Any] = {}
+        try:
+            yield extra
+        finally:
+            self.produce({"$wrap": {"name": name, "step": "end", "id": number}, **keys, **extra})
+
+    @contextmanager
+    def wrap_inherit(self, name: str, **keys: Any) -> Iterator[dict[str, Any]]:
+        """A block of which every event has ``keys``."""
+        with self.inherit(**keys), self.wrap(name) as extra:
+            yield extra
+
+    def produce(self, values: dict[str, Any]) -> None:
+        """Give an event."""
+        overseer, handlers = active(), _own_handlers()
+        if handlers:
+            _hand(values, handlers)
+        if overseer is not None and values:
+            overseer.hear(values)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        overseer = active() if _CONNECTION not in sys.modules else None
-        began = overseer.clock.cpu_ns() if overseer is not None else 0
-        from .connection import giving_give
+        return getattr(_with_giving().giving_give, name)
 
+
+give = Give()
+
+
+def _alone() -> Overseer | None:
+    """The run in progress, if giving has not been imported in it; else None."""
+    overseer = active()
+    if overseer is None or "giving" in sys.modules:
+        return None
+    own.used = True  # Before it is looked for once more: another thread may be importing it.
+    return overseer if "giving" not in sys.modules else None
+
+
+def _with_giving() -> Any:
+    """Our side of giving, which is imported if need be."""
+    global _loaded
+    if _loaded is None:
+        overseer = active()
+        began = overseer.clock.cpu_ns() if overseer is not None else 0
+        from . import connection
+
+        _loaded = connection
         if overseer is not None:
             overseer.charge(overseer.clock.cpu_ns() - began)
-        return getattr(giving_give, name)
-
-
-_CONNECTION = __name__.rpartition(".")[0] + ".connection"
-give = Give()
+    return _loaded
 
 
 def _report(problem: Problem) -> None:
@@ -68,12 +133,7 @@ def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
     """Who listens by a ``given()`` of the script's own; giving is there if anybody does."""
     if "giving" not in sys.modules:
         return ()
-    global _handlers
-    if _handlers is None:
-        from .connection import own_handlers
-
-        _handlers = own_handlers
-    return _handlers()
+    return _with_giving().own_handlers()  # type: ignore[no-any-return]
 
 
 def around_giving(*args: Any, **values: Any) -> bool:
@@ -83,9 +143,7 @@ def around_giving(*args: Any, **values: Any) -> bool:
 
 
 def _hand(values: dict[str, Any], handlers: Iterable[Callable[[dict[str, Any]], object]]) -> None:
-    from .connection import inherited
-
-    event = {**inherited(), **values}
+    event = {**give.inherited.get(), **values}
     for handler in handlers:
         handler(event)
 
@@ -154,7 +212,7 @@ def iterate(
 @contextmanager
 def _inheriting(task: str) -> Iterator[None]:
     """As ``give.inherit(task=task)``, but it may end in another thread or asyncio task."""
-    var: ContextVar[dict[str, Any]] = give.inherited
+    var = give.inherited
     before = var.get()
     values = {**before, "task": task}
     token = var.set(values)

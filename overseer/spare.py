@@ -1,14 +1,33 @@
-"""Descriptors held back for the end of a run, when the script may have used up all there were."""
+"""Descriptors: some held back for the end of a run, and room for those that are out of the way."""
 
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 
 #: From here on, so that the script gets the numbers python would give; low, since a script that
 #: lowers its limit makes no use of what is above it.
 FIRST = 24
 #: The end imports, reads and writes files on a few threads, and asks git by way of pipes.
 MANY = 12
+#: From here on are those that stay open, so that the script gets the numbers python would give.
+HIGH = 400
+
+
+def make_room() -> None:
+    """Have the table of descriptors reach to :data:`HIGH`; to be called before there are threads.
+
+    Once there are, Linux takes some 10 ms to enlarge it, on whichever thread happens to need that.
+    """
+    if sys.platform != "linux" or _identity(HIGH) is not None:
+        return
+    with suppress(OSError):  # The limit is too low, and nothing will be put there.
+        low = os.open(os.devnull, os.O_RDONLY)
+        try:
+            os.close(os.dup2(low, HIGH, inheritable=False))
+        finally:
+            os.close(low)
 
 
 class Spare:

@@ -167,3 +167,89 @@ def test_what_could_not_be_written_when_it_was_due_is_written_at_the_end(tmp_pat
     ran = place.voir("main.py")
     assert "Too many open files" in ran.stderr
     assert [event["first"] for event in place.metrics() if "first" in event] == [1]
+
+
+def test_a_record_is_begun_while_the_script_may_give(tmp_path: Path) -> None:
+    """Whoever gives waits for the lock of the streams, under which events are written."""
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        import threading
+        from overseer.recording import Recording
+        from overseer.stream import EventStream
+
+        begins, threading.found, threading.logged = Recording._begin, [], threading.Event()
+
+        def watched(self):
+            threading.found.append(EventStream.lock._is_owned())
+            begins(self)
+
+        def log(ov):
+            ov.log({"logged": 1})
+            threading.logged.set()
+
+        def instrument_log(ov):
+            Recording._begin = watched
+            yield ov.phases.load_script
+            with ov.every(0.01, lambda: log(ov)):
+                yield ov.phases.run_script
+        """,
+    )
+    place.write("main.py", "import threading; threading.logged.wait(20); print(threading.found)")
+    ran = place.voir("main.py")
+    assert ran.seen == (0, "[False]\n"), ran.stderr
+    assert {"logged": 1} in place.metrics()
+
+
+def test_a_record_that_cannot_be_begun_is_told_of_by_who_writes_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        from overseer.recording import Recording
+
+        def fails(self):
+            raise OSError("gone")
+
+        def instrument_log(ov):
+            yield ov.phases.load_script
+            begins, Recording._begin = Recording._begin, fails
+            ov.log({"logged": 1})
+            Recording._begin = begins
+        """,
+    )
+    place.write("main.py", "print('ran')")
+    ran = place.voir("main.py")
+    assert ran.seen == (0, "ran\n")
+    assert "voir: the record: " in ran.stderr
+    assert "gone" in ran.stderr
+
+
+def test_what_a_record_begins_with_is_known_before_a_probed_script_runs(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        "voirfile.py",
+        """
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("//work > loss").subscribe(lambda event: ov.log(event))
+        """,
+    )
+    place.write(
+        "main.py",
+        """
+        import os, sys
+
+        def work():
+            loss = 0.5
+
+        before = {*sys.modules}
+        made = os.path.exists("voir-runs")
+        work()
+        print(made, os.path.exists("voir-runs"), sorted({*sys.modules} - before))
+        """,
+    )
+    ran = place.voir("main.py")
+    assert ran.seen == (0, "False True []\n"), ran.stderr
+    assert {"loss": 0.5} in place.metrics()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from overseer.spare import FIRST, MANY, Spare
+from overseer.spare import FIRST, HIGH, MANY, Spare
 from tests.running import Place
 
 LEAKS = """
@@ -99,3 +100,22 @@ def test_where_no_descriptor_is_to_be_had_none_is_held(tmp_path: Path) -> None:
     )
     ran = place.python("full.py")
     assert ran.seen == (0, "held none\n"), ran.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of the table is told by /proc")
+def test_there_is_room_for_the_log_before_the_script_begins(tmp_path: Path) -> None:
+    """With threads, to make some takes 10 ms, on the script's if that is the first to log."""
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        import os
+
+        with open("/proc/self/status") as status:
+            (line,) = (line for line in status if line.startswith("FDSize"))
+        print(line.split()[1], [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 100])
+        """,
+    )
+    size, taken = place.voir("main.py").stdout.split(maxsplit=1)
+    assert int(size) > HIGH
+    assert taken == "[]\n"

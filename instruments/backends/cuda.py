@@ -39,13 +39,14 @@ class DeviceSMI(DeviceReader):
         for device in self._nvml.visible(None):
             if wanted(selection, device.index, device.uuid):
                 try:
-                    readings[device.index] = self._reading(device)
+                    data = device.read()
                 except self._nvml.error:
                     continue
+                if data:
+                    readings[device.index] = self._reading(device, data)
         return readings
 
-    def _reading(self, device: Device) -> dict[str, Any]:
-        data = device.read()
+    def _reading(self, device: Device, data: dict[str, Any]) -> dict[str, Any]:
         used, total = data.get("memory", (None, None))
         share = used / total if used is not None and total else None
         return self.entry(

@@ -14,10 +14,21 @@ from typing import Any
 
 from ..capture import Exchange, find_exchange, harmless
 from ..clock import sleep
+from .device import LeftAlone
 
 #: How often, and every how many seconds, a device is asked at the end of a run whether it is done.
 #: One that hangs would not let a run end that was interrupted because it hangs.
 ASKED, NAP_SECONDS = 5000, 0.001
+#: Kinds whose events would show in the script, by torch's sources and those of its extensions.
+LEFT_ALONE = {
+    # MPSEventPool::elapsedTime commits all that was queued and waits for it, on the queue that
+    # launches go through; and recording commits. It may also take short intervals for reversed.
+    "mps": "reading its events waits for all of the device's work",
+    # NPUEvent::elapsed_time, and query before, wait until the queue of launches is empty.
+    "npu": "reading its events waits for all launches",
+    # HPUEvent::record ends the graph that is being gathered, or waits for the launching threads.
+    "hpu": "recording its events ends the graph that the script is gathering",
+}
 
 
 class TorchDevice:
@@ -138,10 +149,17 @@ def find_device() -> TorchDevice | None:
 
     A machine may have an accelerator that the script does not use: one counts as used when its
     context exists (CUDA, ROCm, XPU, ...), where torch can tell, or memory was taken on it.
+
+    Raises:
+        LeftAlone: It is of a kind whose events cannot be used without a trace in the script.
     """
     torch = sys.modules.get("torch")
     kind = None if torch is None else _accelerator(torch)
-    return TorchDevice(torch, kind) if kind is not None and _in_use(torch, kind) else None
+    if kind is None or not _in_use(torch, kind):
+        return None
+    if kind in LEFT_ALONE:
+        raise LeftAlone(f"{kind}: {LEFT_ALONE[kind]}")
+    return TorchDevice(torch, kind)
 
 
 def _accelerator(torch: Any) -> str | None:

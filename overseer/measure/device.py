@@ -16,6 +16,10 @@ from ..clock import Clock
 Mark = Any
 
 
+class LeftAlone(Exception):
+    """A device is in use whose clock is left alone, for what it would do to the script."""
+
+
 class Device(Protocol):
     """What the step model asks of a device; every method may raise when the device is lost.
 

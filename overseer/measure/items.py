@@ -430,7 +430,7 @@ def _length(batch: Any) -> int | str:
     if hasattr(type(batch), "__next__"):
         return f"{name} can be read only once, so its length is not taken"
     if not hasattr(type(batch), "__len__"):
-        return f"{name} has neither shape nor length: say how with batch_size=function"
+        return f"{name} has neither shape nor length"
     try:
         return len(batch) or EMPTY
     except RuntimeError as why:  # A nested tensor's, before torch has jagged ones.

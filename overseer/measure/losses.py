@@ -207,10 +207,12 @@ class Losses:
 
         It has once it has passed a step that was noted later. To read earlier would be to wait, or,
         as torch reads in another stream than the script may compute in, to read what is not there.
+        Of a device that is left alone nothing is read before the end, for all would wait.
         """
         with model.marks.aside():
             if model.marks.device is None and not model.marks.hangs:
-                self.read()
+                if not model.marks.left_alone or all(map(_plain, self._pending())):
+                    self.read()
                 return
             noted, given = self._seen
             if not given or model.notes - model.waiting > noted + _BEHIND:

@@ -17,7 +17,7 @@ from ..errors import Problem
 from ..ways import Gate, Offer, Quick
 from .columns import Steps
 from .counts import Counts
-from .device import Device
+from .device import Device, LeftAlone
 from .hearing import BEGAN, ENDED, TASK, WORK_PAIRS, Pairs, StepEnds
 from .lane import Lane
 from .notes import FULL, Note, Notes, What
@@ -437,15 +437,19 @@ class StepModel:
         self._tell(
             "batch-size",
             f"how many items a batch holds is not known: {reason}",
-            "Give batch_size beside step, or a function that computes it from the batch.",
+            "Give batch_size beside step, or write rate(batch_size_calc=function) in a voirfile.",
         )
 
-    def _lost(self, reason: str) -> None:
-        self._tell(
-            "device-clock",
-            f"the device's clock failed ({reason}); steps are timed by the host's from here on",
-            None,
-        )
+    def _lost(self, error: BaseException) -> None:
+        if isinstance(error, LeftAlone):
+            what = (
+                f"the device's clock is left alone ({error}); steps are timed by the host's:"
+                " loading and compute are the script's time, not the device's"
+            )
+        else:
+            why = f"{type(error).__name__}: {error}"
+            what = f"the device's clock failed ({why}); steps are timed by the host's from here on"
+        self._tell("device-clock", what, None)
 
     def _tell(self, slug: str, what: str, remedy: str | None) -> None:
         if self._report is not None and what not in self._told and len(self._told) < 8:

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-from .device import Device, Mark
+from ..boundary import let_through
+from .device import Device, LeftAlone, Mark
 
 #: Boundaries this close share a device mark: nothing was launched between them.
 SAME_NS = 10_000
@@ -65,23 +66,24 @@ class Marks:
 
     Args:
         find: Returns the device the script uses, or None; asked again until it returns one.
-        lost: Called once with the reason when the device fails.
+        lost: Called once, when the device fails or is left alone, with what says why.
 
     Attributes:
-        device: The device in use; None without, and when it has failed.
+        device: The device in use; None without, and when it has failed or is left alone.
         clock_name: The clock that times the steps, as the run's record names it.
         hangs: At the end of the run the device does not come to the end of its work.
+        left_alone: A device is in use of which nothing may be asked while the script runs.
     """
 
     def __init__(
-        self, find: Callable[[], Device | None] | None, lost: Callable[[str], object]
+        self, find: Callable[[], Device | None] | None, lost: Callable[[BaseException], object]
     ) -> None:
         self._find = find
         self._lost = lost
         self._recent: dict[int, tuple[int, Mark, bool]] = {}
         self.device: Device | None = None
         self.clock_name = "perf_counter"
-        self.hangs = False
+        self.hangs = self.left_alone = False
 
     def look(self) -> None:
         """Ask whether a device is in use by now."""
@@ -144,10 +146,12 @@ class Marks:
     def _try(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
-        except Exception as exc:  # A lost device raises whatever its library likes.
+        except BaseException as exc:  # A lost device raises whatever its library likes.
+            let_through(exc)
             self.device = self._find = None
             self.hangs = isinstance(exc, TimeoutError)
+            self.left_alone = isinstance(exc, LeftAlone)
             self._recent.clear()
             self.clock_name = "perf_counter"
-            self._lost(f"{type(exc).__name__}: {exc}")
+            self._lost(exc)
             return None

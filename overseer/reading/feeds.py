@@ -1,4 +1,4 @@
-"""The generator functions that a script's loop takes its batches from.
+"""The generator functions, and the ``__next__``, that a script's loop takes its batches from.
 
 A generator that is running cannot be watched any more, so its function is to be known before.
 Of several the one that gives batches is chosen (:mod:`.choosing`).
@@ -50,19 +50,23 @@ _PARTS = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.Subscript, ast.Attribu
 _WORK = (ast.Call, ast.BinOp, ast.UnaryOp, ast.ListComp, ast.DictComp, ast.SetComp)
 
 
+_ITER, _NEXT = "__iter__", "__next__"
+
 #: Which function code is of: the absolute path of its file, its first line, its name.
 Kind = tuple[str, int, str]
 
 
 class Feed(NamedTuple):
-    """A generator function, or a method that is one.
+    """A generator function, a method that is one, or the ``__next__`` of a class.
 
     Attributes:
-        reference: It in a selector: ``//batches``, ``//Loader/__iter__``.
+        reference: It in a selector: ``//batches``, ``//Loader/__iter__``, ``//Loader/__next__``.
         kinds: Which function it is, and which others hand on what it yields.
-        own: Of an ``__iter__``, the name of its parameter that is the loader; else empty.
+        own: Of an ``__iter__`` or ``__next__``, the name of its parameter that is the loader; else
+            empty.
         learns: The loop that learns goes over it; else another loop does.
         unsure: A loop goes over it that may be the one that learns, as others may be.
+        anew: With a ``__next__``, its class's ``__iter__`` with the name of its parameter.
     """
 
     reference: str
@@ -70,13 +74,19 @@ class Feed(NamedTuple):
     own: str
     learns: bool
     unsure: bool = False
+    anew: tuple[str, str] | None = None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it is a ``__next__``: each call gives a batch."""
+        return self.kinds[0][2] == _NEXT
 
 
 def feeds(script: str, every: bool = True, probed: Collection[str] = ()) -> list[Feed]:
-    """The generator functions from which loops take what they go over.
+    """The generator functions, and the ``__next__``, from which loops take what they go over.
 
     They are looked for in the script and in the modules of its project that it imports itself.
-    Where nothing yields this takes no longer than parsing the text.
+    Where there are none this takes no longer than parsing the text.
 
     Args:
         script: Its file.
@@ -88,8 +98,8 @@ def feeds(script: str, every: bool = True, probed: Collection[str] = ()) -> list
         VoirError: The script cannot be read.
     """
     source = open_script(script)
-    sources = [source, *imported(source, "yield")]
-    if not any(isinstance(node, ast.Yield) for each in sources for node in ast.walk(each.tree)):
+    sources = [source, *imported(source, "yield", _NEXT)]
+    if not any(_may_give(node) for each in sources for node in ast.walk(each.tree)):
         return []
     search = _Search([scope for each in sources for scope in scopes(each)])
     own = search.learning(probed, given=every)
@@ -108,7 +118,8 @@ def learns(script: str) -> bool:
     return bool(learning(every)) or uses_framework(every) is not None
 
 
-_ITER = "__iter__"
+def _may_give(node: ast.AST) -> bool:
+    return isinstance(node, ast.Yield) or (isinstance(node, ast.FunctionDef) and node.name == _NEXT)
 
 
 class _Search:
@@ -138,8 +149,11 @@ class _Search:
     def feed(self, scope: Scope, learns: bool) -> Feed:
         """What is to be known of a function that was found."""
         kinds = tuple(_kind(each) for each in (scope, *self._handed.get(scope, ())))
-        own = scope.parameters[0] if scope.path[-1] == _ITER and scope.parameters else ""
-        return Feed(scope.reference, kinds, own, learns)
+        named = scope.path[-1] in (_ITER, _NEXT) and scope.parameters
+        own = scope.parameters[0] if named else ""
+        begins = _method(scope.outer, _ITER) if own and scope.path[-1] == _NEXT else None
+        anew = (begins.reference, begins.parameters[0]) if begins and begins.parameters else None
+        return Feed(scope.reference, kinds, own, learns, anew=anew)
 
     def learning(self, probed: Collection[str], given: bool) -> list[Scope]:
         """Those that the loops around what learns go over; without such, what is chosen."""
@@ -309,9 +323,11 @@ class _Search:
         for function in self._functions.get(name, ()):
             yield from self._given_by(function, deep)
         for own in self._classes.get(name, ()):
-            for method in own.inner:
-                if method.path[-1] == _ITER:
-                    yield from self._given_by(method, deep)
+            begins, answers = _method(own, _ITER), _method(own, _NEXT)
+            found = list(self._given_by(begins, deep)) if begins is not None else []
+            if not found and answers is not None and not _is_generator(answers):
+                found = [answers]
+            yield from found
 
     def _is_known(self, name: str) -> bool:
         """Whether a function or a class has this name."""
@@ -403,8 +419,15 @@ def _returned(function: Scope) -> Iterator[ast.expr | None]:
 def _gives(scope: Scope) -> bool:
     """Whether it is a generator function, or a class whose objects are gone over."""
     if isinstance(scope.node, ast.ClassDef):
-        return any(each.path[-1] in (_ITER, "__next__") for each in scope.inner)
+        return any(each.path[-1] in (_ITER, _NEXT) for each in scope.inner)
     return _is_generator(scope)
+
+
+def _method(own: Scope | None, name: str) -> Scope | None:
+    """A method of a class, if that is written in it."""
+    inner = own.inner if own is not None and isinstance(own.node, ast.ClassDef) else []
+    methods = (each for each in inner if isinstance(each.node, ast.FunctionDef))
+    return next((each for each in methods if each.path[-1] == name), None)
 
 
 def _kind(scope: Scope) -> Kind:

@@ -172,11 +172,11 @@ def project(script: Source) -> list[Source]:
     return list(found.values())
 
 
-def imported(script: Source, word: str) -> Iterator[Source]:
-    """The modules of its project that the script imports itself and whose text has ``word``."""
+def imported(script: Source, *words: str) -> Iterator[Source]:
+    """The modules of its project that the script imports itself and whose text has one of these."""
     roots = _roots(script.path)
     for name in list(dict.fromkeys(_imports(script)))[:MODULES]:
-        source = _module(name, roots, word)
+        source = _module(name, roots, *words)
         if source is not None:
             yield source
 
@@ -212,7 +212,7 @@ def _base(source: Source, node: ast.ImportFrom) -> str:
     return ".".join([*parts, *([node.module] if node.module else [])])
 
 
-def _module(name: str, roots: list[str], word: str = "") -> Source | None:
+def _module(name: str, roots: list[str], *words: str) -> Source | None:
     relative = os.path.join(*name.split("."))
     for root in roots:
         for path, package in (
@@ -220,14 +220,16 @@ def _module(name: str, roots: list[str], word: str = "") -> Source | None:
             (os.path.join(root, f"{relative}.py"), name.rpartition(".")[0]),
         ):
             if os.path.isfile(path):
-                return _parsed(path, name, package, word)
+                return _parsed(path, name, package, words)
     return None
 
 
-def _parsed(path: str, name: str, package: str, word: str) -> Source | None:
+def _parsed(path: str, name: str, package: str, words: tuple[str, ...]) -> Source | None:
     try:
         text = _text(path)
-        if text is None or len(text) > LONGEST or word not in text:
+        if text is None or len(text) > LONGEST:
+            return None
+        if words and not any(word in text for word in words):
             return None
         return Source(path, name, package, _parse(text, path))
     except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):

@@ -8,10 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import Problem
+from ..spare import HIGH
 from .lines import LineWriter, Report
-
-#: Descriptors from here on are the log's, so that the script gets the numbers python would give.
-HIGH = 400
 
 
 class MetricsLog(LineWriter):

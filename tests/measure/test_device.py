@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from overseer.boundary import StopProgram
 from overseer.clock import FakeClock
 from overseer.measure.accelerator import TorchDevice, find_device
-from overseer.measure.device import FakeDevice, HostDevice
+from overseer.measure.device import FakeDevice, HostDevice, LeftAlone
+from overseer.measure.losses import Losses
 from overseer.measure.notes import BATCH
 from overseer.measure.steps import LATE, StepModel
 from overseer.measure.timeline import Timeline
@@ -244,7 +246,7 @@ def test_nothing_is_recorded_into_a_graph_that_is_being_captured() -> None:
     assert device.mark() is None
 
 
-@pytest.mark.parametrize("kind", ["cuda", "xpu", "hpu"])
+@pytest.mark.parametrize("kind", ["cuda", "xpu", "mtia"])
 def test_an_accelerator_in_use_is_found_by_its_name(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,13 +264,123 @@ def test_an_accelerator_that_the_script_does_not_use_is_left_alone(
 
 
 def test_memory_tells_where_a_library_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = torch("mps")
-    del fake.mps.is_initialized
-    fake.mps.current_allocated_memory = lambda: 1024
+    fake = torch("other")
+    del fake.other.is_initialized
+    fake.other.current_allocated_memory = lambda: 1024
     monkeypatch.setitem(sys.modules, "torch", fake)
     found = find_device()
     assert found is not None
-    assert found.kind == "mps"
+    assert found.kind == "other"
+
+
+@pytest.mark.parametrize("kind", ["mps", "npu", "hpu"])
+def test_a_clock_that_would_hold_up_the_script_is_left_alone_and_that_is_said(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Event.made = 0
+    monkeypatch.setitem(sys.modules, "torch", torch(kind))
+    problems: list[Any] = []
+    model = StepModel(FakeClock(), find_device=find_device, report=problems.append)
+    for _ in range(3):
+        model({"step": True, "batch_size": 8})
+        model.drain()
+    model.finish()
+    assert Event.made == 0
+    assert [problem.slug for problem in problems] == ["device-clock"]
+    assert f"left alone ({kind}: " in problems[0].what
+    assert "loading and compute are the script's time" in problems[0].what
+    assert model.clock_name == "perf_counter"
+
+
+def test_such_a_device_is_left_alone_only_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = torch("mps")
+    del fake.mps.is_initialized
+    fake.mps.current_allocated_memory = lambda: 0
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    assert find_device() is None
+    fake.mps.current_allocated_memory = lambda: 1024
+    with pytest.raises(LeftAlone):
+        find_device()
+
+
+class OnDevice:
+    """A loss on a device; ``read`` counts who waited for it."""
+
+    read = 0
+    is_cpu = False
+    shape = ()
+
+    def detach(self) -> OnDevice:
+        return self
+
+    def item(self) -> float:
+        OnDevice.read += 1
+        return 0.5
+
+
+def test_losses_on_a_device_that_is_left_alone_are_read_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    OnDevice.read = 0
+    monkeypatch.setitem(sys.modules, "torch", torch("mps"))
+    model, losses = StepModel(FakeClock(), find_device=find_device), Losses()
+    for _ in range(3):
+        model({"step": True, "batch_size": 8})
+        losses({"loss": OnDevice()})
+        losses({"loss": 0.25})
+        model.drain()
+        losses.keep_up(model)
+    assert OnDevice.read == 0
+    model.finish()
+    assert losses.read_all(model)
+    assert OnDevice.read == 3
+    assert losses.summary()["train"].n == 6
+
+
+def test_numbers_are_read_on_the_way_where_a_device_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch("mps"))
+    model, losses = StepModel(FakeClock(), find_device=find_device), Losses()
+    model({"step": True, "batch_size": 8})
+    losses({"loss": 0.25})
+    losses.keep_up(model)
+    assert losses.summary()["train"].last == 0.25
+
+
+class Odd(BaseException):
+    """No ``Exception``, and nobody's wish."""
+
+
+@pytest.mark.parametrize("name", ["mark", "done", "elapsed_ns", "wait"])
+def test_whatever_a_device_raises_it_is_lost_and_every_step_counts(name: str) -> None:
+    program = Program("pair", device=True)
+    device = program.device
+    assert device is not None
+
+    def odd(*args: object) -> None:
+        raise Odd("odd")
+
+    program.epoch(30)
+    setattr(device, name, odd)
+    program.epoch(30)
+    program.finish()
+    assert program.section()["steps"] == 60
+    assert [problem.slug for problem in program.problems] == ["device-clock"]
+
+
+@pytest.mark.parametrize("wish", [KeyboardInterrupt, StopProgram])
+def test_a_wish_that_comes_while_a_device_is_asked_is_heard(wish: type[BaseException]) -> None:
+    program = Program("pair", device=True)
+    assert program.device is not None
+
+    def stopped() -> None:
+        raise wish
+
+    program.epoch(3)
+    setattr(program.device, "mark", stopped)  # noqa: B010 - Its class has it otherwise.
+    with pytest.raises(wish):
+        program.epoch(1)
 
 
 def test_torch_is_not_imported_to_look_for_a_device(monkeypatch: pytest.MonkeyPatch) -> None:

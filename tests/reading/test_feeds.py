@@ -592,3 +592,61 @@ def test_what_is_bound_to_itself_is_followed_once(tmp_path: Path) -> None:
     text = "".join(f"make = make or other[{i}]\nother = other or make[{i}]\n" for i in range(40))
     text += "for batch in make():\n    print(batch)\nfor batch in other[0](3):\n    print(batch)\n"
     assert found(tmp_path, THREADED, text) == []
+
+
+#: Classes whose objects give batches one at a time, and what is watched of each.
+NEXT = """
+    class Loader:
+        def __init__(self, n):
+            self.n = n
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            return [0] * 8
+
+    class Batches:
+        def __iter__(this):
+            return Turns()
+
+    class Turns:
+        def __next__(me):
+            return [0] * 8
+
+    class Both:
+        def __iter__(self):
+            yield [0] * 8
+
+        def __next__(self):
+            return 1
+
+    class Reads:
+        def __iter__(self):
+            return iter(self.items)
+
+    """
+OBJECTS = {
+    "Loader(9)": ("//Loader/__next__", "self", ("//Loader/__iter__", "self")),
+    "Batches()": ("//Turns/__next__", "me", None),
+    "enumerate(Loader(9))": ("//Loader/__next__", "self", ("//Loader/__iter__", "self")),
+    "Both()": ("//Both/__iter__", "self", None),
+}
+
+
+@pytest.mark.parametrize("made", OBJECTS)
+def test_an_object_that_gives_batches_is_watched_by_its_next(tmp_path: Path, made: str) -> None:
+    text = f"def fit(loader):\n    for batch in loader:\n        print(batch)\n\nfit({made})\n"
+    (feed,) = found(tmp_path, NEXT, text)
+    assert (feed.reference, feed.own, feed.anew) == OBJECTS[made]
+    assert feed.learns and feed.answers == feed.reference.endswith("__next__")
+
+
+def test_an_object_whose_iterator_is_somebody_elses_is_none(tmp_path: Path) -> None:
+    assert watched(tmp_path, NEXT, "for batch in Reads():\n    print(batch)\n") == []
+
+
+def test_a_class_with_a_next_may_be_in_another_module(tmp_path: Path) -> None:
+    text = "from data import Loader\n\nfor batch in Loader(9):\n    print(batch)\n"
+    (feed,) = found(tmp_path, text, data=NEXT)
+    assert feed.reference.endswith("/Loader/__next__") and feed.learns

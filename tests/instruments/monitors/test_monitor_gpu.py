@@ -12,6 +12,8 @@ from instruments.gpu import Gpu
 from instruments.nvml import Nvml, throttle_words
 
 NOT_SUPPORTED, NO_PERMISSION, NOT_LOADED, NO_LIBRARY, LOST, MISMATCH = 3, 4, 9, 12, 15, 18
+UNINITIALISED, TIMEOUT, RESET, NO_DATA, NOT_READY, UNKNOWN = 1, 10, 16, 21, 27, 999
+PASSING = [TIMEOUT, NO_DATA, NOT_READY, UNKNOWN]
 MIB = 1 << 20
 
 
@@ -304,6 +306,85 @@ def test_a_lost_gpu_is_reported_once_and_the_others_go_on(ov: Any, nvml: Any) ->
     assert [list(event) for event in ov.given("gpudata")] == [[0, 1], [1], [1]]
     ov.end_script()
     assert [device["uuid"] for device in ov.summary["devices"]] == ["GPU-a", "GPU-b"]
+
+
+@pytest.mark.parametrize("code", PASSING)
+def test_a_figure_that_fails_is_left_out_and_the_others_stay(ov: Any, nvml: Any, code: int) -> None:
+    nvml.gpus[0].values["power"] = nvml.fail(code)
+    start(ov)
+    for _ in range(5):
+        ov.tick()
+    ov.end_script()
+    samples = [event[0] for event in ov.given("gpudata")]
+    assert len(samples) == 6
+    assert not any("power" in sample for sample in samples)
+    assert {sample["load"] for sample in samples} == {0.5}
+    assert nvml.calls.count("power") == 6
+    assert "power" not in ov.summary["devices"][0]
+    assert ov.problems == []
+
+
+@pytest.mark.parametrize("code", PASSING)
+@pytest.mark.parametrize("figures", [["utilisation"], ["throttle"], ["used"], "all"])
+def test_what_failed_is_there_again_when_it_is_answered(
+    ov: Any, nvml: Any, code: int, figures: Any
+) -> None:
+    (gpu,) = nvml.gpus
+    values = dict(gpu.values)
+    start(ov)
+    gpu.values.update(dict.fromkeys(values if figures == "all" else figures, nvml.fail(code)))
+    for _ in range(2):
+        ov.tick()
+    gpu.values.update({**values, "throttle": 0x4})
+    ov.tick()
+    assert ov.given("gpudata")[-1][0]["load"] == 0.5
+    assert len(ov.given("gpudata")) == (2 if figures == "all" else 4)
+    ov.end_script()
+    share = 0.5 if figures in ("all", ["throttle"]) else 0.25
+    assert ov.summary["devices"][0]["throttled"] == {"power cap": share}
+    assert ov.problems == []
+
+
+def test_a_gpu_that_answers_nothing_for_several_samples_is_lost(ov: Any, nvml: Any) -> None:
+    nvml.gpus = [nvml.Gpu(uuid="GPU-a"), nvml.Gpu(uuid="GPU-b")]
+    start(ov)
+    values = nvml.gpus[0].values
+    nvml.gpus[0].values = dict.fromkeys(values, nvml.fail(UNKNOWN))
+    for told in (0, 0, 1, 1):
+        ov.tick()
+        assert slugs(ov) == ["gpu-lost"] * told
+        assert shown(ov) == [1]
+    nvml.gpus[0].values = values
+    ov.tick()
+    assert shown(ov) == [1]
+
+
+@pytest.mark.parametrize("code", [UNINITIALISED, NOT_LOADED, LOST, RESET])
+def test_an_error_that_says_that_a_gpu_is_lost_is_believed(ov: Any, nvml: Any, code: int) -> None:
+    start(ov)
+    nvml.gpus[0].values["temperature"] = nvml.fail(code)
+    ov.tick()
+    assert slugs(ov) == ["gpu-lost"]
+    assert len(ov.given("gpudata")) == 1
+
+
+def test_a_gpu_that_cannot_be_opened_at_first_is_tried_again(ov: Any, nvml: Any) -> None:
+    nvml.gpus = [nvml.Gpu(uuid="GPU-a", open=nvml.fail(NOT_READY)), nvml.Gpu(uuid="GPU-b")]
+    start(ov)
+    assert shown(ov) == [1]
+    del nvml.gpus[0].values["open"]
+    ov.tick()
+    assert shown(ov) == [0, 1]
+    assert ov.problems == []
+
+
+def test_a_gpu_that_can_never_be_opened_is_told_once(ov: Any, nvml: Any) -> None:
+    nvml.gpus = [nvml.Gpu(uuid="GPU-a", open=nvml.fail(NOT_READY)), nvml.Gpu(uuid="GPU-b")]
+    start(ov)
+    for _ in range(4):
+        ov.tick()
+    assert slugs(ov) == ["gpu-lost"]
+    assert shown(ov) == [1]
 
 
 def test_a_gpu_that_was_lost_before_the_run_does_not_hide_the_others(ov: Any, nvml: Any) -> None:

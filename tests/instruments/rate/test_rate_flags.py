@@ -89,6 +89,13 @@ def test_what_is_skipped_is_in_no_window(script: Place, option: str) -> None:
     assert (rate["n"], rate["skipped"]) == (3, 7)
 
 
+@pytest.mark.parametrize("option", ["--skip", "--metric-skip", "--interval", "--metric-interval"])
+def test_a_wrong_span_is_answered_by_the_name_that_was_typed(script: Place, option: str) -> None:
+    ran = script.voir(option, "-3", "main.py")
+    assert ran.status == 2
+    assert f"voir: {option} '-3' is neither" in ran.stderr
+
+
 def test_seconds_can_be_skipped(script: Place) -> None:
     voirfile(script, STEP)
     ran = script.voir("--train-rate", "--interval", "1", "--skip", "100s", "main.py")

@@ -83,6 +83,26 @@ LOOPS = {
 
         main()
         """,
+    "over an object with a next": """
+        class Batches:
+            def __init__(self, n):
+                self.n = n
+
+            def __iter__(self):
+                self.made = batches(self.n)
+                return self
+
+            def __next__(self):
+                return next(self.made)
+
+        def train(loader):
+            for x, y in loader:
+                learn(x, y)
+
+        loader = Batches(20)
+        train(loader)
+        train(loader)
+        """,
     "with accumulation": """
         def train(loader):
             for i, (x, y) in enumerate(loader):
@@ -144,6 +164,18 @@ AUGMENTED = """
                 wait(0.006)
                 yield batch
 
+    class Prefetched:
+        def __init__(self, loader):
+            self.it = iter(loader)
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            batch = next(self.it)
+            wait(0.006)
+            return batch
+
     def look(feed):
         model.eval()
         before = seconds["loading"]
@@ -159,7 +191,13 @@ AUGMENTED = """
 
     loader = DataLoader(Items(), batch_size=8)
     """
-FEEDS = ["augment(loader)", "Augmented(loader)", "augment(lists(loader))", "lists(augment(loader))"]
+FEEDS = [
+    "augment(loader)",
+    "Augmented(loader)",
+    "Prefetched(loader)",
+    "augment(lists(loader))",
+    "lists(augment(loader))",
+]
 
 
 @pytest.mark.parametrize("flags", [(), ("--train-rate", "--loading-rate")])

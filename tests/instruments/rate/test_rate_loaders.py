@@ -229,6 +229,100 @@ def test_a_loader_of_the_scripts_own_is_seen(training: Place, kind: str) -> None
     agrees(training, training.voir("--loading-rate", *WHOLE, "main.py"))
 
 
+#: How the loop over an object with a ``__next__`` is left: used up, by ``break``, by an exception.
+LEAVES = {
+    "used up": "pass",
+    "by break": "if loader.left == 2: break",
+    "by an exception": "if loader.left == 2: raise KeyError",
+}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "leaves"),
+    [
+        *(((), "used up"), ((LOADER,), "used up")),
+        *((shown, leaves) for shown in ((STEP,), (STEP, LOADER)) for leaves in LEAVES),
+    ],
+)
+def test_the_flag_sees_an_object_that_gives_batches(
+    training: Place, selectors: tuple[str, ...], leaves: str
+) -> None:
+    training.write(
+        "main.py",
+        "from training import *\n"
+        + dedent(OWN["an iterator"])
+        + dedent(
+            f"""
+            def train(loader):
+                try:
+                    for inp in loader:
+                        work()
+                        {LEAVES[leaves]}
+                except KeyError:
+                    pass
+
+            loader = Loader()
+            for _ in range(3):
+                spend("train", train, loader)
+            truth()
+            """
+        ),
+    )
+    voirfile(training, *selectors)
+    ran = training.voir("--loading-rate", *WHOLE, "main.py")
+    told, task = truth(ran), training.record()["tasks"]["train"]
+    assert task["steps"] == told["steps"]
+    assert task["loading"]["seconds"] == pytest.approx(told["loading"], rel=0.001)
+    assert training.record()["problems"] == []
+
+
+#: Loaders whose batches are made when they are asked for, by code that cannot be watched.
+LAZY = {
+    "map": "map(list, [[1, 2]] * 5)",
+    "Indexed": "Indexed()",
+    "list": "[[1, 2]] * 5",
+}
+INDEXED = """
+    class Indexed:
+        def __getitem__(self, i):
+            if i > 4:
+                raise IndexError
+            return [1, 2]
+
+    """
+
+
+@pytest.mark.parametrize("kind", LAZY)
+@pytest.mark.parametrize("flags", [(), ("--loading-rate",)])
+def test_a_loader_that_shows_nothing_is_told_once(
+    training: Place, kind: str, flags: tuple[str, ...]
+) -> None:
+    training.write(
+        "main.py",
+        "from training import *\n"
+        + dedent(INDEXED)
+        + f"def train(loader):\n    for inp in loader:\n        work()\n\ntrain({LAZY[kind]})\n",
+    )
+    voirfile(training, LOADER.replace("// ", "//train "))
+    ran = training.voir(*flags, "main.py")
+    assert [p["slug"] for p in training.record()["problems"]] == ["unwatched-loader"]
+    assert f"the loader that was given is a {kind}, which" in ran.stderr
+
+
+@pytest.mark.parametrize("kind", ["map", "Indexed"])
+def test_so_it_is_where_steps_are_shown(training: Place, kind: str) -> None:
+    training.write(
+        "main.py",
+        "from training import *\n"
+        + dedent(INDEXED)
+        + f"def train(loader):\n    for inp in loader:\n        work()\n\ntrain({LAZY[kind]})\n",
+    )
+    voirfile(training, STEP, LOADER.replace("// ", "//train "))
+    training.voir("main.py")
+    assert training.record()["tasks"]["train"]["steps"] == 5
+    assert [p["slug"] for p in training.record()["problems"]] == ["unwatched-loader"]
+
+
 @pytest.mark.parametrize("loader", ["([i] for i in range(9))", "map(list, [[1]] * 9)", "[[1]] * 9"])
 def test_a_loader_that_cannot_be_watched_is_named_with_what_to_do(
     place: Place, loader: str
