@@ -27,6 +27,7 @@ from .scopes import (
     pattern_names,
 )
 from .stanzas import Stanzas, Trigger, unplaced
+from .turns import Part, turn
 
 Node = TypeVar("Node", bound=ast.AST)
 Orders = Mapping[Scope, list[Trigger]]
@@ -88,6 +89,8 @@ class _Inserter:
         # What is overridden is overridden before anybody else sees it.
         self._triggers = sorted(triggers, key=lambda t: not t.overrides)
         self._inner = {id(s.node): s for o in wanted.orders for s in o.chain()}
+        #: What stands in a part of a loop's body, by the block that it goes to the end of.
+        self._parts: dict[int, list[tuple[Part, Trigger]]] = {}
         self._starts, self._ends = self._loops("#loop_"), self._loops("#endloop_")
         self._expressions = self._has_expressions()
         self._cold = wanted.entry(scope) if scope.is_function else -1
@@ -99,8 +102,13 @@ class _Inserter:
         found: dict[int, list[Trigger]] = {}
         for trigger in self._triggers:
             if trigger.name.startswith(kind):
-                for loop in loops(self._scope, trigger.name[len(kind) :]):
-                    found.setdefault(id(loop), []).append(trigger)
+                name = trigger.name[len(kind) :]
+                for loop in loops(self._scope, name):
+                    parts = turn(loop, name) if isinstance(loop, ast.While) else []
+                    for part in parts:
+                        self._parts.setdefault(id(part.block), []).append((part, trigger))
+                    if not parts:
+                        found.setdefault(id(loop), []).append(trigger)
         return found
 
     def _has_expressions(self) -> bool:
@@ -137,9 +145,34 @@ class _Inserter:
 
     # Statements
 
-    def body(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+    def body(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Statements one after the other."""
+        if parts := self._parts.get(id(statements)):
+            return self._parted(statements, parts)
         return [made for statement in statements for made in self.statement(statement)]
+
+    def _parted(
+        self, statements: Sequence[ast.stmt], parts: list[tuple[Part, Trigger]], done: int = 0
+    ) -> list[ast.stmt]:
+        """Statements with iterations of loops that begin, or go on, somewhere among them."""
+        if not parts:
+            return self.body(statements[done:])
+        at = min(part.at for part, _ in parts)
+        made = self.body(statements[done:at])
+        here = [(part, trigger) for part, trigger in parts if part.at == at]
+        within = self.stanzas((), opening_line(list(statements[at:])))
+        starts = [t for part, t in here if part.begins and t.name.startswith("#loop_")]
+        ends = [(part, t) for part, t in here if t.name.startswith("#endloop_")]
+        body = [s for t in starts for s in within.marker(t)]
+        # What has a value here has one at the end.
+        last = [s for part, t in ends if not part.goes_on for s in self.stanzas().marker(t)]
+        caught = [s for part, t in ends if part.goes_on for s in self.stanzas().marker(t)]
+        body += self._parted(statements, [each for each in parts if each not in here], at)
+        if caught:
+            body = within.attempt(body, caught)
+        if last:
+            body = within.attempt(body, None, last) if body else last
+        return [*made, *body]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         """One statement and what comes after it."""

@@ -26,6 +26,10 @@ def flip():
     return tick() // 1000 * 7 % 5 < 3
 def more():
     return count < 60 and flip()
+def fetch():
+    if flip():
+        return tick()
+    raise Boom(tick())
 def use(*values):
     return values
 class Boom(Exception):
@@ -56,6 +60,12 @@ def two_managers(first: str, second: str, body: str) -> str:
         inner = lines(f"with manager() as {second}:", body)
         return lines(f"with manager() as {first}:", block(inner))
     return lines(f"with manager() as {first}, manager() as {second}:", body)
+
+
+def fetching(name: str, body: str, leave: str) -> str:
+    """A loop that fetches what it works on in its body."""
+    tried = lines("try:", f"    {name} = fetch()", "except Boom:", f"    {leave}")
+    return lines("while more():", block(lines(tried, body)))
 
 
 def block(text: str) -> str:
@@ -97,6 +107,7 @@ def compound(body: st.SearchStrategy[str], looped: st.SearchStrategy[str]) -> An
             lambda t: lines(f"for {t[0]} in ticks(2):", block(t[1]), "else:", block(t[2]))
         ),
         looped.map(lambda t: lines("while more():", block(t))),
+        st.tuples(names, looped, leaves).map(lambda t: fetching(*t)),
         st.tuples(names, looped).map(
             lambda t: lines(f"while ({t[0]} := tick()) and more():", block(t[1]))
         ),

@@ -255,3 +255,49 @@ def test_another_call_of_a_short_loop_is_known_by_no_length(place: Place) -> Non
     main = "[train([[1] * 8] * 3) or time.sleep(0.05) for epoch in range(3)]"
     found = tasks(place, PAIR, main=main)["train"]
     assert (found["pause"]["count"], found["pause"].get("unexplained")) == (2, None)
+
+
+BY_HAND = """
+    import passing as time
+
+    def batches(n):
+        for _ in range(n):
+            time.sleep(0.004)
+            yield [1] * 8
+
+    def train(loader):
+        it = iter(loader)
+        while True:
+            try:
+                inp = next(it)
+            except StopIteration:
+                break
+            time.sleep(0.006)
+
+    for epoch in range(3):
+        train(batches(30))
+    """
+
+
+@pytest.mark.parametrize("flags", [(), ("--loading-rate",)], ids=["", "--loading-rate"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_loop_that_fetches_by_hand_has_a_step_for_each_batch(
+    timed: Timed, way: str, flags: tuple[str, ...]
+) -> None:
+    timed.write("main.py", BY_HAND)
+    voirfile(timed, *WAYS[way])
+    assert timed.voir(*flags, "main.py").status == 0
+    found = timed.record()["tasks"]["train"]
+    assert (found["steps"], found["items"]) == (90, 720)
+    if way != "step" or flags:
+        assert found["compute"]["seconds"] == pytest.approx(0.54, abs=0.01)
+        assert found["loading"]["seconds"] == pytest.approx(0.36, abs=0.01)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stop_counts_the_batches_that_a_loop_fetches_by_hand(timed: Timed, way: str) -> None:
+    timed.write("main.py", BY_HAND)
+    voirfile(timed, *WAYS[way])
+    assert timed.voir("--stop", "47", "main.py").status == 0
+    found = timed.record()["tasks"]["train"]
+    assert (found["steps"], found["items"]) == (47, 376)
