@@ -306,7 +306,7 @@ class Recording:
         if engine is not None and any((fired := engine.fired).values()):
             like = _like_inserted()
             inserted = Inserted(cold_ns(now, like), warm_ns(now, like))
-            events += account.events_ns(fired, inserted, engine.noted)
+            events += account.events_ns(fired, inserted, engine.noted, engine.unheard)
             events += account.hooked_ns(inserted.displacing)
         if ov.hear.events:
             from .script import around_giving

@@ -185,6 +185,7 @@ class Account:
         fired: dict[int, int],
         inserted_ns: Inserted,
         noted: dict[int, int] | None = None,
+        unheard: dict[int, int] | None = None,
     ) -> float:
         """What probes' events have cost: no more than the script took.
 
@@ -193,6 +194,7 @@ class Account:
             inserted_ns: What each costs besides the time of its listeners.
             noted: How many of them inserted code has noted by itself: what those cost cannot be
                 weighed, and is taken for :data:`NOTED` of what the others do.
+            unheard: How many of them nobody heard: they cost no more than being counted.
         """
         for probe, n in fired.items():
             self.sitting(probe).end(n)
@@ -201,6 +203,7 @@ class Account:
         usual = sum(known) / len(known) if known else 0.0
         total = 0.0
         for probe, n in fired.items():
+            n -= unheard.get(probe, 0) if unheard else 0
             quick = min(n, noted.get(probe, 0)) if noted else 0
             of = self.sitting(probe)
             each = usual if of.each_ns is None else of.each_ns

@@ -112,6 +112,37 @@ class TestAccount:
         assert account.events_ns({1: 10, 2: 10}, Inserted(0, 0)) == 40_000
         assert account.events_ns({}, Inserted(500, 500)) == 0
 
+    def test_what_nobody_heard_costs_nothing(self) -> None:
+        account = Account(FakeClock())
+        weigh(account.sitting(1).place(), 2000, 2000, 2000)
+        cost = account.events_ns({1: 10, 2: 1000}, Inserted(0, 0), {}, {1: 4, 2: 1000})
+        assert cost == 12_000
+
+    def test_a_hook_stands_for_others_and_displaces_what_the_script_needs(self) -> None:
+        account = Account(FakeClock())
+        account.hooked(3000, 16, 0)
+        account.hooked(50_000, 1, 2)
+        assert account.hooked_ns(1.0) == 16 * 3000 + 50_000
+        assert account.hooked_ns(1.5) == 1.5 * 16 * 3000 + 50_000 + 10_000
+
+    def test_hooks_and_events_together_take_no_longer_than_the_script(self) -> None:
+        clock = FakeClock()
+        account = Account(clock)
+        with account.script():
+            clock.advance(0.001)
+        account.hooked(400_000, 8, 0)
+        assert account.hooked_ns(1.0) == 1_000_000
+        assert account.hooked_ns(1.0) == 0
+
+    def test_events_that_a_hook_gave_are_not_counted_once_more(self) -> None:
+        clock = FakeClock()
+        account = Account(clock)
+        way = Weighed(lambda event: clock.advance(0.001), clock.now_ns)
+        for number in range(8):
+            way({"n": number})
+        account.hooked(8_000_000, 1, 8)
+        assert account.given_ns(way) == 0
+
     def test_what_is_inserted_costs_less_in_a_loop_that_does_nothing_else(self) -> None:
         account = Account(FakeClock())
         weigh(account.sitting(1).place(), *[1000] * 40)

@@ -260,6 +260,11 @@ class Engine:
         noted = ((p.number, [lane.quick.noted for lane in p.lanes]) for p in self._probes)
         return {number: max(each, default=0) for number, each in noted}
 
+    @property
+    def unheard(self) -> dict[int, int]:
+        """How many of them nobody heard, by the probe's number."""
+        return {placed.number: placed.unheard for placed in self._probes}
+
     def shows(self, key: str) -> bool:
         """Whether events of a probe carry ``key``."""
         return any(one.key == key for p in tuple(self._probes) for one in p.wish.captures)

@@ -103,6 +103,8 @@ class PlacedProbe:
         self._intercepting: list[Listening] = []
         self._listeners: tuple[Listening, ...] = ()
         self._interceptors: tuple[Listening, ...] = ()
+        self._deaf_since: int | None = 0
+        self._deaf = 0
         self._renewed = Latest(self._renew)
         self.open = Open({}, {})
         self._leave = leaving(self.open)
@@ -110,9 +112,15 @@ class PlacedProbe:
 
     @property
     def fired(self) -> int:
-        """How many events it delivered."""
+        """How many events it delivered, or would have."""
         left: int = self.tally.__length_hint__()
         return _MANY - left
+
+    @property
+    def unheard(self) -> int:
+        """How many of them nobody heard: code that runs while a listener leaves counts on."""
+        since = self._deaf_since
+        return self._deaf + (0 if since is None else self.fired - since)
 
     @property
     def heard(self) -> bool:
@@ -168,6 +176,8 @@ class PlacedProbe:
     def _renew(self) -> None:
         self._listeners, self._interceptors = tuple(self._listening), tuple(self._intercepting)
         self.active = self._enabled and self.heard
+        if self.active == (self._deaf_since is not None):
+            self._turn_deaf(not self.active)
         self.hidden.put(f"{self.number} tally", self.tally)
         self.hidden.put(f"{self.number} step", self.tally.__next__)
         self.hidden.put(f"{self.number} on", self.active)
@@ -175,6 +185,12 @@ class PlacedProbe:
             self.hidden.put(f"{self.number} leave", self._leave)
         for lane in self.lanes:
             lane.refresh()
+
+    def _turn_deaf(self, deaf: bool) -> None:
+        """Nobody listens from here on; or somebody does again."""
+        since, self._deaf_since = self._deaf_since, self.fired if deaf else None
+        if since is not None:
+            self._deaf += self.fired - since
 
     @property
     def simple(self) -> bool:

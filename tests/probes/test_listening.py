@@ -60,6 +60,27 @@ def test_who_is_taken_out_hears_nothing_more(script: Make) -> None:
     assert probe.fired == 2
 
 
+def test_what_running_code_counts_when_nobody_listens_any_more_is_known(script: Make) -> None:
+    made = script(SOURCE).load()
+    probe = made.placed("//g > i")
+    heard: list[dict[str, Any]] = []
+
+    def once(event: dict[str, Any]) -> None:
+        heard.append(event)
+        listening.dispose()
+
+    listening = probe.listen(once)
+    assert made.call("list(g(10))") == list(range(10))
+    assert len(heard) == 1
+    before = probe.fired - probe.unheard  # An event in which the last one leaves may be either.
+    assert before in (0, 1)
+    again = probe.listen(heard.append)
+    made.call("list(g(5))")
+    assert (len(heard), probe.fired - probe.unheard) == (6, before + 5)
+    again.dispose()
+    assert probe.fired - probe.unheard == before + 5
+
+
 @pytest.mark.parametrize("selector", ["//f > x", "//f > #value", "//f(n) > x", "//f(!n, !!x)"])
 def test_a_listener_that_fails_is_reported_once_and_left_out(script: Make, selector: str) -> None:
     made = script(SOURCE).load()
