@@ -49,7 +49,7 @@ class Lane:
         self.far: dict[int, tuple[int, int]] = {}
         self.slow = False
         self.rest: int | None = None
-        self.behind = 0
+        self.behind = self._first_rest = 0
         self.sizes: deque[int | None] = deque(maxlen=SIZES)
 
     def restart(self, now: int) -> None:
@@ -202,13 +202,26 @@ class Lane:
         more for it: take its loss, log it.
         """
         self.rest = ns
-        step = self.pending[-1]
-        busy, compute = step.busy_ns, step.compute_ns
-        self.pending[-1] = step._replace(
-            end_ns=step.end_ns + ns,
-            compute_ns=None if compute is None else compute + ns,
-            busy_ns=None if busy is None else busy + ns,
-        )
+        self.pending[-1] = _longer(self.pending[-1], ns)
+        if self.evidence.closed == 1:
+            self._first_rest = ns if ns > FLOOR_NS else 0
+        elif self._first_rest:
+            self._judge_first(ns)
+
+    def _judge_first(self, rest: int) -> None:
+        """Find out, when the second step is known, whether a checkpoint followed the first.
+
+        Before that nothing is usual, but what compiles is over when the work on a batch is.
+        """
+        far, self._first_rest = self._first_rest - rest, 0
+        usual = self.pending[-1].compute_ns
+        if len(self.pending) == 2 and usual is not None and far > 4 * usual:
+            first, second = self.pending
+            paused = second.pause_ns + far
+            self.pending = [
+                _longer(first, -far),
+                second._replace(pause_ns=paused, estimated=BY_LENGTH),
+            ]
 
     def _close_next(self, now: int, items: int | None) -> list[Step]:
         """A step right after another: at most a wait for its batch lies between. The hot path."""
@@ -342,6 +355,9 @@ class Lane:
         self.sizes.append(step.items)
         if gap_far or work_far or self.far or self.slow:
             return self._give(step, (gap_far, work_far) if gap_far or work_far else None)
+        if self._first_rest and self.evidence.closed == 2:
+            self.pending.append(step)
+            return []
         given, self.pending = self.pending, [step]
         return given
 
@@ -388,6 +404,16 @@ class Lane:
         self.far.clear()
         self.slow = True
         return held
+
+
+def _longer(step: Step, ns: int) -> Step:
+    """The step, ending so much later: that is work on its batch."""
+    busy, compute = step.busy_ns, step.compute_ns
+    return step._replace(
+        end_ns=step.end_ns + ns,
+        compute_ns=None if compute is None else compute + ns,
+        busy_ns=None if busy is None else busy + ns,
+    )
 
 
 def _of_the_last(ns: int, far: int) -> int:

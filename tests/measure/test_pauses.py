@@ -650,3 +650,26 @@ def test_a_checkpoint_in_the_very_last_iteration_is_a_pause(saves: float) -> Non
                 program.clock.advance(saves)
     program.finish()
     assert pauses(program) == (pytest.approx(9 * saves, rel=0.01), 9 if saves else 0)
+
+
+@pytest.mark.parametrize("rest", [0.0, 0.002])
+@pytest.mark.parametrize("each", [False, True])
+def test_a_checkpoint_behind_the_very_first_step_is_a_pause(each: bool, rest: float) -> None:
+    """One that is in none of those behind it: else it is a part of each."""
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(120, 0.004)):
+        program.work(0.5 if number == 0 else 0.01)  # It compiles.
+        program.give(step=True, batch=batch)
+        program.work(rest)
+        if each or number % 50 == 0:
+            program.clock.advance(0.3)
+    program.finish()
+    first, second = program.steps[:2]
+    assert (len(program.steps), first.number, second.number) == (120, 0, 1)
+    if each:
+        assert first.busy_ns == pytest.approx((0.504 + 0.3 + rest) * 1e9, rel=0.001)
+        assert pauses(program) == (0, 0)
+    else:
+        assert first.busy_ns == pytest.approx((0.504 + rest) * 1e9, rel=0.001)
+        assert second.busy_ns == pytest.approx((0.014 + rest) * 1e9, rel=0.001)
+        assert pauses(program) == (pytest.approx(0.9, rel=0.01), 3)
