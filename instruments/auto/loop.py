@@ -57,11 +57,15 @@ class Sink(Protocol):
         losses: list[Any],
         spent: Spent | None,
         late: bool = False,
+        more: bool = False,
     ) -> None:
         """A training step has ended; not all of it was seen where it is not known what it spent.
 
-        It is told ``late`` where that was a while ago.
+        It is told ``late`` where that was a while ago. Its iteration may have ``more`` optimizers.
         """
+
+    def lasts(self, now: int) -> None:
+        """The iteration in which it ended has gone on until ``now``, with another optimizer."""
 
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""
@@ -75,10 +79,11 @@ class Sink(Protocol):
     def count_tokens(self) -> None:
         """Loaders say how many tokens their batches hold, which are counted."""
 
-    def settle(self, over: bool = False, asked: bool = False) -> None:
+    def settle(self, over: bool = False, asked: bool = False, again: bool = False) -> None:
         """The iteration in which the first step ended is over, if the calling thread's that was.
 
-        It is certainly where the next batch is ``asked`` for, or the run is ``over``.
+        It is certainly where the next batch is ``asked`` for, or the run is ``over``; and most
+        likely where the same optimizer is to step ``again``.
         """
 
 
@@ -151,8 +156,8 @@ class Loop:
 
     __slots__ = (
         "_aside", "_backs", "_backward", "_backward_began", "_batch", "_began", "_candidate",
-        "_deep", "_fetched", "_first", "_forward", "_got", "_graded", "_inner", "_known", "_last",
-        "_late", "_learned", "_learned_from", "_learns",
+        "_deep", "_ender", "_fetched", "_first", "_forward", "_got", "_graded", "_inner",
+        "_known", "_last", "_late", "_learned", "_learned_from", "_learns",
         "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations", "_optimized",
         "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
         "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_zeroed", "alike",
@@ -167,7 +172,7 @@ class Loop:
         self.within, self.works, self.missed = Within(), False, False
         self._late: Late | None = None
         self.alike = self.step_ns = self._backs = self._models = self._model = 0
-        self._optimized = self._fetched = 0
+        self._optimized = self._fetched = self._ender = 0
         self.items: int | None = None
         self.given = Given(None, False)
         self._passes = Passes(sink.evaluated)
@@ -432,7 +437,7 @@ class Loop:
         if self._deep:
             return  # One that steps within backward, a parameter at a time.
         if self._sink.holding:
-            self._sink.settle()
+            self._sink.settle(again=optimizer == self._ender)
         if self._stepping is not None and self._stepping != optimizer:
             self._nested += 1
             self.alike = -NESTED
@@ -546,9 +551,12 @@ class Loop:
         items = self.items = batches.take()
         if not ends:
             self.alike = 0
+            if self._sink.holding:
+                self._sink.lasts(now)
             if losses:
                 self._sink.other(role, losses)
             return
+        self._ender = self._optimized
         if self._operations.ended(not self._part):
             self._known.operations = self._operations.found
         spent = None
@@ -570,7 +578,9 @@ class Loop:
                 self._late = Late(now, losses, spent)
                 return
             self.tell(items)  # It had as many as this one.
-        self._sink.step(now, items, losses, spent)  # At the very end: a run may be stopped here.
+        more = self._known.optimizers > 1
+        # At the very end: a run may be stopped here.
+        self._sink.step(now, items, losses, spent, more=more)
 
     def tell(self, items: int | None = None) -> None:
         """Tell of the first step, if that is still to be done."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overseer.measure.steps import STEP_PAIRS
 from overseer.stream import Outlet
@@ -30,12 +30,23 @@ HELD = 16
 OPTIMIZERS = 8
 
 
+class Held(NamedTuple):
+    """A step that is held back, as :meth:`Steps._give_step` has it."""
+
+    number: int
+    items: int | None
+    losses: list[Any]
+    ended: int
+    began: int
+
+
 class Steps:
     """Gives steps and losses; what a voirfile or the script gives itself has precedence.
 
     The first step is held back until its iteration is over: by then whoever else tells of steps or
     losses has done so once. Where a probe is to, more of them are, until the next batch is asked
-    for: an iteration may have several. Who begins later is given way to from then on.
+    for: an iteration may have several. So is each step where a script has several optimizers, which
+    are done then. Who begins later is given way to from then on.
 
     Args:
         push: Gives an event.
@@ -66,8 +77,9 @@ class Steps:
         self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
-        self._held: list[Callable[[], None]] = []
+        self._held: list[Held] = []
         self._most = self._holder = 0
+        self._firmly = False
         self._counts: dict[str, int] = {}
         self.holding = False
         self.train = 0
@@ -127,7 +139,7 @@ class Steps:
         task = str(event.get("task", TRAIN))
         self.elsewhere.add(task if task in OTHERS else TRAIN)
         if TRAIN in self.elsewhere:
-            self._most = 1  # What was to be waited for has come.
+            self._firmly = False  # What was to be waited for has come.
 
     # What is seen
 
@@ -138,44 +150,64 @@ class Steps:
         losses: list[Any],
         spent: Spent | None,
         late: bool = False,
+        more: bool = False,
     ) -> None:
-        """A training step has ended; a while ago, if it is told ``late``."""
+        """A training step has ended; a while ago, if it is told ``late``.
+
+        Where its iteration may have ``more`` optimizers, it is held back until that is over.
+        """
         self.train = number = self.train + 1
         if spent is not None:
             self.spent.append(spent)
-        if number == 1:
-            self._holder = get_ident()
-            self._most = HELD if self._awaited() else 1
-            self.holding = True
-        if self.holding and len(self._held) < self._most:
-            began = spent.began if spent is not None and number == 1 else 0
-            self._held.append(lambda: self._give_step(number, items, losses, now, began))
-            return
-        if self.holding:
+        own = self._holder == get_ident()
+        if self.holding and own and len(self._held) == self._most:
             self.settle(over=True)
-        self._give_step(number, items, losses, now if late else None)
+        elsewhere = TRAIN in self.elsewhere
+        if not self.holding and (number == 1 or (more and not elsewhere)):
+            awaited = number == 1 and self._awaited()
+            self._hold(HELD if awaited else 1, firmly=awaited or (more and not elsewhere))
+            own = True
+        if self.holding and own:
+            began = spent.began if spent is not None and number == 1 else 0
+            self._held.append(Held(number, items, losses, now, began))
+        else:
+            self._give_step(number, items, losses, now if late else None)
+
+    def _hold(self, most: int, firmly: bool) -> None:
+        """Hold steps of the calling thread's back from here on."""
+        self._most, self._firmly, self._holder = most, firmly, get_ident()
+        self.holding = True
+
+    def lasts(self, now: int) -> None:
+        """The iteration has gone on until ``now``, with another optimizer."""
+        if self._held and self._holder == get_ident():
+            self._held[-1] = self._held[-1]._replace(ended=now)
 
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""
+        if self.holding:
+            self.settle(asked=True)
         self.train = number = self.train + 1
         if self.elsewhere or self.losses_elsewhere or items is None:
             self._give_step(number, items, [loss.detach()])
             return
         self._quick({"step": number, "batch_size": items, "loss": loss})
 
-    def settle(self, over: bool = False, asked: bool = False) -> None:
-        """The calling thread's first iteration is over, or the whole run is.
+    def settle(self, over: bool = False, asked: bool = False, again: bool = False) -> None:
+        """The iteration of what is held back is over, if it is the calling thread's.
 
         Args:
-            over: The run is.
-            asked: The next batch is asked for; else it seems to go on with another.
+            over: The whole run is.
+            asked: The next batch is asked for.
+            again: The optimizer that stepped is to step once more. Without these it seems to be.
         """
-        if not over and (self._holder != get_ident() or (self._most > 1 and not asked)):
+        sure = asked or not self._firmly or (again and self._most == 1)
+        if not over and (self._holder != get_ident() or not sure):
             return
         held, self._held = self._held, []
         self.holding = False
         for each in held:
-            each()
+            self._give_step(*each)
 
     def _give_step(
         self,
@@ -225,6 +257,8 @@ class Steps:
 
     def evaluated(self, made: Pass) -> None:
         """A forward pass has ended that nothing is learned from."""
+        if self.holding:
+            self.settle(asked=True)
         if made.task in self.elsewhere or (made.task == INFERENCE and self._told_of_passes()):
             return
         number = self._counts[made.task] = self._counts.get(made.task, 0) + 1

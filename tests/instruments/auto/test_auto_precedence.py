@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
+from instruments.early_stop import instrument_stop
 from overseer import Overseer
 
 from .conftest import SCRIPTS, Watched, watched
@@ -140,8 +141,6 @@ def test_what_the_script_gives_itself_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("selectors", [(), (STEP,), (LOSS,)], ids=["none", "step", "loss"])
 def test_stop_ends_the_script_after_so_many_steps(selectors: tuple[str, ...]) -> None:
-    from instruments.early_stop import instrument_stop
-
     count = Count()
     seen = watched(
         "function_loop.py", "--stop", "5",
@@ -230,8 +229,6 @@ def test_who_else_listens_changes_nothing(tmp_path: Path, instruments: tuple[Any
 
 @pytest.mark.parametrize("n", [20, 33, 34, 35, 100, 250])
 def test_a_stop_is_exact_however_many_steps_were_only_counted(tmp_path: Path, n: int) -> None:
-    from instruments.early_stop import instrument_stop
-
     seen = many(tmp_path, "--stop", str(n), instruments=(instrument_stop,))
     assert seen.overseer.summary["tasks"]["train"]["steps"] == n
     assert seen.truth["steps"] == n - 1  # It ends in the optimizer's step.
@@ -285,3 +282,17 @@ def test_steps_of_several_optimizers_or_several_to_a_batch_are_given_once(
     assert (train["steps"], train["items"]) == (10, 60)
     assert count.keys["step"] == 10
     assert count.keys["loss"] == (20 if body is ADVERSARY else 30)
+
+
+@pytest.mark.parametrize("data", ["DataLoader(TensorDataset(data), 6)", "data.split(6)"])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_stop_comes_when_all_optimizers_of_a_step_have_stepped(
+    tmp_path: Path, data: str, n: int
+) -> None:
+    script = tmp_path / "main.py"
+    data = data if "Loader" in data else f"[(part,) for part in {data}]"
+    body = ADVERSARY.strip().replace("its.step()", "its.step(); print('done')")
+    script.write_text(SEVERAL.format(body=body, data=data))
+    seen = watched(script, "--stop", str(n), instruments=(instrument_stop,))
+    assert seen.output == "done\n" * n
+    assert (seen.tasks["train"]["steps"], seen.tasks["train"]["items"]) == (n, 6 * n)
