@@ -29,6 +29,8 @@ ITERATORS = ("_BaseDataLoaderIter", "_DataLoaderIter")
 #: How many kinds of loaders are watched; a script that makes up more has them unwatched.
 KINDS = 64
 #: What to do where a loader cannot be watched.
+#: How the verdict on a probe in a generator ends that has no ``yield`` of its own.
+YIELDLESS = "has no yield"
 REMEDY = "Probe the loop instead: !#loop_X as compute_start, !!#endloop_X as compute_end."
 _GENERATOR = 0x20  # inspect.CO_GENERATOR, without importing inspect.
 
@@ -155,7 +157,10 @@ class Loaders:
         if self._waiting is not None:
             self._waiting.dispose()
         for verdict in self._ov.probes.verdicts() if self._probed else ():
-            if verdict["state"] == "unresolved" and "where" not in verdict:
+            if verdict["state"] != "unresolved" or "where" in verdict:
+                continue
+            # What only hands on another's batches, by ``yield from``, keeps nobody waiting.
+            if not (self._audience.heard and verdict["hint"].endswith(YIELDLESS)):
                 self._unwatched(verdict["hint"])
 
     def _torch_imported(self, package: Any) -> None:

@@ -21,9 +21,10 @@ class Audience:
         ends: Called with it, and whether there was none left, when it has answered.
         batches: Called with it and the batch that has come, after ``ends``.
         waited_for: Called with the times between which something else kept a loop waiting.
+        heard: Some loader has given a batch.
     """
 
-    __slots__ = ("_awaited", "batches", "begins", "ends", "model", "waited_for")
+    __slots__ = ("_awaited", "batches", "begins", "ends", "heard", "model", "waited_for")
 
     def __init__(self) -> None:
         self.model: StepModel | None = None
@@ -32,6 +33,7 @@ class Audience:
         self.batches: list[Callable[[Hashable, Any], object]] = []
         self.waited_for: list[Callable[[int, int], object]] = []
         self._awaited: dict[int, Hashable] = {}
+        self.heard = False
 
     def begun(self, name: Hashable) -> None:
         """A loader begins anew."""
@@ -53,6 +55,7 @@ class Audience:
 
     def answered(self, name: Hashable, batch: Any) -> None:
         """It has answered with a batch."""
+        self.heard = True
         if self.model is not None:
             self.model.loading_ends(name)
         if self._outermost(name):

@@ -252,3 +252,42 @@ def test_the_script_computes_the_same(place: Place) -> None:
     assert under.seen == plain.seen
     assert under.stderr == plain.stderr == ""
     assert place.record()["tasks"]["train"]["loading"]["seconds"] > 0
+
+
+def test_a_generator_that_only_hands_on_a_loader_s_batches_is_given_without_a_word(
+    place: Place,
+) -> None:
+    place.write(
+        "main.py",
+        """
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+
+        def endless(loader):
+            while True:
+                yield from loader
+
+        def main():
+            model = torch.nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            batches = endless(DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=8))
+            for number, (x,) in zip(range(20), batches):
+                model(x).mean().backward()
+                optimizer.step()
+
+        main()
+        """,
+    )
+    place.write(
+        "voirfile.py",
+        """
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("//main > batches as loader").give()
+        """,
+    )
+    ran = place.voir("main.py")
+    assert ran.status == 0
+    record = place.record()
+    assert record["problems"] == []
+    assert (record["tasks"]["train"]["steps"], record["tasks"]["train"]["items"]) == (20, 160)
