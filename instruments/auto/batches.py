@@ -63,6 +63,10 @@ class Batches:
         """Whether the last batch is from a loader that does not feed training."""
         return bool(self._loaded) and next(reversed(self._loaded)) not in self._own
 
+    def feeds(self, source: Hashable) -> bool:
+        """Whether this is a loader whose batches have been learned from."""
+        return source in self._own
+
     def fetched(self, source: Hashable, items: int | None) -> None:
         """A loader has given a batch."""
         self.fetches += 1

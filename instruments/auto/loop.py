@@ -67,6 +67,9 @@ class Sink(Protocol):
     def lasts(self, now: int) -> None:
         """The iteration in which it ended has gone on until ``now``, with another optimizer."""
 
+    def fetches(self) -> None:
+        """A loader is asked for a batch while something is held back."""
+
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""
 
@@ -194,12 +197,13 @@ class Loop:
 
     # Loading
 
-    def fetches(self, now: int) -> None:
+    def fetches(self, now: int, source: Hashable = None) -> None:
         """A loader is asked for a batch."""
         if self._known.unseen.on:
             self.look(now)
         if self._sink.holding:
-            self._sink.settle(asked=True)
+            self._sink.fetches()
+            self._sink.settle(asked=self.batches.feeds(source))
 
     def fetched(self, source: Hashable, items: int | None, begin: int, end: int) -> None:
         """A loader has given a batch of ``items``."""

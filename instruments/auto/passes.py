@@ -14,12 +14,14 @@ class Pass(NamedTuple):
         fetches: How many batches loaders had given by then.
         task: What it is if nothing is learned from it: ``eval``, or ``inference``.
         items: How many items it was made on, where known.
+        ended: When it did.
     """
 
     model: int
     fetches: int
     task: str
     items: int | None
+    ended: int = 0
 
 
 class Passes:

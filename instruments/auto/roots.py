@@ -323,7 +323,7 @@ class Roots:
             batches, within = loop.batches, loop.within
             evaluates = loop.trains and (not module.training or batches.other)
             task = EVALUATION if evaluates else INFERENCE
-            made = Pass(id(module), batches.fetches, task, batches.seen(given.items))
+            made = Pass(id(module), batches.fetches, task, batches.seen(given.items), end)
             loop.forward_ends(made, given, within.begin, end, within.grad, within.evaluated)
         except BaseException as error:
             self._failed(error)

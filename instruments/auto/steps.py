@@ -40,6 +40,13 @@ class Held(NamedTuple):
     began: int
 
 
+class HeldPass(NamedTuple):
+    """A forward pass that is held back, as :meth:`Steps._give_pass` has it."""
+
+    made: Pass
+    number: int
+
+
 class Steps:
     """Gives steps and losses; what a voirfile or the script gives itself has precedence.
 
@@ -70,7 +77,7 @@ class Steps:
         outlet: Callable[[Callable[[], object]], Outlet],
         satisfied: Callable[[], object],
         losses: Callable[[], Losses],
-        awaited: Callable[[], bool] = bool,
+        awaited: Callable[[], bool],
     ) -> None:
         self._push, self._satisfied, self._losses = push, satisfied, losses
         self._awaited = awaited
@@ -78,6 +85,7 @@ class Steps:
         self._quick = push
         self._outlet = outlet(self._changed)
         self._held: list[Held] = []
+        self._pass: HeldPass | None = None
         self._most = self._holder = 0
         self._firmly = False
         self._counts: dict[str, int] = {}
@@ -160,23 +168,20 @@ class Steps:
         if spent is not None:
             self.spent.append(spent)
         own = self._holder == get_ident()
-        if self.holding and own and len(self._held) == self._most:
+        if own and self._held and len(self._held) == self._most:
             self.settle(over=True)
-        elsewhere = TRAIN in self.elsewhere
-        if not self.holding and (number == 1 or (more and not elsewhere)):
+        goes_on = own and bool(self._held)
+        firmly = more and TRAIN not in self.elsewhere
+        free = not self._held and (own or not self.holding)
+        if free and (number == 1 or firmly):
             awaited = number == 1 and self._awaited()
-            self._hold(HELD if awaited else 1, firmly=awaited or (more and not elsewhere))
-            own = True
-        if self.holding and own:
+            self._most, self._firmly = HELD if awaited else 1, awaited or firmly
+            self._holder, self.holding, goes_on = get_ident(), True, True
+        if goes_on:
             began = spent.began if spent is not None and number == 1 else 0
             self._held.append(Held(number, items, losses, now, began))
         else:
             self._give_step(number, items, losses, now if late else None)
-
-    def _hold(self, most: int, firmly: bool) -> None:
-        """Hold steps of the calling thread's back from here on."""
-        self._most, self._firmly, self._holder = most, firmly, get_ident()
-        self.holding = True
 
     def lasts(self, now: int) -> None:
         """The iteration has gone on until ``now``, with another optimizer."""
@@ -201,13 +206,15 @@ class Steps:
             asked: The next batch is asked for.
             again: The optimizer that stepped is to step once more. Without these it seems to be.
         """
-        sure = asked or not self._firmly or (again and self._most == 1)
+        sure = self._held and (asked or not self._firmly or (again and self._most == 1))
         if not over and (self._holder != get_ident() or not sure):
             return
         held, self._held = self._held, []
-        self.holding = False
+        self.holding = self._pass is not None
         for each in held:
             self._give_step(*each)
+        if over:
+            self._give_held_pass()
 
     def _give_step(
         self,
@@ -256,13 +263,36 @@ class Steps:
         self._units = {"units": "tokens"}
 
     def evaluated(self, made: Pass) -> None:
-        """A forward pass has ended that nothing is learned from."""
-        if self.holding:
-            self.settle(asked=True)
+        """A forward pass has ended that nothing is learned from; the first is held back, maybe."""
+        own = self._holder == get_ident()
+        if self.holding and own:
+            self._give_held_pass()
+            self.settle(asked=self._most == 1)
         if made.task in self.elsewhere or (made.task == INFERENCE and self._told_of_passes()):
             return
+        first = made.task not in self._counts
         number = self._counts[made.task] = self._counts.get(made.task, 0) + 1
-        event: Event = {"task": made.task, "step": number}
+        if first and (own or not self.holding) and self._awaited():
+            self._pass = HeldPass(made, number)
+            self._holder, self.holding = get_ident(), True
+        else:
+            self._give_pass(made, number)
+
+    def fetches(self) -> None:
+        """A loader is asked: the iteration of a pass that is held back is over."""
+        if self._holder == get_ident():
+            self._give_held_pass()
+
+    def _give_held_pass(self) -> None:
+        held, self._pass = self._pass, None
+        self.holding = bool(self._held)
+        if held is not None:
+            self._give_pass(*held)
+
+    def _give_pass(self, made: Pass, number: int) -> None:
+        if made.task in self.elsewhere:
+            return
+        event: Event = {"task": made.task, "step": number, "$ended": made.ended}
         if made.items is not None:
             event |= {"batch_size": made.items, **self._units}
         self._give(event)

@@ -199,7 +199,7 @@ class TorchHooks:
         if self.alive:
             now = self._asked[get_ident()] = self._now()
             try:
-                self.loop().fetches(now)
+                self.loop().fetches(now, source)
             except BaseException as error:
                 self.failed(error)
 

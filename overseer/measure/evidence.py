@@ -145,6 +145,9 @@ class Evidence:
         track = self._track
         if last is None:
             start = taken.begin if taken is not None else self._entered()
+            if taken is not None and start < track.aside_ns:  # An evaluation lies within it.
+                aside = track.last_end - track.aside_ns
+                return Before(now - start - aside, aside)
             return Before(now - start if start >= 0 else None)
         if self._first_within(last):
             if taken is None:

@@ -68,14 +68,13 @@ class Lane:
             if pair.stepped_ns >= max(pair.begin, self.last_end or 0):
                 steps += self.end(pair.stepped_ns, name, ident, None)
         steps += self._give(None, None)
-        track = self._track
-        behind = track.resumed_at - track.last_end  # Say, an evaluation after the last epoch.
-        declared = min(track.paused_ns - self.evidence.paused, behind)
-        if steps and track.last_lane is self:
-            within = (
-                self.behind if self.behind > FLOOR_NS else 0
-            )  # A checkpoint, in its loop still.
-            paused = within + max(0, declared)
+        track, paused = self._track, 0
+        if self.behind > FLOOR_NS:
+            paused = self.behind  # A checkpoint in the loop's last iteration.
+        if track.last_lane is self:  # Say, an evaluation after the last epoch.
+            behind = track.resumed_at - track.last_end
+            paused += max(0, min(track.paused_ns - self.evidence.paused, behind))
+        if steps and paused:
             steps[-1] = steps[-1]._replace(pause_ns=steps[-1].pause_ns + paused)
         return steps
 
@@ -237,7 +236,7 @@ class Lane:
             work = compute = max(0, busy - loading)
         far, rest = self.evidence.far_work(work), 0
         if taken is not None and compute is not None and self.pending:
-            rest = _of_the_last(min(taken.begin - last, compute), far)
+            rest = _of_the_last(max(0, min(taken.begin - last, compute)), far)
             self.lengthen(rest)
             compute -= rest
         step = _step(Step, (

@@ -100,4 +100,4 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
     elif kind == BODY:
         track.body_ns = ns
     else:
-        track.begun(source)
+        track.begun(ns, source)

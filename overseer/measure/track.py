@@ -50,10 +50,12 @@ class Track:
     __slots__ = (
         "_aside_paused",
         "_begun",
+        "_group",
         "_loops",
         "_once",
         "_owners",
         "_pauses",
+        "_seam",
         "around",
         "aside_ns",
         "aside_seen",
@@ -81,23 +83,24 @@ class Track:
         self.last_end = self.aside_ns = self.resumed_at = -1
         self.around: Lane | None = None
         self.aside_seen = False
-        self._aside_paused = 0
+        self._aside_paused = self._group = 0
+        self._seam: tuple[int, int] | None = None
         self._owners: dict[Hashable, Lane] = {}
         self.loads: dict[Hashable, Loads] = {}
         self.own: frozenset[Hashable] | set[Hashable] = frozenset()
         self.awaited: dict[Hashable, int] = {}
-        self._begun: dict[Hashable, int] = {}
+        self._begun: dict[Hashable, tuple[int, int]] = {}
         self._once: set[Hashable] = set()
         self._loops: list[tuple[int, int, int]] = []
         self._pauses: list[tuple[int, int]] = []
 
-    def begun(self, source: Hashable) -> None:
+    def begun(self, now: int, source: Hashable) -> None:
         """``source`` begins anew: if it had more batches, its loop was left, by ``break`` or so.
 
         A loader that begins anew for every step has no loop.
         """
-        closed = self._begun.pop(source, self.closed)
-        self._begun[source] = self.closed
+        closed, _ = self._begun.pop(source, (self.closed, 0))
+        self._begun[source] = self.closed, now
         if len(self._begun) > 32:
             del self._begun[next(iter(self._begun))]
         if self.closed - closed > 1 and source in self.own and self.left_ns < self.last_end:
@@ -108,6 +111,10 @@ class Track:
     def loading(self, now: int, source: Hashable) -> None:
         """The script asks ``source`` for a batch."""
         self.awaited[source] = now
+        if self._seam is not None and source in self.own:
+            begin, paused = self._seam
+            self._seam = None
+            self._paused(begin, now, paused)
 
     def loaded(self, now: int, source: Hashable) -> None:
         """The batch has arrived."""
@@ -132,14 +139,19 @@ class Track:
     def exhausted(self, now: int, source: Hashable) -> None:
         """``source`` has no more batches.
 
-        Batches it gave that no step followed were an evaluation's: a pause. Otherwise its loop
-        ends here, and what follows is between epochs.
+        Batches it gave that no step followed were an evaluation's: a pause; unless they are fewer
+        than one takes, and wait for more. Otherwise its loop ends here, and what follows is between
+        epochs.
         """
         begin = self.awaited.pop(source, now)
         if self.awaited and self._within(begin):
             return
         self.changes += 1
-        unused = self.loads.pop(source, None)
+        unused = self.loads.get(source)
+        if unused is not None and source in self.own and unused.n < self._group:
+            self._seam = begin, self.paused_ns
+            return
+        self.loads.pop(source, None)
         if unused is not None:
             self._paused(unused.begin, now, unused.paused)
         else:
@@ -220,20 +232,35 @@ class Track:
         """Those of an evaluation itself."""
         outer, owners = self.outer, self._owners
         since = -1 if outer is None else outer.begin
+        if lane.last_end is not None:
+            since = max(since, lane.last_end)  # What its last step has left is not its own.
         others = outer is not None or len(self.loads) > 1
+        if not owners and others:
+            # The training has had no step yet: the loader that was asked last is not its own.
+            since = max([since, *(each.begin for each in self.loads.values())])
         return {
             source: each
             for source, each in self.loads.items()
-            if each.begin >= since and not (others and owners.get(source, lane) is not lane)
+            if each.begin >= since
+            and (
+                (owner := owners.get(source, lane)) is lane
+                or not (others or self._in(source, owner))
+            )
         }
+
+    def _in(self, source: Hashable, owner: Lane) -> bool:
+        """Whether a lane is in the middle of what this loader gives."""
+        _, began = self._begun.get(source, (0, -1))
+        return owner.last_end is not None and owner.last_end > began
 
     def take(self, lane: Lane) -> Loads | None:
         """The waits since the last step, which the step that now ends has used up."""
-        loads = self.loads
+        loads, self._seam = self.loads, None
         if not loads:
             return None
         if len(loads) == 1:
             ((source, taken),) = loads.items()
+            self._group = taken.n
             if source not in self.own or len(self.own) > 1:
                 self.own = {source}
                 self._owned(lane)

@@ -673,3 +673,80 @@ def test_a_checkpoint_behind_the_very_first_step_is_a_pause(each: bool, rest: fl
         assert first.busy_ns == pytest.approx((0.504 + rest) * 1e9, rel=0.001)
         assert second.busy_ns == pytest.approx((0.014 + rest) * 1e9, rel=0.001)
         assert pauses(program) == (pytest.approx(0.9, rel=0.01), 3)
+
+
+@pytest.mark.parametrize("between", [0, 0.5])
+@pytest.mark.parametrize("batches", [10, 11, 12])
+def test_a_group_of_batches_that_goes_on_in_the_next_epoch_is_one_step(
+    batches: int, between: float
+) -> None:
+    """Gradients of four batches are added up, wherever an epoch ends."""
+    program, number = Program("loader"), 0
+    for _ in range(12):
+        for batch in program.batches(batches, 0.002):
+            program.work(0.004)
+            number += 1
+            if number % 4 == 0:
+                program.give(step=True, batch=batch)
+        program.clock.advance(between)
+    program.finish()
+    steps = program.steps
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.024e9)] * (12 * batches // 4)
+    assert sum(step.pause_ns for step in steps) / 1e9 == pytest.approx(11 * between)
+
+
+def test_a_checkpoint_in_the_very_last_iteration_is_a_pause_also_before_an_evaluation() -> None:
+    program = Program("loader")
+    for batch in program.batches(60, 0.004):
+        program.work(0.01)
+        program.give(step=True, batch=batch)
+    program.clock.advance(0.1)
+    program.task = "eval"
+    for _ in range(5):
+        program.work(0.01)
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    assert pauses(program) == (0, 0)  # It is behind the loop.
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(60, 0.004)):
+        program.work(0.01)
+        program.give(step=True, batch=batch)
+        program.work(0.1 if number == 59 else 0)
+    program.task = "eval"
+    for _ in range(5):
+        program.work(0.01)
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    assert pauses(program) == (pytest.approx(0.1), 1)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_evaluation_takes_nothing_of_the_training_s_wait(own: bool) -> None:
+    """Its batches come from a list; or from the loader of the training, when that begins anew."""
+    program = Program("loader, step")
+    for _ in range(3):
+        program.task = None
+        program.model.loader_begins("train")
+        for number, batch in enumerate(program.batches(60, 0.005), 1):
+            with program.body(0, batch):
+                program.work(0.01)
+                if number % 15 == 0 and not own:
+                    program.task = "eval"
+                    for _ in range(6):
+                        program.clock.advance(0.01)
+                        program.give(step=True, batch=Tensor(4))
+                    program.task = None
+        program.task = "eval"
+        program.model.loader_begins("train")
+        for batch in program.batches(10 if own else 0, 0.005):
+            with program.body(0, batch):
+                program.work(0.002)
+    program.finish()
+    train, evaluation = program.section(), program.section("eval")
+    assert train["rate"]["steady"] == pytest.approx(32 / 0.015, rel=0.01)
+    assert train["loading"]["share"] == pytest.approx(1 / 3, rel=0.01)
+    if own:
+        assert (evaluation["steps"], evaluation["loading"]["seconds"]) == (30, pytest.approx(0.15))
+    else:
+        assert evaluation["steps"] == 72
+        assert evaluation.get("loading", {}).get("seconds", 0) == 0

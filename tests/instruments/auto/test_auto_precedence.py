@@ -296,3 +296,58 @@ def test_a_stop_comes_when_all_optimizers_of_a_step_have_stepped(
     seen = watched(script, "--stop", str(n), instruments=(instrument_stop,))
     assert seen.output == "done\n" * n
     assert (seen.tasks["train"]["steps"], seen.tasks["train"]["items"]) == (n, 6 * n)
+
+
+EVALUATED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+def evaluate(data):
+    model.eval()
+    with torch.no_grad():
+        for (part,) in data:
+            model(part)
+    model.train()
+
+def train(data, held_out):
+    for number, (inp,) in enumerate(data):
+        loss = model(inp).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if number % 4 == {when}:
+            evaluate(held_out)
+
+train({data}, {held_out})
+"""
+PASSES = "//evaluate(part as batch) > #endloop_part as step"
+
+
+@pytest.mark.parametrize("probes", [(STEP,), (STEP, LOSS), (STEP, PASSES), (PASSES,), ()])
+@pytest.mark.parametrize("when", [0, 3])
+@pytest.mark.parametrize(
+    "data", [("DataLoader(TensorDataset({}), {})"), "[(t,) for t in {}.split({})]"]
+)
+def test_evaluations_within_iterations_are_counted_once_whoever_tells_of_them(
+    tmp_path: Path, probes: tuple[str, ...], when: int, data: str
+) -> None:
+    script = tmp_path / "main.py"
+    loaders = {
+        "data": data.format("torch.randn(72, 4)", 6),
+        "held_out": data.format("torch.randn(15, 4)", 5),
+    }
+    script.write_text(EVALUATED.format(when=when, **loaders))
+
+    def instrument_probes(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.load_script
+        for selector in probes:
+            probe = ov.probe(selector)
+            (probe.map(lambda e: {**e, "task": "eval"}) if selector == PASSES else probe).give()
+
+    seen = watched(script, instruments=(instrument_probes,))
+    assert seen.error is None
+    tasks = {name: [task["steps"], task["items"]] for name, task in seen.tasks.items()}
+    assert tasks == {"train": [12, 72], "eval": [9, 45]}
