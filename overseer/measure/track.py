@@ -103,6 +103,8 @@ class Track:
         self._begun[source] = self.closed, now
         if len(self._begun) > 32:
             del self._begun[next(iter(self._begun))]
+        if self._seam is not None:
+            return  # It was used up, by a step that goes on.
         if self.closed - closed > 1 and source in self.own and self.left_ns < self.last_end:
             self.left_ns = self.last_end
             self.changes += 1

@@ -683,6 +683,7 @@ def test_a_group_of_batches_that_goes_on_in_the_next_epoch_is_one_step(
     """Gradients of four batches are added up, wherever an epoch ends."""
     program, number = Program("loader"), 0
     for _ in range(12):
+        program.model.loader_begins("train")
         for batch in program.batches(batches, 0.002):
             program.work(0.004)
             number += 1
