@@ -36,6 +36,9 @@ class Alone:
         counts: Counts the items of a batch, once.
         every: All loaders count; else those that are given.
         works: Whether PyTorch's hooks have seen a model at work; None: there are no such hooks.
+
+    Attributes:
+        unfinished: Tells whether a step ends only because a stop passes; None: there is no stop.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Alone:
         self._numbers = count(1)
         self._giving: set[int] = set()
         self._begun = self._over = False
+        self.unfinished: Callable[[], bool] | None = None
 
     def begin(self) -> None:
         """There is a loader whose batches may be steps."""
@@ -68,7 +72,9 @@ class Alone:
         self._loaders.listen(self._asked, _ignore, self._came)
 
     def close(self) -> None:
-        """The script has ended, and so has the step it was in."""
+        """The script has ended, and so has the step it was in, unless by a stop."""
+        if self.unfinished is not None:
+            return
         for items in self._works_on.values():
             for each in list(items.values())[:1]:
                 self._give(each)
@@ -112,13 +118,15 @@ class Alone:
         if self._over:
             return
         items = self._works_on.get(thread, {})
-        if source not in items:
+        if source not in items or (self.unfinished is not None and self.unfinished()):
             return
         if self._others_may():
             self.end()
             return
         learned = items[source]
-        items.clear()  # Those that came by zip, or of a loop that was left.
+        # Those that came by zip; one that came before has its own turn yet, around this one.
+        for each in list(items)[list(items).index(source) :]:
+            del items[each]
         self._give(learned)
 
     def _came(self, source: Hashable, batch: Any) -> None:

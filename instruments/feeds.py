@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from overseer import Overseer
 from overseer.errors import Problem, VoirError
 
+from .several import Names
+
 if TYPE_CHECKING:
     from overseer.measure.audience import Audience
     from overseer.reading.feeds import Feed, Kind
@@ -272,7 +274,7 @@ class Feeds:
             kind = kind_of(code)
             watched = self._told[kind] = self._watched(kind, Watched.LOADER)
             self.add(kind)
-            markers = yielding(watched, lambda event: kind)
+            markers = yielding(watched, Names(kind, kind[1:]))
             for function in gc.get_referrers(code):
                 if isinstance(function, FunctionType):
                     self._place("code", markers, {"code": function})
@@ -337,7 +339,7 @@ class Feeds:
             watched.undo = self._place(where, markers, {})
             watched.undo += self._place(anew, begins, {}) if anew is not None else []
             return
-        markers = yielding(watched, lambda event: id(event["self"]) if own else kind)
+        markers = yielding(watched, None if own else Names(kind, kind[1:]))
         watched.undo = self._place(where, markers, {})
 
     def _watched(self, name: Hashable, state: int) -> Watched:
@@ -354,20 +356,26 @@ def kind_of(code: CodeType) -> Kind:
     return os.path.abspath(code.co_filename), code.co_firstlineno, code.co_name
 
 
-def yielding(watched: Watched, name: Callable[[dict[str, Any]], Hashable]) -> Markers:
-    """What listens to a generator function: from when it is asked until it yields or ends."""
+def yielding(watched: Watched, names: Names | None) -> Markers:
+    """What listens to a generator function: from when it is asked until it yields or ends.
+
+    Args:
+        watched: The function.
+        names: Names its generators; None: it is a method, and they have the object's name.
+    """
 
     def begins(event: dict[str, Any]) -> None:
-        watched.begins(name(event))
+        watched.begins(id(event["self"]) if names is None else names.begins())
 
     def asked(event: dict[str, Any]) -> None:
-        watched.asked(name(event))
+        watched.asked(id(event["self"]) if names is None else names.asked())
 
     def answered(event: dict[str, Any]) -> None:
-        watched.answered(name(event), event["batch"])
+        name = id(event["self"]) if names is None else names.answered()
+        watched.answered(name, event["batch"])
 
     def over(event: dict[str, Any]) -> None:
-        watched.over(name(event))
+        watched.over(id(event["self"]) if names is None else names.over())
 
     return {"#enter": begins, "#receive": asked, "#yield as batch": answered, "#exit": over}
 

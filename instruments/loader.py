@@ -216,7 +216,7 @@ class Loaders:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
         if function.__code__.co_flags & _GENERATOR:
             watched = Watched(function, self._audience, self._ov.clock.now_ns, Watched.LOADER)
-            self._place_in(function, yielding(watched, lambda event: id(event["self"])))
+            self._place_in(function, yielding(watched, None))
         elif function not in self._seen:
             self._seen.add(function)
             self._place_in(function, {"#value as iterator": self._iterator})

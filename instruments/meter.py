@@ -309,6 +309,7 @@ class Meter:
         self._wishes: list[BaseException] = []
         model.delivered = self._grant
         asked.loaders.measure(model)
+        ov.at_stop(self._stops)
         for listener, keys in self.listeners():
             ov.listen(listener, *keys)
         ov.waits.listen(self.awaited)
@@ -350,6 +351,12 @@ class Meter:
             summed()
         self._ov.charge(self._ov.clock.cpu_ns() - begun)
         self._grant()
+
+    def _stops(self) -> None:
+        """What ends from here on may be a step that the stop leaves unfinished."""
+        from overseer.unfinished import unfinished
+
+        self.model.unfinished = self._alone.unfinished = unfinished
 
     def _between(self, event: Event) -> None:
         """Hear pairs, but for those that are steps."""

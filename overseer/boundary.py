@@ -174,6 +174,12 @@ def in_standard(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_STANDARD)
 
 
+def in_plumbing(frame: FrameType) -> bool:
+    """Whether a frame runs voir's code, or what that and the script call each other by."""
+    made = frame.f_globals.get("__package__") == __package__  # Code that has no file.
+    return made or not _useful(frame.f_code.co_filename)
+
+
 def in_library(frame: FrameType | None) -> bool:
     """Whether a thread is in code of the standard library's or voir's, with a lock perhaps."""
     return frame is not None and frame.f_code.co_filename.startswith((_STANDARD, *_OURS))

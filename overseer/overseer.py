@@ -129,6 +129,7 @@ class Overseer(Scheduler):
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
         self._insistence: Insistence | None = None
+        self._to_tell: list[Callable[[], object]] = []
         self.late: BaseException | None = None
         self.failed_checks = 0
         self.announce: Callable[[BaseException | None], int] = exit_status
@@ -173,6 +174,13 @@ class Overseer(Scheduler):
         """Call ``fn(event)`` for each given event that has all of ``keys``: the fast lane."""
         return self._given_stream.listen(fn, *keys)
 
+    def at_stop(self, fn: Callable[[], object]) -> None:
+        """Call ``fn`` once when a stop has been raised; then listeners choose anew what hears.
+
+        It is called before the stop passes through the script, perhaps by a signal's handler.
+        """
+        self._to_tell.append(fn)
+
     @property
     def undisturbed(self) -> AbstractContextManager[object]:
         """Within, events of other threads wait: to begin something once, and hear all of it."""
@@ -215,6 +223,15 @@ class Overseer(Scheduler):
             _raise_in_main(_thrown_as(wish))
             insistence.watch()
             return True
+
+    def _stops(self) -> None:
+        """A stop is about to pass through the script."""
+        self._quieten()
+        told, self._to_tell = self._to_tell, []
+        for each in told:
+            each()
+        if told:
+            self._given_stream.choose_anew()
 
     def _quieten(self) -> None:
         """Threads and tasks that end by what ends the script do so without a word."""
@@ -388,6 +405,7 @@ class Overseer(Scheduler):
         """
         stop = StopProgram(value)
         if threading.get_ident() == threading.main_thread().ident:
+            self._stops()
             raise stop
         self._wished_elsewhere(stop)
 
@@ -476,7 +494,7 @@ class Overseer(Scheduler):
 
     def _insistent_walk(self, argv: list[str]) -> object:
         """Walk; an early stop arrives here whatever the script does with it."""
-        with insisting(self._reached, self._quieten) as insistence:
+        with insisting(self._reached, self._stops) as insistence:
             self._insistence = insistence
             try:
                 value = self._walk(argv)

@@ -22,6 +22,8 @@ Sampler = Callable[[Event, int], object]
 
 #: How many combinations of keys are remembered; more than that are looked up each time.
 MAX_PLANS = 1000
+#: Seconds that a signal's handler waits for the lock.
+PATIENCE = 0.5
 
 
 class Subscription:
@@ -141,6 +143,15 @@ class EventStream:
             self._plans.clear()
         for outlet in tuple(self._outlets):
             outlet.changed()
+
+    def choose_anew(self) -> None:
+        """Ask all listeners again how they take events; also from a signal's handler."""
+        # It may have interrupted this thread where another waits for it that has the lock.
+        if self.lock.acquire(timeout=PATIENCE):
+            try:
+                self._change(lambda: self._listeners)
+            finally:
+                self.lock.release()
 
     @property
     def inherited(self) -> ContextVar[Event] | None:

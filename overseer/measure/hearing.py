@@ -43,12 +43,16 @@ class StepEnds:
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
+        if self._model.unfinished is not None and self._model.unfinished():
+            return
         (self._model.on_step_before if ENDED in event else self._model.on_step)(event)
 
     def for_keys(self, keys: Keys) -> Listener:
         """What hears events that have just these keys."""
         if "$wrap" in keys:
             return ignore
+        if self._model.unfinished is not None:
+            return self
         if ENDED in keys:
             return self._model.on_step_before
         sized = "batch_size" in keys and "task" not in keys
@@ -56,7 +60,7 @@ class StepEnds:
 
     def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
         """What hears the values of events where no other listens; None without such."""
-        if source.pair is not None:
+        if source.pair is not None or self._model.unfinished is not None:
             return None
         return _batch_first(_step_ends, 2, self._model, keys, gate, source)
 
@@ -75,15 +79,21 @@ class Pairs:
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
-        self._model.on_wrap(event)
+        unfinished, wrap = self._model.unfinished, event["$wrap"]
+        name = wrap.get("name")
+        ends = wrap.get("step") != "begin" and (name == "step" or name in WORK_PAIRS)
+        if unfinished is None or not ends or not unfinished():
+            self._model.on_wrap(event)
 
     def for_keys(self, keys: Keys) -> Listener:
         """What hears events that have just these keys."""
-        return self._model.on_wrap
+        return self._model.on_wrap if self._model.unfinished is None else self
 
     def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:
         """What hears the values of events where no other listens; None without such."""
         if source.pair is None or source.pair.name not in WORK_PAIRS:
+            return None
+        if self._model.unfinished is not None:
             return None
         if source.pair.begins:
             return _batch_first(_pair_begins, 2, self._model, keys, gate, source)

@@ -84,6 +84,7 @@ class StepModel:
         note: Takes a note; set anew by the first, see :attr:`taker`.
         fresh: The list that notes are added to.
         sinks: Called with new steps.
+        unfinished: Tells whether a step ends only because a stop passes; None: there is no stop.
         delivered: Called when all of them have been: what a sink was asked to raise, it may.
     """
 
@@ -114,6 +115,7 @@ class StepModel:
         self._threads = Threads(self.counts.units)
         self.note: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
+        self.unfinished: Callable[[], bool] | None = None
         self.delivered: Callable[[], object] = list
         self._put = self.fresh.extend
 

@@ -91,6 +91,9 @@ class _Inserter:
         self._inner = {id(s.node): s for o in wanted.orders for s in o.chain()}
         #: What stands in a part of a loop's body, by the block that it goes to the end of.
         self._parts: dict[int, list[tuple[Part, Trigger]]] = {}
+        #: What ends before a ``return``, and before what else leaves the innermost loop.
+        self._returning: list[Trigger] = []
+        self._leaving: list[Trigger] = []
         self._starts, self._ends = self._loops("#loop_"), self._loops("#endloop_")
         self._expressions = self._has_expressions()
         self._cold = wanted.entry(scope) if scope.is_function else -1
@@ -157,22 +160,35 @@ class _Inserter:
         """Statements with iterations of loops that begin, or go on, somewhere among them."""
         if not parts:
             return self.body(statements[done:])
-        at = min(part.at for part, _ in parts)
+        first = min(parts, key=lambda each: each[0].at)[0]
+        at, until = first.at, len(statements) if first.until is None else first.until
         made = self.body(statements[done:at])
         here = [(part, trigger) for part, trigger in parts if part.at == at]
+        others = [each for each in parts if each not in here]
         within = self.stanzas((), opening_line(list(statements[at:])))
         starts = [t for part, t in here if part.begins and t.name.startswith("#loop_")]
         ends = [(part, t) for part, t in here if t.name.startswith("#endloop_")]
         body = [s for t in starts for s in within.marker(t)]
         # What has a value here has one at the end.
         last = [s for part, t in ends if not part.goes_on for s in self.stanzas().marker(t)]
-        caught = [s for part, t in ends if part.goes_on for s in self.stanzas().marker(t)]
-        body += self._parted(statements, [each for each in parts if each not in here], at)
+        going = [t for part, t in ends if part.goes_on]
+        caught = [s for t in going for s in self.stanzas().marker(t)]
+        before = self._returning, self._leaving
+        self._returning, self._leaving = [*before[0], *going], [*before[1], *going]
+        inner = [(part, trigger) for part, trigger in others if part.at < until]
+        body += self._parted(statements[:until], inner, at)
+        self._returning, self._leaving = before
         if caught:
             body = within.attempt(body, caught)
         if last:
             body = within.attempt(body, None, last) if body else last
-        return [*made, *body]
+        behind = [each for each in others if each not in inner]
+        return [*made, *body, *self._parted(statements, behind, until)]
+
+    def _leave(self, node: Any) -> list[ast.stmt]:
+        """``continue`` or ``break``: what goes on behind the part that it stands in ends here."""
+        made = self.stanzas((), node.lineno)
+        return [*(s for t in self._leaving for s in made.marker(t)), node]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         """One statement and what comes after it."""
@@ -295,6 +311,11 @@ class _Inserter:
         return isinstance(node, ast.AsyncFunctionDef) and self._scope.is_generator
 
     def _return(self, node: Any) -> list[ast.stmt]:
+        made = self.stanzas((), node.lineno)
+        ends = [s for t in self._returning for s in made.marker(t)]
+        return [*ends, *self._valued(node)]
+
+    def _valued(self, node: Any) -> list[ast.stmt]:
         values = self.named("#value")
         changed = self._expressions_of(node)
         if not values:
@@ -325,7 +346,9 @@ class _Inserter:
         # A `while` comes back to its body, not to its head.
         starts = self.stanzas(bound, line if bound else opening_line(node.body))
         body = [s for t in self._starts.get(id(node), ()) for s in starts.marker(t)]
+        around, self._leaving = self._leaving, []
         body += [*self.after(bound, line), *self._tentative(bound, node.body)]
+        self._leaving = around
         if ends := self._ends.get(id(node)):
             body = self.stanzas(bound, line).attempt(
                 body, None, [s for t in ends for s in made.marker(t)]
@@ -414,6 +437,7 @@ class _Inserter:
 
     _HANDLERS: Mapping[type, Callable[[_Inserter, Any], list[ast.stmt]]] = {
         ast.Return: _return,
+        **dict.fromkeys((ast.Continue, ast.Break), _leave),
         **dict.fromkeys((*For, ast.While), _loop),
         ast.If: _if,
         **dict.fromkeys((ast.With, ast.AsyncWith), _with),

@@ -11,30 +11,43 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .scopes import Definition, For, bindings, own_nodes
+from .asked import (
+    FETCHES,
+    LEAVES,
+    TRIES,
+    begun,
+    fetches,
+    is_guard,
+    is_idle,
+    is_passed,
+    is_told,
+    leaves,
+    loads,
+    present_in,
+)
+from .scopes import Definition, For, bindings, children, own_nodes
 
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_EXITS = (ast.Return, ast.Continue, ast.Break)
-_TRIES = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
 _LOOPS = (*For, ast.While)
 _WITHS = (ast.With, ast.AsyncWith)
-_FETCHES = ("next", "anext", "__next__", "__anext__")
+_LOADERS = (*FETCHES, "get_batch", "next_batch")
 
 
 class Part(NamedTuple):
     """Statements that are an iteration, or part of one.
 
     Attributes:
-        block: The block they stand in, to the end of which they go.
+        block: The block they stand in.
         at: Where in it they begin.
         begins: Whether the iteration begins here.
-        goes_on: Whether it goes on elsewhere, unless an exception leaves this part.
+        goes_on: Whether it goes on elsewhere, unless this part is left before its end.
+        until: Where in the block they end; ``None``: with it.
     """
 
     block: list[ast.stmt]
     at: int
     begins: bool = True
     goes_on: bool = False
+    until: int | None = None
 
     @property
     def works(self) -> bool:
@@ -47,8 +60,11 @@ def turn(loop: ast.While, name: str) -> list[Part]:
 
     It begins when the variable has been bound, or the first thing that its value is made of, unless
     nothing comes of that: then the work is what binds it, as in ``loss = step(next(batches))``. A
-    loop that reads the variable's old value first is named by a counter, say, or by a batch that
-    the turn before has fetched: an iteration is all that follows what it takes by ``next``.
+    loop that reads the variable's old value first is named by a counter, say: an iteration is all
+    that follows what it takes by ``next``. Or by a batch that the turn before has fetched: what
+    fetches the next one at the end of the turn is no part of it.
+
+    Wherever a turn with a batch might be missed, or what is done with it, it is the whole body.
     """
     turns = _Turns(loop)
     if any(name in bindings(node) for node in own_nodes([loop.test])):
@@ -56,10 +72,12 @@ def turn(loop: ast.While, name: str) -> list[Part]:
     if turns.fresh(name):
         taken = any(_takes(node, name) for node in loop.body)
         parts = turns.parts(loop.body, name) if taken else []
-        return parts if turns.uses(parts) else []
+        return turns.trimmed(parts) if turns.uses(parts) else []
+    if turns.carries(name):
+        return turns.trimmed([Part(loop.body, 0)])
     fetched = next((other for other in turns.fetched if turns.fresh(other)), None)
     parts = turns.parts(loop.body, fetched) if fetched is not None else []
-    return parts if parts and parts[-1].block is loop.body else []
+    return turns.trimmed(parts) if parts and parts[-1].block is loop.body else []
 
 
 class _Turns:
@@ -81,12 +99,12 @@ class _Turns:
     @cached_property
     def fetched(self) -> list[str]:
         """What the body takes from an iterator by hand."""
-        assigns = (node for node in own_nodes(self._loop.body) if _fetches(node))
+        assigns = (node for node in own_nodes(self._loop.body) if fetches(node))
         return [name for node in assigns for name in bindings(node)]
 
     def uses(self, parts: list[Part]) -> bool:
         """Whether these work with what the turn has got before them."""
-        read = _loads(*(node for part in parts for node in part.block[part.at :]))
+        read = loads(*(node for part in parts for node in part.block[part.at :]))
         got = {n for node in own_nodes(self._loop.body) for n in bindings(node)} & read
         return bool(self.fetched) or any(self.fresh(name) for name in got)
 
@@ -96,34 +114,70 @@ class _Turns:
         node = block[at]
         within = self._within(node, name)
         if within is None or not _sure(block, at, name):
-            return within or []
-        after = at + 1
+            return self._doubtful(block, at, within)
         names = {n for one in own_nodes([node]) for n in bindings(one)}
-        while after < len(block) and _is_guard(block[after], names):
-            after += 1
+        after = begun(block, at + 1, names)
         working = [part for part in within if part.works]
         if after == len(block):
             return within if working else [Part(block, after)]
         if not working:
-            present = _present(block[after], names) if after + 1 == len(block) else None
-            return [Part(present, 0) if present else Part(block, after)]
-        if isinstance(node, _WITHS):
-            return []  # What it manages may swallow an exception: nobody knows what goes on.
-        if len(working) == 1 and _falls_through(node, working[0]):
+            present = present_in(block[after], names)
+            alone = present and all(is_idle(one) for one in block[after + 1 :])
+            return [Part(present, 0) if present and alone else Part(block, after)]
+        if _goes_on(node, working):
             return [working[0]._replace(goes_on=True), Part(block, after, begins=False)]
-        return [Part(block, after)]
+        if all(is_idle(one) for one in block[after:]):
+            return within
+        return [] if any(_reads(part, name) for part in working) else [Part(block, after)]
+
+    def _doubtful(self, block: list[ast.stmt], at: int, within: list[Part] | None) -> list[Part]:
+        """The same where the turn may go on without a batch."""
+        if any(part.works for part in within or ()):
+            return within or [] if all(is_idle(one) for one in block[at + 1 :]) else []
+        ended = within is not None and at + 1 < len(block) and is_told(block[at], block[at + 1])
+        return [Part(block, at + 2)] if ended else []
+
+    def carries(self, name: str) -> bool:
+        """Whether the variable has the batch that the turn before has fetched at its end."""
+        bound = [n for node in own_nodes(self._loop.body) for n in bindings(node)]
+        last = self._loop.body[self._end] if self._end is not None else None
+        return last is not None and bound.count(name) == 1 and name in bindings(last)
+
+    @cached_property
+    def _end(self) -> int | None:
+        """Where the body fetches the batch of the next turn; no work comes after that."""
+        body = self._loop.body
+        at = len(body) - 1
+        while at > 0 and is_idle(body[at]):
+            at -= 1
+        made, before = set(bindings(body[at])), body[:at]
+        bound = {name for node in own_nodes(before) for name in bindings(node)}
+        if not fetches(body[at], _LOADERS) or bound & loads(body[at]):
+            return None
+        carried = made & loads(self._loop.test, *before)
+        return at if carried and not made & loads(*body[at + 1 :]) else None
+
+    def trimmed(self, parts: list[Part]) -> list[Part]:
+        """These, up to where the batch of the next turn is fetched."""
+        end, body = self._end, self._loop.body
+        return [
+            part._replace(until=end)
+            if end is not None and part.block is body and part.at < end
+            else part
+            for part in parts
+        ]
 
     def _taken(self, block: list[ast.stmt], name: str) -> tuple[int, str]:
         """Which statement binds the variable, or the first thing that its value is made of."""
         taking = [i for i, node in enumerate(block) if _takes(node, name)]
         at = next((i for i in taking if _sure(block, i, name)), taking[0])
-        read = _loads(block[at])
+        read = loads(block[at])
         for index in reversed(range(at)):
             node = block[index]
             made = {n for one in own_nodes([node]) for n in bindings(one)} & read
             for one in sorted(made):
                 if self._roots(block, index, one):
-                    at, name, read = index, one, read | _loads(node)
+                    at, name, read = index, one, read | loads(node)
         return at, name
 
     def _roots(self, block: list[ast.stmt], at: int, name: str) -> bool:
@@ -136,7 +190,7 @@ class _Turns:
 
         ``None``: that cannot be said.
         """
-        if isinstance(node, _TRIES):
+        if isinstance(node, TRIES):
             return self._tried(node, name)
         if name in (n for head in own_nodes(_head(node)) for n in bindings(head)):
             return _headed(node, name)
@@ -154,9 +208,13 @@ class _Turns:
                 return None
             if node.orelse and not any(part.works for part in first):
                 first = [Part(node.orelse, 0)]
+            elif not all(is_passed(one) for one in node.orelse):
+                return None
         others = [h.body for h in node.handlers] + ([] if first else [node.orelse])
-        taking = [b for b in others if any(_takes(one, name) for one in b)]
-        return first + [part for b in taking for part in self.parts(b, name) if part.works]
+        found = [self.parts(b, name) for b in others if any(_takes(one, name) for one in b)]
+        if not all(found) or name in loads(*node.finalbody):
+            return None
+        return first + [part for parts in found for part in parts if part.works]
 
 
 def _headed(node: Any, name: str) -> list[Part] | None:
@@ -164,8 +222,8 @@ def _headed(node: Any, name: str) -> list[Part] | None:
     if isinstance(node, _WITHS):
         return [Part(node.body, 0)]
     if isinstance(node, ast.If):
-        present = _present(node, {name})
-        return [Part(present, 0)] if present else [] if _is_guard(node, {name}) else None
+        present = present_in(node, {name})
+        return [Part(present, 0)] if present else [] if is_guard(node, {name}) else None
     own = own_nodes([node])
     within = any(isinstance(one, ast.NamedExpr) and one.target.id == name for one in own)
     return None if within or isinstance(node, (*_LOOPS, ast.Match)) else []
@@ -184,13 +242,17 @@ class _Flow:
 
     def block(self, statements: Iterable[ast.stmt], bound: bool) -> bool:
         """Whether the variable is bound after these, if they come to their end."""
+        before: Any = None
         for node in statements:
             bound = self.statement(node, bound)
+            if not bound and is_told(before, node):
+                bound = _sure(before.body, len(before.body), self._name)
+            before = node
         return bound
 
     def statement(self, node: Any, bound: bool) -> bool:
         """The same for one statement."""
-        if isinstance(node, _TRIES):
+        if isinstance(node, TRIES):
             return self._try(node, bound)
         head = self._simple(list(_head(node)), bound)
         if isinstance(node, _LOOPS):
@@ -205,7 +267,7 @@ class _Flow:
         if isinstance(node, ast.Match):
             ends = [self._case(case, head) for case in node.cases]
             return head or (bool(ends) and all(ends) and _has_default(node))
-        return head or isinstance(node, _LEAVES)
+        return head or isinstance(node, LEAVES)
 
     def _case(self, case: Any, bound: bool) -> bool:
         parts = [case.pattern, *([case.guard] if case.guard else [])]
@@ -220,7 +282,7 @@ class _Flow:
     def _simple(self, nodes: list[ast.AST], bound: bool) -> bool:
         own, name = list(own_nodes(nodes)), self._name
         if not bound:
-            self.early |= name in _loads(*nodes)
+            self.early |= name in loads(*nodes)
         return bound or any(name in bindings(node) for node in own)
 
 
@@ -243,17 +305,6 @@ def _has_default(node: ast.Match) -> bool:
     return last.guard is None and isinstance(last.pattern, ast.MatchAs) and not last.pattern.pattern
 
 
-def _loads(*nodes: ast.AST) -> set[str]:
-    """The variables whose values these read."""
-    read: set[str] = set()
-    for node in own_nodes(nodes):
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            read.add(node.target.id)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            read.add(node.id)
-    return read
-
-
 def _takes(node: ast.AST, name: str) -> bool:
     """Whether the statement may give the variable a value that is worth a turn."""
     return any(name in bindings(one) and not _is_reset(one) for one in own_nodes([node]))
@@ -270,73 +321,42 @@ def _sure(block: list[ast.stmt], at: int, name: str) -> bool:
     return _Flow(name).block(block[: at + 1], False)
 
 
-def _fetches(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Assign):
+def _reads(part: Part, name: str) -> bool:
+    """Whether the part works with the batch, or with what is got beside it."""
+    got = {n for node in own_nodes(part.block) for n in bindings(node)}
+    return bool(loads(*part.block[part.at :]) & {name, *got})
+
+
+def _goes_on(node: Any, working: list[Part]) -> bool:
+    """Whether the iteration that begins in this ``try`` goes on behind it, or has ended."""
+    if not isinstance(node, TRIES) or len(working) != 1 or working[0].goes_on:
         return False
-    value = node.value.value if isinstance(node.value, ast.Await) else node.value
-    called = getattr(value, "func", None)
-    return getattr(called, "id", getattr(called, "attr", None)) in _FETCHES
+    part = working[0]
+    straight = part.block is node.body or part.block is node.orelse
+    passed = all(is_passed(one) for one in node.finalbody)
+    ended = all(leaves(handler.body) for handler in node.handlers)
+    return straight and passed and ended and all(_leaves_plainly(n) for n in part.block[part.at :])
 
 
-def _leaves(body: list[ast.stmt]) -> bool:
-    return bool(body) and isinstance(body[-1], _LEAVES)
+def _leaves_plainly(node: ast.AST, looped: bool = False, kept: bool = False) -> bool:
+    """Whether nothing can happen any more where this leaves the turn.
 
-
-def _falls_through(node: Any, part: Part) -> bool:
-    """Whether the ``try`` that holds this part is left by its end, or the turn is."""
-    if not isinstance(node, _TRIES) or node.finalbody or part.goes_on:
-        return False
-    whole = part.block is (node.orelse or node.body)
-    left = any(isinstance(one, _EXITS) for one in own_nodes(part.block[part.at :]))
-    return whole and not left and all(_leaves(handler.body) for handler in node.handlers)
-
-
-# What is asked of a batch at once: whether there is one
-
-
-def _is_guard(node: ast.stmt, names: set[str]) -> bool:
-    """Whether this is as ``if batch is None: break``."""
-    if not isinstance(node, ast.If) or node.orelse or not _leaves(node.body):
-        return False
-    test = node.test
-    tests = [test]
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-        tests = test.values
-    return any(_absent(one, names) for one in tests)
-
-
-def _present(node: ast.stmt, names: set[str]) -> list[ast.stmt] | None:
-    """What ``if batch is not None`` does then; ``None``: this is another statement."""
-    absent = _absent(node.test, names) if isinstance(node, ast.If) else None
-    if absent is None:
-        return None
-    return node.orelse if absent else node.body  # type: ignore[attr-defined,no-any-return]
-
-
-def _absent(test: ast.expr, names: set[str]) -> bool | None:
-    """Whether it is asked for no batch, or for one; ``None``: for something else."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        absent = _absent(test.operand, names)
-        return None if absent is None else not absent
-    if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        if not _is_one(test.left, names) or not _is_sentinel(test.ops[0], test.comparators[0]):
-            return None
-        return isinstance(test.ops[0], (ast.Is, ast.Eq))
-    return False if _is_one(test, names) else None
-
-
-def _is_one(node: ast.expr, names: set[str]) -> bool:
-    if isinstance(node, ast.NamedExpr):
-        node = node.target
-    return isinstance(node, ast.Name) and node.id in names
-
-
-def _is_sentinel(asked: ast.cmpop, value: ast.expr) -> bool:
-    constant = value.value if isinstance(value, ast.Constant) else ...
-    if isinstance(asked, (ast.Is, ast.IsNot)):
-        return not isinstance(constant, bool)
-    alike = isinstance(asked, (ast.Eq, ast.NotEq))
-    return alike and (constant is None or isinstance(constant, (str, bytes)))
+    Args:
+        node: A statement, or what stands in one.
+        looped: Whether it stands in a loop of its own, which ``break`` then leaves.
+        kept: Whether something is done yet when it is left: by a ``finally`` or ``with``.
+    """
+    if isinstance(node, (ast.Continue, ast.Break)):
+        return looped or not kept
+    if isinstance(node, ast.Return):
+        return not kept and isinstance(node.value, (ast.Constant, type(None)))
+    if isinstance(node, _LOOPS):
+        return all(_leaves_plainly(one, True, kept) for one in node.body) and all(
+            _leaves_plainly(one, looped, kept) for one in node.orelse
+        )
+    kept = kept or isinstance(node, _WITHS) or bool(getattr(node, "finalbody", None))
+    within = (ast.stmt, ast.ExceptHandler, ast.match_case)
+    return all(_leaves_plainly(n, looped, kept) for n in children(node) if isinstance(n, within))
 
 
 __all__ = ["Part", "turn"]

@@ -28,6 +28,8 @@ _QUIET = {
 }  # fmt: skip
 #: What is worked on by learning, not made for it, by the names in a loop.
 _LEARNS = re.compile(r"(^|_)(loss(es)?|step|train|fit|backward|optim[a-z]*|metrics?)(_|$)")
+#: What a training yields that is a generator, by the names in it.
+_TOLD = re.compile(r"(^|_)(loss(es)?|cost|metrics?|acc(uracy)?|scores?|logs?|stats)(_|$)")
 #: Calls that have another thread or process call what they are given first.
 _STARTS = re.compile(
     r"^(submit|(i|star)?map(_unordered|_async)?|apply_async|run_in_executor|to_thread"
@@ -109,6 +111,22 @@ def _words(name: str) -> str:
 def mentioned(turns: Turns) -> list[str]:
     """The names in what a loop goes over."""
     return [name for node in taken(turns.scope, turns.loop) for name in names(node)]
+
+
+def tells(scope: Scope) -> bool:
+    """Whether a generator function yields nothing but how a training goes, and no batches."""
+    yielded = [seen.node.value for seen in scope.seen if isinstance(seen.node, ast.Yield)]
+    parts = [
+        part for each in yielded for part in (each.elts if isinstance(each, ast.Tuple) else [each])
+    ]
+    return bool(parts) and all(map(_is_told, parts))
+
+
+def _is_told(node: ast.expr | None) -> bool:
+    named = names(node) if node is not None else []
+    return any(_TOLD.search(_words(name)) for name in named) or isinstance(
+        node, (ast.Constant, type(None))
+    )
 
 
 def names(node: ast.AST) -> list[str]:

@@ -27,6 +27,7 @@ from .choosing import (
     names,
     started,
     taken,
+    tells,
 )
 from .loop import LOADERS, find_loop, is_loader, is_loop, learning
 from .roles import uses_framework
@@ -101,8 +102,8 @@ def feeds(script: str, every: bool = True, probed: Collection[str] = ()) -> list
     sources = [source, *imported(source, "yield", _NEXT)]
     if not any(_may_give(node) for each in sources for node in ast.walk(each.tree)):
         return []
-    search = _Search([scope for each in sources for scope in scopes(each)])
-    own = search.learning(probed, given=every)
+    search = _Search([scope for each in sources for scope in scopes(each)], probed)
+    own = search.learning(given=every)
     others = [scope for scope in search.any() if scope not in own] if every else []
     found = [*(search.feed(s, True) for s in own), *(search.feed(s, False) for s in others)]
     return found or [search.feed(s, False)._replace(unsure=True) for s in search.unsure]
@@ -127,13 +128,15 @@ class _Search:
 
     Args:
         every: All scopes.
+        probed: The code that shows steps.
 
     Attributes:
         unsure: Those of which one may be what the loop that learns goes over.
     """
 
-    def __init__(self, every: list[Scope]) -> None:
+    def __init__(self, every: list[Scope], probed: Collection[str] = ()) -> None:
         self._every = every
+        self._probed = probed
         self._bindings = Bindings(every)
         self.unsure: list[Scope] = []
         self._functions: dict[str, list[Scope]] = {}
@@ -155,7 +158,7 @@ class _Search:
         anew = (begins.reference, begins.parameters[0]) if begins and begins.parameters else None
         return Feed(scope.reference, kinds, own, learns, anew=anew)
 
-    def learning(self, probed: Collection[str], given: bool) -> list[Scope]:
+    def learning(self, given: bool) -> list[Scope]:
         """Those that the loops around what learns go over; without such, what is chosen."""
         found = find_loop(self._every)
         own: list[Scope] = []
@@ -165,10 +168,10 @@ class _Search:
         if found is not None:
             around = [(place.scope, loop) for place in found.learning for loop in place.loops]
             own = self._followed([(found.scope, found.loop), *around])
-            if learns and not probed:
+            if learns and not self._probed:
                 return own
         turns = self._turns()
-        shown = [each for each in turns if self._shown(each, probed)]
+        shown = [each for each in turns if self._shown(each)]
         if shown or learns:
             return list(dict.fromkeys([*own, *(chosen(self, shown) or all_of(shown))]))
         if found is not None and not own:
@@ -179,7 +182,7 @@ class _Search:
         found_by_name = chosen(self, turns) or own
         if len(all_of(turns)) > 1 and not self._ahead.isdisjoint(found_by_name):
             found_by_name = []
-        if not found_by_name and probed:
+        if not found_by_name and self._probed:
             return all_of(turns)  # Waits that no step follows are told from those of steps.
         if not found_by_name and uses_framework(self._every) is None:
             self.unsure = all_of(turns)
@@ -197,11 +200,18 @@ class _Search:
     def _turns(self) -> list[Turns]:
         """The loops that go over any, but for those that are part of giving what one gives."""
         found = [Turns(*one, own) for one in self._all() if (own := self._followed([one]))]
+        found = self._without_trainings(found) or found
         feeding = all_of(found)
         calls = (seen.node for scope in feeding for seen in scope.calls)
         working = {*feeding, *self._reached(calls)}
         found = [each for each in found if not self._only_gives(each.scope, each.loop)]
         return [each for each in found if each.scope not in working] or found
+
+    def _without_trainings(self, turns: list[Turns]) -> list[Turns]:
+        """These, but for the generators that learn themselves: what they yield is no batch."""
+        learn = {s for s in all_of(turns) if s.reference in self._probed or tells(s)}
+        left = [each._replace(own=[s for s in each.own if s not in learn]) for each in turns]
+        return [each for each in left if each.own]
 
     def _only_gives(self, scope: Scope, loop: Loop) -> bool:
         """Whether a loop in the background, or within a generator, only hands on what it reads."""
@@ -232,12 +242,12 @@ class _Search:
                 found.setdefault(each, found[scope])
         return found
 
-    def _shown(self, turns: Turns, probed: Collection[str]) -> bool:
+    def _shown(self, turns: Turns) -> bool:
         """Whether a loop is in code that shows steps, or calls such."""
-        if not probed:
+        if not self._probed:
             return False
         scopes = [turns.scope, *self._reached(calls_in(turns))]
-        return any(scope.reference in probed for scope in scopes)
+        return any(scope.reference in self._probed for scope in scopes)
 
     def within(self, inner: Turns, outer: Turns) -> bool:
         """Whether a loop is gone through in each iteration of another."""

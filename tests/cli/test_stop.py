@@ -97,6 +97,112 @@ def test_steps_are_counted_however_they_are_shown(place: Place, shown: str, n: i
     assert facts["stopped_early"] == ("after 4 steps" if n == 4 else "after a step")
 
 
+#: Ways in which steps are shown that a stop may come in the midst of.
+MIDST = {
+    "a step": ("[[1, 2]] * 9", [STEP]),
+    "a step of a named task": ("[[1, 2]] * 9", [STEP.replace("as batch", "as batch, t as task")]),
+    "a pair": ("[[1, 2]] * 9", [PAIR.replace("!!done", "!!#endloop_inp")]),
+    "both": ("[[1, 2]] * 9", [STEP, PAIR.replace("!!done", "!!#endloop_inp")]),
+    "iterate": (ITERATING, []),
+    "a pair in iterate": (ITERATING, [PAIR.replace("!!done", "!!#endloop_inp")]),
+}
+
+
+@pytest.mark.parametrize("shown", MIDST)
+@pytest.mark.parametrize(
+    "by",
+    [
+        "ov.require(early_stop(key='loss', n=4))",
+        "ov.given['?loss'] >> (lambda loss: ov.stop() if loss == 3 else None)",
+    ],
+)
+def test_a_step_that_a_stop_leaves_unfinished_is_none(place: Place, shown: str, by: str) -> None:
+    loop, selectors = MIDST[shown]
+    place.write(
+        "main.py",
+        f"""
+        from voir import iterate
+
+        def evaluate(batches):
+            for inp in batches:
+                done = 1
+
+        def train(batches):
+            t = "train"
+            n = 0
+            for inp in batches:
+                work = 1
+                loss = n
+                n += 1
+
+        try:
+            train({loop})
+        finally:
+            evaluate([[1]] * 3)
+        """,
+    )
+    place.write(
+        "voirfile.py",
+        f"""
+        from voir.instruments import early_stop
+
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            for selector in {[*selectors, "//train > loss"]}:
+                ov.probe(selector).give()
+            ov.probe("//evaluate(inp as batch) > #endloop_inp as step").map(
+                lambda event: {{**event, "task": "eval"}}
+            ).give()
+            {by}
+        """,
+    )
+    ran = place.voir("--no-monitor", "main.py")
+    assert ran.seen == (0, ""), ran.stderr
+    steps = {task: told["steps"] for task, told in place.record()["tasks"].items()}
+    assert steps == {"train": 3, "eval": 3}
+
+
+@pytest.mark.parametrize("loader", ["Loader()", "generated()"])
+def test_nor_is_the_turn_of_a_loader_that_a_stop_leaves_unfinished(
+    place: Place, loader: str
+) -> None:
+    place.write(
+        "main.py",
+        f"""
+        class Loader:
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                return [1, 2]
+
+        def generated():
+            for i in range(9):
+                yield [1, 2]
+
+        def train(batches):
+            for n, inp in enumerate(batches):
+                loss = n
+
+        train({loader})
+        """,
+    )
+    place.write(
+        "voirfile.py",
+        """
+        from voir.instruments import early_stop
+
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("//train > loss").give()
+            ov.require(early_stop(key="loss", n=4))
+        """,
+    )
+    ran = place.voir("--no-monitor", "--loading-rate", "main.py")
+    assert ran.seen == (0, ""), ran.stderr
+    assert place.record()["tasks"]["train"]["steps"] == 3
+
+
 def test_that_there_were_no_steps_to_count_is_said(place: Place) -> None:
     probing(place, "//train_epoch > loss")
     ran = place.voir("--no-record", "--stop", "2", "main.py")

@@ -68,6 +68,13 @@ def fetching(name: str, body: str, leave: str) -> str:
     return lines("while more():", block(lines(tried, body)))
 
 
+def working(name: str, body: str, leave: str, rest: str) -> str:
+    """A loop that works with it where it fetches it, and behind that."""
+    tried = lines("try:", block(lines(f"{name} = fetch()", f"use({name})", body)))
+    handler = lines("except Boom:", f"    {leave}")
+    return lines("while more():", block(lines(tried, handler, rest)))
+
+
 def block(text: str) -> str:
     return indent(text, "    ")
 
@@ -108,6 +115,7 @@ def compound(body: st.SearchStrategy[str], looped: st.SearchStrategy[str]) -> An
         ),
         looped.map(lambda t: lines("while more():", block(t))),
         st.tuples(names, looped, leaves).map(lambda t: fetching(*t)),
+        st.tuples(names, looped, leaves, looped).map(lambda t: working(*t)),
         st.tuples(names, looped).map(
             lambda t: lines(f"while ({t[0]} := tick()) and more():", block(t[1]))
         ),
@@ -127,6 +135,109 @@ def compound(body: st.SearchStrategy[str], looped: st.SearchStrategy[str]) -> An
 
 def bodies(statements: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.lists(statements, min_size=1, max_size=4).map("\n".join)
+
+
+#: A loop that takes batches by hand, and notes what becomes of each.
+BY_HAND = """
+log = []
+class Boom(Exception):
+    pass
+class quiet:
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        return False
+def source():
+    for number in range(1, 8):
+        log.append("fetch")
+        yield number
+def turn():
+    log.append("turn")
+    if log.count("turn") > 30:
+        raise OverflowError
+def work(batch):
+    log.append("work")
+    return batch
+def note(*values):
+    log.append("note")
+"""
+
+_working = ["work(batch)", "loss = work(batch)"]
+_doing = [*_working, "n += 1", "note()", "other = 1", "if n < 0:\n    done = True"]
+_leaving = [
+    "if batch % 3 == 0:\n    continue",
+    "if batch == 5:\n    break",
+    "if batch == 5:\n    return",
+    "if batch == 5:\n    return note()",
+    "if batch % 3 == 1:\n    raise Boom",
+    "for one in (1, 2):\n    if batch % 2:\n        break\n    work(batch)",
+    "for one in (1, 2):\n    if batch == 4:\n        return\nelse:\n    continue",
+    "try:\n    if batch % 3 == 0:\n        continue\nfinally:\n    note()",
+    "with quiet():\n    if batch % 3 == 0:\n        continue",
+    "try:\n    if batch % 3 == 0:\n        raise Boom\nexcept Boom:\n    continue",
+]
+_work, _leave = st.sampled_from(_working), st.sampled_from(_leaving)
+_optional = st.one_of(
+    st.tuples(_work, _leave).map("\n".join),
+    st.lists(st.sampled_from(_doing), min_size=1, max_size=2).map("\n".join),
+    st.tuples(_leave, _work, st.sampled_from(_doing)).map("\n".join),
+    _leave,
+    st.just(""),
+)
+_ends = st.sampled_from(["break", "return", "done = True", "note()\nbreak"])
+_asks = st.sampled_from(["batch is None", "not batch", "batch is None or n > 90"])
+_failing = st.sampled_from(["", "pass", "note()", "continue", "break", "n += 1\ncontinue"])
+_finally = st.sampled_from(["", "pass", "n += 1", "note()"])
+
+
+def _clause(head: str, body: str) -> str:
+    return lines(head, block(body)) + "\n" if body else ""
+
+
+def _tries(end: str, failing: str, parts: list[str], last: str) -> str:
+    within, otherwise, rest = parts
+    tried = lines("try:", block(lines("batch = next(it)", within)), "except StopIteration:")
+    clauses = _clause("except Boom:", failing) + _clause("else:", otherwise)
+    clauses += _clause("finally:", last)
+    told = "if done:\n    break\n" if end == "done = True" and not failing else ""
+    return f"{tried}\n{block(end)}\n{clauses}{told}{rest}"
+
+
+def _asked(ask: str, end: str, before: str, parts: list[str]) -> str:
+    return lines("batch = next(it, None)", before, _clause(f"if {ask}:", end), *parts)
+
+
+def _chosen(end: str, parts: list[str]) -> str:
+    held = _clause("if batch is None:", end) + _clause("else:", parts[0] or "pass")
+    return lines("batch = next(it, None)", held, parts[1] if end != "done = True" else "n += 1")
+
+
+def _looped(body: str) -> str:
+    body = block(lines("turn()", body))
+    return f"def f(it):\n    n, done = 0, False\n    while not done:\n{block(body)}\n"
+
+
+def _managed(body: str, rest: str) -> str:
+    return lines("with quiet():", block(body), rest)
+
+
+def _carried(body: str, rest: str) -> str:
+    body = lines("turn()", body, "batch = next(it, None)", rest)
+    head = "def f(it):\n    n, done = 0, False\n    batch = next(it, None)\n"
+    return f"{head}    while batch is not None:\n{block(block(body))}\n"
+
+
+_three = st.lists(_optional, min_size=3, max_size=3)
+_leavers = st.sampled_from(["break", "return", "note()\nbreak"])
+_asking = st.builds(_asked, _asks, _leavers, st.sampled_from(["", "n += 1", "note()"]), _three)
+by_hand = st.one_of(
+    st.builds(_tries, _ends, _failing, _three, _finally).map(_looped),
+    st.builds(_tries, _leavers, _failing, _three, _finally).map(_looped),
+    _asking.map(_looped),
+    st.builds(_chosen, _ends, _three).map(_looped),
+    st.builds(_managed, _asking, _optional).map(_looped),
+    st.builds(_carried, _optional, st.sampled_from(["", "n += 1", "note()"])),
+)
 
 
 def _programs(leaf: st.SearchStrategy[str]) -> st.SearchStrategy[str]:

@@ -16,7 +16,18 @@ from hypothesis import strategies as st
 
 from overseer.probes import Engine
 
-from .programs import FILENAME, NAMES, PRELUDE, bindings, functions, generators, line_events, run
+from .programs import (
+    BY_HAND,
+    FILENAME,
+    NAMES,
+    PRELUDE,
+    bindings,
+    by_hand,
+    functions,
+    generators,
+    line_events,
+    run,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,11 +64,11 @@ thoroughly = settings(
 )
 
 
-def compiled(source: str, engine: Engine | None = None) -> dict[str, Any]:
+def compiled(source: str, engine: Engine | None = None, prelude: str = PRELUDE) -> dict[str, Any]:
     """The namespace of the program, plain or with an engine's probes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tree = ast.parse(PRELUDE + source, FILENAME)
+        tree = ast.parse(prelude + source, FILENAME)
         code = compile(tree, FILENAME, "exec", dont_inherit=True)
         if engine is not None:
             tree = engine.instrument(tree, "__main__", FILENAME)
@@ -170,3 +181,47 @@ def test_pairs_never_end_without_having_begun(source: str) -> None:
                 begun.add(wrap["id"])
             else:
                 begun.remove(wrap["id"])
+
+
+def told(namespace: dict[str, Any]) -> list[str]:
+    """What the loop over batches has noted, and how it has ended."""
+    log: list[str] = namespace["log"]
+    try:
+        namespace["f"](namespace["source"]())
+    except Exception as error:
+        log.append(repr(error))
+    return log
+
+
+def told_with_marks(source: str, name: str) -> list[str]:
+    """The same, and where the iterations begin and end that ``name`` names."""
+    log: list[str] = []
+    with Probed() as probed:
+        for selector, said in ((f"#loop_{name}", "begin"), (f"#endloop_{name}", "end")):
+            probe = probed.engine.probe(f"//f > {selector}")
+            probe.listen(lambda event, said=said: log.append(said))  # type: ignore[misc]
+        namespace = compiled(source, probed.engine, BY_HAND)
+        namespace["log"] = log
+        return told(namespace)
+
+
+@thoroughly
+@given(by_hand.filter(valid), st.sampled_from(["batch", "batch", "n"]))
+def test_all_work_with_a_batch_is_in_the_one_iteration_of_its_turn(source: str, name: str) -> None:
+    log = told_with_marks(source, name)
+    plain = [entry for entry in log if entry not in ("begin", "end")]
+    assert plain == told(compiled(source, prelude=BY_HAND))
+    ends = [at for at, entry in enumerate(log) if entry == "end"]
+    begins = [at for at, entry in enumerate(log) if entry == "begin"]
+    marks = [entry for entry in log if entry in ("begin", "end")]
+    assert marks == ["begin", "end"] * len(ends)
+    turns = [log[:end].count("turn") for end in ends]
+    assert len(set(turns)) == len(turns)
+    if name == "batch":
+        spans = list(zip(begins, ends, turns, strict=True))
+        works = [at for at, entry in enumerate(log) if entry == "work"]
+        for at in works:
+            around = [turn for begin, end, turn in spans if begin < at < end]
+            assert around == [log[:at].count("turn")]
+        # Such a loop may go on and on with one batch.
+        assert len(spans) <= log.count("fetch") + 1 or log[-1] == "OverflowError()"

@@ -58,6 +58,81 @@ SHAPES = {
                 break
             n += 1
     """,
+    "left by continue within the try, with more behind it": """
+        while True:
+            try:
+                batch = next(it)
+                for one in (1, 2):
+                    if one: break
+                work(batch)
+                if batch % 2: continue
+            except StopIteration:
+                break
+            print("log", batch)
+    """,
+    "with a finally, and more behind it": """
+        n = 0
+        while True:
+            try:
+                batch = next(it)
+                work(batch)
+            except StopIteration:
+                break
+            finally:
+                n += 1
+            print("log", batch)
+    """,
+    "left by continue within the else": """
+        while True:
+            try:
+                batch = next(it)
+            except StopIteration:
+                break
+            else:
+                if batch == 9: continue
+                work(batch)
+            print("log", batch)
+    """,
+    "with a flag that is asked at once": """
+        done = False
+        while not done:
+            try:
+                batch = next(it)
+            except StopIteration:
+                done = True
+            if done:
+                break
+            work(batch)
+    """,
+    "under a manager, with a count behind it": """
+        n = 0
+        while True:
+            with contextlib.nullcontext():
+                batch = next(it, None)
+                if batch is None:
+                    break
+                work(batch)
+            n += 1
+    """,
+    "in the else, with a count behind it": """
+        n, running = 0, True
+        while running:
+            batch = next(it, None)
+            if batch is None:
+                running = False
+            else:
+                work(batch)
+            n += 1
+    """,
+    "with a count before it is asked": """
+        n = 0
+        while True:
+            batch = next(it, None)
+            n += 1
+            if batch is None:
+                break
+            work(batch)
+    """,
     "with work in the else of the try": """
         while True:
             try:
@@ -346,28 +421,123 @@ def test_work_that_fails_within_the_try_ends_its_iteration_once(script: Make) ->
     assert log == ALL
 
 
-CARRIED = {
-    "fetched by the turn before": """
-        batch = next(it, None)
-        while batch is not None:
-            work(batch)
-            batch = next(it, None)
-    """,
-    "sent by the generator": """
-        batch = next(it)
-        try:
-            while True:
-                work(batch)
-                batch = it.send(None)
-        except StopIteration:
-            pass
-    """,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("shape", CARRIED.values(), ids=CARRIED)
-def test_a_batch_from_the_turn_before_has_the_whole_turn(script: Make, shape: str) -> None:
+def test_an_empty_batch_that_ends_the_loop_is_none(script: Make) -> None:
+    shape = "while True:\n    batch = next(it)\n    if len(batch) == 0: break\n    work(len(batch))"
     made = looping(script, shape)
+    log = logged(made, *BOTH)
+    made.call("f(iter([[1], [1, 2], []]))")
+    assert log == ["begin", "work 1", "end", "begin", "work 2", "end"]
+
+
+RETURNED = {"nothing": ("", True), "a constant": ("None", True), "a value": ("work(7)", False)}
+
+
+@pytest.mark.parametrize(("value", "parted"), RETURNED.values(), ids=RETURNED)
+def test_work_that_returns_from_the_try_ends_its_iteration_once(
+    script: Make, value: str, parted: bool
+) -> None:
+    made = looping(
+        script,
+        f"""
+        while True:
+            try:
+                batch = next(it)
+                work(batch)
+                if batch == 1:
+                    return {value}
+            except StopIteration:
+                break
+            print("log", batch)
+        """,
+    )
+    log = logged(made, *BOTH)
+    made.call("f(source())")
+    turn = TURN if parted else ["begin", "fetch", "work {}"]
+    first, last = ([event.format(n) for event in turn] for n in (0, 1))
+    assert log == [*first, *last] if parted else [*first, "end", *last, "work 7", "end"]
+
+
+DOUBTFUL = {
+    "that another handler brings behind the try": (
+        "try:\n        batch = next(it)\n        work(batch)\n    except StopIteration:\n"
+        "        break\n    except KeyError:\n        pass\n    print(batch)"
+    ),
+    "that a finally may work with": (
+        "try:\n        batch = next(it)\n    except StopIteration:\n        break\n"
+        "    finally:\n        batch and print(batch)\n    work(batch)"
+    ),
+    "that a manager holds": (
+        "with contextlib.nullcontext():\n        batch = next(it, None)\n"
+        "        if batch is None: break\n        work(batch)\n    print(batch)"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", DOUBTFUL.values(), ids=DOUBTFUL)
+def test_a_turn_that_is_in_doubt_is_an_iteration_as_a_whole(script: Make, body: str) -> None:
+    made = looping(script, f"batch = None\nwhile True:\n    {body}")
+    log = logged(made, *BOTH)
+    made.call("f(source())")
+    turns = [["begin", "fetch", f"work {n}", "end"] for n in range(3)]
+    assert log == [*turns[0], *turns[1], *turns[2], "begin", "fetch", "end"]
+
+
+CARRIED = {
+    "at the end": ("batch is not None", "batch = next(it, None)"),
+    "before it counts": ("batch is not None", "batch = next(it, None)\n    n += 1"),
+    "before it asks": ("True", "batch = it.__next__()\n    n += 1\n    if n == 3: break"),
+}
+
+
+@pytest.mark.parametrize(("test", "end"), CARRIED.values(), ids=CARRIED)
+def test_a_batch_from_the_turn_before_is_worked_on_until_the_next_is_fetched(
+    script: Make, test: str, end: str
+) -> None:
+    source = f"n, batch = 0, next(it)\nwhile {test}:\n    work(batch)\n    {end}"
+    made = looping(script, source)
+    log, ends = logged(made, *BOTH), made.probe("//f(batch) > #endloop_batch")
+    made.call("f(source(3 + (TEST)))".replace("TEST", str(test == "True")))
+    turns = [["begin", f"work {n}", "end", "fetch"] for n in range(3)]
+    assert log == ["fetch", *turns[0], *turns[1], *turns[2]]
+    assert [event["batch"] for event in ends] == [0, 1, 2]
+
+
+def test_a_batch_that_is_fetched_while_another_is_worked_on_is_not_its_own(script: Make) -> None:
+    shape = """
+        ahead = next(it)
+        while ahead is not None:
+            batch = ahead
+            {}
+    """
+    for body in (
+        "ahead = next(it, None)\n            work(batch)",
+        "work(batch)\n            ahead = next(it, None)",
+    ):
+        made = looping(script, shape.format(body))
+        log, ends = logged(made, *BOTH), made.probe("//f(batch) > #endloop_batch")
+        made.call("f(source())")
+        assert [e for e in log if e != "fetch"] == [
+            event.format(n) for n in range(3) for event in ("begin", "work {}", "end")
+        ]
+        assert [at for at, e in enumerate(log) if e == "fetch" and log[at - 1] == "begin"] == []
+        assert [event["batch"] for event in ends] == [0, 1, 2]
+
+
+CARRYING = {
+    "sent by the generator": "work(batch)\n        batch = it.send(None)",
+    "that the turn makes of itself": "work(batch)\n        batch = max(batch, next(it))",
+    "that a branch fetches too": (
+        "work(batch)\n        if batch > 9: batch = next(it)\n        batch = next(it)"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", CARRYING.values(), ids=CARRYING)
+def test_a_batch_from_the_turn_before_may_have_the_whole_turn(script: Make, body: str) -> None:
+    made = looping(
+        script,
+        f"batch = next(it)\ntry:\n    while True:\n        {body}\nexcept StopIteration: pass",
+    )
     log = logged(made, *BOTH)
     made.call("f(source())")
     turns = [["begin", f"work {n}", "fetch", "end"] for n in range(3)]

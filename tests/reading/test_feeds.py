@@ -588,6 +588,56 @@ def test_a_training_may_be_in_a_thread(tmp_path: Path, training: str) -> None:
     assert watched(tmp_path, READ, TRAININGS[training]) == ["//read"]
 
 
+#: Trainings that are generators themselves, by what they yield.
+TOLD = {
+    "loss": "yield loss",
+    "a name and a loss": 'yield "train", float(loss)',
+    "nothing": "yield",
+    "a number": "yield 1.0",
+    "batch": "yield batch",
+}
+
+
+@pytest.mark.parametrize("probed", [(), ("//train",)], ids=["unprobed", "probed"])
+@pytest.mark.parametrize("yields", TOLD)
+def test_a_training_that_is_a_generator_gives_no_batches(
+    tmp_path: Path, yields: str, probed: tuple[str, ...]
+) -> None:
+    text = f"""
+        def train(data):
+            it = iter(data)
+            while True:
+                try:
+                    batch = next(it)
+                except StopIteration:
+                    return
+                loss = n = work(batch)
+                {TOLD[yields]}
+
+        for one in train(read(9)):
+            print(one)
+        """
+    script = tmp_path / "main.py"
+    script.write_text(dedent(READ) + dedent(text))
+    found = feeds(str(script), every=False, probed=probed)
+    learns = [feed.reference for feed in found if feed.learns]
+    assert learns == ["//train" if yields == "batch" and not probed else "//read"]
+
+
+def test_a_generator_that_takes_from_no_other_gives_batches_whatever_it_yields(
+    tmp_path: Path,
+) -> None:
+    text = """
+        def batches(n):
+            for i in range(n):
+                yield 1
+
+        for one in batches(9):
+            work(one)
+        """
+    assert watched(tmp_path, text) == ["//batches"]
+
+
 def test_what_is_bound_to_itself_is_followed_once(tmp_path: Path) -> None:
     text = "".join(f"make = make or other[{i}]\nother = other or make[{i}]\n" for i in range(40))
     text += "for batch in make():\n    print(batch)\nfor batch in other[0](3):\n    print(batch)\n"

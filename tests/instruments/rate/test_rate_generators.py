@@ -427,6 +427,93 @@ def test_the_loader_is_what_the_loop_over_batches_asks_with_all_that_it_waits_fo
     agrees(training, training.voir(*WHOLE, "--skip", "0", "main.py"))
 
 
+#: Generators of one function that come together, and the turns of the loop over them.
+TOGETHER = {
+    "zip": """
+        def train(a, b):
+            for inp, other in zip(a, b):
+                work()
+        """,
+    "next": """
+        def train(a, b):
+            while True:
+                try:
+                    inp, other = next(a), next(b)
+                except StopIteration:
+                    break
+                work()
+        """,
+    "the second begins anew": """
+        def train(a, b):
+            b = batches(7)
+            for inp in a:
+                try:
+                    other = next(b)
+                except StopIteration:
+                    b = batches(7)
+                    other = next(b)
+                work()
+        """,
+}
+
+
+@pytest.mark.parametrize("way", TOGETHER)
+def test_generators_of_one_function_that_come_together_are_one_step(
+    training: Place, way: str
+) -> None:
+    epochs = """
+        for epoch in range(2):
+            spend("train", train, batches(), batches())
+        truth()
+        """
+    script(training, BATCHES, TOGETHER[way], epochs)
+    agrees(training, training.voir(*WHOLE, "main.py"))
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_an_evaluation_by_a_generator_of_the_same_function_is_steps_of_one_loader(
+    training: Place, first: int
+) -> None:
+    text = f"""
+        def train(data):
+            for i, inp in enumerate(data):
+                work()
+                if i % 10 == {first}:
+                    for one in batches(5):
+                        work()
+
+        spend("train", train, batches())
+        truth()
+        """
+    script(training, BATCHES, text)
+    training.voir(*WHOLE, "main.py")
+    task = training.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (30, 240)
+
+
+def test_a_generator_that_asks_others_of_its_function_is_one_loader(training: Place) -> None:
+    text = """
+        def walk(n):
+            if n > 1:
+                yield from walk(n // 2)
+                for one in walk(n - n // 2):
+                    yield one
+            else:
+                wait()
+                yield [n] * 8
+
+        def train(data):
+            for inp in data:
+                work()
+
+        spend("train", train, walk(20))
+        truth()
+        """
+    script(training, text)
+    training.voir(*WHOLE, "main.py")
+    assert training.record()["tasks"]["train"]["steps"] == 20
+
+
 #: A training and an evaluation by generators of their own; the evaluation is no loading.
 EVALUATED = """
     def {train}(n=20):

@@ -294,6 +294,78 @@ def test_a_loop_that_fetches_by_hand_has_a_step_for_each_batch(
         assert found["loading"]["seconds"] == pytest.approx(0.36, abs=0.01)
 
 
+FETCHING = """\
+            try:
+                inp = next(it)
+            except StopIteration:
+                break
+            time.sleep(0.006)
+"""
+#: Where the ``try`` of such a loop works, and is left otherwise than by its end.
+WORKING = """\
+            try:
+                inp = next(it)
+                time.sleep(0.006)
+                n = len(seen) + 1
+                seen.append(n)
+                LEAVE
+            except StopIteration:
+                break
+            except ValueError:
+                continue
+            print(n)
+"""
+LEAVING = ["if n % 10: continue", "if n % 3 == 0: raise ValueError", "for x in inp: break"]
+
+
+def in_steps(timed: Timed, source: str) -> None:
+    """The loop has a step for each batch, and waits for each of them."""
+    timed.write("main.py", source)
+    voirfile(timed, PAIR)
+    assert timed.voir("main.py").status == 0
+    found = timed.record()["tasks"]["train"]
+    assert (found["steps"], found["items"]) == (90, 720)
+    assert found["compute"]["seconds"] == pytest.approx(0.54, abs=0.01)
+    assert found["loading"]["seconds"] == pytest.approx(0.36, abs=0.01)
+
+
+@pytest.mark.parametrize("leave", LEAVING)
+def test_a_loop_that_works_where_it_fetches_has_a_step_for_each_batch(
+    timed: Timed, leave: str
+) -> None:
+    working = WORKING.replace("LEAVE", leave)
+    in_steps(timed, BY_HAND.replace(FETCHING, working).replace("it = iter", "seen, it = [], iter"))
+
+
+def test_a_loop_that_fetches_the_next_batch_last_has_a_step_for_each(timed: Timed) -> None:
+    ahead = """\
+            time.sleep(0.006)
+            inp = next(it, None)
+"""
+    source = BY_HAND.replace(FETCHING, ahead).replace("while True", "while inp is not None")
+    in_steps(timed, source.replace("iter(loader)", "iter(loader)\n        inp = next(it, None)"))
+
+
+def test_the_items_of_a_step_are_those_of_its_own_batch(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        def train(batches):
+            it = iter(batches)
+            inp = next(it, None)
+            while inp is not None:
+                sum(inp)
+                inp = next(it, None)
+
+        train([[1] * 8, [1] * 8, [1] * 2])
+        """,
+    )
+    voirfile(place, STEP)
+    assert place.voir("main.py").status == 0
+    found = place.record()["tasks"]["train"]
+    assert (found["steps"], found["items"]) == (3, 18)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_stop_counts_the_batches_that_a_loop_fetches_by_hand(timed: Timed, way: str) -> None:
     timed.write("main.py", BY_HAND)

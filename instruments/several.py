@@ -1,0 +1,97 @@
+"""Names for generators of one function: those that come together are loaders of their own.
+
+Where a training takes a batch of each of two in every turn, by ``zip`` or by ``next``, a step has
+both. One that begins in the midst of another's steps is an evaluation, and one that another asks
+is a part of that: they have its name.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+from collections.abc import Hashable
+
+#: Generators of one function that are told apart on a thread, at most.
+MOST = 16
+
+
+class Names:
+    """Names the generators of a function while they are alive, each on its thread.
+
+    Args:
+        first: The name of the only one, or the first of several.
+        code: First line and name of its code.
+    """
+
+    def __init__(self, first: Hashable, code: tuple[int, str]) -> None:
+        self._first, self._code = first, code
+        self._alive: dict[int, dict[int, Hashable]] = {}
+        self._running: dict[int, int] = {}
+        self._stepped: set[int] = set()
+        self._together: set[int] = set()
+
+    def begins(self) -> Hashable:
+        """The calling generator is asked for the first time."""
+        thread, own = get_ident(), self._frame()
+        within = self._running.get(thread, 0)
+        self._running[thread] = within + 1
+        alive = self._alive.setdefault(thread, {})
+        alive.pop(own, None)  # Another was there, whose end nobody has seen.
+        if not alive:
+            self._stepped.discard(thread)
+        elif len(alive) >= MOST:
+            return self._first
+        name = self._first
+        if alive and not within and (thread in self._together or thread not in self._stepped):
+            self._together.add(thread)
+            taken = set(alive.values())
+            others = ((self._first, number) for number in range(1, MOST))
+            free = (each for each in (self._first, *others) if each not in taken)
+            name = next(free, self._first)
+        alive[own] = name
+        return name
+
+    def asked(self) -> Hashable:
+        """It is asked for another batch: those that are given so far have been worked on."""
+        thread = get_ident()
+        self._stepped.add(thread)
+        self._running[thread] = self._running.get(thread, 0) + 1
+        return self._own()
+
+    def answered(self) -> Hashable:
+        """It yields a batch."""
+        self._rests()
+        return self._own()
+
+    def _own(self) -> Hashable:
+        """The name of the generator whose code has called."""
+        alive = self._alive.get(get_ident())
+        if not alive:
+            return self._first
+        if len(alive) == 1:
+            return next(iter(alive.values()))
+        return alive.get(self._frame(), self._first)
+
+    def over(self) -> Hashable:
+        """It ends, or is closed."""
+        self._rests()
+        name, thread = self._own(), get_ident()
+        alive = self._alive.get(thread, {})
+        alive.pop(next(iter(alive)) if len(alive) == 1 else self._frame(), None)
+        if not alive:
+            self._alive.pop(thread, None)
+        return name
+
+    def _rests(self) -> None:
+        thread = get_ident()
+        self._running[thread] = max(0, self._running.get(thread, 0) - 1)
+
+    def _frame(self) -> int:
+        """The frame of the generator whose code has called, by its id: it lives as long."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None:
+            code = frame.f_code
+            if (code.co_firstlineno, code.co_name) == self._code:
+                break
+            frame = frame.f_back
+        return id(frame)
