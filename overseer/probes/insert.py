@@ -456,9 +456,23 @@ class _Inserter:
             return node
         if isinstance(node, list):
             return [self._rewritten(one) for one in node]
-        made = _Expressions(self).visit(copy.deepcopy(node))
+        made = _Expressions(self).visit(_copied(node))
         # The line of a decorator is the line of the definition.
         return ast.copy_location(made, node) if isinstance(node, ast.expr) else made
+
+
+def _copied(node: Any) -> Any:
+    """A copy of a tree, without what others have hung on its nodes.
+
+    Python has one ``Load`` for all trees, and giving's way to find names hangs a frame on it.
+    """
+    if isinstance(node, list):
+        return [_copied(each) for each in node]
+    if not isinstance(node, ast.AST) or isinstance(node, ast.expr_context):
+        return node
+    of = type(node)
+    made = of(**{name: _copied(getattr(node, name)) for name in of._fields if hasattr(node, name)})
+    return ast.copy_location(made, node)
 
 
 class _Expressions(ast.NodeTransformer):

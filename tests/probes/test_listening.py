@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import gc
+import sys
 from types import FunctionType
 from typing import Any
 
@@ -260,3 +262,19 @@ def test_code_looks_the_same_while_it_is_probed(script: Make, late: bool) -> Non
             assert getattr(probed.__code__, attribute) == getattr(own.__code__, attribute)
         assert (probed.__doc__, probed.__qualname__) == (own.__doc__, own.__qualname__)
         assert probed.__code__ != own.__code__
+
+
+def test_what_others_hang_on_nodes_that_all_trees_share_is_no_part_of_the_code(
+    script: Make,
+) -> None:
+    """Python has one ``Load``; what finds a call's source by its frame leaves that there."""
+    context = ast.parse("x", mode="eval").body.ctx  # type: ignore[attr-defined]
+    context.frame = sys._getframe()
+    try:
+        made = script(SOURCE).load()
+        probe, heard = made.placed("//g > #yield"), []
+        probe.listen(heard.append)
+        assert made.call("list(g(3))") == [0, 1, 2]
+        assert len(heard) == 3
+    finally:
+        del context.frame
