@@ -65,6 +65,7 @@ def _in_a_fork(place: str, arguments: list[str]) -> tuple[int, str]:
         status = 1
         try:
             _let_time_pass(place)
+            sys.modules["torch"].manual_seed(0)  # Or a loss goes up, now and then.
             status = _voir(arguments)
         finally:
             sys.stdout.flush()
