@@ -21,6 +21,8 @@ from .stream import Event
 #: How many events of one combination of keys are kept before sampling begins.
 WHOLE = 100
 PLAIN = frozenset({int, float, str, bool, type(None)})
+#: By which steps that are told of late say when they were; it is on a clock of the run's own.
+TIMES = frozenset({"$began", "$ended"})
 #: So many times as long as it took to write a large value out none of its kind is, after that.
 REST = 200
 #: Containers of no more plain values than this take no time.
@@ -68,6 +70,8 @@ class Sampler:
         if seen > WHOLE:
             line["n"] = seen
         for key, value in event.items():
+            if key in TIMES:
+                continue
             try:
                 line[key] = value if type(value) in PLAIN else self._written(key, value)
             except BaseException as error:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from overseer.clock import Clock, FakeClock
+from overseer.measure.hearing import BEGAN, ENDED
 from overseer.sampler import Sampler
 
 
@@ -28,6 +29,13 @@ def test_an_event_that_comes_while_others_are_taken_is_kept_for_the_next_time() 
     for number in range(3):
         sampler({"x": number}, number + 1)
     assert [line["x"] for line in [*sampler.taken, *sampler.take()]] == [0, 1, 2]
+
+
+def test_when_a_step_was_that_is_told_of_late_is_voir_s_own_affair() -> None:
+    sampler = Sampler(Clock())
+    sampler({"step": 1, ENDED: 5, BEGAN: 3, "$wrap": "begin"}, 1)
+    (line,) = sampler.take()
+    assert line.keys() == {"t", "step", "$wrap"}
 
 
 class Slow:

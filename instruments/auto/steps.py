@@ -63,7 +63,7 @@ class Steps:
         awaited: Tells whether a probe is to tell of steps or losses.
 
     Attributes:
-        holding: The first step is held back.
+        holding: A step, or a forward pass, is held back.
         train: How many training steps have been seen.
         spent: The phases of steps that the step model has not judged yet.
         elsewhere: Tasks whose steps somebody else tells of.
@@ -202,7 +202,7 @@ class Steps:
         """The iteration of what is held back is over, if it is the calling thread's.
 
         Args:
-            over: The whole run is.
+            over: It certainly is, or the whole run is.
             asked: The next batch is asked for.
             again: The optimizer that stepped is to step once more. Without these it seems to be.
         """
@@ -287,12 +287,14 @@ class Steps:
         held, self._pass = self._pass, None
         self.holding = bool(self._held)
         if held is not None:
-            self._give_pass(*held)
+            self._give_pass(*held, late=True)
 
-    def _give_pass(self, made: Pass, number: int) -> None:
+    def _give_pass(self, made: Pass, number: int, late: bool = False) -> None:
         if made.task in self.elsewhere:
             return
-        event: Event = {"task": made.task, "step": number, "$ended": made.ended}
+        event: Event = {"task": made.task, "step": number}
+        if late:
+            event["$ended"] = made.ended
         if made.items is not None:
             event |= {"batch_size": made.items, **self._units}
         self._give(event)

@@ -238,7 +238,7 @@ class Track:
             since = max(since, lane.last_end)  # What its last step has left is not its own.
         others = outer is not None or len(self.loads) > 1
         if not owners and others:
-            # The training has had no step yet: the loader that was asked last is not its own.
+            # The training has had no step yet: the evaluation's loader is what was asked last.
             since = max([since, *(each.begin for each in self.loads.values())])
         return {
             source: each
