@@ -174,6 +174,13 @@ def in_standard(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_STANDARD)
 
 
+def of_library(frame: FrameType) -> bool:
+    """Whether a frame runs code of an installed library's, or a constructor made by python's."""
+    made = str(frame.f_globals.get("__name__")).startswith("namedtuple_")
+    name = frame.f_code.co_filename
+    return made or (_library(name) and not name.startswith(_OURS))
+
+
 def in_plumbing(frame: FrameType) -> bool:
     """Whether a frame runs voir's code, or what that and the script call each other by."""
     made = frame.f_globals.get("__package__") == __package__  # Code that has no file.

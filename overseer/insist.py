@@ -27,7 +27,7 @@ from time import sleep
 from types import FrameType
 from typing import Any
 
-from .boundary import StopProgram, Wish, in_library, in_standard, on_stop
+from .boundary import StopProgram, Wish, in_library, in_standard, of_library, on_stop
 from .cleaning import Cleaning
 from .clock import monotonic
 from .instructions import enters_handler, exhausts, waits
@@ -40,7 +40,8 @@ _AWAITS = 0x80 | 0x200
 #: The function in which ``Thread.join`` waits, before 3.13.
 _JOINS = "_wait_for_tstate_lock"
 #: Packages whose code is left alone; those that run the script are not among them.
-_OWN = {__package__, f"{__package__}.measure"}
+_OWN = {__package__, f"{__package__}.measure", f"{__package__}.probes"}
+_OWN |= {"instruments", "instruments.auto"}
 #: Seconds that threads have to be left before the script is ended whatever they do.
 PATIENCE = 2.0
 #: Tries to tell the main thread, a millisecond apart, before it is told in the midst of a wait.
@@ -314,7 +315,7 @@ class Traced:
                 self._left(self)
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if self._ended or _ours(frame):
+        if self._ended or (event == "call" and _ours(frame)):
             return None
         if event == "exception":
             self._unwinding = None if exhausts(frame, argument[0]) else frame
@@ -356,9 +357,19 @@ class Traced:
 
 
 def _ours(frame: FrameType) -> bool:
-    """Whether the engine's own code runs; to trace it would make what it notes late."""
-    names = frame.f_globals
-    return names.get("__package__") in _OWN or names.get("__name__") == Knock.__module__
+    """Whether the engine's own code runs, or a library's that it has called.
+
+    To trace it would make what it notes late; a stop in the midst of it would lose a step.
+    """
+    called: FrameType | None = frame
+    while called is not None:
+        names = called.f_globals
+        if names.get("__package__") in _OWN or names.get("__name__") == Knock.__module__:
+            return True
+        if not of_library(called):
+            return False
+        called = called.f_back
+    return False
 
 
 def _outermost(frame: FrameType | None) -> FrameType | None:

@@ -545,3 +545,60 @@ def test_a_stop_at_a_window_loses_no_step_that_was_made_by_then(
     assert record["stopped_early"] == "after 5 events with 'rate'"
     assert record["tasks"]["train"]["steps"] in (int(ran.stdout), int(ran.stdout) + 1)
     assert int(ran.stdout) >= 50
+
+
+KEPT = """
+import threading
+import time
+
+asked, ended = threading.Event(), threading.Event()
+
+class Kept(list):
+    def __len__(self):
+        if self[0] == 3 and not asked.is_set():
+            asked.set()
+            ended.wait(10)
+            for _ in range(100):
+                time.sleep(0.005)
+        return 2
+"""
+IN_A_LIBRARY = """
+import sys
+import threading
+
+sys.path.insert(0, "site-packages")
+
+from kept import Kept, asked, ended
+
+def tell():
+    try:
+        asked.wait()
+        last = True
+    finally:
+        ended.set()
+
+def train(data):
+    for inp in data:
+        print(inp[0])
+
+threading.Thread(target=tell).start()
+train([Kept([n, n]) for n in range(9)])
+"""
+LAST = """
+from voir.instruments import early_stop
+
+instrument_stop_here = early_stop(n=1, key="last")
+
+def instrument_probes(ov):
+    yield ov.phases.init
+    ov.probe("SELECTOR").give()
+    ov.probe("//tell > last").give()
+"""
+
+
+def test_a_stop_that_comes_while_a_library_sizes_the_batch_loses_no_step(place: Place) -> None:
+    place.write("site-packages/kept.py", KEPT)
+    place.write("main.py", IN_A_LIBRARY)
+    place.write("voirfile.py", LAST.replace("SELECTOR", ENDS_OF_PAIRS))
+    assert place.voir("main.py").seen == (0, "0\n1\n2\n3\n")
+    assert place.record()["tasks"]["train"]["steps"] == 4
