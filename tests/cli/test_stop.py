@@ -548,40 +548,29 @@ def test_a_stop_at_a_window_loses_no_step_that_was_made_by_then(
 
 
 KEPT = """
-import threading
-import time
-
-asked, ended = threading.Event(), threading.Event()
+def swallow():
+    try:
+        last = True
+    except BaseException:
+        pass
 
 class Kept(list):
     def __len__(self):
-        if self[0] == 3 and not asked.is_set():
-            asked.set()
-            ended.wait(10)
-            for _ in range(100):
-                time.sleep(0.005)
+        if self[0] == 3:
+            swallow()
         return 2
 """
 IN_A_LIBRARY = """
 import sys
-import threading
 
 sys.path.insert(0, "site-packages")
 
-from kept import Kept, asked, ended
-
-def tell():
-    try:
-        asked.wait()
-        last = True
-    finally:
-        ended.set()
+from kept import Kept
 
 def train(data):
     for inp in data:
         print(inp[0])
 
-threading.Thread(target=tell).start()
 train([Kept([n, n]) for n in range(9)])
 """
 LAST = """
@@ -592,7 +581,7 @@ instrument_stop_here = early_stop(n=1, key="last")
 def instrument_probes(ov):
     yield ov.phases.init
     ov.probe("SELECTOR").give()
-    ov.probe("//tell > last").give()
+    ov.probe("/kept/swallow > last").give()
 """
 
 
