@@ -13,6 +13,11 @@ from overseer.errors import Problem, VoirError
 
 #: The task of events that name none.
 TASK = "train"
+#: What gives events with a key that is none of the script's variables.
+REMEDIES = {
+    "step": "For example: ov.probe('//train_epoch > #endloop_inp as step').give()",
+    "rate": "For example: ov.require(rate(interval=10)): one every 10 steps, if it sees any.",
+}
 #: How often threads that go on are stopped again: one that swallows every stop is let go then.
 TIMES = 1000
 
@@ -164,7 +169,7 @@ class _Steps(_Counter):
 def _nothing_to_count(key: str, n: int, task: str | None) -> Problem:
     which = f"event with {key!r}" + (f" for task {task!r}" if task is not None else "")
     what = f"no {which} was ever given, so the script was not stopped after {n}"
-    remedy = f"For example: ov.probe('//train_epoch > #endloop_inp as {key}').give()"
+    remedy = REMEDIES.get(key, f"For example: ov.probe('//train_epoch > {key}').give()")
     return Problem("nothing-given", "early_stop", what, remedy=remedy)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from overseer.clock import now_ns
 from overseer.errors import Problem
-from overseer.measure.growth import Growth
+from overseer.measure.growth import Growth, Stepped
 
+from .meter import stepped_in
 from .nvml import MIB, SILENT, Device, Nvml, may_pass
 from .sampling import Monitor, Running
 
@@ -30,11 +32,11 @@ NO_NVIDIA = {9, 12}
 class DeviceSummary:
     """What one device did during the run, in a fixed amount of memory."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, stepped: Stepped = lambda: None) -> None:
         self._device = device
         self._load = Running()
         self._memory = Running()
-        self._growth = Growth()
+        self._growth = Growth(stepped)
         self._memory_total: float | None = None
         self._power = Running()
         self._power_limit: float | None = None
@@ -109,11 +111,18 @@ class GpuSampler:
     Args:
         report: Where a problem goes.
         asked: Whether the user asked for GPUs, so that their absence is worth a word.
+        stepped: When steps have been made.
     """
 
-    def __init__(self, report: Callable[[Problem], None], asked: bool) -> None:
+    def __init__(
+        self,
+        report: Callable[[Problem], None],
+        asked: bool,
+        stepped: Stepped = lambda: None,
+    ) -> None:
         self._report = report
         self._asked = asked
+        self._stepped = stepped
         self._nvml: Nvml | None = None
         self._off = False
         self._waits = False
@@ -221,7 +230,7 @@ class GpuSampler:
             self._say("gpu-lost", what, "It is not sampled; the script goes on.", always=True)
 
     def _summary(self, device: Device) -> DeviceSummary:
-        return self._summaries.setdefault(device.uuid, DeviceSummary(device))
+        return self._summaries.setdefault(device.uuid, DeviceSummary(device, self._stepped))
 
     def _say(self, slug: str, what: str, remedy: str | None, always: bool = False) -> None:
         if self._asked or always:
@@ -257,4 +266,4 @@ class Gpu(Monitor):
 
     def sampler(self, ov: Overseer) -> GpuSampler:
         """A fresh sampler for one run."""
-        return GpuSampler(ov.report, asked=not self.by_default)
+        return GpuSampler(ov.report, not self.by_default, partial(stepped_in, ov))

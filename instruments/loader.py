@@ -80,12 +80,16 @@ class Loaders:
         if batch is not None:
             self._audience.batches.append(batch)
 
-    def listen_to_waits(self, waited: Callable[[int, int], object]) -> None:
+    def listen_to_waits(
+        self, waiting: Callable[[], object], waited: Callable[[int, int], object]
+    ) -> None:
         """Tell when waits of what is no loader, but keeps the script's loop waiting, are over.
 
         Args:
+            waiting: Called when one begins; not of the first, of which nobody knows what it is for.
             waited: Called with the times at which each began and ended, in nanoseconds.
         """
+        self._audience.waiting.append(waiting)
         self._audience.waited_for.append(waited)
 
     def listen_no_more(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from itertools import chain
 from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -36,6 +37,8 @@ REST_SECONDS = 0.0003
 EAGER, PATIENT, CROWD = 10, 10, 4096
 #: An event with any of these has to do with steps.
 KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
+#: The task of steps that name none.
+TRAIN = "train"
 #: The clock of steps where no device has one.
 HOST = "perf_counter"
 #: What to do to have a figure known, by the key that it is logged under.
@@ -44,6 +47,11 @@ NEEDED = {
     "loading_rate": "Give the loader, or the pair compute_start and compute_end.",
     "compute_rate": "Give the pair compute_start and compute_end around the work on a batch.",
 }
+#: What to do to have items known.
+ALONG = (
+    'Give the batch along: ov.probe("//train(inp as batch) > #endloop_inp as step").give();'
+    " voir.iterate: report_batch=True."
+)
 
 
 class Windows(NamedTuple):
@@ -154,6 +162,15 @@ class Measuring:
             self._start()
         return self
 
+    def mark(self, now: int) -> object:
+        """The device's mark for what has just ended; None where there is none."""
+        return self._meter.model.mark(now) if self._meter is not None else None
+
+    def learned(self) -> None:
+        """The calling thread has learned from the batches that it was given since the last step."""
+        if self._meter is not None:
+            self._meter.model.learned()
+
     def also(self, sink: Sink, summed: Callable[[], object] | None = None) -> None:
         """Hand new steps, which it goes through as through a list, to ``sink`` too.
 
@@ -181,6 +198,11 @@ class Measuring:
         return tuple(self._further)
 
     @property
+    def stepped(self) -> tuple[float, float] | None:
+        """From when to when steps have been made, in seconds, the first one apart; None: never."""
+        return None if self._meter is None else self._meter.stepped()
+
+    @property
     def clock_name(self) -> str:
         """The clock that times the steps, as the run's record names it; a device's, later on."""
         return self._meter.model.clock_name if self._meter is not None else HOST
@@ -188,9 +210,11 @@ class Measuring:
     @property
     def skipped(self) -> Span | None:
         """What to leave out at the beginning of a task; None: its warm-up, which is found."""
+        if self.skip is None:
+            return None
         from overseer.measure.spans import parse_span
 
-        return None if self.skip is None else parse_span(self.skip, "--skip")
+        return parse_span(self.skip, "--skip")
 
     def _await(self) -> None:
         """Wait for what does not come as an event, too."""
@@ -223,7 +247,10 @@ class Measuring:
     def _complain(self) -> None:
         """Name the figures that were asked for and never came."""
         told = self._meter.told if self._meter is not None else ()
-        problems = [self._untold(key) for key in self.logged if key not in told]
+        skip = self._skips_all()
+        problems = [skip] if skip is not None else []
+        if skip is None or (self._meter is not None and self._meter.windows):
+            problems += [self._untold(key) for key in self.logged if key not in told]
         silent = self.loaders.unheard or (self.loaders.unseen is not None and not self._steps())
         if (
             silent
@@ -231,8 +258,42 @@ class Measuring:
             and "unwatched-loader" not in {p.slug for p in problems}
         ):
             problems.append(self._unwatched("loader"))
+        if (bare := self._bare()) is not None:
+            problems.append(bare)
         for problem in problems:
             self.ov.report(problem)
+
+    def _skips_all(self) -> Problem | None:
+        """That the skip leaves out every step of training, or of all tasks; None if it does not."""
+        skipped = self.skipped
+        if skipped is None or skipped.nothing:
+            return None
+        tasks = {name: t for name, t in self.ov.summary.get("tasks", {}).items() if t.get("steps")}
+        gone = [name for name, task in tasks.items() if _nothing_left(task)]
+        if not _matter(gone, tasks):
+            return None
+        who = f"--{self.logged[0].replace('_', '-')}" if self.logged else "rate"
+        of = f" of {', '.join(gone)}" if len(gone) < len(tasks) else ""
+        steps = sum(tasks[name]["steps"] for name in gone)
+        what = f"--skip {self.skip} leaves out all steps{of}: there were {steps}"
+        return Problem("no-rate", who, what, remedy="Skip fewer; the warm-up is found anyway.")
+
+    def _bare(self) -> Problem | None:
+        """That rates were asked for, and no step came with a batch; None where that is not so."""
+        told = any(problem.slug == "batch-size" for problem in self.ov.problems)
+        if self._meter is None or told or not (self.logged or self.windows):
+            return None
+        tasks, bare = self.ov.summary.get("tasks", {}), self._meter.model.counts.bare
+        found = [name for name in bare if "items" not in tasks.get(name, {"items": 0})]
+        if not _matter(found, tasks):
+            return None
+        near = [key for key in dict.fromkeys(chain(*(bare[name] for name in found))) if _near(key)]
+        but = f", but with {', '.join(near)}" if near else ""
+        what = (
+            "how many items a batch holds is not known:"
+            f" no step of {', '.join(found)} came with batch or batch_size{but}"
+        )
+        return Problem("batch-size", "step model", what, remedy=ALONG)
 
     def _steps(self) -> int:
         tasks = self.ov.summary.get("tasks", {}).values()
@@ -246,10 +307,6 @@ class Measuring:
     def _untold(self, key: str) -> Problem:
         """Why a figure that was asked for never came."""
         flag, steps = f"--{key.replace('_', '-')}", self._steps()
-        skips = self.skipped is not None and not self.skipped.nothing
-        if steps and skips and self._meter is not None and not self._meter.windows:
-            what = f"--skip {self.skip} leaves out all steps: there were {steps}"
-            return Problem("no-rate", flag, what, remedy="Skip fewer; the warm-up is found anyway.")
         if steps == 1 and key == "train_rate":
             what = "there was one step, and its beginning was not seen"
             return Problem("no-rate", flag, what, remedy="Run two steps, or give the loader.")
@@ -327,6 +384,11 @@ class Meter:
         elif method == "step":
             heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
         return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
+
+    def stepped(self) -> tuple[float, float] | None:
+        """When the first step of the task that the run is about ended, and its last one so far."""
+        found = self._tasks.stepped()
+        return None if found is None else (found[0] / 1e9, found[1] / 1e9)
 
     def close(self) -> None:
         """The script has ended: work off what is left, and say what it came to."""
@@ -466,6 +528,24 @@ def _ticks(interval: Span) -> int:
     return max(1, int(interval.seconds / TICK_SECONDS))
 
 
+def _near(key: str) -> bool:
+    """Whether a key may be meant for the batch, or for its size."""
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(key, ("batch", "batch_size"), 1, 0.75))
+
+
+def _matter(found: list[str], tasks: dict[str, Any]) -> bool:
+    """Whether what is so of these tasks is of the one the run is about, or of all there are."""
+    return TRAIN in found or (bool(found) and len(found) >= len(tasks))
+
+
+def _nothing_left(task: dict[str, Any]) -> bool:
+    """Whether the skip leaves out all steps of a task; those that compiled are out anyway."""
+    compiled = task.get("compiled", {}).get("steps", 0)
+    return bool(task["rate"]["skipped"] - compiled >= task["steps"])
+
+
 def _share(reading: Reading, key: str) -> dict[str, float]:
     """The share that belongs to a rate: of loading or compute, in both together."""
     share = getattr(reading, key.replace("_rate", "_share"), None)
@@ -478,3 +558,9 @@ _measuring: WeakKeyDictionary[Overseer, Measuring] = WeakKeyDictionary()
 def measuring_of(ov: Overseer) -> Measuring:
     """What is measured of the run; one for all instruments, for its steps are worked out once."""
     return _measuring.setdefault(ov, Measuring(ov))
+
+
+def stepped_in(ov: Overseer) -> tuple[float, float] | None:
+    """From when to when the run has made steps so far, in seconds; None before, or if none are."""
+    measuring = _measuring.get(ov)
+    return None if measuring is None else measuring.stepped

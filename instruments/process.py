@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from overseer.clock import Clock
-from overseer.measure.growth import Growth
+from overseer.measure.growth import Growth, Stepped
 
 from .cpu import usable_cores
 from .memory import MemorySource
+from .meter import stepped_in
 from .process_tree import ProcessTree, Usage, usage_of
 from .sampling import Monitor, Running, Sampler, import_psutil
 
@@ -79,13 +81,19 @@ class ProcessLoad:
 class ProcessSampler:
     """Reads what the script's processes use; remembers load, peak memory, and its growth."""
 
-    def __init__(self, clock: Clock, cores: float, memory: MemorySource | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        cores: float,
+        memory: MemorySource | None = None,
+        stepped: Stepped = lambda: None,
+    ) -> None:
         self._clock = clock
         self._cores = cores
         self._memory = memory or MemorySource()
         self._tree: ProcessTree | None = None
         self._peak = Running()
-        self._growth, self._early = Growth(), Growth()
+        self._growth, self._early = Growth(stepped), Growth(stepped)
         self._load = ProcessLoad(cores, 0.0, clock.now_ns())
 
     def start(self) -> None:
@@ -203,5 +211,6 @@ class Process(Monitor):
 
     def sampler(self, ov: Overseer) -> Sampler:
         """A fresh sampler for one run."""
-        inner = ProcessSampler(ov.clock, usable_cores().number)
+        cores = usable_cores().number
+        inner = ProcessSampler(ov.clock, cores, stepped=partial(stepped_in, ov))
         return Glancing(inner, ov.clock, self.seconds)

@@ -187,6 +187,11 @@ def in_plumbing(frame: FrameType) -> bool:
     return made or not _useful(frame.f_code.co_filename)
 
 
+def of_instruments(frame: FrameType) -> bool:
+    """Whether a frame runs code of an instrument that comes with voir."""
+    return frame.f_code.co_filename.startswith(_INSTRUMENTS)
+
+
 def in_library(frame: FrameType | None) -> bool:
     """Whether a thread is in code of the standard library's or voir's, with a lock perhaps."""
     return frame is not None and frame.f_code.co_filename.startswith((_STANDARD, *_OURS))

@@ -25,8 +25,12 @@ from .connection import connected
 from .errors import VoirError
 from .holding import HOLDING, Greatest, Least, detached
 from .stream import Event, EventStream
+from .whose import own
 
 Push = Callable[[Event], object]
+
+#: Stands for what an event of voir's own lacks.
+PASSED = object()
 
 _least, _greatest = reducer(Least), reducer(Greatest)
 
@@ -48,11 +52,16 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
         return super().display(**kwargs)
 
     def __getitem__(self, item: Any) -> Any:
-        """The values under one key or several; ``"?key"`` passes over events without it."""
+        """The values under one key or several; ``"?key"`` passes over events without it.
+
+        ``"key"`` passes over those of voir's own: in voir 0.2 there were none unasked.
+        """
         keys = item if isinstance(item, tuple) else (item,)
         if any(isinstance(key, str) and "?" in key for key in keys):
             return super().__getitem__(item)
-        return self.map(_taker(keys))
+        taken = self.map(_taker(keys))
+        # A probe's stream has none of voir's own.
+        return taken.filter(_is_there) if isinstance(self, Given) else taken
 
     def __rshift__(self, subscription: Any) -> Any:
         """Subscribe; a list or a set collects the elements."""
@@ -164,18 +173,25 @@ def _taker(keys: tuple[Any, ...]) -> Callable[[Any], Any]:
         try:
             found = tuple(value[key] for key in keys)
         except KeyError as error:
+            if own(value):
+                return PASSED
             raise _without(error.args[0], keys, value) from None
         return found[0] if len(keys) == 1 else found
 
     return take
 
 
+def _is_there(found: object) -> bool:
+    return found is not PASSED
+
+
 def _without(key: object, keys: tuple[Any, ...], value: Any) -> VoirError:
     lenient = ", ".join(repr(f"?{name}") for name in keys)
-    there = ", ".join(map(str, value)) or "nothing"
+    there = ", ".join(name for name in map(str, value) if not name.startswith("$"))
+    has = f"has only {there}" if there else "has no key"
     return VoirError(
         "missing-key",
-        f"it takes {key!r} from every event, and one came that has only {there}",
+        f"it takes {key!r} from every event, and one came that {has}",
         f"Write [{lenient}] to pass over events without it. It is switched off.",
     )
 

@@ -91,13 +91,19 @@ class Layers:
     def misspelt(self, environ: Mapping[str, str]) -> Iterator[Problem]:
         """Variables that are nearly those of an option; others are somebody else's."""
         set_ = [name for name in environ if name.startswith("VOIR_")]
-        known = {name for _, own in self._variables() for name in (own, _no(own))} if set_ else ()
+        known = {name for names in self._known() for name in names} if set_ else ()
         for name in set_:
             near = nearest(name, known, cutoff=0.85) if name not in known else []
             if near:
                 what = "it is set, and there is no such option"
                 remedy = f"Did you mean {' or '.join(near)}?"
                 yield Problem("unknown-variable", name, what, remedy=remedy)
+
+    def _known(self) -> Iterator[tuple[str, ...]]:
+        """The variables of each option: two of one that can be turned off."""
+        for action, own in self._variables():
+            switch = isinstance(action, argparse.BooleanOptionalAction)
+            yield (own, _no(own)) if switch else (own,)
 
     def _named(self, key: str, source: str, group: str) -> argparse.Action:
         wanted, names = key.replace("_", "-"), self._names(group)

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from .boundary import SWITCHED_OFF, Report, acting, asked_for, code_of, name_of, problem
+from .boundary import SWITCHED_OFF, Report, acting, asked_for, code_of, current, name_of, problem
 from .deadline import Deadline
 from .errors import InternalError, Problem, VoirError
 from .phases import NotAPhase, Phase, PhaseSequence, PhaseWithPriority
+from .tools import makes_instruments, uncalled
 
 Instrument = Callable[..., Any]
 
@@ -85,6 +86,9 @@ class Scheduler:
 
     def _start(self, instrument: Instrument) -> None:
         who = self._register(instrument)
+        if makes_instruments(instrument):
+            self._refuse_uncalled(who, name_of(instrument))
+            return
         result = self._guard(who, lambda: instrument(*self._args, **self._kwargs))
         if isinstance(result, Generator):
             self._resume(_Waiting(who, result, next(self._order)), self.phases._boot)
@@ -114,6 +118,11 @@ class Scheduler:
         remedy = f"Write 'def' where it has 'async def'. {SWITCHED_OFF}"
         what = "it is an async function, and nothing here would await it"
         self.failed(Problem("async-instrument", who, what, self._place(who), remedy))
+
+    def _refuse_uncalled(self, who: str, name: str) -> None:
+        what = "it is no instrument: it makes one when it is called"
+        place = self._place(current() or who)  # Of who requires it, which has to be mended.
+        self.failed(Problem("not-an-instrument", who, what, place, uncalled(name)))
 
     # Resuming them
 

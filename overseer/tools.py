@@ -91,6 +91,20 @@ def instrument_definition(fn: Callable[..., Any]) -> Callable[..., Instrument]:
     return make
 
 
+#: The code that every such factory runs, whatever it has been made of.
+_MAKES = getattr(instrument_definition(callable), "__code__", None)
+
+
+def makes_instruments(value: object) -> bool:
+    """Whether ``value`` is such a factory: it is none itself, but would take the overseer."""
+    return getattr(value, "__code__", None) is _MAKES
+
+
+def uncalled(name: str) -> str:
+    """What to write in place of the bare ``name`` of such a factory."""
+    return f"Write {name}(...): its parentheses are missing, with arguments or without."
+
+
 def configurable(fn: Callable[..., Any]) -> Instrument:
     """Make the fields of a dataclass options of an instrument.
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from .boundary import Report, acting, said, where
+from .boundary import Report, acting, name_of, said, where
 from .errors import Problem, UsageError, VoirError
 from .oldnames import hint, old_names
-from .tools import instrument_definition
+from .tools import instrument_definition, makes_instruments, uncalled
 from .trust import distrust
 
 NAME = "voirfile.py"
@@ -171,10 +171,16 @@ def _collected(path: str, names: Mapping[str, Any], report: Report) -> list[Call
 def callables(
     found: Iterable[tuple[str, Any]], who: str, report: Report
 ) -> list[Callable[..., Any]]:
-    """The instruments among ``found``; what cannot be called is reported by its name."""
+    """The instruments among ``found``; what is none is reported by its name."""
     instruments = []
     for name, value in found:
-        if callable(value):
+        if makes_instruments(value):
+            # One that is defined under such a name is for others to call, as in voir 0.2.
+            if name_of(value) != name:
+                what = f"{name} is {name_of(value)}, which is no instrument: it makes one"
+                remedy = uncalled(name_of(value))
+                report(Problem("not-an-instrument", who, what, remedy=remedy))
+        elif callable(value):
             instruments.append(value)
         else:
             what = f"{name} is {value!r:.60}, which is not an instrument: it cannot be called"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import giving
 import pytest
 
+from instruments.custom import _give_all
+from overseer import Overseer
 from overseer.boundary import acting
 from overseer.errors import Problem, VoirError
 from overseer.given import Given, LogStream
@@ -213,6 +215,21 @@ class TestFailures:
         assert run.problem.where is not None
         assert run.problem.where.startswith(__file__)
 
+    def test_of_what_is_there_voir_s_own_keys_are_not_named(self, run: Run) -> None:
+        run.given["loss"].accum()
+        run.given["best"].accum()
+        run.stream.push(pair("begin", 1, batch=2))
+        run.stream.push({"$queued": 1.5, "best": 1})
+        assert [p.what.partition(", ")[2] for p in run.problems] == [
+            "and one came that has only batch",
+            "and one came that has only batch",
+        ]
+
+    def test_an_event_with_none_but_voir_s_own_keys_has_no_key(self, run: Run) -> None:
+        run.given["loss"].accum()
+        run.stream.push(pair("begin", 1))
+        assert "one came that has no key" in run.problem.what
+
     @pytest.mark.parametrize("reduction", ["min", "max", "sum", "average", "average_and_variance"])
     def test_a_reduction_of_nothing_is_reported_in_words(self, run: Run, reduction: str) -> None:
         with acting("instrument_x"):
@@ -234,6 +251,64 @@ class TestFailures:
         run.given["?x"].count().subscribe(lambda count: 1 // count)
         run.stream.complete()
         assert "ZeroDivisionError" in run.problem.what
+
+
+class TestEventsOfVoirsOwn:
+    """Those that its instruments give; in voir 0.2 there were none that nobody had asked for."""
+
+    @pytest.fixture
+    def ov(self) -> Iterator[Overseer]:
+        self.told: list[Problem] = []
+        ov = Overseer(environ={}, tell=self.told.append)
+        yield ov
+        ov.finalize()
+
+    def sample(self, ov: Overseer, **keys: object) -> None:
+        """Have an instrument of voir's give ``keys``, each with its time."""
+        _give_all(ov, {key: lambda value=value: value for key, value in keys.items()})
+
+    def test_without_the_key_they_are_passed_over(self, ov: Overseer) -> None:
+        losses = ov.given["loss"].accum()
+        pairs = ov.given["loss", "batch"].accum()
+        found = ov.given.where("!rate")["loss"].accum()
+        self.sample(ov, gpudata=1)
+        ov.give(loss=3, batch=2)
+        self.sample(ov, gpudata=2)
+        assert (losses, pairs, found, self.told) == ([3], [(3, 2)], [3], [])
+
+    def test_with_the_key_they_are_taken(self, ov: Overseer) -> None:
+        values = ov.given["load"].accum()
+        self.sample(ov, load=1, gpudata=2)
+        assert values == [1]
+
+    def test_after_one_a_user_s_own_is_none(self, ov: Overseer) -> None:
+        ov.given["loss"].accum()
+        self.sample(ov, gpudata=1)
+        ov.give(epoch=1)
+        (problem,) = self.told
+        assert "one came that has only epoch" in problem.what
+
+    @pytest.mark.parametrize(
+        "gives",
+        [
+            lambda ov: ov.listen(lambda event: ov.give(half=event["load"] / 2), "load"),
+            lambda ov: ov.given["?load"].map(lambda load: load / 2).give("half"),
+            lambda ov: ov.given["?load"].give("half", task="x"),
+        ],
+    )
+    def test_what_a_user_makes_of_one_is_none(self, ov: Overseer, gives: Any) -> None:
+        gives(ov)
+        ov.given["loss"].accum()
+        self.sample(ov, load=1)
+        (problem,) = self.told
+        assert "half" in problem.what
+
+    @pytest.mark.parametrize("key", ["load", "first"])
+    def test_what_stands_in_one_is_none(self, ov: Overseer, key: str) -> None:
+        ov.given["?gpudata"]["0"].accum()
+        self.sample(ov, gpudata={key: 1})
+        (problem,) = self.told
+        assert f"one came that has only {key}" in problem.what
 
 
 class TestFail:

@@ -257,6 +257,14 @@ class TestTheEnvironment:
             ("VOIR_RUNDIR", "Did you mean VOIR_RUN_DIR?"),
         ]
 
+    def test_only_a_switch_that_turns_off_is_known_by_a_no(self) -> None:
+        made = parser({"VOIR_NO_STOP": "1", "VOIR_STPO": "1", "VOIR_NO_COLOUR": "1"})
+        made.resolve([])
+        assert [(problem.who, problem.remedy) for problem in made.misspelt] == [
+            ("VOIR_NO_STOP", "Did you mean VOIR_STOP?"),
+            ("VOIR_STPO", "Did you mean VOIR_STOP?"),
+        ]
+
     def test_a_constant_is_chosen(self) -> None:
         made = parser({"VOIR_FAST": "1"})
         made.add_argument("--fast", action="store_const", const=9, default=1, dest="speed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -170,6 +171,37 @@ class TestDefinition:
         assert say.__doc__ == say("c").__doc__ == "Say a word."
         names = list(run.states)
         assert [name.rpartition(".")[2] for name in names] == ["say", "say#2"]
+
+    def test_without_its_call_it_is_no_instrument_and_says_so_once(self) -> None:
+        @instrument_definition
+        def say(ov: Configured, word: str = "") -> Steps: ...
+
+        def instrument_all(ov: Configured) -> None:
+            ov.require(say)
+            ov.require(say)
+
+        problem = run_with(instrument_all).problem
+        assert problem.slug == "not-an-instrument"
+        assert problem.who.endswith("say")
+        assert problem.where == f"{__file__}:{instrument_all.__code__.co_firstlineno}"
+        assert (problem.remedy or "").partition(":")[0].endswith("say(...)")
+
+    def test_nor_is_it_behind_a_flag(self) -> None:
+        @instrument_definition
+        def say(ov: Configured, word: str = "") -> Steps: ...
+
+        assert run_with(gated("--x", say), "--x").problem.slug == "not-an-instrument"
+
+    def test_a_function_that_stands_in_for_one_is_an_instrument(self) -> None:
+        @instrument_definition
+        def say(ov: Configured, word: str = "a") -> None:
+            ov.said.append(word)
+
+        @wraps(say)
+        def instrument_say(ov: Configured) -> None:
+            ov.require(say())
+
+        assert run_with(instrument_say).said == ["a"]
 
     def test_a_plain_function_will_do(self) -> None:
         @instrument_definition

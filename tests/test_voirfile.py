@@ -262,6 +262,39 @@ class TestLoading:
     def not_one(name: str, value: str) -> str:
         return f"{name} is {value}, which is not an instrument: it cannot be called"
 
+    def test_what_makes_instruments_is_none(self, place: Place) -> None:
+        found = place.instruments(
+            """
+            from voir.instruments import early_stop, log
+            instrument_stop = early_stop
+            instrument_more = [log, log("loss")]
+            """
+        )
+        assert [one.__name__ for one in found] == ["log"]
+        assert {p.slug for p in place.problems} == {"not-an-instrument"}
+        assert [(p.what, (p.remedy or "").partition(":")[0]) for p in place.problems] == [
+            (self.maker("instrument_stop", "early_stop"), "Write early_stop(...)"),
+            (self.maker("instrument_more[0]", "log"), "Write log(...)"),
+        ]
+
+    @staticmethod
+    def maker(name: str, value: str) -> str:
+        return f"{name} is {value}, which is no instrument: it makes one"
+
+    def test_one_that_is_defined_there_is_for_others_to_call(self, place: Place) -> None:
+        found = place.instruments(
+            """
+            from voir import instrument_definition
+
+            @instrument_definition
+            def instrument_wait(ov, seconds): ...
+
+            def instrument_x(ov): ov.require(instrument_wait(3))
+            """
+        )
+        assert [one.__name__ for one in found] == ["instrument_x"]
+        assert place.problems == []
+
     def test_the_decorator_and_modules_of_such_names_are_none(self, place: Place) -> None:
         place.write("instrument_shed.py")
         found = place.instruments(

@@ -67,6 +67,10 @@ class Batches:
         """Whether this is a loader whose batches have been learned from."""
         return source in self._own
 
+    def waits(self, source: Hashable) -> bool:
+        """Whether it has given a batch that nothing has been learned from."""
+        return source in self._loaded
+
     def fetched(self, source: Hashable, items: int | None) -> None:
         """A loader has given a batch."""
         self.fetches += 1

@@ -82,14 +82,14 @@ class Auto:
         begun = ov.clock.cpu_ns()
         asked, loaders = self._measuring, self._measuring.loaders
         self._steps = Steps(
-            self._push, ov.outlet, self._satisfied, asked.further_losses, self._awaited
+            self._push, ov.outlet, self._satisfied, asked.further_losses, self._awaited, asked.mark
         )
         self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders, asked)
         self._listening = ov.listen(self._steps)
         asked.works = self._hooks.works
         loaders.listen(self._asked, self._hooks.answered, self._hooks.came)
         loaders.watch_torch()
-        loaders.listen_to_waits(self._waited)
+        loaders.listen_to_waits(self._hooks.waits, self._waited)
         loaders.feeds.expect(asked_for=False)
         self._hooks.place()
         ov.charge(ov.clock.cpu_ns() - begun)

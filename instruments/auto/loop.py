@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
 
 from .batches import Batches
-from .light import Pattern
+from .light import ALIKE, Pattern
 from .operations import Operations
 from .passes import Pass, Passes
 from .phases import Phases
@@ -204,6 +204,10 @@ class Loop:
         if self._sink.holding:
             self._sink.fetches()
             self._sink.settle(asked=self.batches.feeds(source))
+
+    def accumulates(self, source: Hashable) -> bool:
+        """Whether all that a loader gave has been learned from, and no optimizer has stepped."""
+        return self._learned and self.batches.feeds(source) and not self.batches.waits(source)
 
     def fetched(self, source: Hashable, items: int | None, begin: int, end: int) -> None:
         """A loader has given a batch of ``items``."""
@@ -582,7 +586,7 @@ class Loop:
                 self._late = Late(now, losses, spent)
                 return
             self.tell(items)  # It had as many as this one.
-        more = self._known.optimizers > 1
+        more = self._known.optimizers > 1 and self.alike < ALIKE
         # At the very end: a run may be stopped here.
         self._sink.step(now, items, losses, spent, more=more)
 

@@ -17,13 +17,16 @@ Shape = tuple[int, ...]
 
 
 class Asked(Protocol):
-    """What a voirfile asks for.
+    """What a voirfile asks for, and who measures it.
 
     Attributes:
         batch_size: Computes the number of items in a batch; a number is not for the hooks to count.
     """
 
     batch_size: Callable[[Any], Any] | int | None
+
+    def learned(self) -> None:
+        """The batches since the last step have been learned from."""
 
 
 class Given(NamedTuple):

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overseer.measure.hearing import BEGAN, ENDED, MARK
 from overseer.measure.steps import STEP_PAIRS
 from overseer.stream import Outlet
 
@@ -38,6 +39,7 @@ class Held(NamedTuple):
     losses: list[Any]
     ended: int
     began: int
+    mark: object
 
 
 class HeldPass(NamedTuple):
@@ -45,6 +47,7 @@ class HeldPass(NamedTuple):
 
     made: Pass
     number: int
+    mark: object
 
 
 class Steps:
@@ -61,6 +64,7 @@ class Steps:
         satisfied: Called when events that have no ``task`` need not be heard any more.
         losses: Makes what reads losses of further optimizers.
         awaited: Tells whether a probe is to tell of steps or losses.
+        mark: Returns the device's mark for what ends at a time; None where there is none.
 
     Attributes:
         holding: A step, or a forward pass, is held back.
@@ -78,9 +82,10 @@ class Steps:
         satisfied: Callable[[], object],
         losses: Callable[[], Losses],
         awaited: Callable[[], bool],
+        mark: Callable[[int], object],
     ) -> None:
         self._push, self._satisfied, self._losses = push, satisfied, losses
-        self._awaited = awaited
+        self._awaited, self._mark = awaited, mark
         self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
@@ -179,14 +184,14 @@ class Steps:
             self._holder, self.holding, goes_on = get_ident(), True, True
         if goes_on:
             began = spent.began if spent is not None and number == 1 else 0
-            self._held.append(Held(number, items, losses, now, began))
+            self._held.append(Held(number, items, losses, now, began, self._mark(now)))
         else:
             self._give_step(number, items, losses, now if late else None)
 
     def lasts(self, now: int) -> None:
         """The iteration has gone on until ``now``, with another optimizer."""
         if self._held and self._holder == get_ident():
-            self._held[-1] = self._held[-1]._replace(ended=now)
+            self._held[-1] = self._held[-1]._replace(ended=now, mark=self._mark(now))
 
     def counted(self, items: int | None, loss: Any) -> None:
         """A training step has ended of which only this was seen; the loss may hang on its graph."""
@@ -223,14 +228,15 @@ class Steps:
         losses: list[Any],
         ended: int | None = None,
         began: int = 0,
+        mark: object = None,
     ) -> None:
         event: Event = {}
         if TRAIN not in self.elsewhere:
             event["step"] = number
             if ended is not None:
-                event["$ended"] = ended
+                event |= _then(ended, mark)
                 if began:
-                    event["$began"] = began
+                    event[BEGAN] = began
             if items is not None:
                 event["batch_size"] = items
                 if ended is not None:
@@ -273,10 +279,10 @@ class Steps:
         first = made.task not in self._counts
         number = self._counts[made.task] = self._counts.get(made.task, 0) + 1
         if first and (own or not self.holding) and self._awaited():
-            self._pass = HeldPass(made, number)
+            self._pass = HeldPass(made, number, self._mark(made.ended))
             self._holder, self.holding = get_ident(), True
         else:
-            self._give_pass(made, number)
+            self._give_pass(made, number, None)
 
     def fetches(self) -> None:
         """A loader is asked: the iteration of a pass that is held back is over."""
@@ -289,12 +295,12 @@ class Steps:
         if held is not None:
             self._give_pass(*held, late=True)
 
-    def _give_pass(self, made: Pass, number: int, late: bool = False) -> None:
+    def _give_pass(self, made: Pass, number: int, mark: object, late: bool = False) -> None:
         if made.task in self.elsewhere:
             return
         event: Event = {"task": made.task, "step": number}
         if late:
-            event["$ended"] = made.ended
+            event |= _then(made.ended, mark)
         if made.items is not None:
             event |= {"batch_size": made.items, **self._units}
         self._give(event)
@@ -310,6 +316,11 @@ class Steps:
             (push or self._push)(event)
         finally:
             self._giving.discard(ident)
+
+
+def _then(ended: int, mark: object) -> Event:
+    """When it was that an event tells of late."""
+    return {ENDED: ended} if mark is None else {ENDED: ended, MARK: mark}
 
 
 def _sized(event: Event) -> bool:

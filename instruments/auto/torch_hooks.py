@@ -47,14 +47,14 @@ class TorchHooks:
         sink: Where steps go.
         phases: Who listens to phases.
         loaders: The loaders that are watched.
-        asked: What a voirfile asks for.
+        asked: What a voirfile asks for, and who measures it.
     """
 
     def __init__(
         self, ov: Overseer, torch: Any, sink: Sink, phases: Phases, loaders: Loaders, asked: Asked
     ) -> None:
         self._ov, self._torch, self._sink, self._phases = ov, torch, sink, phases
-        self._loaders = loaders
+        self._loaders, self._asked_for = loaders, asked
         self._now = ov.clock.now_ns
         self._known = Known()
         self._known.works = loaders.feeds.confirm
@@ -212,7 +212,10 @@ class TorchHooks:
                     self.roots.peek()
                     return
                 counting.leave(between=True)
-            self.loop().batches.exhausted(source)
+            loop = self.loop()
+            if loop.accumulates(source):
+                self._asked_for.learned()
+            loop.batches.exhausted(source)
 
     def came(self, source: Hashable, batch: Any) -> None:
         """What a loader answered is this batch."""
@@ -229,6 +232,14 @@ class TorchHooks:
             begin = self._asked.get(get_ident(), now)
             try:
                 self.loop().fetched(source, self._sizes.of_batch(batch), begin, now)
+            except BaseException as error:
+                self.failed(error)
+
+    def waits(self) -> None:
+        """Something that is no loader keeps a loop waiting: the iteration seems to be over."""
+        if self.alive and self._sink.holding:
+            try:
+                self._sink.settle()
             except BaseException as error:
                 self.failed(error)
 

@@ -20,17 +20,21 @@ class Audience:
         begins: Called with a loader's name when it is asked for a batch.
         ends: Called with it, and whether there was none left, when it has answered.
         batches: Called with it and the batch that has come, after ``ends``.
-        waited_for: Called with the times between which something else kept a loop waiting.
+        waiting: Called when something else begins to keep a loop waiting.
+        waited_for: Called with the times between which it did.
         heard: Some loader has given a batch.
     """
 
-    __slots__ = ("_awaited", "batches", "begins", "ends", "heard", "model", "waited_for")
+    __slots__ = (
+        "_awaited", "batches", "begins", "ends", "heard", "model", "waited_for", "waiting",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.model: StepModel | None = None
         self.begins: list[Callable[[Hashable], object]] = []
         self.ends: list[Callable[[Hashable, bool], object]] = []
         self.batches: list[Callable[[Hashable, Any], object]] = []
+        self.waiting: list[Callable[[], object]] = []
         self.waited_for: list[Callable[[int, int], object]] = []
         self._awaited: dict[int, Hashable] = {}
         self.heard = False
@@ -66,11 +70,11 @@ class Audience:
 
     def failed(self, name: Hashable, exhausted: bool) -> None:
         """It has answered without."""
-        if self.model is not None:
-            self.model.loading_ends(name, exhausted)
         if self._outermost(name):
             for ends in self.ends:
-                ends(name, exhausted)
+                ends(name, exhausted)  # Who knows that the step goes on has it noted before.
+        if self.model is not None:
+            self.model.loading_ends(name, exhausted)
 
     def _outermost(self, name: Hashable) -> bool:
         """Whether the loader that answers is not asked by another; it is awaited no more."""
@@ -84,6 +88,8 @@ class Audience:
 
     def waits(self, name: Hashable) -> None:
         """The script waits for what is no loader by itself."""
+        for waiting in self.waiting:
+            waiting()
         if self.model is not None:
             self.model.loading_begins(name)
 

@@ -25,6 +25,7 @@ class Counts:
 
     Attributes:
         multiplier: As given.
+        bare: Tasks of which an event came without a batch, with the keys of the first such event.
         tensors: Kinds of tensor which, as a batch of the task that is named by default, hold so
             many items as their first dimension says.
     """
@@ -45,6 +46,7 @@ class Counts:
         self._units: dict[str, str] = {}
         self._plain: set[str] = set()
         self.tensors: set[type] = set()
+        self.bare: dict[str, list[str]] = {}
         self._unknown = unknown
 
     @property
@@ -96,6 +98,8 @@ class Counts:
         if batch is not None:
             return self._counted(self._sizer.size(batch), task)
         if "batch_size" not in event:
+            if "batch" not in event and task not in self.bare and len(self.bare) < TASKS:
+                self.bare[task] = list(event)
             return None
         if "units" in event and self._wanted == "auto" and len(self._units) < TASKS:
             self._units.setdefault(task, str(event["units"]))

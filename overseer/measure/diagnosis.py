@@ -17,6 +17,8 @@ from .parts import DISTURBED, Parts, as_parts, crowded, number, others_share, pa
 FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
 #: Shares of the time from which on they are worth a complaint.
 LOADER, HOST, PAUSE, COMPUTE = 0.25, 0.35, 0.3, 0.75
+#: Seconds of a step that may be mostly voir's own, or what lies between two pairs.
+SHORT = 40e-6
 #: A share that outweighs doubts about the figures.
 LARGE = 0.5
 #: How far from its limit a share must be for the next run to be on the same side, and how far when
@@ -73,13 +75,13 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
     if found is None:
         return None
     parts = as_parts(found)
-    if parts is None or parts.steps < FEWEST_STEPS:
+    if parts is None or parts.steps < FEWEST_STEPS or parts.seconds < SHORT * parts.steps:
         return _without_parts(run, found)
     if _settled(found, parts) < FEWEST_SECONDS:
         return _pauses(parts) if _mostly_pauses(parts) else _without_parts(run, found)
     slack = CROWDED if crowded(run) else NEAR
     lost = max(_losses(run, parts, slack), default=None, key=lambda loss: loss.share)
-    doubts = [*_memory(run, parts), *_throttled(run)]
+    doubts = [*_memory(run, found, parts), *_throttled(run)]
     if lost is not None and (not doubts or _outweighs(lost)):
         return _also(lost.diagnosis, doubts)
     if doubts:
@@ -121,17 +123,18 @@ def main_task(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _losses(run: Mapping[str, Any], parts: Parts, slack: float) -> Iterator[_Loss]:
     """What costs time, by shares that exceed their limits by ``slack``."""
-    stepping = 1 - parts.pause
-    if parts.loading is not None and parts.loading >= LOADER + slack:
-        yield _Loss(parts.loading * stepping, _loader(run, parts))
+    stepping, busy = 1 - parts.pause, _device_busy(run, parts)
+    waits = (parts.loading or 0.0) >= LOADER + slack
+    if waits:
+        yield _Loss((parts.loading or 0.0) * stepping, _loader(run, parts))
     if parts.pause >= PAUSE + slack:
         yield _Loss(parts.pause, _pauses(parts))
     if parts.other is not None and parts.other >= HOST + slack:
-        yield _Loss(parts.other * stepping, _host(run, parts))
-    elif (parts.loading or 0) < LOADER + slack:
-        busy = _device_busy(run, parts)
-        if busy is not None and busy < IDLE - slack:
-            yield _Loss((1 - busy) * stepping, _kept_waiting(run, busy))
+        # What is no call of the model's may be a wait for the device that works.
+        if (busy is None and not parts.device) or (busy is not None and busy < BUSY - slack):
+            yield _Loss(parts.other * stepping, _host(run, parts))
+    elif not waits and busy is not None and busy < IDLE - slack:
+        yield _Loss((1 - busy) * stepping, _kept_waiting(run, busy))
     if _calls(run, parts, slack):
         yield _Loss((parts.work or 0.0) / 2 * stepping, _calling(parts))
 
@@ -221,18 +224,29 @@ def _device_busy(run: Mapping[str, Any], parts: Parts) -> float | None:
 # Whether the figures hold
 
 
-def _memory(run: Mapping[str, Any], parts: Parts) -> Iterator[Diagnosis]:
+def _memory(run: Mapping[str, Any], task: Mapping[str, Any], parts: Parts) -> Iterator[Diagnosis]:
+    pace = _pace(task, parts)
     growth = part(part(part(run, "host"), "memory"), "process")
-    yield from _growing("the script", part(growth, "growth"), parts)
+    yield from _growing("the script", part(growth, "growth"), pace)
     for device in _used(run):
-        yield from _growing("the GPU's memory", part(part(device, "memory"), "growth"), parts)
+        yield from _growing("the GPU's memory", part(part(device, "memory"), "growth"), pace)
 
 
-def _growing(what: str, growth: Mapping[str, Any], parts: Parts) -> Iterator[Diagnosis]:
+def _pace(task: Mapping[str, Any], parts: Parts) -> float:
+    """The steps a second behind the first one, pauses included, which is when growth is looked for.
+
+    All of them: those that are judged may be fewer.
+    """
+    first = number(task.get("first_step_seconds"))
+    steps, seconds = number(task.get("steps")) or 0.0, parts.wall - (first or 0.0)
+    return (steps - (first is not None)) / seconds if seconds > 0 else 0.0
+
+
+def _growing(what: str, growth: Mapping[str, Any], pace: float) -> Iterator[Diagnosis]:
     grown, seconds = number(growth.get("bytes")), number(growth.get("seconds"))
     if not grown or not seconds:
         return
-    steps = parts.steps * seconds / parts.wall if parts.wall else 0
+    steps = pace * seconds
     each = f", {_bytes(grown / steps)} a step" if steps >= 1 else ""
     why = f"{what} grew by {_bytes(grown)} in {_time(seconds)}{each}"
     advice = "look for what is kept each step: a list of losses keeps their graphs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,6 +12,10 @@ KEPT = 128
 FEWEST = 12
 #: Growth that is worth a word: so many bytes, and so much of what there was.
 LEAST_BYTES, LEAST_SHARE = 64 << 20, 0.1
+
+#: Tells from when to when steps have been made so far, in seconds by the clock of the samples; None
+#: while there are none.
+Stepped = Callable[[], tuple[float, float] | None]
 
 
 class Grown(NamedTuple):
@@ -23,11 +28,16 @@ class Grown(NamedTuple):
 class Growth:
     """Tells memory that goes on growing from memory that has found its level.
 
-    The first quarter of a run fills caches and pools, so it does not count. The rest grows when
-    each of its quarters has a higher median than the one before, by a similar amount.
+    Only the time counts in which steps are made: what is read into memory before is no leak. Its
+    first quarter fills caches and pools, so it does not count either. The rest grows when each of
+    its quarters has a higher median than the one before, by a similar amount.
+
+    Args:
+        stepped: When that time is; a run without steps counts as a whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stepped: Stepped = lambda: None) -> None:
+        self._stepped = stepped
         self._kept: list[tuple[float, float]] = []
         self._every = 1
         self._seen = 0
@@ -39,6 +49,7 @@ class Growth:
             seconds: When it was taken, by any clock.
             bytes_used: What was in use.
         """
+        self._begin()
         if self._seen % self._every == 0:
             self._kept.append((seconds, bytes_used))
             if len(self._kept) >= KEPT:
@@ -49,12 +60,13 @@ class Growth:
     @property
     def tells(self) -> bool:
         """Whether there are enough samples to tell."""
-        return len(self._kept) >= FEWEST
+        return len(self._within()) >= FEWEST
 
     def grown(self) -> Grown | None:
         """The growth behind the first quarter; None if it levelled off, or is not worth a word."""
-        later = self._kept[len(self._kept) // 4 :]
-        if not self.tells or later[-1][0] <= later[0][0]:
+        within = self._within()
+        later = within[len(within) // 4 :]
+        if len(within) < FEWEST or later[-1][0] <= later[0][0]:
             return None
         n = len(later)
         levels = [_median([b for _, b in later[i * n // 4 : (i + 1) * n // 4]]) for i in range(4)]
@@ -63,6 +75,20 @@ class Growth:
         if total < max(LEAST_BYTES, LEAST_SHARE * later[0][1]) or min(rises) < max(rises) / 4:
             return None
         return Grown(total, later[-1][0] - later[0][0])
+
+    def _begin(self) -> None:
+        """Forget what was before the steps, so that those have all the space."""
+        stepped = self._stepped()
+        if stepped is not None and self._kept and self._kept[0][0] < stepped[0]:
+            self._kept = [each for each in self._kept if each[0] >= stepped[0]]
+            self._every, self._seen = 1, 0
+
+    def _within(self) -> list[tuple[float, float]]:
+        """The samples of the time that counts."""
+        stepped = self._stepped()
+        if stepped is None:
+            return self._kept
+        return [each for each in self._kept if stepped[0] <= each[0] <= stepped[1]]
 
 
 def _median(values: list[float]) -> float:

@@ -25,6 +25,8 @@ TASK = "train"
 ENDED = "$ended"
 #: When the first step of which an event tells late began.
 BEGAN = "$began"
+#: The device's mark for that end, where there is one: see :meth:`.steps.StepModel.mark`.
+MARK = "$mark"
 #: Names of ``$wrap`` pairs that surround the work of a step.
 WORK_PAIRS = frozenset({"compute_start", "compute"})
 

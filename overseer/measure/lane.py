@@ -71,11 +71,12 @@ class Lane:
         track, paused = self._track, 0
         if self.behind > FLOOR_NS:
             paused = self.behind  # A checkpoint in the loop's last iteration.
-        if track.last_lane is self:  # Say, an evaluation after the last epoch.
+        if track.last_lane is self:
             behind = track.resumed_at - track.last_end
-            paused += max(0, min(track.paused_ns - self.evidence.paused, behind))
+            behind = min(track.paused_ns - self.evidence.paused, behind) - track.outside_ns
+            paused += max(0, behind)
         if steps and paused:
-            steps[-1] = steps[-1]._replace(pause_ns=steps[-1].pause_ns + paused)
+            steps[-1] = _paused(steps[-1], paused)
         return steps
 
     def begin(self, now: int, name: Hashable, ident: Hashable) -> None:
@@ -180,7 +181,7 @@ class Lane:
             return
         declared = min(track.paused_ns - self.evidence.paused, now - last)
         held = self.pending[-1]
-        self.pending[-1] = held._replace(pause_ns=held.pause_ns + declared)
+        self.pending[-1] = _paused(held, declared)
         rest = self._rest_of_last(now - last - declared)
         self.lengthen(rest)
         self.last_end = track.last_end = last + declared + rest
@@ -413,6 +414,11 @@ def _longer(step: Step, ns: int) -> Step:
         compute_ns=None if compute is None else compute + ns,
         busy_ns=None if busy is None else busy + ns,
     )
+
+
+def _paused(step: Step, ns: int) -> Step:
+    """The step, with a pause behind it that is its loop's still."""
+    return step._replace(pause_ns=step.pause_ns + ns, end_ns=step.end_ns + ns)
 
 
 def _of_the_last(ns: int, far: int) -> int:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 #: The parts of a step, in the order in which they come.
 PARTS = ("loading", "transfer", "forward", "backward", "optimizer", "other")
 WORK = ("forward", "backward", "optimizer")
+#: The clock of steps where no device has one.
+HOST = "perf_counter"
 #: Other programs' part of the processors from which on they disturb, and how full those are then
 #: that a program is kept waiting.
 DISTURBED, FULL = 0.25, 0.75
@@ -29,6 +31,7 @@ class Parts(NamedTuple):
         pauses: How many there were.
         operations: How many operations a step consists of; None when they were not counted.
         operating: The seconds of a quick step that forward and backward take.
+        device: The steps are timed by a device's clock, the parts beside loading by the host's.
     """
 
     steps: float
@@ -42,6 +45,7 @@ class Parts(NamedTuple):
     pauses: int
     operations: float | None = None
     operating: float = 0.0
+    device: bool = False
 
     def named_work(self) -> str:
         """The parts of the work: ``forward 31 %, backward 55 %, optimizer 4 %``."""
@@ -80,6 +84,7 @@ def as_parts(task: Mapping[str, Any]) -> Parts | None:
         pauses=int(number(pause.get("count")) or 0),
         operations=number(part(task, "breakdown").get("operations")),
         operating=quick * (shown.get("forward", 0.0) + shown.get("backward", 0.0)),
+        device=rate.get("clock", HOST) != HOST,
     )
 
 

@@ -17,8 +17,8 @@ from ..errors import Problem
 from ..ways import Gate, Offer, Quick
 from .columns import Steps
 from .counts import Counts
-from .device import Device, LeftAlone
-from .hearing import BEGAN, ENDED, TASK, WORK_PAIRS, Pairs, StepEnds
+from .device import Device, LeftAlone, Mark
+from .hearing import BEGAN, ENDED, MARK, TASK, WORK_PAIRS, Pairs, StepEnds
 from .lane import Lane
 from .notes import FULL, Note, Notes, What
 from .rounds import take_rounds
@@ -31,6 +31,7 @@ from .threads import (
     END,
     ENTER,
     EXHAUSTED,
+    LEARNED,
     LEAVE,
     LOADED,
     LOADING,
@@ -211,9 +212,17 @@ class StepModel:
     def on_step_before(self, event: Event) -> None:
         """A step has ended a while ago; if it is known when it began, its loop did so then."""
         task = str(event.get("task", TASK))
+        thread, ended = self.thread(), event[ENDED]
+        if self.note == self._begin:
+            self._hear()  # A mark that is made now would be late.
         if BEGAN in event:
-            self._note(ENTER, event[BEGAN], task, None)
-        self._note(STEP, event[ENDED], task, self.counts(event, task))
+            self.note((self.what(ENTER, task), event[BEGAN], thread, None, None, None))
+        items, mark = self.counts(event, task), event.get(MARK)
+        self.note((self.what(STEP, task), ended, thread, items, None, mark))
+
+    def mark(self, now: int) -> Mark | None:
+        """The device's mark for a step that has just ended, to be told of by a later event."""
+        return self.marks.mark(now, self.thread(), True) if self.marks.device is not None else None
 
     def on_batch(self, event: Event) -> None:
         """``task`` with ``batch`` is the end of a step too, as it was in voir 0.2."""
@@ -272,6 +281,13 @@ class StepModel:
     def body_begins(self, began: int) -> None:
         """The calling thread has begun its work on its first batch a while ago."""
         self._note(BODY, began, TASK, None)
+
+    def learned(self) -> None:
+        """The calling thread has learned from what it was given since the last step ended.
+
+        A loader that is used up next was so in the midst of a step, of more batches than it had.
+        """
+        self._note(LEARNED, self.now(), TASK, None)
 
     def loop_begins(self) -> None:
         """The calling thread enters a loop: of steps, or one that is a pause to those around."""
@@ -372,12 +388,15 @@ class StepModel:
 
     def _begin(self, note: Note) -> None:
         """Note the first boundary, marked by the device if one is in use by now."""
-        self.note = self.fresh.extend
-        self.marks.look()
+        self._hear()
         if self.marks.device is not None:
             what, now, thread = note[:3]
             note = (*note[:5], self.marks.mark(now, thread, what[0] in _CLOSING))
         self.note(note)
+
+    def _hear(self) -> None:
+        self.note = self.fresh.extend
+        self.marks.look()
 
     def _work_off(self, steps: Steps, most: int, late: int = LATE) -> bool:
         """Work off about so many boundaries, into ``steps``; whether there may be more."""

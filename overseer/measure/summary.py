@@ -6,6 +6,7 @@ from bisect import bisect_left
 from typing import Any
 
 from .columns import Columns, Rows, Steps, Sums
+from .hearing import TASK
 from .losses import Loss
 from .rates import concurrency, share
 from .series import Series
@@ -65,6 +66,17 @@ class TaskRecord:
         if self._verdict is None or n > self._verdict[0] * growth:
             self._verdict = (n, find_steady(self._series))
         return self._verdict[1]
+
+    @property
+    def steps(self) -> int:
+        """How many steps it has had."""
+        return self._sums.steps
+
+    @property
+    def stepped(self) -> tuple[int, int] | None:
+        """When its first step ended, and its last one, in nanoseconds; None before that."""
+        first, ends = self._first, [end for _, end in list(self._spans.values())]
+        return (first.end_ns, max(ends)) if first is not None and ends else None
 
     def section(self, clock_name: str) -> dict[str, Any]:
         """The task's part of ``run.json`` but for its loss; what is not known is absent.
@@ -229,6 +241,13 @@ class Tasks:
                     continue
                 record = self.records[task] = TaskRecord(self._skip)
             record.add(columns, Step._make(column[0] for column in columns))
+
+    def stepped(self) -> tuple[int, int] | None:
+        """When the first step of the task that a run is about ended, and its last one."""
+        records = dict(self.records)  # Others may ask while steps come in.
+        most = max(records.values(), default=None, key=lambda record: record.steps)
+        main = records.get(TASK, most)
+        return None if main is None else main.stepped
 
     def section(
         self, clock_name: str = "perf_counter", losses: dict[str, Loss] | None = None

@@ -11,6 +11,7 @@ from .track import Track
 
 STEP, BEGIN, END, ABANDON, RESTART = range(5)
 LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN, BODY = range(5, 15)
+LEARNED = 15
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
 THREADS = 64
@@ -99,5 +100,7 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
         track.compiled(ns)
     elif kind == BODY:
         track.body_ns = ns
+    elif kind == LEARNED:
+        track.learned = True
     else:
         track.begun(ns, source)

@@ -45,6 +45,7 @@ class Track:
         around: The lane that last began a pair, of those that an evaluation may lie within.
         aside_ns: When the evaluation began whose step was the last; -1 when there was none.
         aside_seen: That is known: it is not the end of its first step.
+        learned: The batches since the last step are no evaluation's.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class Track:
         "_group",
         "_loops",
         "_once",
+        "_outside",
         "_owners",
         "_pauses",
         "_seam",
@@ -67,6 +69,7 @@ class Track:
         "entered_ns",
         "last_end",
         "last_lane",
+        "learned",
         "left_ns",
         "loads",
         "own",
@@ -82,9 +85,9 @@ class Track:
         self.last_lane: Lane | None = None
         self.last_end = self.aside_ns = self.resumed_at = -1
         self.around: Lane | None = None
-        self.aside_seen = False
+        self.aside_seen = self.learned = False
         self._aside_paused = self._group = 0
-        self._seam: tuple[int, int] | None = None
+        self._seam: tuple[int, int, Hashable] | None = None
         self._owners: dict[Hashable, Lane] = {}
         self.loads: dict[Hashable, Loads] = {}
         self.own: frozenset[Hashable] | set[Hashable] = frozenset()
@@ -92,7 +95,8 @@ class Track:
         self._begun: dict[Hashable, tuple[int, int]] = {}
         self._once: set[Hashable] = set()
         self._loops: list[tuple[int, int, int]] = []
-        self._pauses: list[tuple[int, int]] = []
+        self._pauses: list[tuple[int, int, int]] = []
+        self._outside = (-1, 0)
 
     def begun(self, now: int, source: Hashable) -> None:
         """``source`` begins anew: if it had more batches, its loop was left, by ``break`` or so.
@@ -113,8 +117,8 @@ class Track:
     def loading(self, now: int, source: Hashable) -> None:
         """The script asks ``source`` for a batch."""
         self.awaited[source] = now
-        if self._seam is not None and source in self.own:
-            begin, paused = self._seam
+        if self._seam is not None and (source in self.own or source == self._seam[2]):
+            begin, paused, _ = self._seam
             self._seam = None
             self._paused(begin, now, paused)
 
@@ -142,20 +146,21 @@ class Track:
         """``source`` has no more batches.
 
         Batches it gave that no step followed were an evaluation's: a pause; unless they are fewer
-        than one takes, and wait for more. Otherwise its loop ends here, and what follows is between
-        epochs.
+        than one takes, or known to be learned from, and wait for more. Otherwise its loop ends
+        here, and what follows is between epochs.
         """
         begin = self.awaited.pop(source, now)
         if self.awaited and self._within(begin):
             return
         self.changes += 1
         unused = self.loads.get(source)
-        if unused is not None and source in self.own and unused.n < self._group:
-            self._seam = begin, self.paused_ns
+        learned, self.learned = self.learned, False
+        if unused is not None and (learned or (source in self.own and unused.n < self._group)):
+            self._seam = begin, self.paused_ns, source
             return
         self.loads.pop(source, None)
         if unused is not None:
-            self._paused(unused.begin, now, unused.paused)
+            self._unused(unused.begin, now, unused.paused)
         else:
             self.left_ns = begin
             if self.last_lane is not None:
@@ -175,22 +180,29 @@ class Track:
         self.changes += 1
         entered, closed, paused = self._loops.pop()
         if closed == self.closed:
-            self._paused(entered, now, paused)
+            self._unused(entered, now, paused)
         else:
             self.left_ns = now
         self.entered_ns = -1
 
     def pause(self, now: int) -> None:
         """A declared pause begins."""
-        self._pauses.append((now, self.paused_ns))
+        self._pauses.append((now, self.paused_ns, self.outside_ns))
         del self._pauses[:-32]
 
     def resume(self, now: int) -> None:
         """The innermost declared pause ends."""
         if self._pauses:
             self.changes += 1
-            begin, paused = self._pauses.pop()
+            begin, paused, outside = self._pauses.pop()
             self._paused(begin, now, paused)
+            self._outside = self.last_end, outside if begin > self.last_end else 0
+
+    @property
+    def outside_ns(self) -> int:
+        """Pauses since the last step that nobody has declared, behind the end of its loop."""
+        since, ns = self._outside
+        return ns if since == self.last_end else 0
 
     @property
     def outer(self) -> Pair | None:
@@ -211,6 +223,13 @@ class Track:
         """Something has been compiled, for as long as that took."""
         self.changes += 1
         self.compiled_ns = now
+
+    def _unused(self, begin: int, end: int, before: int) -> None:
+        """A loop has ended in which there was no step."""
+        paused, outside = self.paused_ns, self.outside_ns
+        self._paused(begin, end, before)
+        if self.left_ns >= self.last_end:
+            self._outside = self.last_end, outside + self.paused_ns - paused
 
     def _paused(self, begin: int, end: int, before: int) -> None:
         """Add a pause, of which a part may have been added since it began."""

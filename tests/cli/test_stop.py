@@ -211,6 +211,28 @@ def test_that_there_were_no_steps_to_count_is_said(place: Place) -> None:
     assert f"voir: early_stop: {expected} [nothing-given]" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("rate", "ov.require(rate(interval=10)): one every 10 steps, if it sees any."),
+        ("accuracy", "ov.probe('//train_epoch > accuracy').give()"),
+    ],
+)
+def test_what_gives_another_key_is_said_for_that(place: Place, key: str, remedy: str) -> None:
+    place.write("main.py", "print('to the end')")
+    place.write(
+        "voirfile.py",
+        f"""
+        from voir.instruments import early_stop
+
+        instrument_stop = early_stop({key!r}, n=2)
+        """,
+    )
+    ran = place.voir("--no-record", "main.py")
+    assert ran.seen == (0, "to the end\n")
+    assert f"  For example: {remedy}\n" in ran.stderr
+
+
 def test_a_script_that_ends_before_so_many_steps_is_nobodys_failure(place: Place) -> None:
     probing(place, "//train_epoch > #endloop_inp as step")
     ran = place.voir("--no-record", "--strict", "--stop", "100", "main.py")

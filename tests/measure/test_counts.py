@@ -79,6 +79,19 @@ def test_a_batch_size_that_is_none_is_told_like_any_other_that_is_no_number() ->
     assert counted({"step": 1}) == (None, [])
 
 
+def test_the_first_event_of_a_task_that_shows_no_batch_is_remembered_by_its_keys() -> None:
+    counts = Counts(1, None, "auto", list)
+    for event in ({"bach": [1], "step": 1}, {"step": 2}):
+        counts(event, "train")
+    counts({"batch": [1], "step": 1}, "sized")
+    counts({"batch": None, "step": 1}, "none")
+    for i in range(1000):
+        counts({"step": 1}, f"task {i}")
+    assert counts.bare["train"] == ["bach", "step"]
+    assert counts.bare.keys().isdisjoint({"sized", "none"})
+    assert len(counts.bare) == 256
+
+
 @pytest.mark.parametrize("size", [16, 16.0, True])
 def test_a_number_stands_for_every_batch(size: Any) -> None:
     assert counted({"batch": Huge()}, 2, size) == (2 * int(size), [])

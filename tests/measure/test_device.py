@@ -17,7 +17,7 @@ from overseer.measure.notes import BATCH
 from overseer.measure.steps import LATE, StepModel
 from overseer.measure.timeline import Timeline
 
-from .program import FORMS, Program
+from .program import FORMS, Program, Tensor
 
 WATCHED = [form for form in FORMS if "loader" in form]
 
@@ -91,6 +91,28 @@ def test_steps_come_when_the_device_has_passed_them_and_not_before() -> None:
     assert len(program.steps) == 1
     program.finish()
     assert len(program.steps) == 3
+
+
+def test_a_step_that_is_told_of_late_ended_when_the_device_had_passed_its_mark() -> None:
+    program = Program("step", device=True)
+    told: list[dict[str, Any]] = []
+    for _ in range(5):
+        program.work(0.010)
+        now = program.clock.now_ns()
+        late, told = told, [{"$ended": now, "$mark": program.model.mark(now)}]
+        program.clock.advance(0.002)
+        for event in late:  # Of each step the next one tells.
+            program.give(**event, step=True, batch=Tensor(8))
+        program.synchronize()
+    program.give(**told[0], step=True, batch=Tensor(8))
+    program.finish()
+    times = [step.busy_ns for step in program.steps[1:]]
+    assert times == [10_000_000] * 4
+
+
+def test_without_a_device_there_is_no_mark() -> None:
+    program = Program("step")
+    assert program.model.mark(program.clock.now_ns()) is None
 
 
 def test_marks_go_back_to_the_device() -> None:

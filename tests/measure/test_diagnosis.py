@@ -57,6 +57,12 @@ BUSY = {"cpu": {"mean": 100.0, "cores": 2, "process": {"mean": 28.0}}}
 HOT = {"thermal slowdown (software)": 0.4}
 
 
+def _by_events(facts):
+    """The steps are timed by a device's clock."""
+    facts["tasks"]["train"]["rate"]["clock"] = "cuda events"
+    return facts
+
+
 def _between(q1, facts):
     facts["tasks"]["train"]["rate"]["q1"] = q1
     return facts
@@ -266,6 +272,23 @@ shapes = st.recursive(
 )
 
 
+@pytest.mark.parametrize(
+    ("busy", "verdict"),
+    [(None, "nothing to complain of"), (0.99, "compute-bound"), (0.6, "host-bound")],
+)
+def test_what_waits_for_a_device_is_no_python_around_the_model(busy, verdict) -> None:
+    devices = {} if busy is None else {"devices": [gpu(busy)]}
+    found = diagnose(_by_events(run(parts=parts(optimizer=0.4, other=7.4), **devices)))
+    assert found is not None
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(("steps", "verdict"), [(100_000, "loader-bound"), (1_000_000, None)])
+def test_what_such_short_steps_consist_of_may_be_voirs_own(steps, verdict) -> None:
+    found = diagnose(run(6.0, 4.0, steps=steps))
+    assert (found and found.verdict) == verdict
+
+
 @given(st.dictionaries(st.sampled_from(KEYS), shapes))
 def test_no_record_makes_the_diagnosis_fail(facts):
     diagnose(facts)
@@ -307,3 +330,50 @@ def test_growth_is_found_in_bounded_memory_whatever_the_length():
         growth.add(float(second), second * 10_000.0)
     assert growth.grown().bytes == pytest.approx(750_000_000, rel=0.05)
     assert len(growth._kept) <= 128
+
+
+def grown_of_steps(levels, steps):
+    """What growth is seen, a sample a second, when steps are made from and to these seconds."""
+    begin, end, now = *steps, [0.0]
+    growth = Growth(lambda: (begin, min(now[0], end)) if now[0] >= begin else None)
+    for second, level in enumerate(levels):
+        now[0] = float(second)
+        growth.add(now[0], level * (1 << 20))
+    return growth.grown()
+
+
+#: A minute in which a data set is read into memory.
+LOADING = [500 + 20 * n for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "steps"),
+    [
+        (LOADING + [1700] * 40, (60.0, 99.0)),
+        (LOADING + [1700] * 5, (60.0, 64.0)),
+        ([500] * 40 + LOADING, (0.0, 39.0)),
+        ([500] * 20 + LOADING + [1700] * 9, (5.0, 12.0)),
+    ],
+    ids=["before the steps", "before few steps", "behind the steps", "behind few steps"],
+)
+def test_what_grows_while_no_step_is_made_is_not_told(levels, steps):
+    assert grown(LOADING) is not None
+    assert grown_of_steps(levels, steps) is None
+
+
+@pytest.mark.parametrize("before", [60, 20_000], ids=["a minute", "hours"])
+def test_what_the_steps_add_is_told_apart_from_what_was_there(before):
+    reading = [500 + 1200 * n // before for n in range(before)]
+    levels = [*reading, *(1700 + 10 * n for n in range(60)), *[5000] * 20]
+    found = grown_of_steps(levels, (float(before), before + 59.0))
+    assert found.bytes == pytest.approx(440 << 20, abs=20 << 20)
+    assert found.seconds == pytest.approx(44, abs=2)
+
+
+def test_growth_for_each_step_is_that_of_the_steps_it_was_seen_in():
+    """Sixteen seconds: a first step of six, then ten of 999 steps; a sample of them was judged."""
+    leak = {"memory": {"process": {"growth": {"bytes": 999 << 20, "seconds": 5.0}}}}
+    facts = run(1.0, 15.0, host=leak)
+    task = facts["tasks"]["train"]
+    task["first_step_seconds"], task["rate"]["n"] = 6.0, 500
+    assert diagnose(facts).why == "the script grew by 999 MiB in 5.0 s, 2.0 MiB a step"

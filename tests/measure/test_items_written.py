@@ -237,3 +237,11 @@ def test_an_object_of_unknown_size_that_states_its_tokens_is_counted_in_them() -
 )
 def test_each_batch_is_asked_for_the_tokens_that_it_states(batches: list[Any]) -> None:
     assert counted(*batches) == [100, 90, 80]
+
+
+@pytest.mark.parametrize("last", [1, 2, 5])
+def test_a_last_smaller_batch_of_the_same_lists_is_of_samples_too(last: int) -> None:
+    row = [0.5] * 3
+    assert counted([row] * 16, [row] * 16, [row] * last) == [16, 16, last]
+    assert counted([[1, 2, 3], [0, 1, 0]], [row] * 16, [row] * last) == [3, 16, last]
+    assert counted([row] * 16, [[1] * 9, [0] * 9]) == [16, 9]

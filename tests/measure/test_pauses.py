@@ -60,6 +60,9 @@ def test_a_declared_pause_behind_the_last_step_is_one(form: str) -> None:
         program.wrap("pause", "end", ident)
     program.finish()
     assert pauses(program) == (pytest.approx(3 * 0.5, rel=0.01), 3)
+    at_least = 18 * 0.010 + 3 * 0.5
+    wall = program.items / program.section()["rate"]["wall"]
+    assert at_least < wall < 1.06 * (at_least + 18 * 0.004)  # Of ends alone, the first is missing.
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -269,6 +272,28 @@ def test_an_evaluation_with_a_watched_loader_and_no_steps_is_a_pause(within: boo
     assert section["pause"] == {"seconds": pytest.approx(9 * 0.03), "count": 9}
     assert section["loading"]["share"] == pytest.approx(4 / 14)
     assert section["rate"]["q1"] == pytest.approx(32 / 0.014)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "loader" in form])
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_test_after_the_training_is_no_pause_of_it_unless_it_is_declared(
+    form: str, declared: bool
+) -> None:
+    program = Program(form)
+    for turn in range(3):
+        program.epoch(20)
+        if turn < 2:
+            evaluate(program)
+    if declared:
+        program.model.pause_begins()
+    evaluate(program)
+    evaluate(program)
+    if declared:
+        program.model.pause_ends()
+    program.finish()
+    section, n = program.section(), 4 if declared else 2
+    assert section["pause"] == {"seconds": pytest.approx(n * 0.03), "count": 3 if declared else 2}
+    assert 60 * 32 / section["rate"]["wall"] == pytest.approx(60 * 0.014 + n * 0.03, rel=0.01)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -650,6 +675,8 @@ def test_a_checkpoint_in_the_very_last_iteration_is_a_pause(saves: float) -> Non
                 program.clock.advance(saves)
     program.finish()
     assert pauses(program) == (pytest.approx(9 * saves, rel=0.01), 9 if saves else 0)
+    wall = 180 * 32 / program.section()["rate"]["wall"]
+    assert wall == pytest.approx(180 * 0.015 + 9 * saves, rel=0.01)
 
 
 @pytest.mark.parametrize("rest", [0.0, 0.002])
@@ -751,3 +778,25 @@ def test_an_evaluation_takes_nothing_of_the_training_s_wait(own: bool) -> None:
     else:
         assert evaluation["steps"] == 72
         assert evaluation.get("loading", {}).get("seconds", 0) == 0
+
+
+@pytest.mark.parametrize(("batches", "group"), [(10, 16), (4, 9), (3, 3), (3, 2)])
+def test_a_group_of_more_batches_than_an_epoch_has_is_one_step_where_they_are_learned_from(
+    batches: int, group: int
+) -> None:
+    program, number = Program("loader"), 0
+    for _ in range(4 * group):
+        for _ in program.batches(batches, 0.004):
+            program.work(0.01)
+            number += 1
+            if number % group == 0:
+                program.give(step=True, batch_size=group * 32)
+            elif number % batches == 0:
+                program.model.learned()
+    program.finish()
+    section, steps = program.section(), 4 * batches
+    assert (section["steps"], section["items"]) == (steps, steps * group * 32)
+    assert section["first_step_seconds"] == pytest.approx(group * 0.014)
+    assert section["loading"]["seconds"] == pytest.approx(steps * group * 0.004)
+    assert section["compute"]["seconds"] == pytest.approx(steps * group * 0.01)
+    assert section["pause"]["seconds"] == 0

@@ -134,6 +134,21 @@ def test_a_skip_that_ends_in_the_warm_up_is_told(steps: int, late: bool) -> None
     assert section["steady"].get("late", False) == late
 
 
+def test_how_long_steps_were_made_begins_behind_the_first_step_of_the_task_a_run_is_about() -> None:
+    program = Program("step")
+    assert program.tasks.stepped() is None
+    for task, steps in (("evaluate", 50), ("train", 30), ("evaluate", 20)):
+        program.task = task
+        program.clock.advance(9.0)
+        for _ in range(steps):
+            program.clock.advance(0.01)
+            program.give(step=True, batch_size=8)
+    program.finish()
+    begin, end = program.tasks.stepped() or (0, 0)
+    assert begin == 5_000_000_000 + 9_000_000_000 * 2 + 510_000_000
+    assert end - begin == 290_000_000
+
+
 def test_a_last_smaller_batch_counts_with_its_own_items() -> None:
     program = Program("step")
     for size in [32] * 20 + [7]:

@@ -190,6 +190,40 @@ def test_an_observer_whose_function_is_named_by_its_refstring(place: Place) -> N
     assert lines(ran(place, "main.py")) == ["6"]
 
 
+def test_a_key_of_its_own_events_beside_events_that_voir_gives(place: Place) -> None:
+    place.write(
+        "voirfile.py",
+        """
+        from voir.instruments import early_stop, rate
+        from voir.instruments.monitor import monitor
+
+        def instrument_losses(ov):
+            yield ov.phases.load_script
+            ov.probe("//work > i as loss").give()
+            ov.given["loss"].max().print("greatest {}")
+            ov.given["loss"].count().print("{} losses")
+            ov.require(early_stop("loss", n=30), rate(interval=1))
+
+        def instrument_monitor(ov):
+            yield from monitor(ov, poll_interval=0.01, gpudata=lambda: {})
+        """,
+    )
+    place.write(
+        "long.py",
+        """
+        import time
+        from voir import iterate
+        def work():
+            for i in iterate("train", range(200), report_batch=True, batch_size=1):
+                time.sleep(0.01)
+        work()
+        """,
+    )
+    ended = place.voir("--no-record", "--quiet", "long.py")
+    assert (ended.status, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == ["greatest 29", "30 losses"]
+
+
 MONITOR = """
     import os
     from dataclasses import dataclass

@@ -77,6 +77,20 @@ def test_each_step_and_loss_is_given_once(
     assert train["loss"]["last"] == pytest.approx(truth[-1])
 
 
+def test_a_voirfile_of_before_finds_its_key_in_each_of_its_events() -> None:
+    found: dict[str, Any] = {}
+
+    def instrument_losses(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.load_script
+        ov.probe(LOSS).give()
+        ov.given["loss"].count().subscribe(lambda n: found.update(n=n))
+        ov.given["loss"].last().subscribe(lambda loss: found.update(last=float(loss)))
+
+    seen = watched("function_loop.py", instruments=(instrument_losses,))
+    assert seen.problems == []
+    assert found == {"n": STEPS, "last": pytest.approx(seen.truth["losses"][-1])}
+
+
 def test_who_begins_later_is_given_way_to_from_then_on() -> None:
     def instrument_late(ov: Overseer) -> Iterator[Any]:
         yield ov.phases.load_script

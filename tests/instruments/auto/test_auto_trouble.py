@@ -204,6 +204,92 @@ def test_the_first_step_which_is_held_back_says_when_it_ended() -> None:
     assert all("$ended" not in event for event in heard[1:])
 
 
+def test_where_one_of_several_optimizers_steps_alone_no_step_is_held_back_for_long(
+    tmp_path: Path,
+) -> None:
+    heard: list[dict[str, Any]] = []
+
+    def instrument_hear(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.parse_args
+        ov.listen(heard.append, "step")
+
+    (tmp_path / "main.py").write_text(
+        """
+import torch
+
+model = torch.nn.Linear(4, 1)
+unused = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+for (batch,) in torch.utils.data.DataLoader(
+    torch.utils.data.TensorDataset(torch.ones(480, 4)), batch_size=8
+):
+    model(batch).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    )
+    train = watched(tmp_path / "main.py", instruments=(instrument_hear,)).tasks["train"]
+    assert (train["steps"], train["items"]) == (60, 480)
+    late = ["$ended" in event for event in heard]
+    assert late[:32] == [True] * 32
+    assert not any(late[33:])
+
+
+def test_gradients_that_several_epochs_are_accumulated_over_are_one_step(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        """
+import time
+import torch
+
+data = torch.utils.data.TensorDataset(torch.ones(32, 4))
+loader = torch.utils.data.DataLoader(data, batch_size=8)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+number = 0
+for epoch in range(10):
+    for (batch,) in loader:
+        model(batch).sum().backward()
+        time.sleep(0.01)
+        number += 1
+        if number % 10 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+    )
+    train = watched(tmp_path / "main.py", "--skip", "0").tasks["train"]
+    assert (train["steps"], train["items"]) == (4, 320)
+    assert train["first_step_seconds"] >= 10 * 0.01
+    assert train["compute"]["seconds"] >= 40 * 0.01
+
+
+def test_the_first_step_is_told_of_before_a_generator_is_asked_for_the_next_batch(
+    tmp_path: Path,
+) -> None:
+    def instrument_hear(ov: Overseer) -> Iterator[Any]:
+        yield ov.phases.parse_args
+        ov.listen(lambda event: print("step", event["step"]), "step")
+
+    (tmp_path / "main.py").write_text(
+        """
+import torch
+
+def batches():
+    for number in range(1, 4):
+        yield torch.ones(8, 4)
+        print("after", number)
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+for batch in batches():
+    model(batch).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    )
+    told = watched(tmp_path / "main.py", instruments=(instrument_hear,)).output.splitlines()
+    assert told == ["step 1", "after 1", "step 2", "after 2", "step 3", "after 3"]
+
+
 class Nowhere:
     holding = False
 

@@ -490,5 +490,9 @@ def test_memory_that_grows_all_the_time_is_told() -> None:
     for sample in range(40):
         growing.add({"memory": [1000.0 + 50 * sample, 80_000.0]})
         level.add({"memory": [1000.0, 80_000.0]})
+    never = DeviceSummary(device, stepped=lambda: (0.0, 0.0))
+    for sample in range(40):
+        never.add({"memory": [1000.0 + 50 * sample, 80_000.0]})
     assert growing.entry()["memory"]["growth"]["bytes"] > 1000 << 20
+    assert "growth" not in never.entry()["memory"]  # It grew when no step was made.
     assert "growth" not in level.entry()["memory"]

@@ -314,6 +314,20 @@ def test_memory_that_grows_for_four_seconds_is_growth(
     assert grown(inner)["seconds"] == pytest.approx(3.0)
 
 
+def test_memory_that_grows_before_the_steps_is_not_growth(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    proc.add(FakeProcess(1, cpu=7.0))
+    file, clock = statm(monkeypatch, tmp_path), FakeClock()
+    inner = ProcessSampler(clock, cores=1.0, stepped=lambda: (4.25, 8.0))
+    sampler = Glancing(inner, clock, 1.0)
+    for n in range(33):
+        file.write_text(f"999999 {100_000 + 10_000 * min(n, 16)} 5 1 0 1 0")
+        sampler.read()
+        clock.advance(GLANCE)
+    assert grown(inner) is None
+
+
 def test_a_tree_of_many_processes_is_read_less_often_and_seldom_takes_time() -> None:
     """Three hundred workers: to read them each second would be two percent of a processor."""
     clock = FakeClock()

@@ -165,6 +165,62 @@ def test_no_number_of_windows_is_too_large(place: Place) -> None:
     assert place.record()["tasks"]["train"]["steps"] == 10
 
 
+MISSPELT = "//train(inp as bach) > #endloop_inp as step"
+UNSIZED = "step model: how many items a batch holds is not known: no step of train came with"
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        (["--train-rate"], ""),
+        (["--loading-rate", "--compute-rate", "--train-rate"], ""),
+        ([], "instrument_rate = rate()"),
+    ],
+    ids=str,
+)
+def test_rates_of_steps_that_come_without_a_batch_are_told_what_they_lack(
+    place: Place, options: list[str], asked: str
+) -> None:
+    place.write("main.py", SCRIPT)
+    asking(place, asked, MISSPELT, PAIR.replace("inp as batch, ", ""))
+    ran = place.voir(*options, "main.py")
+    assert f"{UNSIZED} batch or batch_size, but with bach [batch-size]" in ran.stderr
+    assert ran.stderr.count("[batch-size]") == 1
+    assert 'ov.probe("//train(inp as batch) > #endloop_inp as step").give()' in ran.stderr
+
+
+def test_keys_unlike_a_batch_are_not_named(place: Place) -> None:
+    place.write("main.py", SCRIPT)
+    asking(place, "", "//train > #endloop_inp as step")
+    ran = place.voir("--train-rate", "main.py")
+    assert f"{UNSIZED} batch or batch_size [batch-size]" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "selector"),
+    [
+        ("", MISSPELT),
+        ("instrument_rate = rate(batch_size_calc=len)", STEP),
+        ("instrument_rate = rate(batch_size_calc=16)", MISSPELT),
+    ],
+    ids=["nobody asked", "it comes", "it is a number"],
+)
+def test_of_steps_without_a_batch_nothing_is_said_where_none_is_missed(
+    place: Place, asked: str, selector: str
+) -> None:
+    place.write("main.py", SCRIPT)
+    asking(place, asked, selector)
+    place.voir("main.py")
+    assert place.record()["problems"] == []
+
+
+def test_a_batch_whose_size_is_not_known_is_told_as_that_alone(place: Place) -> None:
+    place.write("main.py", SCRIPT)
+    asking(place, "", STEP)  # The batches are text.
+    ran = place.voir("--train-rate", "main.py")
+    assert (ran.stderr.count("[batch-size]"), UNSIZED in ran.stderr) == (1, False)
+
+
 #: Twenty slow steps, then eighty quick ones, on a clock that is the script's.
 WARMING = """
     import passing as time

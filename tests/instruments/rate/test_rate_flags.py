@@ -104,6 +104,58 @@ def test_seconds_can_be_skipped(script: Place) -> None:
     assert "showed nothing" not in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "environment", "skipped", "steps"),
+    [
+        (["--skip", "100s"], {}, "100s", 10),
+        (["--metric-skip", "20"], {}, "20", 10),
+        (["--stop", "6", "--skip", "8"], {}, "8", 6),
+        ([], {"VOIR_SKIP": "10"}, "10", 10),
+    ],
+    ids=str,
+)
+def test_a_skip_of_everything_is_told_where_no_rate_was_asked_for(
+    script: Place, options: list[str], environment: dict[str, str], skipped: str, steps: int
+) -> None:
+    voirfile(script, STEP)
+    ran = script.voir(*options, "main.py", env=environment)
+    said = f"voir: rate: --skip {skipped} leaves out all steps: there were {steps} [no-rate]"
+    assert said in ran.stderr
+    assert len(script.record()["problems"]) == 1
+
+
+def test_a_skip_of_everything_is_told_once_whatever_was_asked_for(script: Place) -> None:
+    voirfile(script, PAIR)
+    ran = script.voir("--train-rate", "--loading-rate", "--skip", "10", "main.py")
+    assert ran.stderr.count("[no-rate]") == 1
+    assert "--train-rate: --skip 10 leaves out all steps: there were 10" in ran.stderr
+
+
+def test_a_skip_that_leaves_a_step_is_not_told(script: Place) -> None:
+    voirfile(script, STEP)
+    script.voir("--skip", "9", "main.py")
+    assert script.record()["problems"] == []
+
+
+@pytest.mark.parametrize(("train", "told"), [(30, 0), (5, 1)])
+def test_a_short_evaluation_may_be_skipped_but_not_the_training(
+    place: Place, train: int, told: int
+) -> None:
+    place.write(
+        "main.py",
+        """
+        import voir
+        import sys
+        for task, steps in (("train", int(sys.argv[1])), ("evaluate", 5)):
+            for i in range(steps):
+                voir.give(task=task, step=i, batch_size=4)
+        """,
+    )
+    ran = place.voir("--skip", "10", "main.py", str(train))
+    said = "rate: --skip 10 leaves out all steps: there were 10 [no-rate]"
+    assert (ran.stderr.count(said), ran.stderr.count("[no-rate]")) == (told, told)
+
+
 def test_items_per_step_multiplies(script: Place) -> None:
     voirfile(script, STEP)
     script.voir("--items-per-step", "1000", "main.py")
