@@ -8,8 +8,8 @@ from _thread import get_ident
 from collections.abc import Callable, Generator
 from typing import Any
 
-from overseer import Overseer, StopProgram, instrument_definition
-from overseer.errors import Problem, VoirError
+from overseer import Overseer, OverseerAbort, StopProgram, instrument_definition
+from overseer.errors import Problem, UsageError, VoirError
 
 #: The task of events that name none.
 TASK = "train"
@@ -38,11 +38,23 @@ def early_stop(
         n: How many to let happen.
         task: Count only events of this task; those that name none are of ``train``.
         signal: What to raise; or the name of an event to log instead.
+
+    Raises:
+        UsageError: An argument is none of these.
     """
+    n = _checked(key, n, signal)
     yield ov.phases.init
     counter = _Steps(ov, n, task, signal) if key == "step" else _Counter(ov, key, n, task, signal)
     ov.expect_stop()
     counter.listen()
+    try:
+        yield ov.phases.run_script(priority=200)  # Before others ask whether it was stopped.
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        counter.settle(error)
+    else:
+        counter.settle(None)
     yield ov.phases.finalize
     counter.complain()
 
@@ -61,6 +73,7 @@ class _Counter:
         self.ov, self.key, self.n, self.task, self.signal = ov, key, n, task, signal
         self.seen = 0
         self._left = TIMES
+        self._raised: BaseException | None = None
         self.reason = f"after {n} events with {key!r}"
 
     def listen(self) -> None:
@@ -91,10 +104,9 @@ class _Counter:
         """A step after the last: stop the thread that goes on, or has begun another work."""
         if isinstance(self.signal, str) or get_ident() == threading.main_thread().ident:
             return  # There, the stop is on its way.
-        cleaning = isinstance(sys.exc_info()[1], StopProgram)
-        if self._left and not cleaning:
+        if self._left and not _stops(sys.exc_info()[1]):
             self._left -= 1
-            raise self.signal(value)
+            raise _made(self.signal, value)
         if not self._left:
             self.ov.goes_on()
 
@@ -107,8 +119,20 @@ class _Counter:
         if isinstance(self.signal, str):
             self.ov.log({"$event": self.signal})
             return
+        self._raised = _made(self.signal, value)
         self.ov.stopped_early = self.reason
-        raise self.signal(value)
+        raise self._raised
+
+    def settle(self, error: BaseException | None) -> None:
+        """The script has ended, by ``error``: it was not stopped if it has swallowed the signal.
+
+        Nothing swallows a ``StopProgram``: that is raised anew until it has left the script.
+        """
+        raised = self._raised
+        if raised is None or isinstance(raised, (StopProgram, OverseerAbort)):
+            return
+        if raised is not error and not _got_out(raised):
+            self.ov.stopped_early = None
 
 
 class _Steps(_Counter):
@@ -164,6 +188,44 @@ class _Steps(_Counter):
             self.again(value)
         elif self.seen < n:  # The first pair may have been told of by both.
             self.count(value)
+
+
+def _made(signal: Callable[[object], BaseException], value: object) -> BaseException:
+    """What to raise; the boundary lets it pass, whatever its class makes of attributes."""
+    error = signal(value)
+    BaseException.__setattr__(error, "__voir_asked__", True)
+    return error
+
+
+def _stops(error: BaseException | None) -> bool:
+    """Whether it is what stops the script."""
+    return isinstance(error, StopProgram) or getattr(error, "__voir_asked__", False) is True
+
+
+def _got_out(error: BaseException) -> bool:
+    """Whether it has left the script: nobody is told so of a SystemExit with status 0."""
+    left = error.__traceback__
+    ours = Overseer.__call__.__code__.co_filename
+    return left is not None and left.tb_frame.f_code.co_filename == ours
+
+
+def _checked(key: object, n: Any, signal: object) -> int:
+    """How many to let happen, if it is a number of events, and the rest is what it should be."""
+    example = "For example: early_stop(n=100)"
+    if not isinstance(key, str):
+        first = not isinstance(key, bool) and isinstance(key, (int, float))
+        remedy = f"The key comes first: early_stop(n={key!r:.40})" if first else example
+        what = f"early_stop(key) is {key!r:.60}, which is no key of an event"
+        raise UsageError("option-value", what, remedy)
+    whole = isinstance(n, float) and n.is_integer()
+    if isinstance(n, bool) or not (isinstance(n, int) or whole) or n < 1:
+        what = f"early_stop(n) is {n!r:.60}, which is no number of events"
+        raise UsageError("option-value", what, f"Give a whole number from 1. {example}")
+    if not isinstance(signal, str) and not callable(signal):
+        what = f"early_stop(signal) is {signal!r:.60}, which is nothing to raise or to log"
+        remedy = 'Give an exception\'s class, or the name of an event: early_stop(signal="stop")'
+        raise UsageError("option-value", what, remedy)
+    return int(n)
 
 
 def _nothing_to_count(key: str, n: int, task: str | None) -> Problem:

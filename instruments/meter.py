@@ -393,18 +393,12 @@ class Meter:
     def close(self) -> None:
         """The script has ended: work off what is left, and say what it came to."""
         begun = self._ov.clock.cpu_ns()
-        hurried = False
-        try:
-            self._timer.__exit__(None, None, None)
-        except KeyboardInterrupt:  # The script has ended: what was measured is still to be told.
-            hurried = True
-        self._compiling.close()
-        self._asked.loaders.close()
-        self._alone.close()
+        hurried = _interrupted(partial(self._timer.__exit__, None, None, None))
+        for close in (self._compiling.close, self._asked.loaders.close, self._alone.close):
+            hurried |= _interrupted(close)
         self.model.delivered = list
-        self.model.finish()
-        for rates in self._rates:
-            rates.finish()
+        for finish in (self.model.finish, *(rates.finish for rates in self._rates)):
+            hurried |= _interrupted(finish)
         for each in (self._losses, *self._asked.further):
             hurried = not each.read_all(self.model, self._ov.charge, hurried)
         losses = self._losses.summary()
@@ -485,6 +479,15 @@ class Meter:
         self._ov.hasten()  # That a device is in use is known by now.
         if early:
             self._ov.weigh()
+
+
+def _interrupted(act: Callable[[], object]) -> bool:
+    """Whether Ctrl-C cuts ``act`` short: what has been measured by then is still to be told."""
+    try:
+        act()
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def _model(asked: Measuring) -> StepModel:

@@ -87,6 +87,8 @@ class Batches:
 
     def begun(self) -> None:
         """A loader begins anew: what waits was only looked at, maybe, before."""
+        if not self._own:
+            self._loaded.clear()
         for source in self._ahead & self._loaded.keys():
             if len(self._loaded[source]) > OVER:  # It has not been working ahead: it left some out.
                 del self._loaded[source]

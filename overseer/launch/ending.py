@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..errors import VoirError
-from .signals import in_child
+from .signals import Echoes, in_child
 from .tracebacks import peel
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Ending:
     def __init__(self) -> None:
         self._announced: BaseException | None = None
         self._final: BaseException | None = None
+        self._echoes = Echoes()
 
     def announce(self, error: BaseException | None, program: Program | None = None) -> int:
         """Say on stderr what python says about ``error``, then wait for the script's threads.
@@ -64,11 +65,16 @@ class Ending:
             The exit status that the process will have, as :func:`exit_status` has it.
         """
         if error is None or error is not self._announced:
+            interrupted = _interrupted(error)
+            self._echoes.begin(interrupted)
             self._announced = self._final = error
             self._say(error)
             if program is not None and not isinstance(self._final, SystemExit):
                 program.retire()
-            wait_for_threads()
+            self._echoes.end()  # Python lets it end the wait.
+            interrupted |= not wait_for_threads()
+            if not in_child():
+                self._echoes.begin(interrupted)
         return exit_status(self._final)
 
     def leave(self, error: BaseException | None, status: int = 0, *, instead: bool = False) -> None:
@@ -83,6 +89,7 @@ class Ending:
             BaseException: The same error; python prints nothing about it any more.
             SystemExit: To set the exit status.
         """
+        self._echoes.end()
         final = self._final if error is self._announced else error
         own = exit_status(final)
         if status and (own == 0 or (instead and own > 0)):
@@ -190,21 +197,37 @@ def _leaving(error: BaseException) -> BaseException:
     return error
 
 
-def wait_for_threads() -> None:
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether it was Ctrl-C that ended the script, whatever that made of it."""
+    seen: list[BaseException] = []  # Scripts can tie chains into circles.
+    while error is not None and not any(error is one for one in seen):
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.append(error)
+        error = error.__context__
+    return False
+
+
+def wait_for_threads() -> bool:
     """Wait for the script's threads as python does at the end; it then finds nothing to wait for.
 
     Their events are part of the run, so this comes before the run is finalized.
+
+    Returns:
+        Whether nothing has cut the wait short.
     """
     if in_child():
-        return  # Python will do it; there is no run to finalize here.
+        return True  # Python will do it; there is no run to finalize here.
     try:
         threading._shutdown()  # type: ignore[attr-defined]
     except BaseException as error:  # Ctrl-C: python complains, and waits no longer.
         peel(error)
         _write(f"Exception ignored in: {threading!r}\n")
         _display(type(error), error, error.__traceback__)
+        return False
     finally:
         # Instruments are still at work, and may import what registers there, as concurrent.futures
         # does; for what the script has to do at exit, it is over.
         threading._SHUTTING_DOWN = False  # type: ignore[attr-defined]
         atexit.register(setattr, threading, "_SHUTTING_DOWN", True)
+    return True

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ..boundary import Guarded
+from ..clock import monotonic
 from ..timers import Timer
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ _owner = os.getpid()
 #: How often it is looked whether a signal has come while the main thread is in C, in seconds; the
 #: second look that finds one acts.
 LOOK = 0.5
+
+#: A Ctrl-C so soon after another is the same keystroke, in seconds: a wrapper forwards it to what
+#: the terminal has sent it to already.
+ECHO = 0.1
 
 Finalize = Callable[[int], object]
 Answer = Callable[[FrameType], object]
@@ -164,6 +169,40 @@ class DeadlySignals:
 
             self._die(mark.signum, lambda: restore_default(mark.signum))
         mark.seen = True
+
+
+class Echoes:
+    """While the run is closed, a Ctrl-C right behind another does nothing.
+
+    The first has ended the script, or a wait; the second would cost what the run came to. A handler
+    that the script has installed is left alone.
+    """
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._taken = False
+
+    def begin(self, interrupted: bool) -> None:
+        """Look out for them; there has just been a Ctrl-C, if it is ``interrupted``."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # Python lets only the main thread set handlers.
+        if interrupted:
+            self._until = monotonic() + ECHO
+        if not self._taken and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._handle)
+            self._taken = True
+
+    def end(self) -> None:
+        """Put the default back where the handler is still ours."""
+        if self._taken and signal.getsignal(signal.SIGINT) == self._handle:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._taken = False
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        now = monotonic()
+        if now >= self._until:
+            self._until = now + ECHO
+            signal.default_int_handler(signum, frame)
 
 
 class Knock:

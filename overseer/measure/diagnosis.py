@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .parts import DISTURBED, Parts, as_parts, crowded, number, others_share, part
+from .parts import DISTURBED, Parts, as_parts, crowded, number, others_share, part, steps_alone
 
 #: Fewer steps or seconds than these say nothing about a run.
 FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
@@ -19,6 +19,8 @@ FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
 LOADER, HOST, PAUSE, COMPUTE = 0.25, 0.35, 0.3, 0.75
 #: Seconds of a step that may be mostly voir's own, or what lies between two pairs.
 SHORT = 40e-6
+#: A share of pauses that is worth a word: others are of the steps' time, and not of all.
+WORTH = 0.01
 #: A share that outweighs doubts about the figures.
 LARGE = 0.5
 #: How far from its limit a share must be for the next run to be on the same side, and how far when
@@ -78,14 +80,12 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
     if parts is None or parts.steps < FEWEST_STEPS or parts.seconds < SHORT * parts.steps:
         return _without_parts(run, found)
     if _settled(found, parts) < FEWEST_SECONDS:
-        return _pauses(parts) if _mostly_pauses(parts) else _without_parts(run, found)
-    slack = CROWDED if crowded(run) else NEAR
-    lost = max(_losses(run, parts, slack), default=None, key=lambda loss: loss.share)
+        return _pauses(parts) if _mostly_pauses(parts) else _unsettled(run, found)
+    slack = _slack(run)
     doubts = [*_memory(run, found, parts), *_throttled(run)]
-    if lost is not None and (not doubts or _outweighs(lost)):
-        return _also(lost.diagnosis, doubts)
-    if doubts:
-        return _also(doubts[0], [*doubts[1:], *([lost.diagnosis] if lost is not None else [])])
+    matter = _worst(_losses(run, parts, slack), doubts)
+    if matter is not None:
+        return matter
     unsteady = _never_steady(run, found)
     if unsteady is not None or any(_losses(run, parts, -slack)):
         return unsteady  # Or nothing, for the next run might say otherwise.
@@ -93,9 +93,23 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
     return compute or (None if _compute(run, parts, -slack) else _nothing(parts))
 
 
+def _worst(losses: Iterator[_Loss], doubts: list[Diagnosis]) -> Diagnosis | None:
+    """What matters most, with all else that does behind it; None when nothing does."""
+    ranked = sorted(losses, key=lambda loss: loss.share, reverse=True)
+    lost = [loss.diagnosis for loss in ranked]
+    if ranked and (not doubts or _outweighs(ranked[0])):
+        return _also(lost[0], [*doubts, *lost[1:]])
+    return _also(doubts[0], [*doubts[1:], *lost]) if doubts else None
+
+
 def _outweighs(lost: _Loss) -> bool:
     """Whether a loss matters more than doubts; of the host's time nobody can say if it is lost."""
     return lost.share >= LARGE and lost.diagnosis.verdict != "host-bound"
+
+
+def _slack(run: Mapping[str, Any]) -> float:
+    """By how much shares must exceed their limits."""
+    return CROWDED if crowded(run) else NEAR
 
 
 def _settled(task: Mapping[str, Any], parts: Parts) -> float:
@@ -127,8 +141,7 @@ def _losses(run: Mapping[str, Any], parts: Parts, slack: float) -> Iterator[_Los
     waits = (parts.loading or 0.0) >= LOADER + slack
     if waits:
         yield _Loss((parts.loading or 0.0) * stepping, _loader(run, parts))
-    if parts.pause >= PAUSE + slack:
-        yield _Loss(parts.pause, _pauses(parts))
+    yield from _paused(parts, slack)
     if parts.other is not None and parts.other >= HOST + slack:
         # What is no call of the model's may be a wait for the device that works.
         if (busy is None and not parts.device) or (busy is not None and busy < BUSY - slack):
@@ -137,6 +150,11 @@ def _losses(run: Mapping[str, Any], parts: Parts, slack: float) -> Iterator[_Los
         yield _Loss((1 - busy) * stepping, _kept_waiting(run, busy))
     if _calls(run, parts, slack):
         yield _Loss((parts.work or 0.0) / 2 * stepping, _calling(parts))
+
+
+def _paused(parts: Parts, slack: float) -> Iterator[_Loss]:
+    if parts.pause >= PAUSE + slack:
+        yield _Loss(parts.pause, _pauses(parts))
 
 
 def _calls(run: Mapping[str, Any], parts: Parts, slack: float) -> bool:
@@ -150,7 +168,8 @@ def _calls(run: Mapping[str, Any], parts: Parts, slack: float) -> bool:
 def _loader(run: Mapping[str, Any], parts: Parts) -> Diagnosis:
     share = parts.loading or 0.0
     each = f", {_time(share * parts.seconds / parts.steps)} a step" if parts.steps else ""
-    why = f"{_percent(share)} of the time waits for batches{each}"
+    of = "the steps' time" if parts.pause >= WORTH else "the time"
+    why = f"{_percent(share)} of {of} waits for batches{each}"
     cpu = part(part(run, "host"), "cpu")
     cores, load = number(cpu.get("cores")), number(cpu.get("mean"))
     if load is not None and load >= 90 and (others_share(run) or 0.0) < DISTURBED:
@@ -318,7 +337,15 @@ def _nothing(parts: Parts) -> Diagnosis:
 
 
 def _without_parts(run: Mapping[str, Any], task: Mapping[str, Any]) -> Diagnosis | None:
-    """For a task whose steps were seen, but not what they consist of."""
+    """For a task whose steps were seen, but not what they consist of: pauses and memory show."""
+    alone, matter = steps_alone(task), None
+    if alone is not None and alone.steps >= FEWEST_STEPS and alone.seconds >= FEWEST_SECONDS:
+        matter = _worst(_paused(alone, _slack(run)), [*_memory(run, task, alone)])
+    return matter or _unsettled(run, task)
+
+
+def _unsettled(run: Mapping[str, Any], task: Mapping[str, Any]) -> Diagnosis | None:
+    """Whether enough steps take no settled time, which is all that is asked of them."""
     steps = number(part(task, "rate").get("n")) or 0
     return _never_steady(run, task) if steps >= FEWEST_STEPS else None
 

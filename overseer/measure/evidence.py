@@ -148,7 +148,11 @@ class Evidence:
             if taken is not None and start < track.aside_ns:  # An evaluation lies within it.
                 aside = track.last_end - track.aside_ns
                 return Before(now - start - aside, aside)
-            return Before(now - start if start >= 0 else None)
+            if start < 0:
+                return Before(None)
+            before = taken.paused if taken is not None else track.entered_paused
+            declared = min(track.paused_ns - before, now - start)
+            return Before(now - start - declared, declared)
         if self._first_within(last):
             if taken is None:
                 return _shared(now - last, self.work.median, 0)
@@ -167,7 +171,7 @@ class Evidence:
                 return around
         if resumed >= 0:
             # Before an evaluation's step, the other task's may have gone on behind its end.
-            if self.aside and taken is not None:
+            if taken is not None and (self.aside or resumed == foreign):
                 resumed = max(resumed, taken.begin)
             elif self.aside and self.work.median is not None and resumed != self.restarted:
                 resumed = max(resumed, now - self.work.median)

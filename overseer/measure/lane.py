@@ -49,7 +49,7 @@ class Lane:
         self.far: dict[int, tuple[int, int]] = {}
         self.slow = False
         self.rest: int | None = None
-        self.behind = self._first_rest = 0
+        self.behind = self._rest_behind = self._first_rest = 0
         self.sizes: deque[int | None] = deque(maxlen=SIZES)
 
     def restart(self, now: int) -> None:
@@ -71,6 +71,8 @@ class Lane:
         track, paused = self._track, 0
         if self.behind > FLOOR_NS:
             paused = self.behind  # A checkpoint in the loop's last iteration.
+            if steps and self._rest_behind:
+                steps[-1] = _longer(steps[-1], self._rest_behind)
         if track.last_lane is self:
             behind = track.resumed_at - track.last_end
             behind = min(track.paused_ns - self.evidence.paused, behind) - track.outside_ns
@@ -177,7 +179,11 @@ class Lane:
         track, last = self._track, self.last_end
         if last is None or not self.fed or self._paired or not self.pending:
             return
+        self._rest_behind = 0
         if track.last_lane is not self:
+            if last <= track.aside_ns:  # An evaluation was in the last iteration.
+                self._rest_behind = self._rest_of_last(track.aside_ns - last)
+                self.behind = now - last - self._rest_behind
             return
         declared = min(track.paused_ns - self.evidence.paused, now - last)
         held = self.pending[-1]
@@ -216,6 +222,7 @@ class Lane:
         far, self._first_rest = self._first_rest - rest, 0
         usual = self.pending[-1].compute_ns
         if len(self.pending) == 2 and usual is not None and far > 4 * usual:
+            self.evidence.work.drop()
             first, second = self.pending
             paused = second.pause_ns + far
             self.pending = [
@@ -281,7 +288,7 @@ class Lane:
             loading = (before.rest or 0) + span - compute
         busy = None if before.rest is None else before.rest + span
         # A loader used up in here may have been asked before: its pause reaches back into the gap.
-        since = begin if last is None else last
+        since = begin - (before.rest or 0) if last is None else last
         pause = max(0, min(before.pause + paused, now - since - (busy or 0)))
         step = Step(
             self.task, self.count[0], items, self.units, begin - (before.rest or 0), begin, now,
@@ -305,6 +312,8 @@ class Lane:
             self.lengthen(rest)  # Then came an evaluation.
             pause -= rest
         start = now - (busy or 0)
+        if self.last_end is None and busy is not None:
+            start -= pause  # It lies in the first step.
         loading = compute = None
         if busy is not None and self.fed:
             loading = min(taken.ns, busy) if taken is not None else 0
@@ -312,7 +321,8 @@ class Lane:
         elif busy is None and 0 <= self._track.body_ns <= now and not self.evidence.aside:
             # The first step of all: how long its batch was waited for is not known.
             start = self._track.body_ns
-            compute = max(0, now - start - self._track.paused_ns)
+            pause = min(self._track.paused_ns, now - start)
+            compute = now - start - pause
         self._has_begun()
         step = Step(
             self.task, self.count[0], items, self.units, start,

@@ -88,6 +88,28 @@ def as_parts(task: Mapping[str, Any]) -> Parts | None:
     )
 
 
+def steps_alone(task: Mapping[str, Any]) -> Parts | None:
+    """A task's time by its steps and pauses, whatever steps consist of; None when not known.
+
+    The steps are those behind the first one, which may be most of a short run.
+    """
+    wall = _wall(task)
+    if wall is None:
+        return None
+    paused = min(wall, max(0.0, number(part(task, "pause").get("seconds")) or 0.0))
+    return Parts(
+        steps=number(part(task, "rate").get("n")) or 0,
+        seconds=wall - paused - (number(task.get("first_step_seconds")) or 0.0),
+        wall=wall,
+        loading=None,
+        other=None,
+        work=None,
+        each={},
+        pause=paused / wall if wall > 0 else 0.0,
+        pauses=int(number(part(task, "pause").get("count")) or 0),
+    )
+
+
 def breakdown(task: Mapping[str, Any]) -> dict[str, float]:
     """The share of each part of a step that is known; empty when none is."""
     seconds = _broken_down(task)

@@ -36,7 +36,7 @@ class Track:
         paused_ns: Declared pauses so far, and loops that held no step; the last ended at
             ``resumed_at``.
         left_ns: When a loop that held steps was last left; -1 for never.
-        entered_ns: When a loop was last entered; -1 for never.
+        entered_ns: When a loop was last entered; -1 for never. Pauses came to ``entered_paused``.
         body_ns: When the work on the first batch began, where that was seen; -1 if not.
         changes: Counts all that is not just another step or another batch.
         closed: Steps closed so far, by all lanes.
@@ -67,6 +67,7 @@ class Track:
         "closed",
         "compiled_ns",
         "entered_ns",
+        "entered_paused",
         "last_end",
         "last_lane",
         "learned",
@@ -78,7 +79,7 @@ class Track:
     )
 
     def __init__(self) -> None:
-        self.paused_ns = 0
+        self.paused_ns = self.entered_paused = 0
         self.left_ns = self.entered_ns = self.compiled_ns = self.body_ns = -1
         self.changes = 0
         self.closed = 0
@@ -107,12 +108,24 @@ class Track:
         self._begun[source] = self.closed, now
         if len(self._begun) > 32:
             del self._begun[next(iter(self._begun))]
-        if self._seam is not None:
+        if self._seam is not None or self._beside(source):
             return  # It was used up, by a step that goes on.
+        if source in self.loads and self._between_loops:
+            del self.loads[source]  # It was only looked at before.
         if self.closed - closed > 1 and source in self.own and self.left_ns < self.last_end:
             self.left_ns = self.last_end
             self.changes += 1
             self.loads.pop(source, None)  # No step came of these: an exception, perhaps.
+
+    def _beside(self, source: Hashable) -> bool:
+        """Whether another loader of the steps' has given a batch for the one that goes on."""
+        return any(each != source and each in self.own for each in self.loads)
+
+    @property
+    def _between_loops(self) -> bool:
+        """Whether no step, or an evaluation, or a loop that is over, came last."""
+        aside = self.last_lane is None or self.last_lane.evidence.aside
+        return aside or self.left_ns >= self.last_end
 
     def loading(self, now: int, source: Hashable) -> None:
         """The script asks ``source`` for a batch."""
@@ -161,16 +174,18 @@ class Track:
         self.loads.pop(source, None)
         if unused is not None:
             self._unused(unused.begin, now, unused.paused)
-        else:
+        elif not self._beside(source):
             self.left_ns = begin
-            if self.last_lane is not None:
-                self.last_lane.left(begin)
+            owner = self._owners.get(source)
+            lane = owner if owner is not None and self._in(source, owner) else self.last_lane
+            if lane is not None:
+                lane.left(begin)
 
     def enter(self, now: int) -> None:
         """A loop begins."""
         self.changes += 1
         self._loops.append((now, self.closed, self.paused_ns))
-        self.entered_ns = now
+        self.entered_ns, self.entered_paused = now, self.paused_ns
         del self._loops[:-32]  # A loop left by an exception may never say so.
 
     def leave(self, now: int) -> None:
@@ -288,9 +303,16 @@ class Track:
             if self._once:
                 self._once = set()
         else:
+            if lane.last_end is None:
+                self._looked()
             taken = self._take_own(lane)
         self.loads = {}
         return taken
+
+    def _looked(self) -> None:
+        """Leave out loaders that were only looked at before those of the first step began."""
+        began = max(self._begun.get(source, (0, -1))[1] for source in self.loads)
+        self.loads = {s: each for s, each in self.loads.items() if each.end >= began} or self.loads
 
     def _owned(self, lane: Lane) -> None:
         """Remember whose steps these loaders feed."""

@@ -49,6 +49,11 @@ class Typical:
             self._update()
         return far
 
+    def drop(self) -> None:
+        """The oldest was none of what is usual: a pause was in it."""
+        self._recent.popleft()
+        self._update()
+
     @property
     def room(self) -> int:
         """How many durations may be judged before what is usual is looked at anew."""

@@ -203,6 +203,132 @@ def test_nor_is_the_turn_of_a_loader_that_a_stop_leaves_unfinished(
     assert place.record()["tasks"]["train"]["steps"] == 3
 
 
+RAISES = """
+from voir.instruments import early_stop
+
+class Narrow(RuntimeError):
+    __slots__ = ()
+
+    def __setattr__(self, name, value):
+        if name == "__voir_asked__":
+            raise AttributeError(name)
+        super().__setattr__(name, value)
+
+instrument_stop_here = early_stop(n=2, signal=SIGNAL)
+
+def instrument_probes(ov):
+    yield ov.phases.load_script
+    ov.probe("//train > #endloop_inp as step").give()
+"""
+RAISED = """
+def train():
+    for inp in range(5):
+        print(inp)
+
+train()
+"""
+SWALLOWED = """
+def train():
+    for inp in range(5):
+        pass
+
+try:
+    train()
+except BaseException:
+    pass
+for n in range(3):
+    print(n)
+"""
+IN_A_THREAD = """
+import threading
+
+def train():
+    for inp in range(5):
+        pass
+
+threading.excepthook = lambda args: print("ended")
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("signal", "status", "said"),
+    [
+        ("ValueError", 1, "\nValueError: "),
+        ("Narrow", 1, "Narrow: "),
+        ("lambda value: SystemExit(3)", 3, ""),
+        ("lambda value: SystemExit(0)", 0, "stopped early: after 2 steps"),
+        ("lambda value: SystemExit('enough')", 1, "enough\n"),
+        ("KeyboardInterrupt", -2, "KeyboardInterrupt: "),
+    ],
+)
+def test_whatever_is_to_be_raised_ends_the_script_as_under_python(
+    place: Place, signal: str, status: int, said: str
+) -> None:
+    place.write("main.py", RAISED)
+    place.write("voirfile.py", RAISES.replace("SIGNAL", signal))
+    ran = place.voir("--no-monitor", "main.py")
+    assert ran.seen == (status, "0\n1\n"), ran.stderr
+    assert said in ran.stderr
+    assert "subscriber" not in ran.stderr
+    assert place.record()["stopped_early"] == "after 2 steps"
+
+
+@pytest.mark.parametrize("signal", ["ValueError", "lambda value: SystemExit(0)"])
+@pytest.mark.parametrize(
+    ("script", "printed"), [(SWALLOWED, "0\n1\n2\n"), (IN_A_THREAD, "ended\n")]
+)
+def test_a_script_that_swallows_what_is_raised_was_not_stopped(
+    place: Place, signal: str, script: str, printed: str
+) -> None:
+    place.write("main.py", script)
+    place.write("voirfile.py", RAISES.replace("SIGNAL", signal))
+    ran = place.voir("--no-monitor", "main.py")
+    assert ran.seen == (0, printed)
+    assert "stopped_early" not in place.record()
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "remedy"),
+    [
+        ("n=0", "early_stop(n) is 0, which is no number of events", "early_stop(n=100)"),
+        ("n=-1", "early_stop(n) is -1, which is no number of events", "early_stop(n=100)"),
+        ("n=2.5", "early_stop(n) is 2.5, which is no number of events", "early_stop(n=100)"),
+        ("n=float('nan')", "early_stop(n) is nan, which is no number", "early_stop(n=100)"),
+        ("n='3'", "early_stop(n) is '3', which is no number of events", "early_stop(n=100)"),
+        ("n=True", "early_stop(n) is True, which is no number of events", "early_stop(n=100)"),
+        ("3", "early_stop(key) is 3, which is no key", "The key comes first: early_stop(n=3)"),
+        ("None", "early_stop(key) is None, which is no key", "early_stop(n=100)"),
+        ("signal=5", "early_stop(signal) is 5, which is nothing to raise", "signal="),
+    ],
+)
+def test_arguments_that_make_no_stop_are_named(
+    place: Place, given: str, said: str, remedy: str
+) -> None:
+    place.write(
+        "voirfile.py",
+        f"""
+        from voir.instruments import early_stop
+
+        instrument_stop_here = early_stop({given})
+        """,
+    )
+    ran = place.voir("--no-record", "main.py")
+    assert ran.seen == (0, "to the end\n")
+    assert f"voir: early_stop: {said}" in ran.stderr
+    assert remedy in ran.stderr
+    assert "nothing-given" not in ran.stderr
+
+
+def test_a_whole_number_may_be_a_float(place: Place) -> None:
+    place.write("main.py", RAISED)
+    place.write("voirfile.py", RAISES.replace("n=2, signal=SIGNAL", "n=2.0"))
+    assert place.voir("main.py").seen == (0, "0\n1\n")
+    assert place.record()["stopped_early"] == "after 2 steps"
+
+
 def test_that_there_were_no_steps_to_count_is_said(place: Place) -> None:
     probing(place, "//train_epoch > loss")
     ran = place.voir("--no-record", "--stop", "2", "main.py")

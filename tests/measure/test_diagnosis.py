@@ -81,6 +81,13 @@ def _unloaded(facts):
     return facts
 
 
+def _ends_only(facts):
+    """The ends of steps were seen, and no more."""
+    task = facts["tasks"]["train"]
+    del task["loading"], task["compute"]
+    return facts
+
+
 def _operating(count, seconds, facts):
     """Steps of ``count`` operations that take so many ``seconds`` of nothing but work."""
     facts["tasks"]["train"]["breakdown"]["operations"] = count
@@ -101,6 +108,12 @@ RUNS = {
         6.0, 4.0, host={"cpu": {"cores": 8, "mean": 97.0, "process": {"mean": 12.0}}}
     ),
     "a loader and a leak": run(6.0, 4.0, host=LEAK),
+    "a loader and long evaluations": run(6.0, 4.0, pause=6.0, pauses=4),
+    "a loader and longer evaluations, and a leak": run(6.0, 4.0, pause=9.0, pauses=4, host=LEAK),
+    "longer evaluations than there are steps, a loader and a leak": run(
+        6.0, 4.0, pause=12.0, pauses=4, host=LEAK
+    ),
+    "a loader and a pause of no length": run(6.0, 4.0, pause=0.05, pauses=1),
     "work of the model": run(parts=parts(forward=3.1, backward=5.9, optimizer=0.5, other=0.3)),
     "a GPU at work": run(devices=[gpu(0.95)]),
     "python around the model or in front of it": _unloaded(
@@ -162,6 +175,32 @@ RUNS = {
     "nothing in particular on a busy machine": run(
         1.5, 8.5, host=BUSY, parts=parts(loading=1.5, optimizer=2.5, other=2.5)
     ),
+    "long evaluations between steps that nobody could split": _ends_only(run(pause=6.0, pauses=4)),
+    "a leak in steps that nobody could split": _ends_only(run(host=LEAK)),
+    "a leak in steps of all lengths that nobody could split": _ends_only(
+        run(verdict="never steady", host=LEAK)
+    ),
+    "long evaluations and a leak, and nobody could split the steps": _ends_only(
+        run(pause=6.0, pauses=4, host=LEAK)
+    ),
+    "evaluations that outweigh a leak, and nobody could split the steps": _ends_only(
+        run(pause=14.0, pauses=4, host=LEAK)
+    ),
+    "long evaluations between steps too short to split": run(pause=6.0, pauses=4, steps=1_000_000),
+    "a GPU that is idle, and nobody could split the steps": _ends_only(run(devices=[gpu(0.22)])),
+    "evaluations that nobody could split from the limit": _ends_only(run(pause=4.4, pauses=4)),
+    "evaluations on a busy machine, and nobody could split the steps": _ends_only(
+        run(pause=7.0, pauses=4, host=BUSY)
+    ),
+    "too few steps that nobody could split": _ends_only(
+        run(pause=9.0, pauses=4, steps=5, host=LEAK)
+    ),
+    "too little time that nobody could split": _ends_only(
+        run(0.06, 0.04, pause=0.2, pauses=4, host=LEAK)
+    ),
+    "little time but for the first step, and nobody could split it": _with_first(
+        _ends_only(run(0.3, 0.7, pause=0.8, pauses=4, steps=20, verdict="too few steps"))
+    ),
     "too few steps": run(6.0, 4.0, steps=5),
     "too little time": run(0.06, 0.04),
     "little time but for the first step": _with_first(
@@ -203,11 +242,18 @@ VERDICTS = {
         "operations of no length",
         "operations of no length, in steps of all lengths",
     ],
-    "pause-heavy": ["long evaluations", "one long checkpoint"],
+    "pause-heavy": [
+        "long evaluations",
+        "one long checkpoint",
+        "long evaluations between steps that nobody could split",
+        "long evaluations between steps too short to split",
+    ],
     "memory growing": [
         "memory that grows",
         "python around the model, and a leak",
         "memory of the GPU that grows",
+        "a leak in steps that nobody could split",
+        "a leak in steps of all lengths that nobody could split",
     ],
     "throttled": ["a GPU that is hot", "a GPU that is hot, and a loader"],
     "never steady": ["steps of all lengths"],
@@ -228,6 +274,12 @@ def test_each_verdict_has_its_runs(verdict):
         "too little time",
         "little time but for the first step",
         "steps that nobody could split",
+        "a GPU that is idle, and nobody could split the steps",
+        "evaluations that nobody could split from the limit",
+        "evaluations on a busy machine, and nobody could split the steps",
+        "too few steps that nobody could split",
+        "too little time that nobody could split",
+        "little time but for the first step, and nobody could split it",
         "losses alone",
         "operations of which nobody can say",
         "a loader that matters in every other run",
@@ -255,6 +307,45 @@ def test_a_parts_share_decides_not_its_seconds():
     few = run(0.6, 0.4)
     assert diagnose(few).verdict == "loader-bound"
     assert "60 %" in diagnose(few).why
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "also"),
+    [
+        ("a loader and long evaluations", "loader-bound", "pause-heavy"),
+        (
+            "a loader and longer evaluations, and a leak",
+            "memory growing",
+            "pause-heavy, loader-bound",
+        ),
+        (
+            "longer evaluations than there are steps, a loader and a leak",
+            "pause-heavy",
+            "memory growing, loader-bound",
+        ),
+        (
+            "long evaluations and a leak, and nobody could split the steps",
+            "memory growing",
+            "pause-heavy",
+        ),
+        (
+            "evaluations that outweigh a leak, and nobody could split the steps",
+            "pause-heavy",
+            "memory growing",
+        ),
+    ],
+)
+def test_all_that_is_the_matter_is_told(name, verdict, also):
+    found = diagnose(RUNS[name])
+    assert found.verdict == verdict
+    assert found.why.endswith(f"; also {also}")
+
+
+@pytest.mark.parametrize(("pause", "of"), [(0.0, "the time"), (1.0, "the steps' time")])
+def test_shares_of_the_steps_and_of_all_time_are_not_to_be_added(pause, of):
+    assert (
+        diagnose(run(6.0, 4.0, pause=pause)).why == f"60 % of {of} waits for batches, 6 ms a step"
+    )
 
 
 values = st.none() | st.booleans() | st.floats() | st.integers() | st.text()

@@ -800,3 +800,137 @@ def test_a_group_of_more_batches_than_an_epoch_has_is_one_step_where_they_are_le
     assert section["loading"]["seconds"] == pytest.approx(steps * group * 0.004)
     assert section["compute"]["seconds"] == pytest.approx(steps * group * 0.01)
     assert section["pause"]["seconds"] == 0
+
+
+def look(program: Program, source: str) -> None:
+    """One batch is taken from a loader that has more."""
+    program.model.loader_begins(source)
+    program.model.loading_begins(source)
+    program.clock.advance(0.004)
+    program.model.loading_ends(source)
+
+
+@pytest.mark.parametrize("source", ["train", "valid"])
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_a_batch_that_is_looked_at_before_the_training_is_not_the_first_step_s(
+    source: str, evaluated: bool
+) -> None:
+    program = Program("loader, step")
+    if evaluated:
+        look(program, source)
+        program.give(task="eval", step=True, batch=Tensor(8))
+    look(program, source)
+    program.clock.advance(0.4)
+    for _ in range(3):
+        program.model.loader_begins("train")
+        program.epoch(20)
+    program.finish()
+    section = program.section()
+    assert section["first_step_seconds"] == pytest.approx(0.014)
+    assert section["loading"]["seconds"] == pytest.approx(60 * 0.004)
+    assert 60 * 32 / section["rate"]["wall"] == pytest.approx(60 * 0.014)
+    assert section["pause"]["seconds"] == 0
+
+
+def test_what_follows_an_evaluation_of_one_batch_in_the_same_turn_is_a_pause() -> None:
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(60, 0.004), 1):
+        program.work(0.01)
+        program.give(step=True, batch=batch)
+        if number % 15 == 0:
+            look(program, "valid")
+            program.give(task="eval", step=True, batch=Tensor(8))
+            program.clock.advance(0.4)
+    program.finish()
+    assert pauses(program) == (pytest.approx(4 * 0.404), 4)
+
+
+@pytest.mark.parametrize("every", [10, 12, 15, 16, 18])
+def test_checkpoints_from_the_very_first_step_on_are_pauses_each_time(every: int) -> None:
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(60, 0.004)):
+        program.work(0.01)
+        program.give(step=True, batch=batch)
+        if number % every == 0:
+            program.clock.advance(0.3)
+    program.finish()
+    times = len(range(0, 60, every))
+    assert pauses(program) == (pytest.approx(times * 0.3, rel=0.02), times)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_declared_pause_in_the_very_first_step_is_one(form: str) -> None:
+    program = Program(form)
+    if form == "step":
+        program.model.loop_begins()
+
+    def saves(step: int) -> float:
+        if step == 0:
+            program.model.pause_begins()
+            program.clock.advance(0.15)
+            program.model.pause_ends()
+        return 0
+
+    program.epoch(60, checkpoint=saves)
+    program.finish()
+    assert pauses(program) == (pytest.approx(0.15), 1)
+    section = program.section()
+    assert section["first_step_seconds"] == pytest.approx(0.014, abs=0.0041)
+    wall = 60 * 32 / section["rate"]["wall"]
+    assert wall == pytest.approx(60 * 0.014 + 0.15, abs=0.0041)
+
+
+@pytest.mark.parametrize("saves", [0.0, 0.15])
+def test_an_evaluation_in_the_very_last_turn_is_a_pause_and_in_overall(saves: float) -> None:
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(60, 0.004), 1):
+        program.work(0.01)
+        program.give(step=True, batch=batch)
+        program.clock.advance(0.001)
+        if number == 60:
+            program.clock.advance(saves)
+            for _ in range(4):
+                program.model.loading_begins("valid")
+                program.clock.advance(0.02)
+                program.model.loading_ends("valid")
+                program.give(task="eval", step=True, batch=Tensor(8))
+    program.finish()
+    assert pauses(program) == (pytest.approx(0.08 + saves, rel=0.02), 1)
+    wall = 60 * 32 / program.section()["rate"]["wall"]
+    assert wall == pytest.approx(60 * 0.015 + 0.08 + saves, rel=0.001)
+
+
+def test_a_second_loader_that_begins_anew_in_a_step_is_no_pause() -> None:
+    program = Program("loader")
+    for unlabelled, batch in enumerate(program.batches(60, 0.004)):
+        program.model.loading_begins("more")
+        if unlabelled % 7 == 0:
+            if unlabelled:
+                program.model.loading_ends("more", exhausted=True)
+            program.model.loader_begins("more")
+            program.model.loading_begins("more")
+        program.clock.advance(0.002)
+        program.model.loading_ends("more")
+        program.work(0.01)
+        program.give(step=True, batch=batch)
+        program.clock.advance(0.001)
+    program.finish()
+    section = program.section()
+    assert section["pause"]["seconds"] == 0
+    assert section["loading"]["seconds"] == pytest.approx(60 * 0.006)
+    assert section["compute"]["seconds"] == pytest.approx(60 * 0.011, abs=0.0011)
+
+
+def test_a_test_over_the_training_s_own_loader_when_that_is_over_is_no_pause() -> None:
+    program = Program("loader, step")
+    for _ in range(3):
+        program.model.loader_begins("train")
+        program.epoch(20)
+    program.clock.advance(0.1)
+    program.model.loader_begins("train")
+    for batch in program.batches(20, 0.004):
+        program.clock.advance(0.005)
+        program.give(task="eval", step=True, batch=batch)
+    program.finish()
+    assert pauses(program) == (0, 0)
+    assert 60 * 32 / program.section()["rate"]["wall"] == pytest.approx(60 * 0.014)

@@ -290,6 +290,36 @@ for batch in batches():
     assert told == ["step 1", "after 1", "step 2", "after 2", "step 3", "after 3"]
 
 
+@pytest.mark.parametrize("passes", ["", "model(next(iter(valid))[0])"])
+def test_a_batch_that_is_looked_at_before_the_training_counts_for_nothing(
+    tmp_path: Path, passes: str
+) -> None:
+    (tmp_path / "main.py").write_text(
+        f"""
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.ones(32, 4)), batch_size=8)
+valid = DataLoader(TensorDataset(torch.ones(128, 4)), batch_size=64)
+model = torch.nn.Linear(4, 1)
+fixed = next(iter(valid))
+sample = next(iter(loader))
+with torch.no_grad():
+    model.eval()
+    {passes}
+    model.train()
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+for epoch in range(2):
+    for (batch,) in loader:
+        model(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    )
+    train = watched(tmp_path / "main.py").tasks["train"]
+    assert (train["steps"], train["items"]) == (8, 64)
+
+
 class Nowhere:
     holding = False
 
