@@ -86,7 +86,8 @@ class Loaders:
         """Tell when waits of what is no loader, but keeps the script's loop waiting, are over.
 
         Args:
-            waiting: Called when one begins; not of the first, of which nobody knows what it is for.
+            waiting: Called when one begins, but for the first, of which nobody knows what it is
+                for; and when a loader begins anew.
             waited: Called with the times at which each began and ended, in nanoseconds.
         """
         self._audience.waiting.append(waiting)

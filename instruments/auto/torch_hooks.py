@@ -236,7 +236,7 @@ class TorchHooks:
                 self.failed(error)
 
     def waits(self) -> None:
-        """Something that is no loader keeps a loop waiting: the iteration seems to be over."""
+        """A loop waits for what is no loader, or one begins: an iteration seems to be over."""
         if self.alive and self._sink.holding:
             try:
                 self._sink.settle()

@@ -20,7 +20,7 @@ class Audience:
         begins: Called with a loader's name when it is asked for a batch.
         ends: Called with it, and whether there was none left, when it has answered.
         batches: Called with it and the batch that has come, after ``ends``.
-        waiting: Called when something else begins to keep a loop waiting.
+        waiting: Called when something else begins to keep a loop waiting, or a loader begins anew.
         waited_for: Called with the times between which it did.
         heard: Some loader has given a batch.
     """
@@ -41,6 +41,8 @@ class Audience:
 
     def begun(self, name: Hashable) -> None:
         """A loader begins anew."""
+        for waiting in self.waiting:
+            waiting()
         if self.model is not None:
             self.model.loader_begins(name)
 

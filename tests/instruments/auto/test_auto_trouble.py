@@ -320,6 +320,35 @@ for epoch in range(2):
     assert (train["steps"], train["items"]) == (8, 64)
 
 
+def test_the_first_step_is_told_of_before_an_evaluation_s_loader_begins(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        """
+import time
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.ones(160, 4)), batch_size=8)
+valid = DataLoader(TensorDataset(torch.ones(32, 4)), batch_size=8)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+for number, (batch,) in enumerate(loader):
+    model(batch).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if number == 0:
+        time.sleep(2.0)
+        with torch.no_grad():
+            model.eval()
+            for (batch,) in valid:
+                model(batch)
+            model.train()
+"""
+    )
+    train = watched(tmp_path / "main.py", "--skip", "0").tasks["train"]
+    assert train["pause"]["seconds"] >= 2.0
+    assert train["compute"]["seconds"] < 2.0
+
+
 class Nowhere:
     holding = False
 
