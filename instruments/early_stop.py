@@ -213,7 +213,7 @@ def _checked(key: object, n: Any, signal: object) -> int:
     """How many to let happen, if it is a number of events, and the rest is what it should be."""
     example = "For example: early_stop(n=100)"
     if not isinstance(key, str):
-        first = not isinstance(key, bool) and isinstance(key, (int, float))
+        first = not isinstance(key, bool) and isinstance(key, (int, float)) and key >= 1
         remedy = f"The key comes first: early_stop(n={key!r:.40})" if first else example
         what = f"early_stop(key) is {key!r:.60}, which is no key of an event"
         raise UsageError("option-value", what, remedy)

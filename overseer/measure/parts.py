@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .device import HostDevice
+
 #: The parts of a step, in the order in which they come.
 PARTS = ("loading", "transfer", "forward", "backward", "optimizer", "other")
 WORK = ("forward", "backward", "optimizer")
-#: The clock of steps where no device has one.
-HOST = "perf_counter"
 #: Other programs' part of the processors from which on they disturb, and how full those are then
 #: that a program is kept waiting.
 DISTURBED, FULL = 0.25, 0.75
@@ -84,7 +84,7 @@ def as_parts(task: Mapping[str, Any]) -> Parts | None:
         pauses=int(number(pause.get("count")) or 0),
         operations=number(part(task, "breakdown").get("operations")),
         operating=quick * (shown.get("forward", 0.0) + shown.get("backward", 0.0)),
-        device=rate.get("clock", HOST) != HOST,
+        device=rate.get("clock", HostDevice.name) != HostDevice.name,
     )
 
 

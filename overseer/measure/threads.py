@@ -11,7 +11,7 @@ from .track import Track
 
 STEP, BEGIN, END, ABANDON, RESTART = range(5)
 LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN, BODY = range(5, 15)
-LEARNED = 15
+LEARNED = BODY + 1
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
 THREADS = 64

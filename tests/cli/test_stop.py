@@ -300,6 +300,7 @@ def test_a_script_that_swallows_what_is_raised_was_not_stopped(
         ("n='3'", "early_stop(n) is '3', which is no number of events", "early_stop(n=100)"),
         ("n=True", "early_stop(n) is True, which is no number of events", "early_stop(n=100)"),
         ("3", "early_stop(key) is 3, which is no key", "The key comes first: early_stop(n=3)"),
+        ("0", "early_stop(key) is 0, which is no key", "For example: early_stop(n=100)"),
         ("None", "early_stop(key) is None, which is no key", "early_stop(n=100)"),
         ("signal=5", "early_stop(signal) is 5, which is nothing to raise", "signal="),
     ],
