@@ -20,18 +20,22 @@ _MARGIN = 16
 
 def drifts(means: Sequence[float], level: float) -> bool:
     """Whether means of consecutive parts of equal length rise or fall over their length."""
-    k = len(means)
-    if k < 4:
+    if len(means) < 4:
         return False
+    rise, error = rising(means)
+    return any(
+        abs(rise) > part * level and abs(rise) > errors * error for part, errors in (PLAIN, SEEN)
+    )
+
+
+def rising(means: Sequence[float]) -> tuple[float, float]:
+    """By how much the line through three means or more rises over them, and its standard error."""
+    k = len(means)
     middle, mean = (k - 1) / 2, sum(means) / k
     spread = sum((i - middle) ** 2 for i in range(k))
     slope = sum((i - middle) * (y - mean) for i, y in enumerate(means)) / spread
     rest = sum((y - mean - slope * (i - middle)) ** 2 for i, y in enumerate(means))
-    error = math.sqrt(rest / (k - 2) / spread)
-    return any(
-        abs(slope) * (k - 1) > part * level and abs(slope) > errors * error
-        for part, errors in (PLAIN, SEEN)
-    )
+    return slope * (k - 1), math.sqrt(rest / (k - 2) / spread) * (k - 1)
 
 
 def sloping(

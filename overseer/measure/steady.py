@@ -23,7 +23,7 @@ from .bounding import CHUNK, bounded_sums, grain, reach
 from .changepoints import changepoints, clipped, noise
 from .cycles import without_cycle
 from .series import Series
-from .slopes import drifts, sloping
+from .slopes import drifts, rising, sloping
 from .statistics import quantile
 
 #: Means this close are the same performance; Traini et al. use the same.
@@ -43,6 +43,8 @@ TORN = 0.3
 #: Means apart by so many times the noise, or by so much, may be the same performance too, when
 #: those of eight parts of the tail are no further apart than this.
 NOISES, LOOSE, RANGE = 3, 0.12, 0.15
+#: Two levels so far apart are told from each other where each is kept, as parts of the last.
+CLIFF = (0.01, 0.1)
 #: What a step outside the tail's level costs, in steps inside it.
 _HICCUP = 3
 _OUTLIER = 2
@@ -132,6 +134,18 @@ class _Search:
     def boundary(self) -> int | None:
         """The first steady point, None when there is none."""
         segments = self._segments()
+        at = self._settled(segments)
+        if at is not None and not self._within(segments, at):
+            return at
+        cliff = self._cliff(segments)
+        return at if cliff is None else cliff
+
+    def _within(self, segments: list[Segment], at: int) -> bool:
+        """Whether ``at`` parts the last segment but one, where the level does not change."""
+        return len(segments) > 1 and segments[-2].begin < at < segments[-1].begin
+
+    def _settled(self, segments: list[Segment]) -> int | None:
+        """The first point of a tail whose segments are alike."""
         level = self._level(segments)
         at = self._boundary(segments, level)
         usual = quantile(sorted(self.values), 0.5)
@@ -156,13 +170,41 @@ class _Search:
         if before is not None:
             if self._ramps(self._approach(segments, last, level), at):
                 return None
-            at = self._located(before, at, level)
+            at = self._located(before, at, level, 2 * self.tolerance * level)
         at = self._trimmed(at, before.mean if before is not None else level, level)
         if self.steps - self.before[at] < self.tail:
             return None
         if self._restless(segments, at) or self._drifts(at, level) or self._uneven(at):
             return None
         return at
+
+    def _cliff(self, segments: list[Segment]) -> int | None:
+        """Where one level falls or rises to the last, if both are kept as flat as can be told.
+
+        So near each other they may be that single steps of both are within the tolerance, and
+        that the cliff, were it in the tail, made it slope.
+        """
+        if len(segments) < 2 or segments[-1].steps < self.tail or segments[-2].steps < TAIL:
+            return None
+        before, last = segments[-2:]
+        level, gap = last.mean, abs(before.mean - last.mean)
+        clear = max(2 * self.sigma, CLIFF[0] * level)
+        if not (clear <= gap <= CLIFF[1] * level and self._flat(before, gap / 4)):
+            return None
+        at = self._located(before, last.begin, level, gap)
+        if self.steps - self.before[at] < self.tail or not self._flat(last, gap / 4):
+            return None
+        if self._restless(segments, at) or self._drifts(at, level) or self._uneven(at):
+            return None
+        return at
+
+    def _flat(self, segment: Segment, most: float) -> bool:
+        """Whether a segment can be told to rise or fall by less than ``most`` over its length."""
+        k = min(_PARTS, (segment.end - segment.begin) // 3)
+        if k < 4:
+            return False
+        rise, error = rising(self._parts(segment.begin, k, segment.end))
+        return error <= most and abs(rise) <= max(most, error)
 
     def _bound(self) -> None:
         """Bound outliers, and weigh single steps and blocks of them by their own noise."""
@@ -256,9 +298,11 @@ class _Search:
         ]
         return sloping(x, self.bounded[begin:], self.weights[begin:], at - begin, self.sigma)
 
-    def _located(self, before: Segment, at: int, level: float) -> int:
-        """The boundary within the segments around it that leaves the least squared error."""
-        gap = 2 * self.tolerance * level
+    def _located(self, before: Segment, at: int, level: float, gap: float) -> int:
+        """The boundary within the segments around it that leaves the least squared error.
+
+        What is before it is taken to be ``gap`` from ``level`` at least.
+        """
         other = (
             max(before.mean, level + gap) if before.mean > level else min(before.mean, level - gap)
         )
@@ -307,9 +351,10 @@ class _Search:
         means = self._parts(at, max(4, min(8, (self.n - at) // 8)))
         return max(means) - min(means) > RANGE * usual
 
-    def _parts(self, at: int, k: int) -> list[float]:
-        """Means of ``k`` parts of the tail that hold as many steps each, or nearly."""
-        first, steps = self.before[at], self.steps - self.before[at]
+    def _parts(self, at: int, k: int, end: int | None = None) -> list[float]:
+        """Means of ``k`` parts, as long in steps or nearly, of the tail or of what ends before."""
+        first = self.before[at]
+        steps = (self.steps if end is None else self.before[end]) - first
         cuts = sorted({bisect_left(self.before, first + i * steps // k) for i in range(k + 1)})
         return [self._mean(a, b) for a, b in pairwise(cuts)]
 

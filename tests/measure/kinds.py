@@ -298,11 +298,28 @@ def two_modes_far_apart(random: Random) -> tuple[list[float], int | None]:
     return [v * random.uniform(5, 6) if random.random() < often else v for v in values], None
 
 
+def low_cliff(random: Random) -> tuple[list[float], int | None]:
+    """A change as small as the tolerance, or a little larger."""
+    n, by = random.randint(100, 400), random.choice([-1, 1]) * random.uniform(0.05, 0.08)
+    until = random.randint(12, n // 2)
+    return _scaled(_even(random, n, random.uniform(0.001, 0.01)), until, 1 + by), until
+
+
+def lower_cliff(random: Random) -> tuple[list[float], int | None]:
+    """A change within the tolerance, of which the tail would slope."""
+    n, by = random.randint(100, 400), random.choice([-1, 1]) * random.uniform(0.03, 0.045)
+    until = random.randint(n // 4, n // 2)
+    return _scaled(_even(random, n, random.uniform(0.001, 0.007)), until, 1 + by), until
+
+
 STEADY: tuple[Kind, ...] = (
     flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
     ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
+    low_cliff,
 )  # fmt: skip
+#: Two levels that may be the same performance: steady from the first step or from the change.
+ALIKE: tuple[Kind, ...] = (lower_cliff,)
 #: Steady as a whole, with ups and downs that are a few times the noise.
 RESTLESS: tuple[Kind, ...] = (disturbed, disturbed_for_long, slow_after_each_pause)
 DRIFTING: tuple[Kind, ...] = (
