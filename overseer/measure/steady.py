@@ -8,7 +8,8 @@ their worth, a tail that drifts is not steady, nor is one that comes after many 
 free of them, nor one so uneven that its rate over a dozen steps says little of that over the next,
 and the boundary is moved to the very step. Where single steps vary, so do means: a machine that
 does other things too has its better and worse moments. If no level is kept by the first measure, or
-from late on only, one is looked for with a tolerance that goes by the noise.
+from late on only, one is looked for with a tolerance that goes by the noise; if there is none at
+all, a cliff between two levels that the tolerance makes one, each of them kept.
 """
 
 from __future__ import annotations
