@@ -251,6 +251,8 @@ class Measuring:
         problems = [skip] if skip is not None else []
         if skip is None or (self._meter is not None and self._meter.windows):
             problems += [self._untold(key) for key in self.logged if key not in told]
+            if self.windows and not self.logged and not self._steps() and not self.loaders.told:
+                problems.append(self._untold("train_rate", "rate"))
         silent = self.loaders.unheard or (self.loaders.unseen is not None and not self._steps())
         if (
             silent
@@ -304,9 +306,9 @@ class Measuring:
         what = f"the loader that was given is a {kind}, which cannot be watched from within"
         return Problem("unwatched-loader", who, what, remedy=REMEDY)
 
-    def _untold(self, key: str) -> Problem:
-        """Why a figure that was asked for never came."""
-        flag, steps = f"--{key.replace('_', '-')}", self._steps()
+    def _untold(self, key: str, asked: str | None = None) -> Problem:
+        """Why a figure that was asked for, by its flag or otherwise, never came."""
+        flag, steps = asked or f"--{key.replace('_', '-')}", self._steps()
         if steps == 1 and key == "train_rate":
             what = "there was one step, and its beginning was not seen"
             return Problem("no-rate", flag, what, remedy="Run two steps, or give the loader.")

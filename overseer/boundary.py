@@ -226,6 +226,8 @@ def problem(
     if isinstance(error, Stuck):
         error = error.explained
     if isinstance(error, VoirError):
+        if near and place and place.startswith(_INSTRUMENTS):  # What it was given is at fault.
+            place = near
         return Problem(error.slug, who, error.what, place, error.remedy)
     return Problem(slug, who, f"{doing}: {said(error)}", place, SWITCHED_OFF)
 

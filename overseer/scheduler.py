@@ -107,7 +107,9 @@ class Scheduler:
                 break
             who = f"{name}#{number}"
         entry: dict[str, object] = {"name": who, "state": "ok"}
-        if (code := code_of(instrument)) is not None:
+        if (made := getattr(instrument, "__made_at__", None)) is not None:
+            entry["where"] = made
+        elif (code := code_of(instrument)) is not None:
             entry["where"] = f"{code.co_filename}:{code.co_firstlineno}"
         self.states[who] = entry
         return who

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from .boundary import name_of
+from .boundary import here, name_of
 from .errors import VoirError
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def instrument_definition(fn: Callable[..., Any]) -> Callable[..., Instrument]:
         def instrument(ov: Overseer) -> Any:
             return fn(ov, *args, **kwargs)
 
+        instrument.__made_at__ = here()  # type: ignore[attr-defined]
         return instrument
 
     return make

@@ -218,6 +218,23 @@ def test_a_flag_without_any_step_says_so(script: Place) -> None:
     )
 
 
+def test_an_instrument_that_is_to_give_rates_says_so_too_where_it_saw_nothing(
+    place: Place,
+) -> None:
+    place.write("main.py", "for i in range(10):\n    loss = i\n")
+    place.write(
+        "voirfile.py",
+        """
+        from voir.instruments import rate
+
+        instrument_rate = rate(interval=5)
+        """,
+    )
+    ran = place.voir("main.py")
+    told = "voir: rate: the run showed nothing that it could be told from [no-rate]"
+    assert (ran.status, ran.stderr.count(told), ran.stderr.count("[no-rate]")) == (0, 1, 1)
+
+
 def test_the_rate_of_a_single_step_has_a_reason_not_to_be(place: Place) -> None:
     place.write("main.py", "def train(inp):\n    loss = 1.0\n\n\ntrain([0] * 4)\n")
     voirfile(place, "//train(inp as batch) > loss as step")
@@ -303,4 +320,9 @@ def test_wrong_arguments_of_rate_are_told_and_the_script_runs(
     assert ran.status == 0
     assert f"[{slug}]" in ran.stderr
     assert "Traceback" not in ran.stderr
-    assert script.record()["tasks"]["train"]["steps"] == 10
+    record = script.record()
+    assert record["tasks"]["train"]["steps"] == 10
+    (problem,) = record["problems"]
+    place, _, line = problem["where"].rpartition(":")  # What is to be mended is in the voirfile.
+    assert place == str(script.path / "voirfile.py")
+    assert call in (script.path / "voirfile.py").read_text().splitlines()[int(line) - 1]
