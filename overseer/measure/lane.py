@@ -318,10 +318,9 @@ class Lane:
         if busy is not None and self.fed:
             loading = min(taken.ns, busy) if taken is not None else 0
             compute = busy - loading
-        elif busy is None and 0 <= self._track.body_ns <= now and not self.evidence.aside:
+        elif busy is None and (opening := self._opening(now)) is not None:
             # The first step of all: how long its batch was waited for is not known.
-            start = self._track.body_ns
-            pause = min(self._track.paused_ns, now - start)
+            start, pause = opening
             compute = now - start - pause
         self._has_begun()
         step = Step(
@@ -340,10 +339,26 @@ class Lane:
         work = max(0, (before.rest or 0) - taken.ns)
         return _of_the_last(min(max(0, taken.begin - last - paused), work), before.far)
 
+    def _opening(self, now: int) -> tuple[int, int] | None:
+        """Where the work on the first batch began, and what of the time since then is a pause.
+
+        An evaluation before the training, or within its first step, has a loop of its own.
+        """
+        track = self._track
+        if not track.bodies:
+            return None
+        began, paused, own = track.bodies.pop()
+        start, pause = min(began, now), track.paused_ns - paused
+        if self.evidence.aside:
+            return (start, min(pause, now - start)) if own else None
+        if start <= track.aside_ns:
+            pause += track.last_end - track.aside_ns
+        return start, min(pause, now - start)
+
     def _has_begun(self) -> None:
         """There was a step: where the first one began says nothing of another task's."""
         if not self.evidence.aside:
-            self._track.body_ns = -1
+            self._track.bodies.clear()
 
     def _take(self) -> Loads | None:
         track = self._track

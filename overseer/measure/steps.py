@@ -278,9 +278,14 @@ class StepModel:
         self._note(LOADING, begun, TASK, None, source)
         self._note(LOADED, ended, TASK, None, source)
 
-    def body_begins(self, began: int) -> None:
-        """The calling thread has begun its work on its first batch a while ago."""
-        self._note(BODY, began, TASK, None)
+    def body_begins(self, began: int, own: bool = False) -> None:
+        """The calling thread has begun its work on its first batch a while ago.
+
+        Args:
+            began: When, in nanoseconds.
+            own: Whether every loop with steps would show its beginning, an evaluation's, too.
+        """
+        self._note(BODY, began, TASK, None, own or None)
 
     def learned(self) -> None:
         """The calling thread has learned from what it was given since the last step ended.

@@ -99,7 +99,7 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
     elif kind == COMPILED:
         track.compiled(ns)
     elif kind == BODY:
-        track.body_ns = ns
+        track.body(ns, source is not None)
     elif kind == LEARNED:
         track.learned = True
     else:

@@ -37,7 +37,8 @@ class Track:
             ``resumed_at``.
         left_ns: When a loop that held steps was last left; -1 for never.
         entered_ns: When a loop was last entered; -1 for never. Pauses came to ``entered_paused``.
-        body_ns: When the work on the first batch began, where that was seen; -1 if not.
+        bodies: When loops began their work on a first batch, what pauses had come to, and whether
+            each loop's beginning is seen; until a step tells that it was its own, or is past.
         changes: Counts all that is not just another step or another batch.
         closed: Steps closed so far, by all lanes.
         compiled_ns: When something had last been compiled; -1 for never.
@@ -62,7 +63,7 @@ class Track:
         "aside_ns",
         "aside_seen",
         "awaited",
-        "body_ns",
+        "bodies",
         "changes",
         "closed",
         "compiled_ns",
@@ -80,7 +81,8 @@ class Track:
 
     def __init__(self) -> None:
         self.paused_ns = self.entered_paused = 0
-        self.left_ns = self.entered_ns = self.compiled_ns = self.body_ns = -1
+        self.left_ns = self.entered_ns = self.compiled_ns = -1
+        self.bodies: list[tuple[int, int, bool]] = []
         self.changes = 0
         self.closed = 0
         self.last_lane: Lane | None = None
@@ -233,6 +235,14 @@ class Track:
             self._aside_paused = self.paused_ns
         if outer is not None:
             self._paused(self.aside_ns, end, self._aside_paused)
+
+    def body(self, began: int, own: bool) -> None:
+        """A loop has begun its work on its first batch, perhaps a while ago.
+
+        An evaluation's may be seen by its ``own``, or this is the one loop that is looked at.
+        """
+        self.bodies.append((began, self.paused_ns if began >= self.resumed_at else 0, own))
+        del self.bodies[:-32]
 
     def compiled(self, now: int) -> None:
         """Something has been compiled, for as long as that took."""

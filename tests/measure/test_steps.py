@@ -628,19 +628,43 @@ def boundary(program: Program, kind: str, ident: int) -> None:
         (model.loop_begins if kind == "enter" else model.loop_ends)()
 
 
-@pytest.mark.parametrize("within", [True, False])
-def test_where_the_first_step_began_is_no_other_tasks_beginning(within: bool) -> None:
-    """An evaluation whose first step comes within the training's first one, or later."""
+def test_an_evaluation_before_the_training_is_no_part_of_its_first_step() -> None:
     program = Program("step")
-    program.model.body_begins(program.clock.now_ns())
-    for number in range(3):
+    for task in ("eval", "train"):
+        program.model.body_begins(program.clock.now_ns(), own=True)
+        for _ in range(3):
+            program.clock.advance(0.4)
+            program.give(task=task, step=True, batch=Tensor(8))
+        program.clock.advance(1.0)
+    program.finish()
+    for task in ("eval", "train"):
+        section = program.section(task)
+        assert section["first_step_seconds"] == pytest.approx(0.4)
+        assert section["pause"]["seconds"] == 0
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_evaluation_in_the_first_step_is_a_pause_of_it(own: bool) -> None:
+    program = Program("step")
+    program.model.body_begins(program.clock.now_ns(), own)
+    program.clock.advance(0.1)
+    if own:
+        program.model.body_begins(program.clock.now_ns(), own)
+    for _ in range(4):
+        program.clock.advance(0.3)
+        program.give(task="eval", step=True, batch=Tensor(8))
+    for _ in range(3):
         program.clock.advance(0.4)
-        if within == (number == 0):
-            program.give(task="eval", step=True, batch=Tensor(8))
         program.give(step=True, batch=Tensor(8))
     program.finish()
-    assert program.section("train")["first_step_seconds"] == pytest.approx(0.4)
-    assert "first_step_seconds" not in program.section("eval")
+    train, evaluation = program.section("train"), program.section("eval")
+    if own:
+        assert train["first_step_seconds"] == pytest.approx(0.5)
+        assert evaluation["first_step_seconds"] == pytest.approx(0.3)
+        assert train["pause"]["seconds"] == pytest.approx(1.2)
+    else:  # Whose beginning was seen is not known.
+        assert "first_step_seconds" not in train
+        assert "first_step_seconds" not in evaluation
 
 
 def test_where_a_pair_began_first_is_no_other_tasks_beginning() -> None:

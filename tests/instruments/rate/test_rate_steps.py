@@ -80,6 +80,53 @@ def test_the_first_step_is_timed_where_only_its_end_is_probed(timed: Timed, name
     assert [probe["fired"] for probe in timed.record()["probes"]] == [21]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_an_evaluation_first_of_all_is_no_part_of_the_first_step(timed: Timed, first: bool) -> None:
+    """Before the training, or in its first turn; both are shown by the ends of their steps."""
+    timed.write(
+        "main.py",
+        """
+        import passing as time
+
+        def evaluate():
+            for x in [[1] * 8] * 10:
+                time.sleep(0.05)
+
+        def train(first):
+            for inp in [[1] * 8] * 20:
+                time.sleep(0.01)
+                if not first and inp is not None:
+                    evaluate()
+                    first = True
+
+        def main():
+            if FIRST:
+                evaluate()
+                time.sleep(1.0)
+            train(FIRST)
+
+        main()
+        """.replace("FIRST", str(first)),
+    )
+    timed.write(
+        "voirfile.py",
+        """
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("//train(inp as batch) > #endloop_inp as step").give()
+            shown = ov.probe("//evaluate(x as batch) > #endloop_x as step")
+            shown.augment(task=lambda: "eval").give()
+        """,
+    )
+    assert timed.voir("main.py").status == 0
+    tasks = timed.record()["tasks"]
+    assert tasks["train"]["first_step_seconds"] == pytest.approx(0.01, abs=1e-6)
+    assert tasks["eval"]["first_step_seconds"] == pytest.approx(0.05, abs=1e-6)
+    paused = tasks["train"]["pause"]
+    assert (paused["count"], paused["seconds"]) == (not first, pytest.approx(0.5 * (not first)))
+    assert tasks["train"]["rate"]["wall"] == pytest.approx(160 / (0.2 + 0.5 * (not first)))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_threads_that_begin_together_lose_no_step(place: Place, way: str) -> None:
     main = """import threading
