@@ -59,6 +59,7 @@ class Track:
         "_owners",
         "_pauses",
         "_seam",
+        "_spent",
         "around",
         "aside_ns",
         "aside_seen",
@@ -100,18 +101,25 @@ class Track:
         self._loops: list[tuple[int, int, int]] = []
         self._pauses: list[tuple[int, int, int]] = []
         self._outside = (-1, 0)
+        self._spent = -1
 
     def begun(self, now: int, source: Hashable) -> None:
         """``source`` begins anew: if it had more batches, its loop was left, by ``break`` or so.
 
         A loader that begins anew for every step has no loop.
         """
-        closed, _ = self._begun.pop(source, (self.closed, 0))
+        # One that has fed steps, and was not seen to begin, did so before anyone listened.
+        unseen = 0 if source in self.own else self.closed
+        closed, _ = self._begun.pop(source, (unseen, 0))
         self._begun[source] = self.closed, now
         if len(self._begun) > 32:
             del self._begun[next(iter(self._begun))]
+        spent, self._spent = self._spent, -1
         if self._seam is not None or self._beside(source):
             return  # It was used up, by a step that goes on.
+        if self.left_ns < self.last_end and 0 <= spent < self.last_end:
+            self.left_ns = self.last_end  # The last step came behind the end of the loop.
+            self.changes += 1
         if source in self.loads and self._between_loops:
             del self.loads[source]  # It was only looked at before.
         if self.closed - closed > 1 and source in self.own and self.left_ns < self.last_end:
@@ -172,8 +180,11 @@ class Track:
         learned, self.learned = self.learned, False
         if unused is not None and (learned or (source in self.own and unused.n < self._group)):
             self._seam = begin, self.paused_ns, source
+            self._spent = begin
             return
         self.loads.pop(source, None)
+        if source in self.own:
+            self._spent = begin
         if unused is not None:
             self._unused(unused.begin, now, unused.paused)
         elif not self._beside(source):

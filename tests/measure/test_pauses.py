@@ -934,3 +934,41 @@ def test_a_test_over_the_training_s_own_loader_when_that_is_over_is_no_pause() -
     program.finish()
     assert pauses(program) == (0, 0)
     assert 60 * 32 / program.section()["rate"]["wall"] == pytest.approx(60 * 0.014)
+
+
+@pytest.mark.parametrize("ahead", [False, True], ids=["", "read ahead"])
+@pytest.mark.parametrize("same", [True, False], ids=["one loader", "a new one each"])
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_last_step_behind_the_loop_does_not_hide_the_pause_after_it(
+    seen: bool, same: bool, ahead: bool
+) -> None:
+    """Groups of four batches, and a step of what is left behind each epoch's loop."""
+    program = Program("step")
+    model, clock = program.model, program.clock
+    for epoch in range(4):
+        source = "train" if same else f"train {epoch}"
+        if seen or epoch:
+            model.loader_begins(source)
+        for number in range(1, 11):
+            model.loading_begins(source)
+            clock.advance(0.004)
+            model.loading_ends(source)
+            if number == 10 and ahead:  # That there are no more is known before it is used.
+                model.loading_begins(source)
+                model.loading_ends(source, exhausted=True)
+            clock.advance(0.01)
+            model.learned()
+            if number % 4 == 0:
+                program.give(step=True, batch_size=32)
+        if not ahead:
+            model.loading_begins(source)
+            model.loading_ends(source, exhausted=True)
+        clock.advance(0.002)
+        program.give(step=True, batch_size=16)
+        clock.advance(0.3)
+    program.finish()
+    section = program.section()
+    assert section["steps"] == 12
+    assert pauses(program) == (pytest.approx(3 * 0.3), 3)
+    assert section["loading"]["seconds"] == pytest.approx(40 * 0.004)
+    assert 4 * 80 / section["rate"]["wall"] == pytest.approx(40 * 0.014 + 4 * 0.002 + 0.9)
