@@ -17,6 +17,7 @@ from overseer.imports import Watch, on_import
 from overseer.measure.audience import Audience
 
 from .feeds import Feeds, Markers, Watched, yielding
+from .leaving import Leaving
 
 if TYPE_CHECKING:
     from overseer.measure.steps import StepModel
@@ -169,6 +170,8 @@ class Loaders:
                 self._unwatched(verdict["hint"])
 
     def _torch_imported(self, package: Any) -> None:
+        from overseer.measure.waiting import name_of
+
         for name in ITERATORS:
             kind = getattr(package.dataloader, name, None)
             own = getattr(kind, "__next__", None)
@@ -176,7 +179,7 @@ class Loaders:
                 self._answers(own)
                 begins = getattr(getattr(package.dataloader, "DataLoader", None), "__iter__", None)
                 if isinstance(begins, FunctionType):
-                    self._begins(begins)
+                    self._begins(begins, Leaving(self._audience, name_of))
                 return
         self._unwatched(f"{TORCH} has none of {', '.join(ITERATORS)}")
 
@@ -208,9 +211,12 @@ class Loaders:
         if anew is not None:
             self._place(anew, {"#enter": self._begun}, {})
 
-    def _begins(self, function: FunctionType) -> None:
+    def _begins(self, function: FunctionType, leaving: Leaving | None = None) -> None:
         """Watch an ``__iter__``: it begins anew, and its batches may not have been used up."""
         self._place_in(function, {"#enter": self._begun})
+        if leaving is not None:
+            code, made = function.__code__, leaving.made
+            self._place_in(function, {"#value as iterator": lambda e: made(code, e["iterator"])})
 
     def _begun(self, event: dict[str, Any]) -> None:
         from overseer.measure.waiting import name_of

@@ -46,6 +46,13 @@ class Audience:
         if self.model is not None:
             self.model.loader_begins(name)
 
+    def left(self, name: Hashable) -> None:
+        """A loop is left in which a loader has more batches."""
+        for waiting in self.waiting:
+            waiting()
+        if self.model is not None:
+            self.model.loader_left(name)
+
     def asked(self, name: Hashable) -> None:
         """A loader is asked for a batch."""
         if self._awaited.setdefault(get_ident(), name) == name:

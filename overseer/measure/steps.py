@@ -31,6 +31,7 @@ from .threads import (
     END,
     ENTER,
     EXHAUSTED,
+    GIVEN_UP,
     LEARNED,
     LEAVE,
     LOADED,
@@ -264,6 +265,10 @@ class StepModel:
     def loader_begins(self, source: Hashable) -> None:
         """The calling thread has ``source`` begin anew, whether it had more batches or not."""
         self._note(BEGUN, self.now(), TASK, None, source)
+
+    def loader_left(self, source: Hashable) -> None:
+        """The calling thread leaves the loop over ``source``, which has more batches."""
+        self._note(GIVEN_UP, self.now(), TASK, None, source)
 
     def loading_begins(self, source: Hashable = None) -> None:
         """The calling thread waits for a batch from ``source``, any name for a loader."""

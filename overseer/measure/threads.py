@@ -11,7 +11,7 @@ from .track import Track
 
 STEP, BEGIN, END, ABANDON, RESTART = range(5)
 LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN, BODY = range(5, 15)
-LEARNED = BODY + 1
+LEARNED, GIVEN_UP = range(BODY + 1, BODY + 3)
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
 THREADS = 64
@@ -102,5 +102,7 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
         track.body(ns, source is not None)
     elif kind == LEARNED:
         track.learned = True
+    elif kind == GIVEN_UP:
+        track.given_up(ns, source)
     else:
         track.begun(ns, source)

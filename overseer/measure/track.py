@@ -60,6 +60,7 @@ class Track:
         "_pauses",
         "_seam",
         "_spent",
+        "_spent_source",
         "around",
         "aside_ns",
         "aside_seen",
@@ -102,6 +103,7 @@ class Track:
         self._pauses: list[tuple[int, int, int]] = []
         self._outside = (-1, 0)
         self._spent = -1
+        self._spent_source: Hashable = None
 
     def begun(self, now: int, source: Hashable) -> None:
         """``source`` begins anew: if it had more batches, its loop was left, by ``break`` or so.
@@ -114,7 +116,7 @@ class Track:
         self._begun[source] = self.closed, now
         if len(self._begun) > 32:
             del self._begun[next(iter(self._begun))]
-        spent, self._spent = self._spent, -1
+        spent, self._spent, self._spent_source = self._spent, -1, None
         if self._seam is not None or self._beside(source):
             return  # It was used up, by a step that goes on.
         if self.left_ns < self.last_end and 0 <= spent < self.last_end:
@@ -180,19 +182,36 @@ class Track:
         learned, self.learned = self.learned, False
         if unused is not None and (learned or (source in self.own and unused.n < self._group)):
             self._seam = begin, self.paused_ns, source
-            self._spent = begin
+            self._spent, self._spent_source = begin, source
             return
         self.loads.pop(source, None)
         if source in self.own:
-            self._spent = begin
+            self._spent, self._spent_source = begin, source
         if unused is not None:
             self._unused(unused.begin, now, unused.paused)
         elif not self._beside(source):
-            self.left_ns = begin
-            owner = self._owners.get(source)
-            lane = owner if owner is not None and self._in(source, owner) else self.last_lane
-            if lane is not None:
-                lane.left(begin)
+            self._leave(begin, source)
+
+    def given_up(self, now: int, source: Hashable) -> None:
+        """The loop over ``source``, which feeds steps and has more batches, is left."""
+        unused, owner = self.loads.get(source), self._owners.get(source)
+        if owner is None or source in self.awaited or source == self._spent_source:
+            return
+        if unused is not None and (self.learned or unused.n < self._group):
+            return  # A step of these batches is to come.
+        if self.left_ns >= self.last_end and owner is self.last_lane:
+            return  # That is known.
+        self.loads.pop(source, None)
+        self.changes += 1
+        self._leave(now if unused is None else unused.begin, source)
+
+    def _leave(self, now: int, source: Hashable) -> None:
+        """The loop over ``source``, which feeds steps, is over."""
+        self.left_ns = now
+        owner = self._owners.get(source)
+        lane = owner if owner is not None and self._in(source, owner) else self.last_lane
+        if lane is not None:
+            lane.left(now)
 
     def enter(self, now: int) -> None:
         """A loop begins."""

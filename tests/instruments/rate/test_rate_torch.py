@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts import LOADER, PAIR, STEP, logged, voirfile
+from scripts import LOADER, PAIR, STEP, Timed, logged, voirfile
 
 from tests.running import Place
 
@@ -60,3 +60,51 @@ def test_losses_and_loader_are_the_same_to_the_last_bit(place: Place, workers: s
     (window,) = logged(place, "loading_rate")
     assert 0 < window["share"] < 1
     assert place.record()["problems"] == []
+
+
+@pytest.mark.parametrize("ends", ["break", "return"])
+@pytest.mark.parametrize("evaluates", [True, False])
+def test_what_comes_before_a_loop_is_left_in_its_midst_is_a_pause(
+    timed: Timed, ends: str, evaluates: bool
+) -> None:
+    script = """
+        import passing as time
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader, TensorDataset
+
+        data = TensorDataset(torch.randn(200, 8), torch.randint(3, (200,)))
+        model = nn.Linear(8, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def train(n=0):
+            for epoch in range(3):
+                for inp, target in DataLoader(data, batch_size=8):
+                    loss = nn.functional.cross_entropy(model(inp), target)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    time.sleep(0.002)
+                    n += 1
+                    if n % 20 == 0:
+                        EVALUATES
+                        time.sleep(0.2)
+                    if n == 60:
+                        ENDS  # In the midst of the third epoch.
+
+        def evaluate():
+            with torch.no_grad():
+                for inp, target in DataLoader(data, batch_size=50):
+                    model(inp)
+
+        train()
+        time.sleep(0.5)
+        """
+    script = script.replace("EVALUATES", "evaluate()" if evaluates else "pass")
+    timed.write("main.py", script.replace("ENDS", ends))
+    ran = timed.voir("--no-monitor", "main.py")
+    assert (ran.status, ran.stdout) == (0, "")
+    train = timed.record()["tasks"]["train"]
+    assert (train["steps"], train["items"]) == (60, 480)
+    assert train["pause"]["seconds"] == pytest.approx(0.6, abs=0.01)
+    assert 480 / train["rate"]["wall"] == pytest.approx(0.72, abs=0.01)
