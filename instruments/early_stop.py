@@ -16,7 +16,7 @@ TASK = "train"
 #: What gives events with a key that is none of the script's variables.
 REMEDIES = {
     "step": "For example: ov.probe('//train_epoch > #endloop_inp as step').give()",
-    "rate": "For example: ov.require(rate(interval=10)): one every 10 steps, if it sees any.",
+    "rate": "For example: ov.require(rate(interval=10)): one every 10 steps but those skipped.",
 }
 #: How often threads that go on are stopped again: one that swallows every stop is let go then.
 TIMES = 1000

@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from time import sleep
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 #: Milliseconds to wait for the script to come out of what is not its own code, to end it there.
 REACHING = 1000
+#: What a selector has that captures steps.
+STEP_KEYS = (" as step", "compute_start", "compute_end")
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 
 current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
@@ -110,6 +113,7 @@ class Overseer(Scheduler):
         self._engine: Engine | None = None
         self._parts: list[tuple[Any, str, str]] = []
         self._probes: list[Probe] = []
+        self._given_at: dict[str, str] = {}
         self.misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self.run: dict[str, Any] = {}
@@ -324,9 +328,21 @@ class Overseer(Scheduler):
             self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
             placed = Nowhere(str(selector))
         given = self._given_stream
-        probe = Probe(placed, given, self.report, absent=ABSENT, overridable=overridable)
+        giving = partial(self._giving, str(selector), where)
+        probe = Probe(
+            placed, given, self.report, absent=ABSENT, overridable=overridable, giving=giving
+        )
         self._probes.append(probe)
         return probe
+
+    def _giving(self, selector: str, where: str) -> None:
+        """All events of a probe are given; those that are steps should be so once."""
+        key = " ".join(selector.split())
+        if key in self._given_at and any(word in key for word in STEP_KEYS):
+            what = f"it gives what that at {self._given_at[key]} gives: each step counts twice"
+            remedy = "Remove one of the two; voirfiles of parent directories are loaded as well."
+            self.report(Problem("given-twice", f"probe {selector}", what, where, remedy))
+        self._given_at.setdefault(key, where)
 
     def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> Probe:
         """Show calls of a function, or turns of a loop, as spans in the trace.

@@ -88,6 +88,7 @@ class Probe:
         report: Where failing subscribers are reported.
         absent: What an interceptor returns to leave the value alone.
         overridable: Whether ``override`` and ``koverride`` work.
+        giving: Called when all of its events are given as they are.
     """
 
     def __init__(
@@ -98,8 +99,10 @@ class Probe:
         *,
         absent: object = None,
         overridable: bool = False,
+        giving: Callable[[], object] = list,
     ) -> None:
         self._placed, self._given, self._report = placed, given, report
+        self._giving = giving
         self._absent, self._overridable = absent, overridable
         self._made: ProbeStream | None = None
 
@@ -130,6 +133,7 @@ class Probe:
         """Give each event to the run: as it is, or its value under ``keys``, with ``extra``."""
         if self._overridable or keys or extra:
             return self._stream.give(*keys, **extra)
+        self._giving()
         # The run guards its listeners itself, too.
         return Subscribed(self._placed.listen(self._given.outlet(self._placed.refresh)).dispose)
 

@@ -287,8 +287,10 @@ def _workers(e: Evidence) -> Check:
     loader, cores = e.loader, e.cores
     task = main_task(e.run) or {}
     share = number(part(task, "loading").get("share"))
-    if loader is None or loader.workers is None:
+    if loader is None:
         return Check("workers", SKIP, "no loader was seen", e.line("loader"))
+    if loader.workers is None:
+        return Check("workers", SKIP, "the loader has none: it does not say num_workers")
     told = f"num_workers={loader.workers}, {cores:g} cores"
     if loader.workers > max(1, cores):
         return Check(

@@ -126,6 +126,8 @@ def as_count(value: Any) -> int | str:
         count = int(value)
     except BaseException as exc:
         let_through(exc)
+        if isinstance(value, float):
+            return f"{value!r} is not a whole number"  # NaN or infinite.
         return f"{type(value).__name__} is not a number"
     if count != value:
         return f"{value!r} is not a whole number"

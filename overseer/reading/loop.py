@@ -25,6 +25,8 @@ _OPTIMIZER = re.compile(r"opt|sgd|adam|lbfgs|scaler|trainer|engine|model", re.IG
 _NOT_OPTIMIZER = re.compile(r"sched|env|prof|bar|warmup", re.IGNORECASE)
 _LOSS = re.compile(r"loss|cost|objective|err|criterion", re.IGNORECASE)
 _MODEL = re.compile(r"^(self\.)?_?(model|net|network|module|encoder|classifier|policy)$")
+#: By its name it may be a loss, or what one is computed from.
+_AN_ERROR = re.compile(r"^err(or)?$", re.IGNORECASE)
 #: A loss by its name, in scripts that have no backward; what is not learned from; what updates.
 _A_LOSS = re.compile(r"(^|_)(loss|cost|mse|nll)(_|$)|^(err|error|objective)$", re.IGNORECASE)
 _NOT_TRAINED = re.compile(r"val|test|eval|best|total|avg|mean|epoch|running|prev", re.IGNORECASE)
@@ -245,7 +247,7 @@ def _score(found: Found, place: Learning) -> int:
 
 def _by_hand(scopes: list[Scope]) -> Found | None:
     """The loop that computes a loss and updates parameters, without torch's means."""
-    best: tuple[int, Found] | None = None
+    best: tuple[tuple[int, bool], Found] | None = None
     for scope in scopes:
         for seen in scope.seen:
             name = _loss_bound(seen.node)
@@ -253,7 +255,7 @@ def _by_hand(scopes: list[Scope]) -> Found | None:
                 continue
             place = Learning(scope, seen.node, seen.loops, "update", name)
             found = Found(scope, seen.loops[-1], None, [place])
-            score = _score(found, place)
+            score = _score(found, place), not _AN_ERROR.search(name)
             if best is None or score > best[0]:
                 best = score, found
     return best[1] if best is not None else None

@@ -26,7 +26,7 @@ _LOOK = {
     "loss": "where there is one: loss = criterion(output, target); loss.backward()",
     "step": "ov.probe('//FUNCTION(BATCH as batch) > #endloop_BATCH as step').give()",
     "loader": "give the DataLoader a name of its own: train_loader = DataLoader(...)",
-    "model": "with the variable that holds it: ov.probe('{home} > model').give()",
+    "model": "if a variable holds it: ov.probe('{home} > VARIABLE as model').give()",
     "options": "if there are any: ov.probe('{home} > VARIABLE as options').give()",
 }
 _NO_LOADER = "if there is one, it needs a name: train_loader = DataLoader(...)"

@@ -341,7 +341,7 @@ def test_that_there_were_no_steps_to_count_is_said(place: Place) -> None:
 @pytest.mark.parametrize(
     ("key", "remedy"),
     [
-        ("rate", "ov.require(rate(interval=10)): one every 10 steps, if it sees any."),
+        ("rate", "ov.require(rate(interval=10)): one every 10 steps but those skipped."),
         ("accuracy", "ov.probe('//train_epoch > accuracy').give()"),
     ],
 )

@@ -52,6 +52,13 @@ CASES = {
         "    ov.probe('//main > scale')['scale'].override(1.0)\n",
         "def main():\n    scale = 0.5\n\nmain()\n",
     ),
+    "given-twice": voirfile(
+        "def instrument_steps(ov):\n"
+        "    yield ov.phases.load_script\n"
+        "    for _ in range(2):\n"
+        "        ov.probe('//train(x as batch) > #endloop_x as step').give()\n",
+        "def train():\n    for x in [[1]]:\n        pass\n\ntrain()\n",
+    ),
     "nothing-given": voirfile(
         "def instrument_losses(ov):\n"
         "    yield ov.phases.init\n"

@@ -77,6 +77,7 @@ def test_a_batch_size_that_is_none_is_told_like_any_other_that_is_no_number() ->
     assert counted({"batch_size": None}) == (None, ["NoneType is not a number"])
     assert counted({"batch_size": None, "batch": [1, 2]}) == (2, [])
     assert counted({"step": 1}) == (None, [])
+    assert counted({"batch_size": float("nan")}) == (None, ["nan is not a whole number"])
 
 
 def test_the_first_event_of_a_task_that_shows_no_batch_is_remembered_by_its_keys() -> None:

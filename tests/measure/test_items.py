@@ -171,7 +171,7 @@ def test_a_batch_that_exits_when_it_is_counted_is_a_step_without_items() -> None
         (Tensor(-3, 2), "-3 is negative"),
         ({"x": Tensor(-3, 2)}, "-3 is negative"),
         (Shaped((2.5,)), "2.5 is not a whole number"),
-        (Shaped((float("nan"),)), "not a number"),
+        (Shaped((float("nan"),)), "not a whole number"),
         (Shaped((None, 3)), "NoneType is not a number"),
         (Stating(-3), "-3 is negative"),
         (Failing(RuntimeError("no length yet")), "Failing: RuntimeError: no length yet"),

@@ -450,6 +450,7 @@ BY_HAND = """
         "loss = mse(xb, yb); w -= 0.1 * xb.T @ loss",
         "loss = train_step(xb, yb)",
         "loss = f(xb); (g,) = torch.autograd.grad(loss, w)",
+        "err = xb @ w - yb; loss = (err ** 2).mean(); w -= 0.1 * xb.T @ err",
     ],
 )
 def test_a_loop_that_updates_parameters_by_hand_is_found_by_its_loss(

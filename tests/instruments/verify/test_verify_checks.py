@@ -188,6 +188,7 @@ def test_a_broken_run_fails_the_check_for_it_and_no_other(
         ("device", {"claimed": None}),
         ("syncs", {"torch": False}),
         ("workers", {"loader": None}),
+        ("workers", {"loader": Loader(32, None)}),
         ("graph breaks", {"compiled": False}),
         ("emits", {"promised": 0}),
         ("emits", {"unkept": [("Temperature", "t")], "seconds": 0.3}),
