@@ -121,12 +121,13 @@ def _seconds(run: Mapping[str, Any]) -> float | None:
 
 
 def _short(path: str) -> str:
-    """``path`` from the current directory, when that is shorter."""
+    """``path`` from the current directory, when it is below: the script may have changed that."""
     try:
         relative = os.path.relpath(path)
     except (OSError, ValueError):
         return path
-    return relative if os.path.isabs(path) and len(relative) < len(path) else path
+    below = os.path.isabs(path) and not relative.startswith(os.pardir)
+    return relative if below else path
 
 
 # What went wrong

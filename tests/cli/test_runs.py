@@ -277,6 +277,14 @@ def test_a_run_without_events_leaves_nothing_behind(place: Place) -> None:
     assert not (place.path / "voir-runs").exists()
 
 
+def test_where_the_record_is_is_true_where_the_script_has_gone_elsewhere(place: Place) -> None:
+    place.write("main.py", "import os, voir\nos.mkdir('out')\nos.chdir('out')\nvoir.give(x=1)\n")
+    place.write("voirfile.py", "def instrument_x(ov):\n    yield ov.phases.init\n")
+    ran = place.voir("main.py")
+    (run,) = place.runs
+    assert f"record    {run}" in ran.stderr
+
+
 def test_no_record_leaves_nothing_behind(place: Place) -> None:
     place.write("main.py", "from voir import give\ngive(x=1)\n")
     assert place.voir("--no-record", "main.py").status == 0
