@@ -90,7 +90,8 @@ def diagnose(run: Mapping[str, Any]) -> Diagnosis | None:
     if unsteady is not None or any(_losses(run, parts, -slack)):
         return unsteady  # Or nothing, for the next run might say otherwise.
     compute = _compute(run, parts, slack)
-    return compute or (None if _compute(run, parts, -slack) else _nothing(parts))
+    wavers = part(found, "steady").get("verdict") == "never steady"  # By the others, perhaps.
+    return compute or (None if wavers or _compute(run, parts, -slack) else _nothing(parts))
 
 
 def _worst(losses: Iterator[_Loss], doubts: list[Diagnosis]) -> Diagnosis | None:
