@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from overseer import Overseer
 from overseer.errors import Problem, VoirError
 
-from .several import Names
+from .several import HANDED, Names
 
 if TYPE_CHECKING:
     from overseer.measure.audience import Audience
@@ -44,6 +44,10 @@ PARTS = 1024
 STEPS = frozenset({"step", "compute", "compute_start"})
 #: What to do where it is not plain which generator is the loader.
 REMEDY = "Probe the end of a step: //FUNCTION(X as batch) > #endloop_X as step, for X in its loop."
+#: Where PyTorch's DataLoader lives, in every version; its package is imported when it is.
+TORCH = "torch.utils.data.dataloader"
+#: What the keys begin with of what a generator goes over.
+OVER = "over"
 #: From when until when something was waited for, in nanoseconds.
 Span = tuple[int, int]
 
@@ -119,6 +123,7 @@ class Watched:
             its batches, too. After ``DROPPED`` it is watched no more.
 
     Attributes:
+        names: Names its generators, unless they have the names of objects.
         undo: What ends the watching.
     """
 
@@ -135,17 +140,23 @@ class Watched:
         self.name, self.state = name, state
         self._audience, self._now = audience, now
         self._within = within if within is not None else Within(now)
-        self._waits: list[list[Span]] = []
+        self._waits: list[tuple[Hashable, list[Span]]] = []
+        self.names: Names | None = None
         self.undo: list[Callable[[], object]] = []
 
     def begins(self, name: Hashable) -> None:
         """A generator of this function, of this name, is asked for the first time."""
+        if name is HANDED:
+            self._is_handed_on()
+            return
         if self.state in (self.WAITS, self.LOADER):
             self._audience.begun(name)
         self.asked(name)
 
     def asked(self, name: Hashable) -> None:
         """It is asked for a batch."""
+        if name is HANDED:
+            return
         if self.state == self.LOADER:
             self._audience.asked(name)
         elif self.state > self.IDLE:
@@ -155,6 +166,8 @@ class Watched:
 
     def answered(self, name: Hashable, batch: Any) -> None:
         """It yields one."""
+        if name is HANDED:
+            return
         if self.state == self.LOADER:
             self._audience.answered(name, batch)
         elif self.state > self.IDLE:
@@ -163,7 +176,7 @@ class Watched:
             if self.state == self.WAITS:
                 self._tell(name, spans)
                 return
-            self._waits.append(spans)
+            self._waits.append((name, spans))
             if len(self._waits) >= SAMPLES:
                 self.state, self._waits = self.DROPPED, []
                 for undo in self.undo:
@@ -171,6 +184,8 @@ class Watched:
 
     def over(self, name: Hashable) -> None:
         """It ends, or is closed."""
+        if name is HANDED:
+            return
         if self.state == self.LOADER:
             if not self._audience.awaits:
                 self._audience.asked(name)  # It is closed: its last batch has been worked on.
@@ -179,6 +194,12 @@ class Watched:
             self._within.answered(name, self._now())
             if self.state == self.WAITS:
                 self._audience.exhausted(name)
+
+    def _is_handed_on(self) -> None:
+        """One hands on what a loader gives, which is told of by itself: those are batches."""
+        if self.state == self.TRIAL:
+            self.confirm()
+            self.state = self.WAITS
 
     def _tell(self, name: Hashable, spans: list[Span]) -> None:
         """Tell of a wait; the model knows of those within it, and that they are part of it."""
@@ -192,8 +213,9 @@ class Watched:
         if self.state == self.TRIAL and self._waits:
             self.state = self.WAITS
             waits, self._waits = self._waits, []
-            for begun, ended in (span for spans in waits for span in spans):
-                self._audience.waited(self.name, begun, ended, late=True)
+            for name, spans in waits:
+                for begun, ended in spans:
+                    self._audience.waited(name, begun, ended, late=True)
 
 
 class Feeds:
@@ -248,6 +270,8 @@ class Feeds:
             return False
         watched.state = Watched.LOADER
         self.add(watched.name)
+        if watched.names is not None:
+            watched.names.all_alike()
         return True
 
     def answers(self, code: CodeType) -> bool:
@@ -339,8 +363,14 @@ class Feeds:
             watched.undo = self._place(where, markers, {})
             watched.undo += self._place(anew, begins, {}) if anew is not None else []
             return
-        markers = yielding(watched, None if own else Names(kind, kind[1:]))
-        watched.undo = self._place(where, markers, {})
+        watched.names = None if own else Names(kind, kind[1:])
+        markers = yielding(watched, watched.names)
+        if watched.names is not None and feed.over:
+            begins = {"#enter": going_over(watched, watched.names, feed.hands_on)}
+            given = (f"{name} as {OVER}{at}" for at, name in enumerate(feed.over))
+            watched.undo += self._place(f"{where}({', '.join(given)})", begins, {})
+            markers = {marker: heard for marker, heard in markers.items() if marker not in begins}
+        watched.undo += self._place(where, markers, {})
 
     def _watched(self, name: Hashable, state: int) -> Watched:
         return Watched(name, self._audience, self._ov.clock.now_ns, state, self._within)
@@ -378,6 +408,50 @@ def yielding(watched: Watched, names: Names | None) -> Markers:
         watched.over(id(event["self"]) if names is None else names.over())
 
     return {"#enter": begins, "#receive": asked, "#yield as batch": answered, "#exit": over}
+
+
+def going_over(
+    watched: Watched, names: Names, hands_on: bool
+) -> Callable[[dict[str, Any]], object]:
+    """What listens to a generator function's beginning, with the variables that it goes over.
+
+    Args:
+        watched: The function.
+        names: Names its generators: those over different loaders are different.
+        hands_on: It does nothing with what they give, so that there is no wait but for these.
+    """
+
+    def begins(event: dict[str, Any]) -> None:
+        over = [value for key, value in event.items() if key.startswith(OVER)]
+        if hands_on and over and all(map(_is_loader, over)):
+            watched.begins(names.begins(HANDED))
+        else:
+            loaders = tuple(name for value in over for name in _loaders(value))
+            watched.begins(names.begins(loaders))
+
+    return begins
+
+
+def _is_loader(value: object) -> bool:
+    """Whether this is a DataLoader that gives its batches as they come, or an iterator of one."""
+    own = getattr(type(value), "__iter__", None)
+    return is_torchs(value) and getattr(own, "__module__", None) == TORCH
+
+
+def is_torchs(value: object) -> bool:
+    """Whether this is of a class of PyTorch's DataLoader's module, or of one made from such."""
+    return any(base.__module__ == TORCH for base in type(value).__mro__)
+
+
+def _loaders(value: object) -> Iterator[Hashable]:
+    """The names of the DataLoaders that something is, or has as its attributes."""
+    from overseer.measure.waiting import name_of
+
+    held = getattr(value, "__dict__", None)
+    if is_torchs(value):
+        yield name_of(value)
+    elif isinstance(held, dict):
+        yield from (name_of(each) for each in tuple(held.values()) if is_torchs(each))
 
 
 def answering(watched: Watched) -> tuple[Markers, Markers]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -50,7 +51,8 @@ class Leaving:
             if self._last.get(name) is this:
                 del self._last[name]
                 if get_ident() == thread and _ended_in(users):
-                    self._audience.left(name)
+                    with suppress(BaseException):  # Nothing can be raised here; a stop insists.
+                        self._audience.left(name)
 
         try:
             self._last[name] = ref(iterator, gone)
@@ -59,10 +61,14 @@ class Leaving:
         if len(self._last) > _MOST:
             del self._last[next(iter(self._last))]
 
+    def close(self) -> None:
+        """See no more; what ends with the process is no news, and nobody is there to tell."""
+        self._last.clear()
+
 
 def _users(function: CodeType) -> set[CodeType]:
     """The code that uses the iterator that ``function`` is returning, through generators too."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe()
     while frame is not None and not _alike(frame.f_code, function):
         frame = frame.f_back
     found: set[CodeType] = set()
@@ -83,7 +89,7 @@ def _alike(code: CodeType, other: CodeType) -> bool:
 
 def _ended_in(users: set[CodeType]) -> bool:
     """Whether the code that now lets go of an object is one of these."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and in_plumbing(frame):
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and (in_plumbing(frame) or frame.f_code.co_filename == __file__):
         frame = frame.f_back
     return frame is not None and any(_alike(frame.f_code, each) for each in users)

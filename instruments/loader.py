@@ -16,15 +16,14 @@ from overseer.errors import Problem
 from overseer.imports import Watch, on_import
 from overseer.measure.audience import Audience
 
-from .feeds import Feeds, Markers, Watched, yielding
+from .feeds import TORCH as TORCH
+from .feeds import Feeds, Markers, Watched, is_torchs, yielding
 from .leaving import Leaving
 
 if TYPE_CHECKING:
     from overseer.measure.steps import StepModel
     from overseer.measure.waiting import Lull, Waits
 
-#: Where PyTorch's DataLoader lives, in every version; its package is imported when it is.
-TORCH = "torch.utils.data.dataloader"
 #: The class whose ``__next__`` gives a DataLoader's batches; the second before PyTorch 1.2.
 ITERATORS = ("_BaseDataLoaderIter", "_DataLoaderIter")
 #: How many kinds of loaders are watched; a script that makes up more has them unwatched.
@@ -58,6 +57,7 @@ class Loaders:
         self._waits: list[Waits] = []
         self._seen: set[object] = set()
         self._waiting: Watch | None = None
+        self._leaving: Leaving | None = None
         self._probed = False
         self.feeds = Feeds(ov, self._audience, self._place, self._answers_at)
         self.given = self.feeds.given
@@ -141,7 +141,7 @@ class Loaders:
         if kind in self._seen or len(self._seen) >= KINDS:
             return
         self._seen.add(kind)
-        if any(base.__module__ == TORCH for base in kind.__mro__):
+        if is_torchs(loader):
             self.watch_torch()
         elif isinstance(own := getattr(kind, "__next__", None), FunctionType):
             if self.feeds.answers(own.__code__):
@@ -162,6 +162,8 @@ class Loaders:
         """Watch no longer; probes that found no code to be in are told."""
         if self._waiting is not None:
             self._waiting.dispose()
+        if self._leaving is not None:
+            self._leaving.close()
         for verdict in self._ov.probes.verdicts() if self._probed else ():
             if verdict["state"] != "unresolved" or "where" in verdict:
                 continue
@@ -179,7 +181,8 @@ class Loaders:
                 self._answers(own)
                 begins = getattr(getattr(package.dataloader, "DataLoader", None), "__iter__", None)
                 if isinstance(begins, FunctionType):
-                    self._begins(begins, Leaving(self._audience, name_of))
+                    self._leaving = Leaving(self._audience, name_of)
+                    self._begins(begins, self._leaving)
                 return
         self._unwatched(f"{TORCH} has none of {', '.join(ITERATORS)}")
 

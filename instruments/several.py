@@ -2,7 +2,7 @@
 
 Where a training takes a batch of each of two in every turn, by ``zip`` or by ``next``, a step has
 both. One that begins in the midst of another's steps is an evaluation, and one that another asks
-is a part of that: they have its name.
+is a part of that: they have its name. Those that go over loaders are told apart by these.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Hashable
 
 #: Generators of one function that are told apart on a thread, at most.
 MOST = 16
+#: The name of those that only hand on what is told of by itself.
+HANDED = ("handed on",)
 
 
 class Names:
@@ -29,10 +31,22 @@ class Names:
         self._running: dict[int, int] = {}
         self._stepped: set[int] = set()
         self._together: set[int] = set()
+        self._over: dict[int, Hashable] = {}
+        self._alike = False
 
-    def begins(self) -> Hashable:
-        """The calling generator is asked for the first time."""
+    def all_alike(self) -> None:
+        """What they go over tells them apart no more."""
+        self._alike = True
+        self._over.clear()
+
+    def begins(self, over: tuple[Hashable, ...] = ()) -> Hashable:
+        """The calling generator is asked for the first time.
+
+        Args:
+            over: The names of the loaders that it goes over, if it does; or :data:`HANDED`.
+        """
         thread, own = get_ident(), self._frame()
+        self._over.pop(own, None)
         within = self._running.get(thread, 0)
         self._running[thread] = within + 1
         alive = self._alive.setdefault(thread, {})
@@ -49,7 +63,13 @@ class Names:
             free = (each for each in (self._first, *others) if each not in taken)
             name = next(free, self._first)
         alive[own] = name
-        return name
+        if not over or within or self._alike:
+            return name
+        apart = HANDED if over is HANDED else (self._first, over)
+        if apart is not HANDED and apart in tuple(self._over.values()):
+            apart = (name, over)
+        self._over[own] = apart
+        return apart
 
     def asked(self) -> Hashable:
         """It is asked for another batch: those that are given so far have been worked on."""
@@ -68,16 +88,18 @@ class Names:
         alive = self._alive.get(get_ident())
         if not alive:
             return self._first
-        if len(alive) == 1:
-            return next(iter(alive.values()))
-        return alive.get(self._frame(), self._first)
+        own = next(iter(alive)) if len(alive) == 1 else self._frame()
+        name = self._over.get(own)
+        return alive.get(own, self._first) if name is None else name
 
     def over(self) -> Hashable:
         """It ends, or is closed."""
         self._rests()
         name, thread = self._own(), get_ident()
         alive = self._alive.get(thread, {})
-        alive.pop(next(iter(alive)) if len(alive) == 1 else self._frame(), None)
+        own = next(iter(alive)) if len(alive) == 1 else self._frame()
+        alive.pop(own, None)
+        self._over.pop(own, None)
         if not alive:
             self._alive.pop(thread, None)
         return name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 
 #: Loaders that fed training, remembered by name; a script that makes up more is taken at its last.
 SOURCES = 64
@@ -12,6 +12,23 @@ AHEAD = 64
 OVER = 8
 #: As often is a model given a single sample for one that is learned from: a state and the next.
 PAIR = 2
+#: So many batches' losses may be summed up before ``backward`` is called on them.
+SUMMED = 1024
+#: Models of which it is remembered how large a batch they learned from.
+MODELS = 64
+
+
+class Waiting(list[int | None]):
+    """The sizes of a loader's batches that nothing has been learned from yet.
+
+    Attributes:
+        passes: How many forward passes had been made when the last came.
+        worked: With how many batches one was made before the next came.
+    """
+
+    __slots__ = ("passes", "worked")
+    passes: int
+    worked: int
 
 
 class Batches:
@@ -20,6 +37,9 @@ class Batches:
     A batch counts when ``backward`` has learned from it, once, however often that happens. Without
     a loader a batch is what a model is given; several models of one step see the same batch, so
     the one that saw least counts: the discriminator of a GAN sees each batch twice.
+
+    A loader's batch that a forward pass was made with counts where ``backward`` learns from a later
+    one, if a script takes as many each time: it sums up their losses.
 
     A loader's batch of 0 items is one of which nobody can know how many it has; of one of which
     that is just not known (None), what a model is given may tell.
@@ -31,19 +51,28 @@ class Batches:
     """
 
     __slots__ = (
-        "_ahead", "_fed", "_given", "_loaded", "_ones", "_own", "_stale", "_together", "_totals",
+        "_ahead", "_apart", "_aside", "_ended", "_fed", "_given", "_in_turn", "_learnt", "_loaded",
+        "_ones", "_own", "_passes", "_rest", "_single", "_stale", "_sums", "_together", "_totals",
         "fetches", "source",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.fetches = 0
         self.source: Hashable = None
-        self._loaded: dict[Hashable, list[int | None]] = {}
+        self._loaded: dict[Hashable, Waiting] = {}
         self._own: set[Hashable] = set()
         self._ahead: set[Hashable] = set()
+        self._aside = Aside()
+        self._ended: Hashable = None
         self._stale: set[Hashable] = set()
         self._together: set[Hashable] = set()
+        self._single: set[Hashable] = set()
+        self._sums: dict[Hashable, Sums] = {}
+        self._passes = self._rest = 0
         self._fed: int | None = None
+        self._apart: frozenset[int] = frozenset()
+        self._in_turn = False
+        self._learnt: dict[int, int] = {}
         self._given: dict[int, int] = {}
         self._ones: dict[int, int] = {}
         self._totals: dict[int, int] = {}
@@ -61,11 +90,22 @@ class Batches:
     @property
     def other(self) -> bool:
         """Whether the last batch is from a loader that does not feed training."""
+        if self._aside.over:
+            return True
         return bool(self._loaded) and next(reversed(self._loaded)) not in self._own
 
     def feeds(self, source: Hashable) -> bool:
         """Whether this is a loader whose batches have been learned from."""
         return source in self._own
+
+    def goes_on(self, source: Hashable) -> bool:
+        """Whether an iteration is over where this loader is asked for a batch.
+
+        The one that feeds training is asked for the next; or, read ahead, it has no more, and what
+        it gave has been learned from.
+        """
+        ended = self._ended
+        return source in self._own or (ended is not None and ended not in self._loaded)
 
     def waits(self, source: Hashable) -> bool:
         """Whether it has given a batch that nothing has been learned from."""
@@ -74,19 +114,31 @@ class Batches:
     def fetched(self, source: Hashable, items: int | None) -> None:
         """A loader has given a batch."""
         self.fetches += 1
-        before = self._loaded.pop(source, None)  # The last to come is the last in the dictionary.
+        if self._aside.left:
+            self._aside.goes_on(source)
+        waiting = self._loaded.pop(source, None)  # The last to come is the last in the dictionary.
         if source in self._stale:
             self._stale.discard(source)
-            before = None
-        if before is None or (source in self._own and source not in self._ahead):
-            before = []  # One that was not learned from was left out.
-        elif len(before) == AHEAD:
-            before.clear()
-        before.append(items)
-        self._loaded[source] = before
+            waiting = None
+        if waiting is None:
+            waiting = Waiting()
+            waiting.worked = 0
+        elif self._passes != waiting.passes:
+            waiting.worked += 1
+        elif source not in self._ahead and (
+            source in self._own or 0 < waiting.worked == len(waiting) - 1
+        ):
+            waiting.pop()  # It was left out.
+        if len(waiting) >= (SUMMED if waiting.worked == len(waiting) else AHEAD):
+            waiting.clear()
+            waiting.worked = 0
+        waiting.append(items)
+        waiting.passes = self._passes
+        self._loaded[source] = waiting
 
     def begun(self) -> None:
         """A loader begins anew: what waits was only looked at, maybe, before."""
+        self._aside.forget()
         if not self._own:
             self._loaded.clear()
         for source in self._ahead & self._loaded.keys():
@@ -98,7 +150,9 @@ class Batches:
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more: what it gave that nobody learned from was an evaluation's."""
         if source not in self._own:
-            self._loaded.pop(source, None)
+            self._aside.exhausted(source, self._loaded.pop(source, []))
+        elif source in self._ahead:
+            self._ended = source
 
     def given(self, model: int, items: int | None, alone: bool = False) -> None:
         """A model has been given a batch, in a forward pass that may be learned from.
@@ -108,6 +162,7 @@ class Batches:
             items: The size of the batch.
             alone: It is a single sample, and so all that are given are counted.
         """
+        self._passes += 1
         if alone:
             items = self._ones[model] = self._ones.get(model, 0) + 1
             if items <= PAIR:
@@ -122,8 +177,15 @@ class Batches:
             items = self._own_batch()
             if items is not None:
                 self._fed = items if self._fed is None else self._fed + items
+        elif self._rest:
+            self._fed, self._rest = (self._fed or 0) + self._rest, 0
+        elif self._apart:
+            self._in_turn = not self._apart.isdisjoint(self._given)
+            self._apart = frozenset()
         if self._given:
             totals = self._totals
+            if len(self._given) > 1 and (self._ones or self._learnt):
+                self._leave_acting()
             for model, items in self._given.items():
                 totals[model] = totals.get(model, 0) + items
             self.repeated()
@@ -138,7 +200,7 @@ class Batches:
         items = self._fed
         if items is None and self._totals:
             items = min(self._totals.values())
-        self._fed = None
+        self._fed, self._rest = None, 0
         self._totals.clear()
         return items or None
 
@@ -148,45 +210,239 @@ class Batches:
             self._fed = items + (self._fed or 0)
 
     def seen(self, items: int | None) -> int | None:
-        """The items of a forward pass just made: those of the last batch, else those given."""
+        """The items of a forward pass just made: those of the batch at work, else those given."""
+        if self._aside.over:
+            return self._aside.left[0] or items
         if not self._loaded:
             return items
         source = next(reversed(self._loaded))
-        found = self._loaded[source][-1]
+        if source in self._own:
+            found = self._loaded[source][-1]
+        else:
+            found = self._aside.at_work(source, self._loaded[source], items)
         # Where a step waits with its batch, what is evaluated meanwhile is another.
         other = found is None or (source in self._own and items is not None)
         return items if other else found or None
 
     def evaluated(self) -> None:
         """Nothing is learned from what has been given, and fetched for it; a step's batch waits."""
+        self._aside.used(self._loaded)
         if self._loaded:
             self._loaded = {s: batch for s, batch in self._loaded.items() if s in self._own}
         self.repeated()
 
+    def _leave_acting(self) -> None:
+        """Leave out what a model was given to act on: single samples, where it learns from batches.
+
+        That is known of one that learned from as large a batch before as another does now.
+        """
+        given, learnt, ones = self._given, self._learnt, self._ones
+        acting = [model for model in ones if given[model] <= ones[model]]
+        for model in given.keys() & learnt.keys() if learnt else ():
+            if model not in acting:
+                learnt[model] = given[model]
+        if acting:
+            sizes = {items for model, items in given.items() if model not in acting}
+            for model in acting:
+                if learnt.get(model) in sizes:
+                    del given[model]
+                elif len(learnt) < MODELS:
+                    learnt.setdefault(model, 0)
+
     def _own_batch(self) -> int | None:
         """Of several loaders' batches, the largest of those that fed training before too."""
         loaded, self._loaded = self._loaded, {}
-        if len(loaded) > 1:
+        if len(loaded) > 1 and (ahead := self._left_aside(loaded)) is not None:
+            self._together, loaded = set(loaded), {ahead: loaded[ahead]}
+        elif len(loaded) > 1:
             self.source = None
             return self._largest(loaded)
-        if self._together:
+        elif self._together:
             self._together = set()
         source, waiting = loaded.popitem()
         if source not in self._own and len(self._own) < SOURCES:
             self._own.add(source)
-            if len(waiting) > 1:  # Before it works on a batch, the script fetches the next.
-                self._ahead.add(source)
+            self._ended = None
+            self._aside.forget()
+            if len(waiting) > 1 and not self._all_worked(waiting):
+                self._ahead.add(source)  # Before it works on a batch, the script fetches the next.
         if source not in self._ahead:
             self.source = source
-            return waiting[-1]
+            if source in self._single:
+                return waiting[-1]
+            learned = self._of(source, waiting)
+            if len(learned) > 1:
+                self.source = None
+            return _sum(learned)
         self.source = None
-        if len(waiting) > 1:
-            self._loaded[source] = waiting[1:]
-        return waiting[0]
+        items = waiting.pop(0)
+        if waiting:
+            waiting.worked = 0
+            self._loaded[source] = waiting
+        return items
 
-    def _largest(self, loaded: dict[Hashable, list[int | None]]) -> int | None:
+    def _left_aside(self, loaded: Mapping[Hashable, list[int | None]]) -> Hashable:
+        """The one loader that feeds training, from ahead, beside those of evaluations broken off.
+
+        None where there is no such, or what comes beside it did so for the step before, too.
+        """
+        ahead = self._ahead & loaded.keys()
+        if len(ahead) != 1 or len(self._own & loaded.keys()) != 1 or self._together == set(loaded):
+            return None
+        return next(iter(ahead))
+
+    def _largest(self, loaded: dict[Hashable, Waiting]) -> int | None:
         before, self._together = self._together, set(loaded)
         if self._together == before and len(self._own) < SOURCES:
             self._own |= before  # They come together, as by zip.
         own = [source for source in loaded if source in self._own] or loaded
-        return max((n for source in own if (n := loaded[source][0]) is not None), default=None)
+        sizes = {n for source in own if (n := self._size(source, loaded[source])) is not None}
+        most = max(sizes, default=None)
+        given = set(self._given.values())
+        if most is None or len(given) > 1 or not given <= sizes:
+            return most
+        items = min(given, default=most)
+        if items < most and not self._in_turn:
+            self._apart = frozenset(self._given)
+            return most
+        self._rest = most - items
+        return items  # What else was fetched is learned from by itself.
+
+    def _size(self, source: Hashable, waiting: Waiting) -> int | None:
+        """The items of a loader's batches, where several loaders' wait."""
+        if source in self._ahead or source not in self._own:
+            return waiting[0]
+        return waiting[-1] if source in self._stale else _sum(self._of(source, waiting))
+
+    def _of(self, source: Hashable, waiting: Waiting) -> list[int | None]:
+        """Those of a loader's batches that ``backward`` learns from."""
+        if source in self._single or source not in self._own or not self._all_worked(waiting):
+            return waiting[-1:]
+        sums = self._sums.get(source)
+        if sums is None:
+            sums = self._sums[source] = Sums()
+        learned = sums(waiting)
+        if sums.single:
+            self._single.add(source)
+        return learned
+
+    def _all_worked(self, waiting: Waiting) -> bool:
+        """Whether a forward pass was made with each batch before the next was fetched."""
+        return waiting.worked + (self._passes != waiting.passes) == len(waiting)
+
+
+class Sums:
+    """Which of a loader's batches one ``backward`` learns from, where losses are summed up.
+
+    Losses that are summed up, and those that are given up since they are not finite, say, look the
+    same. But what is summed up are as many every time; only the first may be others, and the last
+    of an epoch. Where the numbers vary more, all but the last batch have been left out. What was
+    not known to be learned from in the first step counts in the next.
+    """
+
+    __slots__ = ("_odd", "_owed", "_sure", "_usual")
+
+    def __init__(self) -> None:
+        self._usual = 0
+        self._odd = self._sure = False
+        self._owed: list[int | None] = []
+
+    @property
+    def single(self) -> bool:
+        """Whether it is just the last one, in every step."""
+        return self._sure and self._usual == 1
+
+    def __call__(self, worked: list[int | None]) -> list[int | None]:
+        """Those that are learned from, of the batches that a forward pass was made with."""
+        many = len(worked)
+        if many == self._usual:
+            self._odd = False
+            if not self._sure:
+                self._sure = True
+                return [*self._owed, *worked]
+        elif not self._usual:
+            self._usual = many
+        elif not self._odd:
+            self._odd = True
+            if not self._sure and many > self._usual:
+                self._usual = many
+        else:
+            self._usual, self._sure = 1, True
+        if self._sure:
+            return worked[-self._usual :]
+        self._owed += worked[:-1]
+        return worked[-1:]
+
+
+def _sum(sizes: Sequence[int | None]) -> int | None:
+    """The items of batches; 0 where one of several has no known size."""
+    if len(sizes) == 1:
+        return sizes[0]
+    return sum(known) if len(known := [n for n in sizes if n]) == len(sizes) else 0
+
+
+class Aside:
+    """Which of the batches of an evaluation's loader is at work, where it is read ahead of that.
+
+    So many as wait when the first of its forward passes is made are always there, Accelerate's
+    way: the oldest of them is at work, and with each that is fetched the next one is. Where the
+    model is given so many as the last of them has, those before it were left out.
+
+    Attributes:
+        left: Those behind the one that was last at work.
+        over: There are such, and the loader has no more.
+    """
+
+    __slots__ = ("_ahead", "_first", "_source", "left", "over")
+
+    def __init__(self) -> None:
+        self._source: Hashable = None
+        self._ahead = 0
+        self._first: tuple[int, int] = (1, 1)
+        self.left: list[int | None] = []
+        self.over = False
+
+    def forget(self) -> None:
+        """Another evaluation begins, or none goes on."""
+        self._source, self._ahead = None, 0
+        self.left, self.over = [], False
+
+    def goes_on(self, source: Hashable) -> None:
+        """A loader has given a batch, while there are some left of the evaluation's."""
+        if self.over or source != self._source:
+            self.forget()
+
+    def at_work(self, source: Hashable, loaded: list[int | None], items: int | None) -> int | None:
+        """The size of the batch at work, of those loaded and left; the model is given ``items``."""
+        if source != self._source:
+            self.forget()
+            self._source = source
+            if len(loaded) <= OVER:  # Else the first were left out.
+                self._ahead = len(loaded) - 1
+            first = loaded[0]
+            alike = bool(items and first) and loaded.count(first) == len(loaded)
+            self._first = (items or 1, first or 1) if alike else (1, 1)
+        last, ahead = loaded[-1], self._ahead
+        if not ahead:
+            return last
+        oldest = [*self.left, *loaded][-1 - ahead :][0]
+        if items and last and last != oldest:
+            given, of = self._first
+            if items * of == last * given:  # It is the last: those before it were left out.
+                self._ahead, self.left = 0, []
+                return last
+        return oldest
+
+    def used(self, loaded: Mapping[Hashable, list[int | None]]) -> None:
+        """An evaluation's pass has been made: of what is ``loaded``, keep what is read ahead."""
+        if self.over:
+            del self.left[0]
+            self.over = bool(self.left)
+        elif self._ahead:
+            self.left = [*self.left, *loaded.get(self._source, ())][-self._ahead :]
+
+    def exhausted(self, source: Hashable, loaded: list[int | None]) -> None:
+        """The loader has no more; what is ``loaded`` since the last pass was made is not used."""
+        if source == self._source and self._ahead:
+            self.left = [*self.left, *loaded][-self._ahead :]
+            self.over = bool(self.left)

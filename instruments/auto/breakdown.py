@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from overseer.measure.columns import Columns, Steps
+from overseer.measure.device import HostDevice
+from overseer.measure.parts import number, part
 from overseer.measure.step import Step
 
 from .loop import Spent
@@ -34,7 +36,8 @@ class Breakdown:
         self._spent = spent
         self._steps = 0
         self._end = -1
-        self._sums = [0] * (len(PARTS) + 3)  # And how many, their time, the time of all.
+        # And how many, their work, their time, the time of all.
+        self._sums = [0] * (len(PARTS) + 4)
         self._points: list[tuple[int, int, list[int]]] = [(0, 0, list(self._sums))]
         self._stride = 1
 
@@ -82,7 +85,8 @@ class Breakdown:
             for i, ns in enumerate(taken[1 : 1 + len(PARTS)]):
                 sums[i] += ns
             sums[-2] += step.busy_ns
-            sums[-3] += 1
+            sums[-3] += step.busy_ns if step.compute_ns is None else step.compute_ns
+            sums[-4] += 1
         self._steps += 1
         if self._steps % self._stride == 0:
             self._keep(step.number)
@@ -96,6 +100,9 @@ class Breakdown:
     def section(self, task: Mapping[str, Any]) -> dict[str, Any]:
         """What ``run.json`` says of the task; empty when nothing is known.
 
+        Where loading and compute of all steps are known, so is that part, and the others together
+        are the compute: how it is divided, the watched steps tell.
+
         Args:
             task: The rest of the task's entry, which says when it became steady.
         """
@@ -104,12 +111,26 @@ class Breakdown:
         # The nearest point at or behind the beginning that leaves something to sum up.
         after = [point for point in self._points if point[0] >= start and point[1] < self._steps]
         _, before, sums = after[0] if after else self._points[0]
-        *parts, watched, seen, whole = (
+        *parts, watched, work, seen, whole = (
             now - then for now, then in zip(self._sums, sums, strict=True)
         )
         if seen <= 0 or not any(parts):
             return {}
+        loading = number(part(task, "loading").get("seconds"))
+        compute = number(part(task, "compute").get("seconds"))
+        known: dict[str, float] = {}
+        if loading is not None and compute:
+            if loading > 0:
+                known["loading"] = loading
+            # On a device's clock the host's waits for batches are another time.
+            host = part(task, "rate").get("clock", HostDevice.name) == HostDevice.name
+            seen, whole = work if host else seen - parts[0], round(compute * 1e9)
+            parts[0] = 0
+        took = sum(parts)
+        seen = max(seen, took)
+        if not seen:
+            return {}
         factor = whole / seen / 1e9  # Of short steps not all are watched.
-        known = {name: ns * factor for name, ns in zip(PARTS, parts, strict=True) if ns > 0}
-        known["other"] = max(0, seen - sum(parts)) * factor
+        known |= {name: ns * factor for name, ns in zip(PARTS, parts, strict=True) if ns > 0}
+        known["other"] = (seen - took) * factor
         return {**known, "steps": self._steps - before, "watched": watched}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol
 
 from .batches import Batches
+from .forward import Forward
 from .light import ALIKE, Pattern
 from .operations import Operations
 from .passes import Pass, Passes
@@ -121,9 +122,10 @@ class Known:
         operations: How many operations one step consists of.
         unseen: Tells of steps of optimizers that call no hooks.
         works: Called when a model begins to work, or something is learned.
+        nodes: How many operations with a gradient the calling thread has made.
     """
 
-    __slots__ = ("operations", "optimizers", "trains", "unseen", "works")
+    __slots__ = ("nodes", "operations", "optimizers", "trains", "unseen", "works")
 
     def __init__(self) -> None:
         self.optimizers = 0
@@ -131,6 +133,7 @@ class Known:
         self.operations: int | None = None
         self.unseen = Unseen()
         self.works: Callable[[], object] = bool
+        self.nodes: Callable[[], int] = int
 
 
 class Loop:
@@ -159,11 +162,11 @@ class Loop:
 
     __slots__ = (
         "_aside", "_backs", "_backward", "_backward_began", "_batch", "_began", "_candidate",
-        "_deep", "_ender", "_fetched", "_first", "_forward", "_got", "_graded", "_inner",
-        "_known", "_last", "_late", "_learned", "_learned_from", "_learns",
-        "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations", "_optimized",
-        "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
-        "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_zeroed", "alike",
+        "_closure", "_deep", "_ender", "_fetched", "_first", "_forward", "_got", "_graded",
+        "_inner", "_inner_before", "_known", "_last", "_late", "_learned", "_learned_from",
+        "_learns", "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations",
+        "_optimized", "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
+        "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_way", "_zeroed", "alike",
         "batches", "given", "items", "missed", "pattern", "step_ns", "within", "works",
     )  # fmt: skip
 
@@ -180,6 +183,7 @@ class Loop:
         self.given = Given(None, False)
         self._passes = Passes(sink.evaluated)
         self._operations = Operations()
+        self._way = Forward(known.nodes)
         self._losses: list[Any] = []
         self._aside: Aside | None = None
         self._batch: Batch | None = None
@@ -191,7 +195,7 @@ class Loop:
         self._part = False
         self._stepping: int | None = None
         self._made = self._deep = self._nested = self._last = self._got = 0
-        self._first = 0
+        self._first = self._closure = self._inner_before = 0
         self._began = self._zeroed = self._backward_began = self._step_began = self._inner = 0
         self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
 
@@ -199,11 +203,12 @@ class Loop:
 
     def fetches(self, now: int, source: Hashable = None) -> None:
         """A loader is asked for a batch."""
+        self._turns.loaded = False
         if self._known.unseen.on:
             self.look(now)
         if self._sink.holding:
             self._sink.fetches()
-            self._sink.settle(asked=self.batches.feeds(source))
+            self._sink.settle(asked=self.batches.goes_on(source))
 
     def accumulates(self, source: Hashable) -> bool:
         """Whether all that a loader gave has been learned from, and no optimizer has stepped."""
@@ -239,6 +244,7 @@ class Loop:
             self.look(self.within.begin)
         if self._sink.holding:
             self._sink.settle()
+        self._way.module_begins()
         if grad and training:
             self._candidate = not (learns or self._known.trains)
         else:
@@ -292,6 +298,8 @@ class Loop:
             self._model = made.model
             if not self._began:
                 self._begin(begin, given)
+        if self._began:
+            self._way.module_ends(end - begin)
 
     def _begin(self, begin: int, given: Given) -> None:
         """The first forward of a step, or after a ``backward``."""
@@ -299,6 +307,7 @@ class Loop:
         if not self._first:
             self._first = begin
         self._zeroed = 0
+        self._way.begins(self._loading)
         if self._got and given.away:
             self._transfer += begin - self._got
             for listener in self._phases.listeners:
@@ -346,7 +355,9 @@ class Loop:
         self._deep -= 1
         if self._deep:
             return False
-        self._backward += now - self._backward_began
+        took = now - self._backward_began
+        self._backward += took
+        self._forward += self._way.beside(took)
         for listener in self._phases.listeners:
             listener("backward", self._backward_began, now)
         if not self._known.optimizers:
@@ -396,7 +407,7 @@ class Loop:
     def _end_forward(self, now: int) -> None:
         began, self._began = self._began, 0
         took = now - began - self._zeroed
-        self._forward += took
+        self._forward += self._way.ends(took, self._loading)
         self._inner += took
         for listener in self._phases.listeners:
             listener("forward", began, now)
@@ -417,6 +428,7 @@ class Loop:
             return False
         began = self._backward_began
         self._backward += now - began
+        self._forward += self._way.beside(now - began)
         self._inner += now - began
         for listener in self._phases.listeners:
             listener("backward", began, now)
@@ -429,7 +441,10 @@ class Loop:
 
     def zero_grad(self, begin: int, end: int, role: Hashable = None) -> None:
         """Gradients of ``role`` have been put to zero: what it learned and did not use is lost."""
-        if self._stepping is None and not self._deep:
+        if self._closure and not self._deep:
+            self._optimizer += end - begin
+            self._zeroed += end - begin
+        elif self._stepping is None and not self._deep:
             self._optimizer += end - begin
             self._zeroed += end - begin
             if self._losses:
@@ -453,8 +468,22 @@ class Loop:
                 return
         self._stepping = optimizer
         self._step_began = now
-        self._inner = self._nested = 0
+        self._inner = self._nested = self._closure = 0
         self._repeats = self._learned
+
+    def steps(self, optimizer: int) -> bool:
+        """Whether this optimizer's ``step`` is at work, and counts."""
+        return self._stepping == optimizer and not self._deep
+
+    def closure_begins(self, now: int) -> None:
+        """The optimizer that steps calls what computes its loss."""
+        self._closure, self._inner_before = now, self._inner
+
+    def closure_ends(self, now: int) -> None:
+        """It has the loss: what that took beside the parts of a step is not the optimizer's."""
+        began, self._closure = self._closure, 0
+        if began:
+            self._inner = self._inner_before + now - began
 
     def optimizer_ends(self, now: int, optimizer: int, role: Hashable) -> None:
         """An optimizer's ``step`` has ended.
@@ -555,7 +584,9 @@ class Loop:
         self._graded, self._learned, self._began = None, False, 0
         self._compare(role, len(losses) if seen else 0)
         made, self._made = self._made, self._known.optimizers
-        ends = role is None or self._turns(role, batches.fresh or made < self._made, learned)
+        ends = role is None or self._turns(
+            role, batches.fresh, made < self._made, learned, self._learned_from
+        )
         items = self.items = batches.take()
         if not ends:
             self.alike = 0

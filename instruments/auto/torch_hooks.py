@@ -13,13 +13,13 @@ from _thread import get_ident
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from overseer import Overseer
 from overseer.boundary import problem, wished
 from overseer.errors import Problem
 from overseer.imports import on_import
-from overseer.wrapping import ahead_of, behind
+from overseer.wrapping import ahead_of, behind, enclosed
 
 from ..loader import ITERATORS, TORCH, Loaders
 from .gradients import Gradients
@@ -58,6 +58,7 @@ class TorchHooks:
         self._now = ov.clock.now_ns
         self._known = Known()
         self._known.works = loaders.feeds.confirm
+        self._known.nodes = getattr(torch._C._autograd, "_get_sequence_nr", int)
         self._loops: dict[int, Loop] = {}
         self._asked: dict[int, int] = {}
         self._sizes = Sizes(torch, asked, sink.count_tokens, self._unsized)
@@ -65,7 +66,8 @@ class TorchHooks:
         self._undo: list[Callable[[], object]] = []
         self._counting = Counting(self._switch, self._sizes.of_batch, self._sizes.way, self._now)
         self._gradient_hooks: Gradients | None = None
-        self._optimizer_tables: list[tuple[dict[Any, Any], Callable[..., None]]] = []
+        self._optimizer_tables: list[tuple[dict[Any, Any], Callable[..., Any]]] = []
+        self._optimizers_made: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.alive = True
         self._hooked = Hooked(ov)
         self.roots = Roots(
@@ -216,6 +218,7 @@ class TorchHooks:
             if loop.accumulates(source):
                 self._asked_for.learned()
             loop.batches.exhausted(source)
+            self._asked.pop(get_ident(), None)
 
     def came(self, source: Hashable, batch: Any) -> None:
         """What a loader answered is this batch."""
@@ -227,9 +230,9 @@ class TorchHooks:
                     counting.left -= 1
                     counting.ending |= counting.left <= 0
                     return
-                counting.leave(between=counting.items is None)
+                counting.leave()  # That it was asked was not told: the wait is not known.
             now = self._now()
-            begin = self._asked.get(get_ident(), now)
+            begin = self._asked.pop(get_ident(), now)
             try:
                 self.loop().fetched(source, self._sizes.of_batch(batch), begin, now)
             except BaseException as error:
@@ -325,25 +328,33 @@ class TorchHooks:
         self._undo.append(ahead_of(kind, called, self._made))
 
     def _made(self, optimizer: Any) -> None:
-        self._known.optimizers += 1
+        """An optimizer is made, or has its state loaded, as by Accelerate: then it is the same."""
+        if self._optimizers_made.get(id(optimizer)) is not optimizer:
+            self._optimizers_made[id(optimizer)] = optimizer
+            self._known.optimizers += 1
         self._known.unseen.made(optimizer)
         self._known.trains = True
 
-    def _optimizer_hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
+    def _optimizer_hooks(self) -> tuple[Callable[..., Any], Callable[..., None]]:
         now, loop_of, compiling = self._now, self.loop, self._torch.compiler.is_compiling
         counting, phases, sink = self._counting, self._phases, self._sink
         rearm, counted, sizes = self.roots.arm, sink.counted, self._sizes
         hooked = self._hooked
 
-        def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        def before(optimizer: Any, args: Any, kwargs: Any) -> Any:
+            others = None
             if not compiling() and self.alive:
                 begun = hooked.begins() if hooked.on else None
                 try:
-                    loop_of().optimizer_begins(now(), id(optimizer))
+                    loop = loop_of()
+                    loop.optimizer_begins(now(), id(optimizer))
+                    if (len(args) > 1 or kwargs) and loop.steps(id(optimizer)):
+                        others = _with_closure(loop, now, args, kwargs)
                 except BaseException as error:
                     self.failed(error)
                 if begun is not None:
                     hooked.ends(begun)
+            return others
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
             begun = hooked.begins() if hooked.on and not compiling() else None
@@ -388,6 +399,26 @@ class TorchHooks:
                     hooked.ends(begun)
 
         return before, after
+
+
+def _with_closure(
+    loop: Loop, now: Callable[[], int], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """What ``step`` is to be called with so that its closure shows when it is at work, if any.
+
+    Args:
+        loop: The calling thread's.
+        now: Reads the clock.
+        args: What it is called with; the first is the optimizer.
+        kwargs: And by name.
+    """
+    own = kwargs.get("closure") if len(args) < 2 else args[1]
+    if not callable(own):
+        return None
+    seen = enclosed(own, lambda *_: loop.closure_begins(now()), lambda: loop.closure_ends(now()))
+    if len(args) < 2:
+        return args, {**kwargs, "closure": seen}
+    return (args[0], seen, *args[2:]), kwargs
 
 
 _placed: WeakSet[TorchHooks] = WeakSet()

@@ -11,6 +11,9 @@ from .device import HostDevice
 #: The parts of a step, in the order in which they come.
 PARTS = ("loading", "transfer", "forward", "backward", "optimizer", "other")
 WORK = ("forward", "backward", "optimizer")
+#: Where no module's forward was seen, what is beside the work may be one: it is up to so many times
+#: as long as ``backward``.
+AS_LONG = 3
 #: Other programs' part of the processors from which on they disturb, and how full those are then
 #: that a program is kept waiting.
 DISTURBED, FULL = 0.25, 0.75
@@ -77,7 +80,7 @@ def as_parts(task: Mapping[str, Any]) -> Parts | None:
         seconds=seconds,
         wall=wall,
         loading=waited if waited is not None else shown.get("loading"),
-        other=shown.get("other"),
+        other=_beside(shown),
         work=sum(each.values()) if each else None,
         each=each,
         pause=min(1.0, max(0.0, paused / max(wall, paused))) if paused else 0.0,
@@ -115,6 +118,13 @@ def breakdown(task: Mapping[str, Any]) -> dict[str, float]:
     seconds = _broken_down(task)
     whole = sum(seconds.values())
     return {name: value / whole for name, value in seconds.items()} if whole > 0 else {}
+
+
+def _beside(shown: Mapping[str, float]) -> float | None:
+    """The share beside loading and work; None where a forward that was not seen may be in it."""
+    other, backward = shown.get("other"), shown.get("backward", 0.0)
+    unseen = other is not None and backward and "forward" not in shown
+    return None if unseen and (other or 0.0) <= AS_LONG * backward else other
 
 
 def _broken_down(task: Mapping[str, Any]) -> dict[str, float]:

@@ -37,6 +37,7 @@ from .scopes import (
     Loop,
     Scope,
     arguments,
+    bindings,
     called,
     dotted,
     scopes,
@@ -68,6 +69,8 @@ class Feed(NamedTuple):
         learns: The loop that learns goes over it; else another loop does.
         unsure: A loop goes over it that may be the one that learns, as others may be.
         anew: With a ``__next__``, its class's ``__iter__`` with the name of its parameter.
+        over: Its parameters, and the variables of functions around it, that it goes over.
+        hands_on: It does nothing with what these give but hand it on.
     """
 
     reference: str
@@ -76,6 +79,8 @@ class Feed(NamedTuple):
     learns: bool
     unsure: bool = False
     anew: tuple[str, str] | None = None
+    over: tuple[str, ...] = ()
+    hands_on: bool = False
 
     @property
     def answers(self) -> bool:
@@ -156,7 +161,8 @@ class _Search:
         own = scope.parameters[0] if named else ""
         begins = _method(scope.outer, _ITER) if own and scope.path[-1] == _NEXT else None
         anew = (begins.reference, begins.parameters[0]) if begins and begins.parameters else None
-        return Feed(scope.reference, kinds, own, learns, anew=anew)
+        over, hands_on = ((), False) if own else self._over(scope)
+        return Feed(scope.reference, kinds, own, learns, anew=anew, over=over, hands_on=hands_on)
 
     def learning(self, given: bool) -> list[Scope]:
         """Those that the loops around what learns go over; without such, what is chosen."""
@@ -377,6 +383,54 @@ class _Search:
                 yield found
         for value in _returned(function):
             yield from self._made(function, value, deep - 1)
+
+    def _over(self, function: Scope) -> tuple[tuple[str, ...], bool]:
+        """The variables that a generator is given and goes over; whether it hands on as it gets.
+
+        What they hold only a run shows: a loader that some other function has made, say.
+        """
+        over: dict[str, None] = {}
+        handed: list[Loop] = []
+        for loop in [seen.node for seen in function.seen if isinstance(seen.node, LOOPS)]:
+            found = [each for node in taken(function, loop) for each in self._of(function, node)]
+            over.update((name, None) for name, _ in found if name)
+            only = isinstance(loop, ast.For) and not _works(loop)
+            if only and found and all(plain for _, plain in found):
+                handed.append(loop)
+        yields = [s for s in function.seen if isinstance(s.node, (ast.Yield, ast.YieldFrom))]
+        return tuple(over), all(
+            isinstance(seen.node, ast.Yield) and any(each in handed for each in seen.loops)
+            for seen in yields
+        )
+
+    def _of(self, function: Scope, node: ast.AST) -> Iterator[tuple[str, bool]]:
+        """The variables given to a function that an expression is made of; whether as they are.
+
+        Anything else in it has no name.
+        """
+        waiting: deque[tuple[ast.AST | None, bool, int]] = deque([(node, True, _DEEP)])
+        while waiting:
+            each, plain, deep = waiting.popleft()
+            if not deep or isinstance(each, ast.Constant):
+                continue
+            values: list[ast.expr | None] = []
+            if isinstance(each, ast.Call):
+                plain = plain and called(each) in WRAPPERS
+                values = [*arguments(each)]
+            elif isinstance(each, ast.Attribute):
+                plain, values = False, [each.value]
+            elif isinstance(each, ast.Name):
+                binder, name = function.binder(each.id), each.id
+                anew = binder is function and any(name in bindings(s.node) for s in function.seen)
+                if binder is not None and isinstance(binder.node, Function) and name.isascii():
+                    if binder is not function or name in function.parameters:
+                        yield name, plain and not anew
+                        continue
+                    values = [value for _, value in self._bindings.bound(function, name)]
+                    plain = plain and len(values) == 1
+            if not values or not plain:
+                yield "", False
+            waiting.extend((value, plain, deep - 1) for value in values)
 
     def _goes_over_loaders(self, function: Scope) -> list[ast.For | ast.AsyncFor]:
         """Its loops over loaders that are watched themselves."""

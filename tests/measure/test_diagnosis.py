@@ -161,6 +161,9 @@ RUNS = {
         host=BUSY,
         parts=parts(forward=3.1, backward=5.9),
     ),
+    "steps that a busy machine makes vary, and nothing else": run(
+        1.0, 9.0, verdict="never steady", host=BUSY
+    ),
     "nothing in particular": run(1.5, 8.5, parts=parts(loading=1.5, optimizer=2.5, other=2.5)),
     "nothing but steps": run(1.0, 9.0),
     "nothing, with pauses": run(1.0, 9.0, pause=1.0, pauses=2),
@@ -289,6 +292,7 @@ def test_each_verdict_has_its_runs(verdict):
         "a loader on a busy machine",
         "python around the model on a busy machine",
         "nothing in particular on a busy machine",
+        "steps that a busy machine makes vary, and nothing else",
     ],
 )
 def test_thin_evidence_gives_no_verdict(name):
@@ -301,6 +305,17 @@ def test_the_task_named_train_is_the_one_judged():
     assert diagnose(facts).verdict == "loader-bound"
     del facts["tasks"]["train"]
     assert diagnose(facts).verdict == "nothing to complain of"
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"), [(5.5, "nothing to complain of"), (9.0, "host-bound")]
+)
+def test_a_forward_that_was_not_seen_may_be_what_is_beside_the_work(other, verdict):
+    facts = run(parts=parts(backward=9.6 - other, other=other))
+    del facts["tasks"]["train"]["breakdown"]["forward"]
+    assert diagnose(facts).verdict == verdict
+    facts["tasks"]["train"]["breakdown"]["forward"] = 0.1
+    assert diagnose(facts).verdict == "host-bound"
 
 
 def test_a_parts_share_decides_not_its_seconds():

@@ -700,3 +700,49 @@ def test_a_class_with_a_next_may_be_in_another_module(tmp_path: Path) -> None:
     text = "from data import Loader\n\nfor batch in Loader(9):\n    print(batch)\n"
     (feed,) = found(tmp_path, text, data=NEXT)
     assert feed.reference.endswith("/Loader/__next__") and feed.learns
+
+
+#: Generator functions, the variables that they are given and go over, and whether they only hand on
+#: what these give.
+OVER = {
+    "for batch in data: yield batch": (("data",), True),
+    "for i, batch in enumerate(data): yield batch[0], i": (("data",), True),
+    "for one in zip(data, n): yield one": (("data", "n"), True),
+    "it = iter(data)\n    for batch in it: yield batch": (("data",), True),
+    "for batch in data: yield 2 * batch": (("data",), False),
+    "for batch in data: yield batch\n    yield n": (("data",), False),
+    "for batch in data: yield batch\n    yield from n": (("data",), False),
+    "for batch in data.train: yield batch": (("data",), False),
+    "for batch in worked(data): yield batch": (("data",), False),
+    "for batch in zip(data, read(9)): yield batch": (("data",), False),
+    "data = worked(data)\n    for batch in data: yield batch": (("data",), False),
+    "it = n or worked(data)\n    for batch in it: yield batch": ((), False),
+    "while True: yield next(data)": (("data",), False),
+    "for i in range(9): yield i": ((), False),
+    "for part in data:\n        for one in part: yield one": (("data",), True),
+    "for batch in everything: yield batch": ((), False),
+}
+
+
+@pytest.mark.parametrize("body", OVER)
+def test_what_a_generator_goes_over_is_known(tmp_path: Path, body: str) -> None:
+    text = f"def give(data, n=9):\n    {body}\n\neverything = some.things\n"
+    loop = "for batch in give(everything):\n    print(batch)\n"
+    (feed,) = [each for each in found(tmp_path, READ, text + loop) if each.learns]
+    assert (feed.over, feed.hands_on) == OVER[body]
+
+
+def test_what_a_generator_in_a_function_goes_over_is_that_one_s(tmp_path: Path) -> None:
+    text = """
+        def cycle(data):
+            def give():
+                while True:
+                    for batch in data:
+                        yield batch
+            return give()
+
+        for batch in cycle(some.things):
+            print(batch)
+        """
+    (feed,) = found(tmp_path, text)
+    assert (feed.reference, feed.over, feed.hands_on) == ("//cycle/give", ("data",), True)

@@ -291,3 +291,162 @@ def test_a_generator_that_only_hands_on_a_loader_s_batches_is_given_without_a_wo
     record = place.record()
     assert record["problems"] == []
     assert (record["tasks"]["train"]["steps"], record["tasks"]["train"]["items"]) == (20, 160)
+
+
+#: A function that makes loaders, and a training that looks at a few of the one's batches now and
+#: then: 4 ms for a batch of the training, 20 ms for one of the evaluation, in one function's
+#: generators.
+HELPED = """
+    from torch.utils.data import DataLoader, Dataset
+
+    class Items(Dataset):
+        def __init__(self, delay):
+            self.delay = delay
+
+        def __len__(self):
+            return 400
+
+        def __getitem__(self, i):
+            if i % 8 == 0:
+                time.sleep(self.delay)
+            return torch.randn(4), i % 3
+
+    def get_loader(delay):
+        return DataLoader(Items(delay), batch_size=8)
+
+    class Wrapped:
+        def __init__(self, loader):
+            self.loader = loader
+
+        def __iter__(self):
+            return iter(self.loader)
+
+    """
+TURNS = """
+    train_data, val_data = {train}, {val}
+    for step in range(40):
+        learn(*next(train_data))
+        if step % 10 == 9:
+            model.eval()
+            with torch.no_grad():
+                for _ in range(2):
+                    x, y = next(val_data)
+                    time.sleep(0.003)
+                    model(x)
+            model.train()
+    """
+#: Functions whose generators go over a loader that is given; how long each works on a batch.
+CYCLES = {
+    "hands on": (
+        0,
+        """
+        def cycle(data):
+            while True:
+                for batch in data:
+                    yield batch
+        """,
+    ),
+    "hands on, by the way": (
+        0,
+        """
+        def cycle(data):
+            it = enumerate(data)
+            for i, (x, y) in it:
+                yield x, y
+        """,
+    ),
+    "hands on, in a function": (
+        0,
+        """
+        def cycle(data):
+            def give():
+                while True:
+                    for batch in data:
+                        yield batch
+            return give()
+        """,
+    ),
+    "works": (
+        0.006,
+        """
+        def cycle(data):
+            while True:
+                for x, y in data:
+                    time.sleep(0.006)
+                    yield x * 2, y
+        """,
+    ),
+    "asks": (
+        0.006,
+        """
+        def cycle(data):
+            it = iter(data)
+            while True:
+                batch = next(it)
+                time.sleep(0.006)
+                yield batch
+        """,
+    ),
+}
+
+
+def eval_and_train(timed: Timed, *parts: str, flags: tuple[str, ...] = ()) -> list[float]:
+    """The loading, in seconds, of a training of 40 steps, and of its evaluation of 8."""
+    timed.write("training.py", TRAINING)
+    timed.write("main.py", "".join(map(dedent, (COMMON, HELPED, *parts))))
+    ran = timed.voir("--skip", "0", *flags, "main.py")
+    assert ran.status == 0, ran.stderr
+    tasks = timed.record()["tasks"]
+    assert [tasks[name]["steps"] for name in ("train", "eval")] == [40, 8]
+    assert tasks["train"]["compute"]["seconds"] == pytest.approx(40 * 0.005, abs=0.0051)
+    return [tasks[name]["loading"]["seconds"] for name in ("train", "eval")]
+
+
+MADE = "get_loader({})"
+DIFFERENT: list[tuple[str, str, tuple[str, ...]]] = [
+    *((way, MADE, ()) for way in CYCLES),
+    ("hands on", "Wrapped(get_loader({}))", ()),
+    ("hands on", MADE, ("--loading-rate",)),
+    ("works", MADE, ("--loading-rate",)),
+]
+
+
+@pytest.mark.parametrize(("way", "made", "flags"), DIFFERENT)
+def test_generators_of_one_function_over_different_loaders_are_different(
+    timed: Timed, way: str, made: str, flags: tuple[str, ...]
+) -> None:
+    own, cycle = CYCLES[way]
+    turns = TURNS.format(train=f"cycle({made.format(0.004)})", val=f"cycle({made.format(0.02)})")
+    train, evaluation = eval_and_train(timed, cycle, turns, flags=flags)
+    assert train == pytest.approx(40 * (0.004 + own), rel=0.001)
+    assert evaluation == pytest.approx(8 * (0.02 + own), rel=0.001)
+
+
+def test_a_generator_is_the_loader_where_it_is_given_as_that(timed: Timed) -> None:
+    """Nobody watches what it goes over then."""
+    timed.write(
+        "voirfile.py",
+        """
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("//train > data as loader").give()
+            ov.probe("//train(inp as batch) > #endloop_inp as step").give()
+        """,
+    )
+    train = """
+        def train(data, other):
+            for inp, _ in zip(data, range(40)):
+                next(other) if len(steps) % 10 == 9 else None
+                work()
+
+        data, other = cycle(get_loader(0.004)), cycle(get_loader(0.002))
+        next(data), next(other)
+        train(data, other)
+        """
+    timed.write("training.py", TRAINING)
+    timed.write("main.py", "".join(map(dedent, (COMMON, HELPED, CYCLES["hands on"][1], train))))
+    ran = timed.voir("--skip", "0", "--no-auto", "main.py")
+    assert ran.status == 0, ran.stderr
+    task = timed.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (40, 320)
+    assert task["loading"]["seconds"] == pytest.approx(40 * 0.004, rel=0.001)

@@ -1,4 +1,4 @@
-"""Accelerate: accumulation, batches fetched ahead."""
+"""Accelerate: accumulation, batches fetched ahead, an evaluation's too."""
 
 import json
 
@@ -11,8 +11,9 @@ accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
 data = TensorDataset(torch.randn(46, 4), torch.randn(46, 1))
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(data, batch_size=4))
-steps = items = 0
+loader, held = DataLoader(data, batch_size=4), DataLoader(TensorDataset(data[:18][0]), batch_size=4)
+model, optimizer, loader, held = accelerator.prepare(model, optimizer, loader, held)
+steps = items = passes = evaluated = 0
 for _ in range(2):
     for x, y in loader:
         with accelerator.accumulate(model):
@@ -21,4 +22,10 @@ for _ in range(2):
             optimizer.step()
             optimizer.zero_grad()
         steps, items = steps + accelerator.sync_gradients, items + len(x)
-print(json.dumps({"train": [steps, items]}))
+    model.eval()
+    for (x,) in held:
+        with torch.no_grad():
+            model(x)
+        passes, evaluated = passes + 1, evaluated + len(x)
+    model.train()
+print(json.dumps({"train": [steps, items], "eval": [passes, evaluated]}))

@@ -1,0 +1,66 @@
+"""How much of what lies between a step's first forward and ``backward`` is the forward's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+#: What lies beside modules is the forward's where it takes at most this part of ``backward``.
+PART = 0.5
+#: Of what takes longer, so many nanoseconds are for each operation that was made there; where they
+#: are more than a loss has, as much as so many times their ``backward``.
+EACH, FEW, TIMES = 20_000, 8, 3
+
+
+class Forward:
+    """The way from a step's first forward, or its first after a ``backward``, to ``backward``.
+
+    What modules take is the forward's. What lies beside them is, too, where it computes the loss,
+    or a part of the model that is no module; but a script may do other things there: get its next
+    batch, or act in an environment. How long ``backward`` takes then tells how much of it can be
+    which, with how much of the graph was made beside modules.
+
+    Args:
+        nodes: How many operations with a gradient the calling thread has made; 0: not known.
+    """
+
+    __slots__ = ("_beside", "_first", "_loading", "_made", "_module", "_nodes", "_own", "_within")
+
+    def __init__(self, nodes: Callable[[], int]) -> None:
+        self._nodes = nodes
+        self._beside = self._first = self._loading = self._made = self._module = self._own = 0
+        self._within = 0
+
+    def module_begins(self) -> None:
+        """A module's forward begins."""
+        self._module = self._nodes()
+
+    def begins(self, loading: int) -> None:
+        """That was the first; until now ``loading`` had taken so long."""
+        self._first, self._loading = self._module, loading
+        self._within = self._own = 0
+
+    def module_ends(self, took: int) -> None:
+        """A module's forward has ended."""
+        self._within += took
+        self._own += self._nodes() - self._module
+
+    def ends(self, took: int, loading: int) -> int:
+        """``backward`` begins; returns what of it all modules took."""
+        took -= loading - self._loading  # What was waited for is no forward's.
+        within = max(0, min(self._within, took))
+        self._beside, self._made = took - within, self._nodes() - self._first
+        return within
+
+    def beside(self, backward: int) -> int:
+        """``backward`` has ended; returns what beside modules was the forward's, too."""
+        beside, self._beside = self._beside, 0
+        if beside <= PART * backward:
+            return beside
+        made = self._made
+        others = made - self._own
+        most = EACH * others
+        if not made:
+            most = TIMES * backward
+        elif others > FEW:
+            most = max(most, TIMES * backward * others // made)
+        return min(beside, most)
