@@ -24,11 +24,13 @@ class Waiting(list[int | None]):
     Attributes:
         passes: How many forward passes had been made when the last came.
         worked: With how many batches one was made before the next came.
+        carried: How many came before the loader began anew.
     """
 
-    __slots__ = ("passes", "worked")
+    __slots__ = ("carried", "passes", "worked")
     passes: int
     worked: int
+    carried: int
 
 
 class Batches:
@@ -122,7 +124,7 @@ class Batches:
             waiting = None
         if waiting is None:
             waiting = Waiting()
-            waiting.worked = 0
+            waiting.worked = waiting.carried = 0
         elif self._passes != waiting.passes:
             waiting.worked += 1
         elif source not in self._ahead and (
@@ -131,7 +133,7 @@ class Batches:
             waiting.pop()  # It was left out.
         if len(waiting) >= (SUMMED if waiting.worked == len(waiting) else AHEAD):
             waiting.clear()
-            waiting.worked = 0
+            waiting.worked = waiting.carried = 0
         waiting.append(items)
         waiting.passes = self._passes
         self._loaded[source] = waiting
@@ -146,6 +148,11 @@ class Batches:
                 del self._loaded[source]
                 self._ahead.discard(source)
         self._stale = self._loaded.keys() - self._ahead
+        for source in self._sums.keys() & self._stale - self._single:
+            waiting = self._loaded[source]
+            if source in self._own and self._all_worked(waiting):
+                waiting.carried = len(waiting)  # A sum of losses may go on.
+                self._stale.discard(source)
 
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more: what it gave that nobody learned from was an evaluation's."""
@@ -321,7 +328,8 @@ class Batches:
         sums = self._sums.get(source)
         if sums is None:
             sums = self._sums[source] = Sums()
-        learned = sums(waiting)
+        fresh = waiting[waiting.carried :]  # They may be a sum of their own, as in other epochs.
+        learned = sums(fresh if len(fresh) == sums.usual else waiting)
         if sums.single:
             self._single.add(source)
         return learned
@@ -338,38 +346,41 @@ class Sums:
     same. But what is summed up are as many every time; only the first may be others, and the last
     of an epoch. Where the numbers vary more, all but the last batch have been left out. What was
     not known to be learned from in the first step counts in the next.
+
+    Attributes:
+        usual: How many they are every time; 0 before the first.
     """
 
-    __slots__ = ("_odd", "_owed", "_sure", "_usual")
+    __slots__ = ("_odd", "_owed", "_sure", "usual")
 
     def __init__(self) -> None:
-        self._usual = 0
+        self.usual = 0
         self._odd = self._sure = False
         self._owed: list[int | None] = []
 
     @property
     def single(self) -> bool:
         """Whether it is just the last one, in every step."""
-        return self._sure and self._usual == 1
+        return self._sure and self.usual == 1
 
     def __call__(self, worked: list[int | None]) -> list[int | None]:
         """Those that are learned from, of the batches that a forward pass was made with."""
         many = len(worked)
-        if many == self._usual:
+        if many == self.usual:
             self._odd = False
             if not self._sure:
                 self._sure = True
                 return [*self._owed, *worked]
-        elif not self._usual:
-            self._usual = many
+        elif not self.usual:
+            self.usual = many
         elif not self._odd:
             self._odd = True
-            if not self._sure and many > self._usual:
-                self._usual = many
+            if not self._sure and many > self.usual:
+                self.usual = many
         else:
-            self._usual, self._sure = 1, True
+            self.usual, self._sure = 1, True
         if self._sure:
-            return worked[-self._usual :]
+            return worked[-self.usual :]
         self._owed += worked[:-1]
         return worked[-1:]
 

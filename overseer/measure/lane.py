@@ -19,6 +19,8 @@ _step = tuple.__new__
 
 #: So many outliers in a row are no pauses.
 _ROW = 3
+#: Work is far too long where it is so many times the usual above that.
+LONGER = 4
 #: The items of so many steps tell how many are usual.
 SIZES = 64
 
@@ -244,7 +246,7 @@ class Lane:
             work = compute = max(0, busy - loading)
         far, rest = self.evidence.far_work(work), 0
         if taken is not None and compute is not None and self.pending:
-            rest = _of_the_last(max(0, min(taken.begin - last, compute)), far)
+            rest = _of_the_last(max(0, min(taken.begin - last, compute)), compute, far)
             self.lengthen(rest)
             compute -= rest
         step = _step(Step, (
@@ -337,7 +339,7 @@ class Lane:
         last: int = self.last_end  # type: ignore[assignment]
         paused = min(max(0, taken.paused - self.evidence.paused), before.pause)
         work = max(0, (before.rest or 0) - taken.ns)
-        return _of_the_last(min(max(0, taken.begin - last - paused), work), before.far)
+        return _of_the_last(min(max(0, taken.begin - last - paused), work), work, before.far)
 
     def _opening(self, now: int) -> tuple[int, int] | None:
         """Where the work on the first batch began, and what of the time since then is a pause.
@@ -446,12 +448,13 @@ def _paused(step: Step, ns: int) -> Step:
     return step._replace(pause_ns=step.pause_ns + ns, end_ns=step.end_ns + ns)
 
 
-def _of_the_last(ns: int, far: int) -> int:
-    """What of the time between the end of a step and the wait for a batch is the step's.
+def _of_the_last(ns: int, work: int, far: int) -> int:
+    """What of the ``ns`` between the end of a step and the wait for a batch is the step's.
 
-    All of it but for what is ``far`` above the usual, where that lies in there.
+    All but what of all ``work`` is ``far`` above the usual: a checkpoint lies in there, unless
+    what came behind it is far too long by itself.
     """
-    return ns if far >= ns else ns - far
+    return ns if far - ns > LONGER * (work - far) else max(0, ns - far)
 
 
 def _without(step: Step, gap_ns: int, work_ns: int, fed: bool) -> Step:

@@ -50,9 +50,10 @@ class Typical:
         return far
 
     def drop(self) -> None:
-        """The oldest was none of what is usual: a pause was in it."""
-        self._recent.popleft()
-        self._update()
+        """The oldest of several was none of what is usual: a pause was in it."""
+        if len(self._recent) > 1:  # One in which something was compiled is not among them.
+            self._recent.popleft()
+            self._update()
 
     @property
     def room(self) -> int:

@@ -972,3 +972,30 @@ def test_a_last_step_behind_the_loop_does_not_hide_the_pause_after_it(
     assert pauses(program) == (pytest.approx(3 * 0.3), 3)
     assert section["loading"]["seconds"] == pytest.approx(40 * 0.004)
     assert 4 * 80 / section["rate"]["wall"] == pytest.approx(40 * 0.014 + 4 * 0.002 + 0.9)
+
+
+@pytest.mark.parametrize("longer", [0.0, 0.001, 0.004])
+@pytest.mark.parametrize("first", [20, 25, 30])
+def test_a_checkpoint_behind_a_step_is_in_neither_of_its_neighbours(
+    first: int, longer: float
+) -> None:
+    """The step behind it may take a little longer than is usual."""
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(100, 0.004), 1):
+        program.work(0.006 + (longer if number % first == 1 else 0))
+        program.give(step=True, batch=batch)
+        program.clock.advance(0.001)
+        if number % first == 0:
+            program.clock.advance(1.0)
+    program.finish()
+    times = len(range(first, 101, first))
+    assert pauses(program) == (pytest.approx(times * 1.0, abs=0.02), times)
+    assert all(0.005e9 <= step.busy_ns <= 0.02e9 for step in program.steps if step.busy_ns)
+
+
+def test_what_was_seen_once_is_all_that_is_usual() -> None:
+    usual = Typical()
+    usual.drop()
+    usual(10)
+    usual.drop()
+    assert (usual(10), usual.median) == (False, 10)

@@ -46,6 +46,30 @@ def test_losses_are_summed_up_of_as_many_batches_each_time(
     assert steps(*numbers) == [4 * number for number in counted]
 
 
+@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize(("epoch", "group"), [(7, 4), (10, 4), (5, 2)])
+def test_a_sum_of_losses_may_go_on_where_the_loader_begins_anew(
+    epoch: int, group: int, dropped: bool
+) -> None:
+    """Or what an epoch leaves is dropped at its end, and each begins with a sum of its own."""
+    batches, found = Batches(), []
+    groups = 0
+    for _ in range(6):
+        batches.begun()
+        groups = 0 if dropped else groups
+        for _ in range(epoch):
+            batches.fetched("loader", 4)
+            batches.given(MODEL, 4)
+            groups += 1
+            if groups == group:
+                groups = 0
+                batches.learned()
+                found.append(batches.take())
+        batches.exhausted("loader")
+    steps = 6 * (epoch // group) if dropped else 6 * epoch // group
+    assert (len(found), sum(filter(None, found))) == (steps, steps * group * 4)
+
+
 def test_of_several_batches_one_of_which_has_no_known_size_nothing_is_said() -> None:
     assert steps(1, 1, items=None) == [None, None]
     batches, found = Batches(), []
