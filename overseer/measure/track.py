@@ -116,7 +116,8 @@ class Track:
         self._begun[source] = self.closed, now
         if len(self._begun) > 32:
             del self._begun[next(iter(self._begun))]
-        spent, self._spent, self._spent_source = self._spent, -1, None
+        spent = self._spent if self._spent_source in self.own else -1
+        self._spent, self._spent_source = -1, None
         if self._seam is not None or self._beside(source):
             return  # It was used up, by a step that goes on.
         if self.left_ns < self.last_end and 0 <= spent < self.last_end:

@@ -999,3 +999,24 @@ def test_what_was_seen_once_is_all_that_is_usual() -> None:
     usual(10)
     usual.drop()
     assert (usual(10), usual.median) == (False, 10)
+
+
+def test_an_evaluation_that_is_over_does_not_end_the_loop_when_another_loader_begins() -> None:
+    """Else nobody would know, when it is left, that a checkpoint was in its last turn."""
+    program = Program("loader")
+    program.model.loader_begins("train")
+    for number, batch in enumerate(program.batches(90, 0.004), 1):
+        program.work(0.006)
+        program.give(step=True, batch=batch)
+        if number == 15:
+            look(program, "valid")
+            program.give(task="eval", step=True, batch=Tensor(8))
+            program.model.loading_begins("valid")
+            program.model.loading_ends("valid", exhausted=True)
+        if number == 60:
+            look(program, "valid")
+            program.clock.advance(0.3)
+            program.model.loader_left("train")
+            break
+    program.finish()
+    assert pauses(program) == (pytest.approx(0.308, abs=0.002), 2)
