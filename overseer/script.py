@@ -6,7 +6,7 @@ Under plain python all of them do nothing but what the script needs of them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -183,30 +183,78 @@ def iterate(
         batch_size: The number of items in a batch, or a function of the batch; without it the
             batch itself is given.
     """
+    steps = _Steps(task, batch_size, None if not report_batch else ignore_loading)
+    return _Iteration(iterating(task, iterable, steps))
+
+
+class _Iteration(Iterator[T]):
+    """What :func:`iterate` returns: it may be kept, and a loop over it left before its end."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: Generator[T, bool, None]) -> None:
+        self._turns = turns
+
+    def __iter__(self) -> Iterator[T]:
+        return self._looped() if _is_heard() else self._turns
+
+    def __next__(self) -> T:
+        return next(self._turns)
+
+    def close(self) -> None:
+        """End it, with the step that it is in."""
+        self._turns.close()
+
+    def _looped(self) -> Iterator[T]:
+        """The turns of one loop, whose last ends when the loop is left, not when this is freed."""
+        turns: Any = self._turns
+        try:
+            for batch in turns:  # noqa: UP028 - ``yield from`` would close them with the loop
+                yield batch
+        finally:
+            if turns.gi_frame is not None and turns.gi_yieldfrom is None:
+                turns.send(True)
+
+
+def _is_heard() -> bool:
+    return active() is not None or bool(_own_handlers())
+
+
+def iterating(task: str, iterable: Iterable[T], steps: _Steps) -> Generator[T, bool, None]:
+    """The turns of :func:`iterate`; one ends at once, and is answered, where True is sent."""
     overseer = active()
-    if overseer is None and not _own_handlers():
+    if not _is_heard():
         yield from iterable
         return
     total = _length(iterable)
     iterator = iter(iterable)  # Before anything is weighed: a loader may start its workers here.
-    turns = overseer.turns() if overseer is not None else None
-    steps = _Steps(task, batch_size, None if not report_batch else ignore_loading, turns)
+    turns = steps.turns = overseer.turns() if overseer is not None else None
     if overseer is not None:
         overseer.waits.push({"source": task, "begins": True})
-    with _inheriting(task):
-        for done in count():
-            if total is not None and done <= total:
-                give(task=task, progress=(done, total))
-            try:
-                # Past the total too: only the iterator knows where it ends, and what it does then.
-                with steps.around(iterator, last=done == total) as batch:
-                    if turns is not None:
-                        turns.end()
-                    yield batch
-                    if turns is not None:
-                        turns.begin()
-            except _Exhausted:
-                return
+    numbers = count()
+    while True:
+        with _inheriting(task):
+            for done in numbers:
+                if total is not None and done <= total:
+                    give(task=task, progress=(done, total))
+                try:
+                    # Past the total too: only the iterator knows where it ends, and what it does
+                    # then.
+                    with steps.around(iterator, last=done == total) as batch:
+                        if turns is not None:
+                            turns.end()
+                        left = yield batch
+                        if turns is not None:
+                            turns.begin()
+                except _Exhausted:
+                    return
+                if left:
+                    break
+        if turns is not None:
+            turns.end()
+        yield batch
+        if turns is not None:
+            turns.begin()
 
 
 @contextmanager
@@ -246,14 +294,14 @@ class _Steps:
         task: As :func:`iterate` has it, like ``batch_size``.
         batch_size: See there.
         ignore_loading: ``None`` when steps are not reported at all.
+
+    Attributes:
         turns: Weighs what an iteration costs.
     """
 
-    def __init__(
-        self, task: str, batch_size: Any, ignore_loading: bool | None, turns: Turns | None
-    ) -> None:
-        self._task, self._turns = task, turns
-        self._batch_size = batch_size
+    def __init__(self, task: str, batch_size: Any, ignore_loading: bool | None) -> None:
+        self._task, self._batch_size = task, batch_size
+        self.turns: Turns | None = None
         self._ignore_loading = ignore_loading
 
     @contextmanager
@@ -294,7 +342,7 @@ class _Steps:
 
     def _next(self, iterator: Iterator[T]) -> T:
         """The next batch, while nothing is weighed."""
-        turns = self._turns
+        turns = self.turns
         if turns is not None:
             turns.pause()
         try:

@@ -10,7 +10,7 @@ import sys
 
 from .boundary import in_plumbing, of_instruments
 from .plans import Plan
-from .script import iterate
+from .script import iterating
 from .stream import Event
 
 _DELIVERS = Plan._rest.__code__
@@ -30,7 +30,7 @@ def own(event: Event) -> bool:
     if frame is None or frame.f_locals["event"] is not event:
         return False
     while frame is not None:
-        if of_instruments(frame) or frame.f_code is iterate.__code__:
+        if of_instruments(frame) or frame.f_code is iterating.__code__:
             return True
         if not in_plumbing(frame) or frame.f_code.co_filename == _OPERATORS:
             return False

@@ -278,6 +278,44 @@ class TestIterate:
         assert [e.get("$wrap") for e in run.plain][-1] == "end"
 
 
+@pytest.mark.parametrize("report_batch", [True, False])
+class TestIterateHeld:
+    """What iterate returns may be kept while the loops over it are left."""
+
+    def test_a_loop_that_is_left_ends_its_last_step_at_once(
+        self, run: Run, report_batch: bool
+    ) -> None:
+        loop = iterate("train", "abc", report_batch=report_batch)
+        for letter in loop:
+            if letter == "b":
+                break
+        give(after=1)
+        assert run.heard[-1] == {"after": 1}
+        assert [e["progress"][0] for e in run.heard if "progress" in e] == [0, 1]
+        assert len([e for e in run.plain if "$wrap" in e]) == (4 if report_batch else 0)
+        assert next(loop) == "c"
+
+    def test_it_is_gone_on_with(self, run: Run, report_batch: bool) -> None:
+        loop = iterate("train", "abcd", report_batch=report_batch)
+        for _ in loop:
+            break
+        for _ in loop:
+            break
+        give(between=1)
+        assert list(loop) == ["c", "d"]
+        give(after=1)
+        assert {e.get("task") for e in run.heard} == {"train", None}
+        assert [e["progress"][0] for e in run.heard if "progress" in e] == [0, 1, 2, 3, 4]
+        assert len([e for e in run.plain if "$wrap" in e]) == (8 if report_batch else 0)
+        assert {"between": 1} in run.heard
+        assert run.heard[-1] == {"after": 1}
+
+    def test_it_has_ended_where_its_loop_has(self, run: Run, report_batch: bool) -> None:
+        loop = iterate("train", "ab", report_batch=report_batch)
+        assert list(loop) == ["a", "b"]
+        assert list(loop) == []
+
+
 def in_another_context(act: Callable[[], object]) -> object:
     return copy_context().run(act)
 
