@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 REMEDY = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
+STEPPED = "Give step with batch at the end of each step if the script updates its model by itself."
 #: What a module has that is PyTorch; a script may have another of that name.
 PARTS = ("Tensor", "_C", "nn", "optim")
 
@@ -144,6 +145,8 @@ class Auto:
 
     def close(self) -> None:
         """The script has ended: take the hooks out, and give the step that was held back."""
+        from .steps import TRAIN
+
         if self._progress is not None:
             self._progress.close()
         hooks, self._hooks = self._hooks, None
@@ -151,6 +154,8 @@ class Auto:
             hooks.remove()
             self._operations = hooks.operations
             self._steps.settle(over=True)
+            if not self._steps.train and TRAIN not in self._steps.elsewhere:
+                self._report_unused(hooks.unused)
             if self._breakdown is None:  # Nobody else has begun to measure, and would end it.
                 self._measuring.loaders.close()
                 self._seek(self._steps.elsewhere)
@@ -161,6 +166,12 @@ class Auto:
         if n:
             what = f"the script has shown no step, but started {counted(n)} of which voir sees none"
             self._ov.report(Problem("other-processes", "auto", what, remedy=REMEDY))
+
+    def _report_unused(self, n: int) -> None:
+        """No optimizer has used what was learned: say so, unless the script has just begun."""
+        if n > 1:
+            what = f"backward was called {n} times, but no optimizer stepped: no step is counted"
+            self._ov.report(Problem("no-step", "auto", what, remedy=STEPPED))
 
     def tell(self) -> None:
         """Say where the time went."""

@@ -321,6 +321,11 @@ class Loop:
         self._scaled = losses
 
     @property
+    def unused(self) -> int:
+        """How often ``backward`` has been called since an optimizer stepped."""
+        return self._backs if self._learned else 0
+
+    @property
     def learning(self) -> bool:
         """Whether the thread is in the middle of a ``backward``."""
         return self._deep > 0

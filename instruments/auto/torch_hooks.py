@@ -80,6 +80,11 @@ class TorchHooks:
         """How many operations a step of the script's consists of, once that is known."""
         return self._known.operations
 
+    @property
+    def unused(self) -> int:
+        """How often the script has called ``backward`` since an optimizer stepped."""
+        return sum(loop.unused for loop in list(self._loops.values()))
+
     def works(self) -> bool:
         """Whether a model has been at work, or something has been learned."""
         return self._known.trains or any(loop.works for loop in list(self._loops.values()))

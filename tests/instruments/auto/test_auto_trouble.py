@@ -165,6 +165,33 @@ def test_that_all_happens_in_other_processes_is_told(more: str, told: int, tmp_p
     assert all("started a process of which voir sees none" in problem for problem in problems)
 
 
+BY_HAND = """
+import torch
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range({n}):
+    model(torch.ones(4, 2)).sum().backward()
+    for parameter in model.parameters():
+        parameter.data.add_(parameter.grad, alpha=-0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "more", "told"),
+    [(3, "", "backward was called 3 times"), (3, "optimizer.step()", None), (1, "", None)],
+    ids=["by hand", "a step at last", "hardly begun"],
+)
+def test_gradients_that_no_optimizer_uses_are_told(
+    n: int, more: str, told: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(BY_HAND.format(n=n) + more)
+    seen = watched(tmp_path / "main.py")
+    assert ("train" in seen.tasks) == bool(more)
+    assert len(seen.problems) == (told is not None)
+    assert all(f"auto: {told}, but no optimizer stepped" in problem for problem in seen.problems)
+
+
 def test_the_first_step_of_a_script_without_a_loader_begins_with_its_forward(
     tmp_path: Path,
 ) -> None:
