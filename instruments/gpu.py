@@ -166,9 +166,11 @@ class GpuSampler:
             return None
         try:
             return Nvml(library)
-        except library.NVMLError as error:
-            expected = getattr(error, "value", None) in NO_NVIDIA
-            self._say("gpu-driver", f"NVML cannot be used: {error}", NO_SMI, always=not expected)
+        except Exception as error:  # Another package may have that name.
+            code = getattr(error, "value", None)
+            why = f"{type(error).__name__}: {error}" if code is None else str(error)
+            broken = code is not None and code not in NO_NVIDIA
+            self._say("gpu-driver", f"NVML cannot be used: {why}", NO_SMI, always=broken)
             return None
 
     def _choose(self, nvml: Nvml) -> None:

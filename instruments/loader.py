@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from overseer import Overseer
 from overseer.errors import Problem
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 ITERATORS = ("_BaseDataLoaderIter", "_DataLoaderIter")
 #: How many kinds of loaders are watched; a script that makes up more has them unwatched.
 KINDS = 64
+#: What a DataLoader reads from.
+DATA = "dataset"
 #: What to do where a loader cannot be watched.
 #: How the verdict on a probe in a generator ends that has no ``yield`` of its own.
 YIELDLESS = "has no yield"
@@ -56,6 +59,7 @@ class Loaders:
         self._audience = Audience()
         self._waits: list[Waits] = []
         self._seen: set[object] = set()
+        self._read: dict[Hashable, object] = {}
         self._waiting: Watch | None = None
         self._leaving: Leaving | None = None
         self._probed = False
@@ -82,7 +86,10 @@ class Loaders:
             self._audience.batches.append(batch)
 
     def listen_to_waits(
-        self, waiting: Callable[[], object], waited: Callable[[int, int], object]
+        self,
+        waiting: Callable[[], object],
+        waited: Callable[[int, int], object],
+        other: Callable[[Hashable], object],
     ) -> None:
         """Tell when waits of what is no loader, but keeps the script's loop waiting, are over.
 
@@ -90,9 +97,11 @@ class Loaders:
             waiting: Called when one begins, but for the first, of which nobody knows what it is
                 for; and when a loader begins anew.
             waited: Called with the times at which each began and ended, in nanoseconds.
+            other: Called with the name of a loader which is another one from here on.
         """
         self._audience.waiting.append(waiting)
         self._audience.waited_for.append(waited)
+        self._audience.others.append(other)
 
     def listen_no_more(
         self,
@@ -224,7 +233,25 @@ class Loaders:
     def _begun(self, event: dict[str, Any]) -> None:
         from overseer.measure.waiting import name_of
 
-        self._audience.begun(name_of(event["self"]))
+        name = name_of(event["self"])
+        if is_torchs(event["self"]) and self._is_other(name, getattr(event["self"], DATA, None)):
+            self._audience.other(name)
+        self._audience.begun(name)
+
+    def _is_other(self, name: Hashable, data: object) -> bool:
+        """Whether a loader of this name read other data before: it is gone, its name is another's.
+
+        One that is made anew in each epoch, from the same data, goes on for what was before.
+        """
+        try:
+            own: object = ref(data)
+        except TypeError:
+            own = id(data)
+        before = self._read.pop(name, own)
+        self._read[name] = own
+        if len(self._read) > KINDS:
+            del self._read[next(iter(self._read))]
+        return before is not own if isinstance(own, ref) else before != own
 
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""

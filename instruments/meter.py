@@ -36,7 +36,7 @@ REST_SECONDS = 0.0003
 #: every so many-th does for all, unless so many boundaries wait: at one go it costs a fifth.
 EAGER, PATIENT, CROWD = 10, 10, 4096
 #: An event with any of these has to do with steps.
-KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader"})
+KEYS = frozenset({"step", "$wrap", "loss", "batch", "batch_size", "loader", "compute_start"})
 #: The task of steps that name none.
 TRAIN = "train"
 #: The clock of steps where no device has one.
@@ -47,6 +47,8 @@ NEEDED = {
     "loading_rate": "Give the loader, or the pair compute_start and compute_end.",
     "compute_rate": "Give the pair compute_start and compute_end around the work on a batch.",
 }
+#: What to do where a rate of a voirfile skips all.
+FEWER = "Skip fewer: rate(skip=N) counts windows, rate(skip='5s') seconds."
 #: What to do to have items known.
 ALONG = (
     'Give the batch along: ov.probe("//train(inp as batch) > #endloop_inp as step").give();'
@@ -166,6 +168,11 @@ class Measuring:
         """The device's mark for what has just ended; None where there is none."""
         return self._meter.model.mark(now) if self._meter is not None else None
 
+    def evaluation_begins(self, began: int) -> None:
+        """The calling thread has begun the first step of an evaluation a while ago."""
+        if self._meter is not None:
+            self._meter.model.evaluation_begins(began)
+
     def learned(self) -> None:
         """The calling thread has learned from the batches that it was given since the last step."""
         if self._meter is not None:
@@ -253,6 +260,7 @@ class Measuring:
             problems += [self._untold(key) for key in self.logged if key not in told]
             if self.windows and not self.logged and not self._steps() and not self.loaders.told:
                 problems.append(self._untold("train_rate", "rate"))
+        problems += self._skipped_windows()
         silent = self.loaders.unheard or (self.loaders.unseen is not None and not self._steps())
         if (
             silent
@@ -280,6 +288,25 @@ class Measuring:
         what = f"--skip {self.skip} leaves out all steps{of}: there were {steps}"
         return Problem("no-rate", who, what, remedy="Skip fewer; the warm-up is found anyway.")
 
+    def _skipped_windows(self) -> Iterator[Problem]:
+        """That a rate of a voirfile leaves out every step of training, or of all tasks."""
+        tasks = {name: t for name, t in self.ov.summary.get("tasks", {}).items() if t.get("steps")}
+        of_windows = {} if self._meter is None else self._meter.read
+        for windows in dict.fromkeys(self.windows):
+            read, skip = of_windows.get(windows, set()), windows.skip
+            gone = [name for name in tasks if name not in read]
+            if skip.nothing or not _matter(gone, tasks):
+                continue
+            steps = sum(tasks[name]["steps"] for name in gone)
+            if skip.steps is not None and skip.steps < max(tasks[name]["steps"] for name in gone):
+                continue  # Ctrl-C has cut the last window short.
+            of = f" of {', '.join(gone)}" if len(gone) < len(tasks) else ""
+            covered = f"{skip.seconds or 0:g} s"
+            if skip.steps is not None:
+                covered = f"{min(skip.steps, 10**15):,} steps"
+            what = f"its skip covers {covered}, and leaves out all steps{of}: there were {steps}"
+            yield Problem("no-rate", "rate", what, remedy=FEWER)
+
     def _bare(self) -> Problem | None:
         """That rates were asked for, and no step came with a batch; None where that is not so."""
         told = any(problem.slug == "batch-size" for problem in self.ov.problems)
@@ -306,6 +333,17 @@ class Measuring:
         what = f"the loader that was given is a {kind}, which cannot be watched from within"
         return Problem("unwatched-loader", who, what, remedy=REMEDY)
 
+    def _left_out(self, who: str) -> Problem:
+        """That all there was is no step, by what was said of those."""
+        asked = getattr(self.ov.options, "metric", None)
+        taken, left, other = ("step events", "pairs", "wrap")
+        if self.method == "wrap":
+            taken, left, other = ("pairs", "step events", "step")
+        way = f"--metric {asked}" if asked else f"rate(method={self.method!r})"
+        what = f"{way} takes only {taken} for steps, and leaves out the {left} that were given"
+        instead = f"--metric {other}" if asked else f"method={other!r}"
+        return Problem("no-rate", who, what, remedy=f"Leave that out, or write {instead}.")
+
     def _untold(self, key: str, asked: str | None = None) -> Problem:
         """Why a figure that was asked for, by its flag or otherwise, never came."""
         flag, steps = asked or f"--{key.replace('_', '-')}", self._steps()
@@ -314,6 +352,8 @@ class Measuring:
             return Problem("no-rate", flag, what, remedy="Run two steps, or give the loader.")
         if key != "train_rate" and self.loaders.unseen is not None:
             return self._unwatched(flag)
+        if self._meter is not None and self._meter.left:
+            return self._left_out(flag)
         what = "the run showed nothing that it could be told from"
         return Problem("no-rate", flag, what, remedy=NEEDED[key])
 
@@ -332,6 +372,37 @@ class _First:
         return getattr(self._start().model, name)
 
 
+class LeftOut:
+    """Hears what would be a step but for ``--metric``, until there is one.
+
+    Args:
+        meter: Is told.
+
+    Attributes:
+        places: Where it listens.
+    """
+
+    free = True
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self.places: list[Subscription] = []
+
+    def for_keys(self, keys: tuple[str, ...]) -> Listener:
+        """What hears events of just these keys."""
+        from overseer.ways import ignore
+
+        return ignore if "$wrap" in keys else self
+
+    def __call__(self, event: Event) -> None:
+        """Hear an event."""
+        pair = "step" not in event and self._meter.model.plain(event)
+        if "$wrap" not in event and pair is self._meter.takes_steps:
+            self._meter.left = True
+            for place in self.places:
+                place.leave()
+
+
 class Meter:
     """The step model of a run at work, with those who draw conclusions from its steps.
 
@@ -342,11 +413,14 @@ class Meter:
         model: The step model.
         told: The keys of all figures that have been logged.
         windows: How many windows there have been of those that are logged.
+        left: Whether there was what ``--metric`` leaves out.
+        read: The tasks of which there has been any of these windows.
     """
 
     def __init__(self, asked: Measuring) -> None:
         from overseer.measure.counts import Counts
         from overseer.measure.losses import Losses
+        from overseer.measure.plain import PlainPairs
         from overseer.measure.summary import Tasks
 
         from .alone import Alone
@@ -361,16 +435,21 @@ class Meter:
         self._patience = min(PATIENT, *(_ticks(each.interval) for each in windows))
         self.told: set[str] = set()
         self.windows = 0
+        self.left = False
+        self.read: dict[Windows, set[str]] = {}
         self._ticks = 0
         once = Counts(1, asked.batch_size, "auto", model.unsized)
         self._alone = Alone(ov, asked.loaders, once, bool(asked.logged), lambda: asked.works)
+        self._plain = PlainPairs(model, once, ov.give, ov.listen)
         model.sinks += [*self._rates, self._tasks, *asked.sinks]
         self._wishes: list[BaseException] = []
         model.delivered = self._grant
         asked.loaders.measure(model)
         ov.at_stop(self._stops)
         for listener, keys in self.listeners():
-            ov.listen(listener, *keys)
+            place = ov.listen(listener, *keys)
+            if isinstance(listener, PlainPairs | LeftOut):
+                listener.places.append(place)
         ov.waits.listen(self.awaited)
         self._compiling = Compiling(model.compiled)
         self._timer = ov.every(TICK_SECONDS, self._tick, first=TICK_SECONDS)
@@ -380,12 +459,22 @@ class Meter:
 
     def listeners(self) -> list[tuple[Listener, tuple[str, ...]]]:
         """What it listens to: callables, each with the keys its events have."""
-        heard, method = self.model.listeners(), self._asked.method
+        heard: list[tuple[Listener, tuple[str, ...]]] = [*self.model.listeners()]
+        heard.append((self._plain, ("compute_start",)))
+        method = self._asked.method
+        left: Listener = LeftOut(self)
         if method == "wrap":
-            heard = [(fn, keys) for fn, keys in heard if "$wrap" in keys or "progress" in keys]
+            pairs = {"$wrap", "progress", "compute_start"}
+            heard = [(fn if pairs & {*keys} else left, keys) for fn, keys in heard]
         elif method == "step":
-            heard = [(fn if "$wrap" not in keys else self._between, keys) for fn, keys in heard]
+            instead: dict[str, Listener] = {"$wrap": self._between, "compute_start": left}
+            heard = [(instead.get(keys[0], fn), keys) for fn, keys in heard]
         return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
+
+    @property
+    def takes_steps(self) -> bool:
+        """Whether pairs are left out."""
+        return self._asked.method == "step"
 
     def stepped(self) -> tuple[float, float] | None:
         """When the first step of the task that the run is about ended, and its last one so far."""
@@ -422,6 +511,8 @@ class Meter:
 
         if event["$wrap"].get("name") not in STEP_PAIRS:
             self.model.on_wrap(event)
+        else:
+            self.left = True
 
     def awaited(self, event: Event) -> None:
         """Hear of the waits of ``voir.iterate``; the pair it gives begins with them."""
@@ -457,6 +548,7 @@ class Meter:
 
     def _say(self, windows: Windows, reading: Reading) -> None:
         self.windows += bool(windows.logged)
+        self.read.setdefault(windows, set()).add(reading.task)
         task, units = reading.task, f"{reading.units}/s"
         if windows.given and reading.rate is not None:
             event: dict[str, Any] = {"task": task, "rate": reading.rate, "units": units}

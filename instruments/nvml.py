@@ -63,13 +63,16 @@ class Nvml:
 
     Raises:
         library.NVMLError: It cannot be used: no driver, no device node, versions that differ.
+        Exception: It is another library of that name.
     """
 
     def __init__(self, library: Any) -> None:
-        self.error: type[Exception] = library.NVMLError
         self.unreachable: dict[int, Exception] = {}
         self._library = library
         library.nvmlInit()
+        self.error: type[Exception] = library.NVMLError
+        if not isinstance(self.error, type):
+            raise TypeError("NVMLError is no exception")
 
     def ask(self, function: str, handle: object, *args: object) -> Any:
         """The answer of an NVML call; ``None`` for what this device or driver does not offer."""

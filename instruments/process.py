@@ -105,15 +105,16 @@ class ProcessSampler:
         tree = self._tree = self._tree or self._plant()
         processes = tree.processes()
         usage, now_ns = usage_of(processes), self._clock.now_ns()
-        self._peak.add(usage.memory)
-        self._growth.add(now_ns / 1e9, usage.memory)
+        memory = tree.memory(usage)
+        self._peak.add(memory)
+        self._growth.add(now_ns / 1e9, memory)
         load = self._load.read(usage, now_ns)
         return {
             "pid": processes[0].pid,
             **({} if load is None else {"load": load}),
             **_processor(processes[0]),
             **usage.io,
-            "memory": [usage.memory, self._memory.read()[1]],
+            "memory": [memory, self._memory.read()[1]],
             "children": len(usage.cpu) - 1,
         }
 
@@ -125,6 +126,11 @@ class ProcessSampler:
         except (OSError, ValueError, IndexError):
             return  # Another system: short runs say nothing of their memory there.
         self._early.add(self._clock.now_ns() / 1e9, pages * _page_size())
+
+    @property
+    def weighing_ns(self) -> int:
+        """Processor time that went into finding what children inherited, which bounds itself."""
+        return self._tree.weighing_ns if self._tree else 0
 
     def _plant(self) -> ProcessTree:
         psutil = import_psutil()
@@ -167,13 +173,16 @@ class Glancing:
     def read(self) -> dict[str, object] | None:
         """One ``process`` event when it is due."""
         self._inner.glance()
-        now, used = self._clock.now_ns(), self._clock.cpu_ns()
+        now, used = self._clock.now_ns(), self._spent_ns()
         if now < self._due_ns:
             return None
         read = self._inner.read()
-        took, self._first = 0 if self._first else self._clock.cpu_ns() - used, False  # It imports.
+        took, self._first = 0 if self._first else self._spent_ns() - used, False  # It imports.
         self._due_ns = now + max(self._every_ns, REST * took)
         return read
+
+    def _spent_ns(self) -> int:
+        return self._clock.cpu_ns() - self._inner.weighing_ns
 
 
 def _page_size() -> int:
@@ -189,8 +198,9 @@ class Process(Monitor):
     """Emit ``process`` every ``seconds``: the script's process and all processes below it.
 
     The load is percent of all processors that may be used. Memory is the resident set; of the
-    children's, pages that are shared (libraries, tensors in shared memory) are left out. The bytes
-    are totals: ``*_chars`` what was asked for, ``*_bytes`` what reached a disk.
+    children's, pages that are shared (libraries, tensors in shared memory) are left out, and what
+    they have by a fork counts once. The bytes are totals: ``*_chars`` what was asked for,
+    ``*_bytes`` what reached a disk.
     """
 
     key: ClassVar[str] = "process"

@@ -57,12 +57,13 @@ class _ProcessReader:
         processes = self._tree.processes() if self._tree is not None else [self._root]
         usage = usage_of(processes)
         load = self._load.read(usage, self._clock.now_ns())
+        memory = self._tree.memory(usage) if self._tree is not None else usage.memory
         return {
             "pid": self._pid,
             "load": 0.0 if load is None else load,
             **self._processor(),
             **usage.io,
-            "memory": [usage.memory, self._memory.read()[1]],
+            "memory": [memory, self._memory.read()[1]],
         }
 
     def _processor(self) -> Reading:

@@ -154,6 +154,15 @@ class Batches:
                 waiting.carried = len(waiting)  # A sum of losses may go on.
                 self._stale.discard(source)
 
+    def renamed(self, source: Hashable) -> None:
+        """What had this name is gone, and another loader has it: nothing is known of that."""
+        for known in (self._own, self._ahead, self._stale, self._single, self._together):
+            known.discard(source)
+        self._loaded.pop(source, None)
+        self._sums.pop(source, None)
+        if source == self._ended:
+            self._ended = None
+
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more: what it gave that nobody learned from was an evaluation's."""
         if source not in self._own:

@@ -9,6 +9,8 @@ PART = 0.5
 #: Of what takes longer, so many nanoseconds are for each operation that was made there; where they
 #: are more than a loss has, as much as so many times their ``backward``.
 EACH, FEW, TIMES = 20_000, 8, 3
+#: Forwards without gradients that may be a step's; of more, the rest is left out.
+AHEAD = 1024
 
 
 class Forward:
@@ -19,16 +21,25 @@ class Forward:
     batch, or act in an environment. How long ``backward`` takes then tells how much of it can be
     which, with how much of the graph was made beside modules.
 
+    What modules take ahead of it, without gradients, is the forward's, too: a teacher's, or that of
+    a frozen part. But it may be an evaluation's; so it waits until the script learns.
+
     Args:
         nodes: How many operations with a gradient the calling thread has made; 0: not known.
+
+    Attributes:
+        ahead: When modules' forwards ahead of it began, and how long they took.
     """
 
-    __slots__ = ("_beside", "_first", "_loading", "_made", "_module", "_nodes", "_own", "_within")
+    __slots__ = (
+        "_beside", "_first", "_loading", "_made", "_module", "_nodes", "_own", "_within", "ahead",
+    )  # fmt: skip
 
     def __init__(self, nodes: Callable[[], int]) -> None:
         self._nodes = nodes
         self._beside = self._first = self._loading = self._made = self._module = self._own = 0
         self._within = 0
+        self.ahead: list[tuple[int, int]] = []
 
     def module_begins(self) -> None:
         """A module's forward begins."""
@@ -43,6 +54,33 @@ class Forward:
         """A module's forward has ended."""
         self._within += took
         self._own += self._nodes() - self._module
+
+    def goes_ahead(self, begin: int, end: int) -> None:
+        """A module's forward without gradients has ended, ahead of the first with them."""
+        if len(self.ahead) < AHEAD:
+            self.ahead.append((begin, end - begin))
+
+    def waited(self, begin: int, first: bool) -> None:
+        """The script has waited for a batch since ``begin``: what it did meanwhile is loading.
+
+        What it did before the ``first`` of a step is of the one before, or of none: it is not known
+        whether that was in a pause.
+        """
+        ahead = self.ahead
+        if first:
+            ahead.clear()
+        while ahead and ahead[-1][0] >= begin:
+            ahead.pop()
+
+    def arrived(self, came: int, begin: int) -> int:
+        """When the first forward since a batch ``came`` began; the last of them did ``begin``."""
+        return next((began for began, _ in self.ahead if began >= came), begin)
+
+    def learned(self) -> int:
+        """The script learns; returns what was ahead, which belongs to its step."""
+        took = sum(took for _, took in self.ahead)
+        self.ahead.clear()
+        return took
 
     def ends(self, took: int, loading: int) -> int:
         """``backward`` begins; returns what of it all modules took."""

@@ -83,14 +83,15 @@ class Auto:
         begun = ov.clock.cpu_ns()
         asked, loaders = self._measuring, self._measuring.loaders
         self._steps = Steps(
-            self._push, ov.outlet, self._satisfied, asked.further_losses, self._awaited, asked.mark
-        )
+            self._push, ov.outlet, self._satisfied, asked.further_losses, self._awaited, asked.mark,
+            asked.evaluation_begins,
+        )  # fmt: skip
         self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders, asked)
         self._listening = ov.listen(self._steps)
         asked.works = self._hooks.works
         loaders.listen(self._asked, self._hooks.answered, self._hooks.came)
         loaders.watch_torch()
-        loaders.listen_to_waits(self._hooks.waits, self._waited)
+        loaders.listen_to_waits(self._hooks.waits, self._waited, self._hooks.other)
         loaders.feeds.expect(asked_for=False)
         self._hooks.place()
         ov.charge(ov.clock.cpu_ns() - begun)
@@ -145,12 +146,12 @@ class Auto:
 
     def close(self) -> None:
         """The script has ended: take the hooks out, and give the step that was held back."""
-        from .steps import TRAIN
-
         if self._progress is not None:
             self._progress.close()
         hooks, self._hooks = self._hooks, None
         if hooks is not None and self._steps is not None:
+            from .steps import TRAIN  # Not of a script without PyTorch.
+
             hooks.remove()
             self._operations = hooks.operations
             self._steps.settle(over=True)

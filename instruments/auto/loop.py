@@ -214,9 +214,21 @@ class Loop:
         """Whether all that a loader gave has been learned from, and no optimizer has stepped."""
         return self._learned and self.batches.feeds(source) and not self.batches.waits(source)
 
+    def loader_begins(self) -> None:
+        """A loader begins anew: so does what a step consists of."""
+        self.batches.begun()
+        self._way.ahead.clear()
+
+    def exhausted(self, source: Hashable) -> None:
+        """A loader has no more."""
+        self.batches.exhausted(source)
+        self._way.ahead.clear()
+
     def fetched(self, source: Hashable, items: int | None, begin: int, end: int) -> None:
         """A loader has given a batch of ``items``."""
         self.batches.fetched(source, items)
+        if self._way.ahead:
+            self._way.waited(begin, not self._loading)
         self._loading += end - begin
         self._got = end
         for listener in self._phases.listeners:
@@ -224,6 +236,8 @@ class Loop:
 
     def waited(self, begin: int, end: int) -> None:
         """Something else has kept the loop waiting for a batch."""
+        if self._way.ahead:
+            self._way.waited(begin, not self._loading)
         self._loading += end - begin
         for listener in self._phases.listeners:
             listener("loading", begin, end)
@@ -258,6 +272,7 @@ class Loop:
             return False
         self.alike = 0
         self._began = self._loading = self._got = 0
+        self._way.ahead.clear()
         return True
 
     @property
@@ -300,18 +315,24 @@ class Loop:
                 self._begin(begin, given)
         if self._began:
             self._way.module_ends(end - begin)
+        elif begin > self._backward_began:  # Nothing was learned within it.
+            self._way.goes_ahead(begin, end)
+            self._inner += end - begin
 
     def _begin(self, begin: int, given: Given) -> None:
         """The first forward of a step, or after a ``backward``."""
         self._began, self._batch = begin, given.batch
         if not self._first:
             self._first = begin
+            if not self._loading:
+                self._way.ahead.clear()  # The first step begins here.
         self._zeroed = 0
         self._way.begins(self._loading)
         if self._got and given.away:
-            self._transfer += begin - self._got
+            arrived = self._way.arrived(self._got, begin)
+            self._transfer += arrived - self._got
             for listener in self._phases.listeners:
-                listener("transfer", self._got, begin)
+                listener("transfer", self._got, arrived)
         self._got = 0
 
     # Backward
@@ -382,6 +403,10 @@ class Loop:
         if self._operations.due:
             self._operations.add(_all(tensors))
         self._passes.learned()
+        if self._way.ahead:
+            ahead = self._way.learned()
+            if self._forward:  # Else what learns is no module, and its own forward is not known.
+                self._forward += ahead
         if self._stepping is not None:
             if self._repeats and not self._another:
                 self.alike = -NESTED
@@ -585,6 +610,7 @@ class Loop:
         batches, seen = self.batches, self._learned
         if not seen:
             self._learn_unseen()
+        self._way.ahead.clear()
         losses, learned = self._own_losses(role), self._learned
         self._graded, self._learned, self._began = None, False, 0
         self._compare(role, len(losses) if seen else 0)

@@ -15,6 +15,7 @@ class Pass(NamedTuple):
         task: What it is if nothing is learned from it: ``eval``, or ``inference``.
         items: How many items it was made on, where known.
         ended: When it did.
+        began: When it began.
     """
 
     model: int
@@ -22,6 +23,7 @@ class Pass(NamedTuple):
     task: str
     items: int | None
     ended: int = 0
+    began: int = 0
 
 
 class Passes:
@@ -29,18 +31,21 @@ class Passes:
 
     One forward pass without gradients may be a teacher's or an agent's, and belongs to the step
     around it. Two of the same model in a row, on different batches, are an evaluation; so is one of
-    the model that is trained, in evaluation mode.
+    the model that is trained, in evaluation mode. What another model does beside each of them, as a
+    critic beside its actor, is no pass of its own.
 
     Args:
         emit: Called with each pass, the first when the second begins.
     """
 
-    __slots__ = ("_counts", "_emit", "_first", "_other", "_running")
+    __slots__ = ("_before", "_counts", "_emit", "_first", "_other", "_paired", "_running")
 
     def __init__(self, emit: Callable[[Pass], object]) -> None:
         self._emit = emit
         self._first: Pass | None = None
         self._other: Pass | None = None
+        self._before: int | None = None  # The model whose pass came before the first of these.
+        self._paired: int | None = None  # The one that comes behind each of these.
         self._running = self._counts = False
 
     def begins(self, model: int, fetches: int, trains: bool, certain: bool = False) -> bool:
@@ -56,7 +61,8 @@ class Passes:
         first = self._first
         if certain:
             if first is not None and first.model != model:
-                self._first, self._running = None, False
+                self._before = first.model
+                self._first, self._other, self._running = None, None, False
             elif first is not None and not self._running:
                 self._emit(first)
             self._running = True
@@ -67,9 +73,11 @@ class Passes:
             other = self._other
             if other is None or other.model != model:
                 return False  # A second model in one pass.
-            # It has come round before the first did.
+            # It has come round before the first did. Its last was a part of a pass that was told,
+            # where it was there each time: then it is not told by itself.
+            self._running = self._running and model == self._paired
             self._first = first = other
-            self._other, self._running = None, False
+            self._other = self._paired = None
         if trains and fetches and fetches == first.fetches and not self._running:
             return False  # The same batch once more.
         if not self._running:
@@ -83,12 +91,13 @@ class Passes:
         if self._first is None or self._first.model == made.model:
             self._first = made
             if self._counts:
-                self._other = None
+                beside = None if self._other is None else self._other.model
+                self._other, self._paired = None, None if beside == self._before else beside
                 self._emit(made)
         else:
             self._other = made
 
     def learned(self) -> None:
         """The script learns: what was seen belongs to a step."""
-        self._first = self._other = None
+        self._first = self._other = self._before = self._paired = None
         self._running = False

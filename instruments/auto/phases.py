@@ -8,7 +8,7 @@ made, and nobody waits for a device: on a GPU a phase is the time in which its w
 name           from, to
 =============  =====================================================================
 ``loading``    a DataLoader is asked for a batch, it has answered
-``transfer``   the batch has come, the model's forward begins on another device
+``transfer``   the batch has come, the first forward begins on another device
 ``forward``    the root module's forward begins, ``backward`` begins; the loss is part
                of it, and so is whatever the script does between
 ``backward``   ``backward`` begins, it has ended

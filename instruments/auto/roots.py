@@ -321,9 +321,11 @@ class Roots:
         self.arm()
         try:
             batches, within = loop.batches, loop.within
-            evaluates = loop.trains and (not module.training or batches.other)
+            acts = given.alone and not batches.fetches  # As an agent does, in evaluation mode too.
+            evaluates = loop.trains and not acts and (not module.training or batches.other)
             task = EVALUATION if evaluates else INFERENCE
-            made = Pass(id(module), batches.fetches, task, batches.seen(given.items), end)
+            items = batches.seen(given.items)
+            made = Pass(id(module), batches.fetches, task, items, end, within.begin)
             loop.forward_ends(made, given, within.begin, end, within.grad, within.evaluated)
         except BaseException as error:
             self._failed(error)
@@ -398,3 +400,6 @@ class Roots:
     def _forget(self, table: dict[int, ref[Any]], ident: int) -> None:
         table.pop(ident, None)
         self._weights.pop(ident, None)
+        counting = self._counting
+        if counting is not None and counting.pattern.model == ident:
+            counting.pattern = counting.pattern._replace(model=0)  # The next is another.

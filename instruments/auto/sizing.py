@@ -158,7 +158,7 @@ class Sizes:
         return size.items
 
     def way(self, kind: type) -> Callable[[Any], Any] | None:
-        """What gets at the tensor that sizes batches of this kind, in C; None if it is another."""
+        """What gets at the tensor that sizes batches of this kind; None if it is of another."""
         sizer = self._sizer
         if self.function is not None or kind not in sizer.leads or sizer.tensors != {self._tensor}:
             return None

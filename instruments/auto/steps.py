@@ -11,7 +11,7 @@ from overseer.measure.hearing import BEGAN, ENDED, MARK
 from overseer.measure.steps import STEP_PAIRS
 from overseer.stream import Outlet
 
-from .loop import INFERENCE, Spent
+from .loop import EVALUATION, INFERENCE, Spent
 from .passes import Pass
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Steps:
         losses: Makes what reads losses of further optimizers.
         awaited: Tells whether a probe is to tell of steps or losses.
         mark: Returns the device's mark for what ends at a time; None where there is none.
+        evaluates: Told when the first step of an evaluation began.
 
     Attributes:
         holding: A step, or a forward pass, is held back.
@@ -83,9 +84,11 @@ class Steps:
         losses: Callable[[], Losses],
         awaited: Callable[[], bool],
         mark: Callable[[int], object],
+        evaluates: Callable[[int], object],
     ) -> None:
         self._push, self._satisfied, self._losses = push, satisfied, losses
-        self._awaited, self._mark = awaited, mark
+        self._awaited, self._mark, self._evaluates = awaited, mark, evaluates
+        self._evaluated = 0
         self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
@@ -299,6 +302,9 @@ class Steps:
         if made.task in self.elsewhere:
             return
         event: Event = {"task": made.task, "step": number}
+        if self._evaluated != self.train and made.task == EVALUATION:
+            self._evaluated = self.train
+            self._evaluates(made.began)
         if late:
             event |= _then(made.ended, mark)
         if made.items is not None:

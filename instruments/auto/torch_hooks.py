@@ -222,7 +222,7 @@ class TorchHooks:
             loop = self.loop()
             if loop.accumulates(source):
                 self._asked_for.learned()
-            loop.batches.exhausted(source)
+            loop.exhausted(source)
             self._asked.pop(get_ident(), None)
 
     def came(self, source: Hashable, batch: Any) -> None:
@@ -256,12 +256,17 @@ class TorchHooks:
         if self.alive and not self._counting.on:
             self.loop().waited(begin, end)
 
+    def other(self, source: Hashable) -> None:
+        """A loader of this name is gone, and another has it."""
+        if self.alive:
+            self.loop().batches.renamed(source)
+
     def _loaders_begin(self) -> None:
         """See that a loader begins anew."""
 
         def begins(iterator: Any) -> None:
             if self.alive:
-                self.loop().batches.begun()
+                self.loop().loader_begins()
 
         def imported(package: Any) -> None:
             kind = getattr(package.dataloader, ITERATORS[0], None)

@@ -30,7 +30,7 @@ class DeviceSMI(DeviceReader):
             raise NotAvailable(why) from error
         try:
             self._nvml = Nvml(self._library)
-        except self._library.NVMLError as error:
+        except Exception as error:  # Another package may have that name.
             raise NotAvailable(f"NVML cannot be used: {error}") from error
 
     def get_gpus_info(self, selection: Collection[str] | None = None) -> dict[Number, Any]:

@@ -132,16 +132,19 @@ class Feed:
         wrap = event.get("$wrap")
         if wrap is not None and wrap["step"] == "begin":  # type: ignore[index]
             return  # The end of the pair brings the same keys again.
-        task = event.get("task") or DEFAULT_TASK
-        slots = self.tasks.get(task) or self._open_task(task)  # type: ignore[call-overload]
+        task = event.get("task", DEFAULT_TASK)
+        if type(task) is not str:
+            task = DEFAULT_TASK if task is None else str(task)
+        task = task or DEFAULT_TASK
+        slots = self.tasks.get(task) or self._open_task(task)
         for key, value in event.items():
             slot = slots.get(key) or self._open(slots, key)
             slot.take(value)
 
-    def _open_task(self, task: object) -> dict[str, Slot]:
+    def _open_task(self, task: str) -> dict[str, Slot]:
         slots: dict[str, Slot] = {"task": self._ignored}
         if self._room > 0:
-            self.tasks[str(task)] = slots
+            self.tasks[task] = slots
         return slots
 
     def _open(self, slots: dict[str, Slot], key: str) -> Slot:

@@ -59,8 +59,9 @@ def _task(name: str, task: Mapping[str, Any], main: bool) -> Iterator[Row]:
     yield row(name, steps, items, first and f"first step {first}", compiled, pauses)
     yield _rate(part(task, "rate"), part(task, "steady"), units)
     yield _spread(part(task, "rate"))
-    yield _time(task)
-    yield _tree(task)
+    time = _time(task)
+    yield time
+    yield _tree(task, below=bool(time.pieces))
     yield _loss(part(task, "loss"), part(task, "losses"))
 
 
@@ -125,14 +126,20 @@ def _bar(share: float) -> str:
     return "▒" * filled + "█" * (_BAR - filled)
 
 
-def _tree(task: Mapping[str, Any]) -> Row:
-    """The parts of the compute above it; of all of a step, like the shares of that row."""
+def _tree(task: Mapping[str, Any], below: bool) -> Row:
+    """The parts of the compute above it; of all of a step, like the shares of that row.
+
+    Args:
+        task: The task.
+        below: There is that row; else this one stands in its place.
+    """
     shares = breakdown(task)
     shares.pop("loading", None)
     known = [(_NAMES.get(name, name), share) for name, share in shares.items() if share >= 0.005]
     if len(known) < 2:
         return row("")
-    return _sub("      └", *(f"{name} {100 * s:.0f} %" for name, s in known))._replace(spare=TREE)
+    label = "      └" if below else "time"
+    return _sub(label, *(f"{name} {100 * s:.0f} %" for name, s in known))._replace(spare=TREE)
 
 
 def _pauses(task: Mapping[str, Any], main: bool) -> str | None:

@@ -22,11 +22,13 @@ class Audience:
         batches: Called with it and the batch that has come, after ``ends``.
         waiting: Called when something else begins to keep a loop waiting, or a loader begins anew.
         waited_for: Called with the times between which it did.
+        others: Called with the name of a loader that is another one's from here on.
         heard: Some loader has given a batch.
     """
 
     __slots__ = (
-        "_awaited", "batches", "begins", "ends", "heard", "model", "waited_for", "waiting",
+        "_awaited", "batches", "begins", "ends", "heard", "model", "others", "waited_for",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -36,6 +38,7 @@ class Audience:
         self.batches: list[Callable[[Hashable, Any], object]] = []
         self.waiting: list[Callable[[], object]] = []
         self.waited_for: list[Callable[[int, int], object]] = []
+        self.others: list[Callable[[Hashable], object]] = []
         self._awaited: dict[int, Hashable] = {}
         self.heard = False
 
@@ -45,6 +48,13 @@ class Audience:
             waiting()
         if self.model is not None:
             self.model.loader_begins(name)
+
+    def other(self, name: Hashable) -> None:
+        """The loader of this name is gone, and another has it."""
+        for other in self.others:
+            other(name)
+        if self.model is not None:
+            self.model.loader_other(name)
 
     def left(self, name: Hashable) -> None:
         """A loop is left in which a loader has more batches."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..boundary import let_through
 from .hearing import TASK
-from .items import MOST, Size, Sizer, as_count
+from .items import FEW, MOST, Size, Sizer, as_count, first_part
 
 #: Task names whose units are remembered; a script that makes up more gets plain items.
 TASKS = 256
@@ -68,7 +68,10 @@ class Counts:
             try:  # What Sizer does for a batch it knows, without the call.
                 batch = event["batch"]
                 lead = sizer.leads[type(batch)]
-                tensor = batch if lead is None else lead(batch)
+                if lead is first_part and len(batch) < FEW:
+                    tensor = batch[0]
+                else:
+                    tensor = batch if lead is None else lead(batch)
                 if type(tensor) in sizer.tensors and 0 < (items := tensor.shape[0]) <= self._most:
                     if lead is None and task == TASK:
                         self.tensors.add(type(batch))

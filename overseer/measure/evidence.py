@@ -21,7 +21,8 @@ from .track import Loads, Track
 from .typical import Typical
 
 #: Tasks that no other lies within: what came between two of their steps is not theirs.
-ASIDE = frozenset({"eval", "evaluation", "valid", "validation", "val", "test", "inference"})
+EVALUATIONS = frozenset({"eval", "evaluation", "valid", "validation", "val", "test"})
+ASIDE = EVALUATIONS | {"inference"}
 #: A step that took so much of the usual time behind an evaluation may have begun there; one that
 #: took no more than so much, what was before the evaluation included, before.
 _MOST_OF, _NOT_MORE = 0.75, 1.25
@@ -58,6 +59,7 @@ class Before(NamedTuple):
         estimated: The pause had no boundary.
         far: How much the rest exceeds the usual, when it is far above it.
         whole: It is all the time since the last step.
+        around: An evaluation, the pause, lies within it.
     """
 
     rest: int | None
@@ -65,6 +67,7 @@ class Before(NamedTuple):
     estimated: bool = False
     far: int = 0
     whole: bool = False
+    around: bool = False
 
 
 class Evidence:
@@ -143,6 +146,10 @@ class Evidence:
         Where something was ``compiled`` meanwhile, its length tells nothing.
         """
         track = self._track
+        if self.aside and taken is None and max(0, track.last_end) <= track.shown_ns:
+            rest = now - track.shown_ns
+            pause = 0 if last is None else track.shown_ns - last
+            return Before(rest, pause, False, 0 if compiled else self.far_work(rest))
         if last is None:
             start = taken.begin if taken is not None else self._entered()
             if taken is not None and start < track.aside_ns:  # An evaluation lies within it.
@@ -159,11 +166,10 @@ class Evidence:
             return Before(now - taken.begin, taken.begin - last)
         if taken is not None and taken.begin < track.aside_ns:
             # The evaluation lies within the step, whose batch was there before.
-            declared = min(track.paused_ns - self.paused, track.aside_ns - last)
-            pause = declared + track.last_end - track.aside_ns
-            rest = now - last - pause
-            return Before(rest, pause, False, 0 if compiled else self.far_work(rest - taken.ns))
+            return self._around(last, now, taken, compiled)
         foreign = self._foreign_end(last)
+        if foreign < 0 and self._evaluated(last):
+            return self._around(last, now, taken, compiled)  # So it does in most steps.
         resumed = self._resumed(last, now, taken, foreign)
         if resumed == foreign and last <= track.aside_ns <= resumed and taken is None:
             around = self._around_aside(last, now, resumed)
@@ -185,6 +191,22 @@ class Evidence:
             return _shared(span, self.work.median, declared)
         work = span - taken.ns if taken is not None else span
         return Before(span, declared, False, 0 if compiled else self.far_work(work), True)
+
+    def _evaluated(self, last: int) -> bool:
+        """Whether an evaluation has come since the last step, of which is known when it began."""
+        track = self._track
+        evaluates = track.last_lane is not None and track.last_lane.task in EVALUATIONS
+        return evaluates and track.aside_seen and last < track.aside_ns
+
+    def _around(self, last: int, now: int, taken: Loads | None, compiled: bool) -> Before:
+        """All since the last step but an evaluation, which has boundaries."""
+        track = self._track
+        declared = min(track.paused_ns - self.paused, track.aside_ns - last)
+        pause = declared + track.last_end - track.aside_ns
+        rest = now - last - pause
+        work = rest - taken.ns if taken is not None else rest
+        far = 0 if compiled else self.far_work(work)
+        return Before(rest, pause, False, far, around=True)
 
     def _around_aside(self, last: int, now: int, resumed: int) -> Before | None:
         """The step around an evaluation that lasted until ``resumed``; None if it is behind that.

@@ -83,12 +83,17 @@ class Pairs:
         """Hear an event."""
         unfinished, wrap = self._model.unfinished, event["$wrap"]
         name = wrap.get("name")
+        if BEGAN in event:
+            self._model.on_begin_before(event)
+            return
         ends = wrap.get("step") != "begin" and (name == "step" or name in WORK_PAIRS)
         if unfinished is None or not ends or not unfinished():
             self._model.on_wrap(event)
 
     def for_keys(self, keys: Keys) -> Listener:
         """What hears events that have just these keys."""
+        if BEGAN in keys:
+            return self._model.on_begin_before
         return self._model.on_wrap if self._model.unfinished is None else self
 
     def for_values_alone(self, keys: Keys, gate: Gate, source: Source) -> Taker | None:

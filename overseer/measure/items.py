@@ -27,7 +27,7 @@ _KINDS = 64
 #: More tensors than this in a batch are no longer inputs, targets and the like.
 _FIELDS = 5
 #: Fewer than this are, also where each would do as a picture or a sequence.
-_FEW = 4
+FEW = 4
 _CHANNELS = (1, 3, 4)
 
 Shape = tuple[int, ...]
@@ -56,7 +56,8 @@ class Sizer:
         function: Computes the size instead; what it raises becomes a reason.
 
     Attributes:
-        leads: For each kind of batch how to get at that tensor; None when it is one itself.
+        leads: For each kind of batch how to get at that tensor; None when it is one itself. Of a
+            list that is one of samples it gets at None.
         tensors: Kinds of tensor that have a first dimension.
     """
 
@@ -157,7 +158,7 @@ def _lead(batch: Any) -> tuple[Any, Callable[[Any], Any] | None]:
         return batch, None
     ways: list[Callable[[Any], Any]] = []
     if isinstance(batch, list | tuple):
-        ways = [] if _samples(batch) else [itemgetter(0)]
+        ways = [first_part]
     elif hasattr(batch, "keys"):
         ways = [itemgetter(key) for key in list(batch.keys())]
     else:
@@ -167,6 +168,32 @@ def _lead(batch: Any) -> tuple[Any, Callable[[Any], Any] | None]:
         if _has_tensor(value, 0):
             return value, way
     return None, None
+
+
+def first_part(batch: Any) -> Any:
+    """The first of inputs and targets; None where a list or tuple may be one of samples.
+
+    One list means this and the next one that, of one loader or of several: each is looked at.
+    """
+    if len(batch) < FEW or _level(batch[:_LOOKED_AT]):
+        return batch[0]
+    return None if len(batch) > _FIELDS or _samples(batch) else batch[0]
+
+
+def _level(parts: Any) -> bool:
+    """Whether a glance tells that :data:`FEW` parts or more are no samples; as :func:`_alike`."""
+    try:
+        shape, last = getattr(parts[0], "shape", None), getattr(parts[-1], "shape", None)
+        if shape is None or last is None or len(shape) != len(last):
+            return True
+        items, dimensions = shape[0], len(shape)
+        if dimensions == 3 and items in _CHANNELS:
+            return False
+        if dimensions == 3 or len(parts) > _FIELDS:
+            return {part.shape[0] for part in parts} == {items}
+        return last[0] == items  # type: ignore[no-any-return]
+    except Exception:  # The long way says what they are.
+        return False
 
 
 def _shape(value: Any) -> Any:
@@ -305,7 +332,7 @@ def _alike(shapes: list[Any]) -> bool:
         return False
     if not any(len(shape) for shape in shapes):
         return True
-    if len(shapes) < _FEW or len({len(shape) for shape in shapes}) != 1:
+    if len(shapes) < FEW or len({len(shape) for shape in shapes}) != 1:
         return False
     each = [tuple(shape) for shape in shapes]
     return _pictures(each) or _ragged(each)

@@ -309,6 +309,12 @@ class Lane:
             rest = self._before_asked(taken, before)
             self.lengthen(rest)
             busy -= rest
+        elif before.around:
+            if taken is not None and busy is not None and taken.begin > self._track.aside_ns:
+                work = busy - taken.ns
+                rest = _of_the_last(max(0, busy - (now - self._track.last_end)), work, before.far)
+                self.lengthen(rest)
+                busy -= rest
         elif self.rest is not None and 0 < self._track.aside_ns - (self.last_end or 0) <= pause:
             rest = self._rest_of_last(self._track.aside_ns - (self.last_end or 0))
             self.lengthen(rest)  # Then came an evaluation.

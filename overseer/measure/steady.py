@@ -9,7 +9,8 @@ free of them, nor one so uneven that its rate over a dozen steps says little of 
 and the boundary is moved to the very step. Where single steps vary, so do means: a machine that
 does other things too has its better and worse moments. If no level is kept by the first measure, or
 from late on only, one is looked for with a tolerance that goes by the noise; if there is none at
-all, a cliff between two levels that the tolerance makes one, each of them kept.
+all, a cliff between two levels that the tolerance makes one, each of them kept. At last a slope is
+forgiven that is but a few levels near each other, and so are a few last steps a little off.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .bounding import CHUNK, bounded_sums, grain, reach
 from .changepoints import changepoints, clipped, noise
 from .cycles import without_cycle
 from .series import Series
-from .slopes import drifts, rising, sloping
+from .slopes import drifts, levelled, rising, sloping
 from .statistics import quantile
 
 #: Means this close are the same performance; Traini et al. use the same.
@@ -46,6 +47,8 @@ TORN = 0.3
 NOISES, LOOSE, RANGE = 3, 0.12, 0.15
 #: Two levels so far apart are told from each other where each is kept, as parts of the last.
 CLIFF = (0.01, 0.1)
+#: The last of so many parts of a run may be a little off.
+ODD = 20
 #: What a step outside the tail's level costs, in steps inside it.
 _HICCUP = 3
 _OUTLIER = 2
@@ -139,7 +142,10 @@ class _Search:
         if at is not None and not self._within(segments, at):
             return at
         cliff = self._cliff(segments)
-        return at if cliff is None else cliff
+        if cliff is not None or at is not None:
+            return at if cliff is None else cliff
+        self.tolerance = TOLERANCE
+        return self._boundary(segments, self._level(segments), lenient=True)
 
     def _within(self, segments: list[Segment], at: int) -> bool:
         """Whether ``at`` parts the last segment but one, where the level does not change."""
@@ -161,9 +167,12 @@ class _Search:
             return wide
         return at
 
-    def _boundary(self, segments: list[Segment], level: float) -> int | None:
-        """The first steady point by the tolerance as it is."""
-        last = self._tail_of(segments, level)
+    def _boundary(self, segments: list[Segment], level: float, lenient: bool = False) -> int | None:
+        """The first steady point by the tolerance as it is.
+
+        Leniently, levels near each other are no slope, and more of the last steps may be odd.
+        """
+        last = self._tail_of(segments, level, lenient)
         if last is None:
             return None
         at = segments[last].begin
@@ -175,7 +184,11 @@ class _Search:
         at = self._trimmed(at, before.mean if before is not None else level, level)
         if self.steps - self.before[at] < self.tail:
             return None
-        if self._restless(segments, at) or self._drifts(at, level) or self._uneven(at):
+        if self._restless(segments, at) or self._uneven(at):
+            return None
+        if self._drifts(at, level) and not (
+            lenient and self._levelled(at, level, segments[last + 1 :])
+        ):
             return None
         return at
 
@@ -266,7 +279,7 @@ class _Search:
         seen = accumulate(steps for _, steps in parts)
         return next(m for (m, _), steps in zip(parts, seen, strict=True) if steps * 2 >= self.tail)
 
-    def _tail_of(self, segments: list[Segment], level: float) -> int | None:
+    def _tail_of(self, segments: list[Segment], level: float, lenient: bool) -> int | None:
         """The segment from which on the most steps are at ``level`` and the fewest are not."""
         best, found, score, after = 0, None, 0, 0
         for i in range(len(segments) - 1, -1, -1):
@@ -276,7 +289,19 @@ class _Search:
                 best, found = score, i
             elif found is None:
                 after += segments[i].steps
-        return None if after > max(5, self.steps // 40) else found
+        few = after <= max(5, self.steps // 40) or (lenient and self._ends_oddly(segments, level))
+        return found if few else None
+
+    def _ends_oddly(self, segments: list[Segment], level: float) -> bool:
+        """Whether the last few steps alone are off, at once and not by much: no trend's end."""
+        if len(segments) < 2:
+            return False
+        before, last = (each.mean - level for each in segments[-2:])
+        band, values = self.tolerance * level, self.bounded[segments[-1].begin :]
+        if ODD * segments[-1].steps > self.steps or abs(last) > 2 * band or len(values) < 4:
+            return False
+        rise, error = rising(values)
+        return before * last <= band * abs(last) / 2 and rise * last <= 3 * error * abs(last)
 
     def _approach(self, segments: list[Segment], last: int, level: float) -> int:
         """Where the way to the tail begins: as far back as the tail is long, if it is no cliff."""
@@ -293,11 +318,12 @@ class _Search:
         ahead = self.before[at] - self.before[begin]
         if 4 * ahead <= self.steps - self.before[at]:
             return False
-        x = [
-            (a + b) / 2
-            for a, b in zip(self.before[begin:-1], self.before[begin + 1 :], strict=True)
-        ]
-        return sloping(x, self.bounded[begin:], self.weights[begin:], at - begin, self.sigma)
+        values, weights = self.bounded[begin:], self.weights[begin:]
+        return sloping(self._middles(begin), values, weights, at - begin, self.sigma)
+
+    def _middles(self, begin: int) -> list[float]:
+        """Where points stand, from ``begin`` on."""
+        return [(a + b) / 2 for a, b in pairwise(self.before[begin:])]
 
     def _located(self, before: Segment, at: int, level: float, gap: float) -> int:
         """The boundary within the segments around it that leaves the least squared error.
@@ -346,6 +372,12 @@ class _Search:
     def _drifts(self, at: int, level: float) -> bool:
         """Whether the tail has a slope."""
         return drifts(self._parts(at, min(_PARTS, (self.n - at) // 3)), level)
+
+    def _levelled(self, at: int, level: float, later: list[Segment]) -> bool:
+        """Whether the tail's slope is but that its segments differ a little."""
+        cuts = [0, *(each.begin - at for each in later if each.begin > at)]
+        values, weights = self.bounded[at:], self.weights[at:]
+        return levelled(self._middles(at), values, weights, cuts, level, self.sigma)
 
     def _ranges(self, at: int, usual: float) -> bool:
         """Whether parts of the tail are too far apart: it wanders."""

@@ -24,6 +24,7 @@ from .notes import FULL, Note, Notes, What
 from .rounds import take_rounds
 from .threads import (
     ABANDON,
+    ASIDE,
     BEGIN,
     BEGUN,
     BODY,
@@ -36,6 +37,7 @@ from .threads import (
     LEAVE,
     LOADED,
     LOADING,
+    OTHER,
     PAUSE,
     RESTART,
     RESUME,
@@ -87,6 +89,7 @@ class StepModel:
         fresh: The list that notes are added to.
         sinks: Called with new steps.
         unfinished: Tells whether a step ends only because a stop passes; None: there is no stop.
+        plain: Tells whether an event is an end of a pair, although it is a plain one.
         delivered: Called when all of them have been: what a sink was asked to raise, it may.
     """
 
@@ -118,6 +121,7 @@ class StepModel:
         self.note: Callable[[Note], object] = self._begin
         self.sinks: list[Sink] = []
         self.unfinished: Callable[[], bool] | None = None
+        self.plain: Callable[[Event], bool] = _never
         self.delivered: Callable[[], object] = list
         self._put = self.fresh.extend
 
@@ -227,12 +231,12 @@ class StepModel:
 
     def on_batch(self, event: Event) -> None:
         """``task`` with ``batch`` is the end of a step too, as it was in voir 0.2."""
-        if "step" not in event:
+        if "step" not in event and not self.plain(event):
             self.on_step(event)
 
     def on_batch_size(self, event: Event) -> None:
         """``task`` with ``batch_size`` likewise."""
-        if "step" not in event and "batch" not in event:
+        if "step" not in event and "batch" not in event and not self.plain(event):
             self.on_step(event)
 
     def on_wrap(self, event: Event) -> None:
@@ -256,6 +260,14 @@ class StepModel:
             kind = EXHAUSTED if kind == LOADED and event.get("exhausted") else kind
             self._note(kind, now, TASK, None, _name(event.get("source")))
 
+    def on_begin_before(self, event: Event) -> None:
+        """A pair has begun a while ago."""
+        task, wrap = str(event.get("task", TASK)), event["$wrap"]
+        if self.note == self._begin:
+            self._hear()  # A mark that is made now would be late.
+        what = self.what(BEGIN, task, wrap.get("name"))
+        self.note((what, event[BEGAN], self.thread(), None, wrap.get("id"), None))
+
     def on_progress(self, event: Event) -> None:
         """``progress`` at 0 of n: a loop of the task begins."""
         progress = event["progress"]
@@ -265,6 +277,10 @@ class StepModel:
     def loader_begins(self, source: Hashable) -> None:
         """The calling thread has ``source`` begin anew, whether it had more batches or not."""
         self._note(BEGUN, self.now(), TASK, None, source)
+
+    def loader_other(self, source: Hashable) -> None:
+        """What the calling thread knew by the name ``source`` is gone, and another has it."""
+        self._note(OTHER, self.now(), TASK, None, source)
 
     def loader_left(self, source: Hashable) -> None:
         """The calling thread leaves the loop over ``source``, which has more batches."""
@@ -291,6 +307,10 @@ class StepModel:
             own: Whether every loop with steps would show its beginning, an evaluation's, too.
         """
         self._note(BODY, began, TASK, None, own or None)
+
+    def evaluation_begins(self, began: int) -> None:
+        """The calling thread has begun the first step of an evaluation a while ago."""
+        self._note(ASIDE, began, TASK, None)
 
     def learned(self) -> None:
         """The calling thread has learned from what it was given since the last step ended.
@@ -486,6 +506,10 @@ class StepModel:
         if self._report is not None and what not in self._told and len(self._told) < 8:
             self._told.add(what)
             self._report(Problem(slug, "step model", what, remedy=remedy))
+
+
+def _never(event: Event) -> bool:
+    return False
 
 
 def plain_tensor(kinds: set[type]) -> bool:

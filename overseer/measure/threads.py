@@ -11,7 +11,7 @@ from .track import Track
 
 STEP, BEGIN, END, ABANDON, RESTART = range(5)
 LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN, BODY = range(5, 15)
-LEARNED, GIVEN_UP = range(BODY + 1, BODY + 3)
+LEARNED, GIVEN_UP, ASIDE, OTHER = range(BODY + 1, BODY + 5)
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
 THREADS = 64
@@ -104,5 +104,9 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
         track.learned = True
     elif kind == GIVEN_UP:
         track.given_up(ns, source)
+    elif kind == ASIDE:
+        track.shown_ns = ns
+    elif kind == OTHER:
+        track.other(source)
     else:
         track.begun(ns, source)

@@ -46,11 +46,13 @@ class Track:
         around: The lane that last began a pair, of those that an evaluation may lie within.
         aside_ns: When the evaluation began whose step was the last; -1 when there was none.
         aside_seen: That is known: it is not the end of its first step.
+        shown_ns: When the first step of an evaluation began that was shown to; -1 for never.
         learned: The batches since the last step are no evaluation's.
     """
 
     __slots__ = (
         "_aside_paused",
+        "_asked_paused",
         "_begun",
         "_group",
         "_loops",
@@ -79,6 +81,7 @@ class Track:
         "own",
         "paused_ns",
         "resumed_at",
+        "shown_ns",
     )
 
     def __init__(self) -> None:
@@ -88,10 +91,10 @@ class Track:
         self.changes = 0
         self.closed = 0
         self.last_lane: Lane | None = None
-        self.last_end = self.aside_ns = self.resumed_at = -1
+        self.last_end = self.aside_ns = self.resumed_at = self.shown_ns = -1
         self.around: Lane | None = None
         self.aside_seen = self.learned = False
-        self._aside_paused = self._group = 0
+        self._aside_paused = self._asked_paused = self._group = 0
         self._seam: tuple[int, int, Hashable] | None = None
         self._owners: dict[Hashable, Lane] = {}
         self.loads: dict[Hashable, Loads] = {}
@@ -130,6 +133,15 @@ class Track:
             self.changes += 1
             self.loads.pop(source, None)  # No step came of these: an exception, perhaps.
 
+    def other(self, source: Hashable) -> None:
+        """What had the name ``source`` is gone, and another has it: nothing is known of this."""
+        self.own = self.own - {source}
+        self._once.discard(source)
+        self._begun.pop(source, None)
+        self._owners.pop(source, None)
+        if self._spent_source == source:
+            self._spent, self._spent_source = -1, None
+
     def _beside(self, source: Hashable) -> bool:
         """Whether another loader of the steps' has given a batch for the one that goes on."""
         return any(each != source and each in self.own for each in self.loads)
@@ -143,6 +155,7 @@ class Track:
     def loading(self, now: int, source: Hashable) -> None:
         """The script asks ``source`` for a batch."""
         self.awaited[source] = now
+        self._asked_paused = self.paused_ns
         if self._seam is not None and (source in self.own or source == self._seam[2]):
             begin, paused, _ = self._seam
             self._seam = None
@@ -154,12 +167,15 @@ class Track:
         if self.awaited and self._within(begin):
             return
         seen = self.loads.get(source)
+        paused = self.paused_ns - self._asked_paused if self.resumed_at > begin else 0
         if seen is None:
-            self.loads[source] = Loads(begin, now, self.paused_ns)
+            seen = self.loads[source] = Loads(begin, now, self.paused_ns - paused)
         else:
             seen.ns += now - begin
             seen.n += 1
             seen.end = now
+        if paused:  # By what makes the batches.
+            seen.ns -= min(paused, now - begin)
 
     def _within(self, begin: int) -> bool:
         """Whether another loader is awaited that uses this one: its wait counts, not this."""

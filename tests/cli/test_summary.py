@@ -130,6 +130,28 @@ def test_probes_that_captured_nothing_are_named_with_place_and_hint():
     assert "//f > x · never fired, set at voirfile.py:3 · try y" in text
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_went_wrong_takes_no_line_from_how_a_rate_is_to_be_read(width):
+    run = load("tasks")
+    probe = {"selector": "//f > x", "where": "voirfile.py:3", "state": "never fired"}
+    assert "median" not in render(run, width, False)
+    run["probes"] = [{**probe, "hint": "its place in f, a.py:1875, was never reached " * 2}]
+    text = render(run, width, False)
+    assert f"median 1,033 (1,022{rows.TO}1,040) · n 4,990, skipped 10 · monotonic clock" in text
+    assert "  host " not in text
+    assert "never fired, set at voirfile.py:3" in text
+
+
+def test_the_parts_of_a_step_stand_below_its_time_or_in_its_place():
+    task = load("training")["tasks"]["train"]
+    assert [line.split()[:2] for line in lines({"tasks": {"train": task}})[4:6]] == [
+        ["time", "▒▒▒█████████████"],
+        ["└", "copy"],
+    ]
+    bare = {key: value for key, value in task.items() if key not in ("loading", "compute")}
+    assert lines({"tasks": {"train": bare}})[4].split()[:2] == ["time", "copy"]
+
+
 def test_many_failures_are_counted_and_the_first_named():
     probes = [{"selector": f"//f{n} > x", "state": "unresolved"} for n in range(44)]
     shown = lines({"probes": probes})

@@ -312,20 +312,65 @@ def lower_cliff(random: Random) -> tuple[list[float], int | None]:
     return _scaled(_even(random, n, random.uniform(0.001, 0.007)), until, 1 + by), until
 
 
+def lowest_cliff(random: Random) -> tuple[list[float], int | None]:
+    """A change smaller than a drift, in noise half as large: a line through it rises by more."""
+    n, by = random.randint(150, 400), random.uniform(0.018, 0.023)
+    until = int(n * random.uniform(0.35, 0.65))
+    values = _even(random, n, by * random.uniform(0.35, 0.5))
+    return _scaled(values, until, 1 + random.choice([-by, by])), until
+
+
+def low_stairs(random: Random) -> tuple[list[float], int | None]:
+    """Two changes of one direction that are together smaller than a drift."""
+    n, by = random.randint(150, 400), random.choice([-1, 1]) * random.uniform(0.008, 0.011)
+    first, until = int(n * random.uniform(0.3, 0.4)), int(n * random.uniform(0.65, 0.7))
+    values = _scaled(_even(random, n, random.uniform(0.001, 0.004)), until, 1 + by)
+    return _scaled(values, first, 1 + by), until
+
+
+def odd_end(random: Random) -> tuple[list[float], int | None]:
+    """The last few steps are off by a little more than the tolerance, the others even."""
+    n, by = random.randint(200, 600), random.choice([-1, 1]) * random.uniform(0.055, 0.08)
+    until = n - random.randint(max(6, n // 40 + 1), n // 20)
+    values = _even(random, n, random.uniform(0.001, 0.01))
+    return [v * (1 + by) if i >= until else v for i, v in enumerate(values)], 0
+
+
+def drifting_least(random: Random) -> tuple[list[float], int | None]:
+    """As two levels it were no drift: they are half as far apart."""
+    by = random.choice([-1, 1]) * random.uniform(0.035, 0.05)
+    return _sloping(random, by, random.uniform(0.002, 0.008)), None
+
+
+def bent(random: Random) -> tuple[list[float], int | None]:
+    """Even first, then not."""
+    n, by = random.randint(150, 400), random.choice([-1, 1]) * random.uniform(0.05, 0.1)
+    values = _even(random, n, random.uniform(0.002, 0.01))
+    return [v + by * max(0, 2 * i / n - 1) for i, v in enumerate(values)], None
+
+
+def rising_late(random: Random) -> tuple[list[float], int | None]:
+    """Odd last steps that are the end of a trend."""
+    n, by = random.randint(250, 600), random.choice([-1, 1]) * random.uniform(0.08, 0.1)
+    start = int(n * random.uniform(0.85, 0.9))
+    values = _even(random, n, 0.003)
+    return [v + by * max(0, i - start) / (n - start) for i, v in enumerate(values)], None
+
+
 STEADY: tuple[Kind, ...] = (
     flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
     ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
-    low_cliff,
+    low_cliff, odd_end,
 )  # fmt: skip
-#: Two levels that may be the same performance: steady from the first step or from the change.
-ALIKE: tuple[Kind, ...] = (lower_cliff,)
+#: Levels that may be the same performance: steady from the first step or from the last change.
+ALIKE: tuple[Kind, ...] = (lower_cliff, lowest_cliff, low_stairs)
 #: Steady as a whole, with ups and downs that are a few times the noise.
 RESTLESS: tuple[Kind, ...] = (disturbed, disturbed_for_long, slow_after_each_pause)
 DRIFTING: tuple[Kind, ...] = (
     drifting_up, drifting_down, drifting_slowly, drifting_after_warm_up, drifting_noisily,
     drifting_in_noise, drifting_in_two_modes, drifting_with_spikes, leaking, decaying_for_ever,
-    wandering, saw_tooth, throttled_late, two_speeds,
+    wandering, saw_tooth, throttled_late, two_speeds, drifting_least, bent, rising_late,
 )  # fmt: skip
 #: Series that change all the time: no figure of a part of them says much of another.
 ERRATIC: tuple[Kind, ...] = (contended, contended_in_bursts, two_modes_far_apart)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -1020,3 +1021,87 @@ def test_an_evaluation_that_is_over_does_not_end_the_loop_when_another_loader_be
             break
     program.finish()
     assert pauses(program) == (pytest.approx(0.308, abs=0.002), 2)
+
+
+def _evaluates(program: Program, forwards: int, shown: bool) -> None:
+    """An evaluation without a loader, of which only ends are told, and when it begins."""
+    program.clock.advance(0.001)
+    if shown:
+        program.model.evaluation_begins(program.clock.now_ns())
+    for _ in range(forwards):
+        program.clock.advance(0.012)
+        program.give(task="eval", step=True, batch=Tensor(64))
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+@pytest.mark.parametrize("forwards", [1, 4])
+@pytest.mark.parametrize("form", ["step", "loader, step"])
+def test_an_evaluation_after_each_step_is_a_pause_each_time(
+    form: str, forwards: int, every: int
+) -> None:
+    program = Program(form)
+    for number, batch in enumerate(program.batches(60, 0.004)):
+        program.work(0.020)
+        program.give(step=True, batch=batch)
+        if number % every == 0:
+            _evaluates(program, forwards, shown=True)
+    program.finish()
+    steps = [step for step in program.steps if step.task == "train"][1:]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.024e9, rel=0.06)] * 59
+    times = len(range(0, 60 if form == "loader, step" else 59, every))  # One is in the last turn.
+    paused = sum(step.pause_ns for step in steps)
+    assert paused == pytest.approx(times * forwards * 0.012e9, rel=0.09)
+    steps = [step for step in program.steps if step.task == "eval"]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.012e9)] * len(steps)
+
+
+def test_an_evaluation_within_each_step_is_a_pause_where_its_first_step_is_known() -> None:
+    program = Program("step")
+    for _ in range(40):
+        program.work(0.020)
+        _evaluates(program, 6, shown=False)
+        program.work(0.004)
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    steps = [step for step in program.steps if step.task == "train"][2:]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.025e9)] * len(steps)
+
+
+def test_an_evaluation_within_each_step_of_which_one_end_is_told_is_the_step_s() -> None:
+    """It may have begun with the step, or right before its end."""
+    program = Program("step")
+    for _ in range(40):
+        program.work(0.020)
+        _evaluates(program, 1, shown=False)
+        program.give(step=True, batch=Tensor(32))
+    program.finish()
+    steps = [step for step in program.steps if step.task == "train"][1:]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.033e9)] * 39
+
+
+@pytest.mark.parametrize("form", ["loader, step", "loader, pair", "loader, step, pair"])
+def test_a_declared_pause_within_the_wait_for_a_batch_is_no_loading(form: str) -> None:
+    """A generator of batches saves a checkpoint between two passes over its data."""
+    program = Program(form)
+
+    def batches() -> Iterator[Tensor]:
+        for number in range(60):
+            program.model.loading_begins("train")
+            program.clock.advance(0.004)
+            program.loading += 0.004
+            if number % 10 == 5:
+                program.model.pause_begins()
+                program.pause(0.1)
+                program.model.pause_ends()
+            program.model.loading_ends("train")
+            yield Tensor(32)
+
+    for batch in batches():
+        with program.body(0, batch):
+            program.work(0.006)
+            program.compute += 0.006
+    program.finish()
+    steps = program.steps[1:]
+    assert [step.loading_ns for step in steps] == [pytest.approx(0.004e9)] * 59
+    assert [step.compute_ns for step in steps] == [pytest.approx(0.006e9)] * 59
+    assert pauses(program) == (pytest.approx(0.6), 6)

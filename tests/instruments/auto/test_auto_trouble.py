@@ -550,3 +550,31 @@ def test_a_thread_that_joins_one_whose_steps_are_only_counted_has_its_steps(
 def test_threads_that_train_in_turn_have_their_steps(tmp_path: Path) -> None:
     call = "train(10)\nthread = threading.Thread(target=train, args=(300,))\n"
     assert race(f"{call}thread.start()\nthread.join()\ntrain(300)", tmp_path) == (610, 1830)
+
+
+#: A model in the place of one that is gone, where steps are only counted: it is given a list.
+REPLACED = """
+import torch
+class Means(torch.nn.Linear):
+    def forward(self, xs):
+        return torch.stack([super(Means, self).forward(x).mean() for x in xs])
+def learn(model, x, n):
+    o = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(n):
+        model(x).sum().backward()
+        o.step()
+        o.zero_grad()
+    return id(model)
+gone, kept = learn(torch.nn.Linear(4, 2), torch.randn(8, 4), 60), []
+while len(kept) < 200 and gone not in map(id, kept):
+    kept.append(Means(4, 2))
+learn(kept[-1], [torch.randn(4)] * 5, 30)
+"""
+
+
+def test_a_model_in_the_place_of_one_that_is_gone_is_another(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(REPLACED)
+    seen = watched(tmp_path / "main.py")
+    assert (seen.error, seen.problems) == (None, [])
+    assert seen.tasks["train"]["steps"] == 90
+    assert seen.tasks["train"]["items"] == 60 * 8 + 30 * 5

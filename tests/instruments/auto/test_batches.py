@@ -195,3 +195,21 @@ def test_an_actor_and_its_critics_learn_from_what_is_remembered(tmp_path: Path) 
     train = watched(path).tasks["train"]
     # Of the very first step it is not known yet that the actor learns from batches.
     assert (train["steps"], train["items"]) == (60, 59 * 16 + 1)
+
+
+def test_a_loader_that_has_another_s_name_feeds_nothing() -> None:
+    batches = Batches()
+    for _ in range(3):
+        batches.fetched("loader", 32)
+        batches.given(MODEL, 32)
+        batches.learned()
+        assert batches.take() == 32
+    assert batches.feeds("loader")
+    batches.fetched("loader", 32)
+    batches.renamed("loader")
+    batches.begun()
+    assert not batches.feeds("loader")
+    assert not batches.waits("loader")
+    batches.fetched("loader", 8)
+    assert batches.other
+    assert batches.seen(800) == 8

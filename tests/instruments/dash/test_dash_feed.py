@@ -34,6 +34,18 @@ def test_tasks_are_kept_apart(feed):
     assert [slots["acc"].kept for slots in feed.tasks.values()] == [1.0, 2.0]
 
 
+def test_a_task_of_any_kind_has_the_name_that_the_step_model_gives_it(feed):
+    for task in ([1], {"a": 1}, 7, "eval", "", None):
+        feed.hear({"task": task, "acc": 1.0})
+    assert {name: slots["acc"].count for name, slots in feed.tasks.items()} == {
+        "[1]": 1,
+        "{'a': 1}": 1,
+        "7": 1,
+        "eval": 1,
+        "train": 2,
+    }
+
+
 def test_machinery_is_not_shown(feed):
     feed.hear({"$event": "phase", "$data": {}, "acc": 1.0})
     assert [key for key, slot in feed.tasks["train"].items() if slot.count] == ["acc"]

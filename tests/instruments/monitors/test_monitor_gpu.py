@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -278,6 +279,53 @@ def test_a_broken_driver_is_always_reported_once(ov: Any, nvml: Any) -> None:
     assert slugs(ov) == ["gpu-driver"]
     ov.end_script()
     assert "devices" not in ov.summary
+
+
+class Foreign:
+    """A module of the same name that is not NVIDIA's: it has no error of NVML's."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    def nvmlInit(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+MISMATCHING = RuntimeError("driver/library version mismatch")
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize(
+    ("library", "why"),
+    [
+        (Foreign(MISMATCHING), "RuntimeError: driver/library version mismatch"),
+        (Foreign(None), "AttributeError: 'Foreign' object has no attribute 'NVMLError'"),
+        (object(), "AttributeError: 'object' object has no attribute 'nvmlInit'"),
+        (MagicMock(), "TypeError: NVMLError is no exception"),
+    ],
+)
+def test_another_library_of_that_name_matters_only_when_gpus_were_asked_for(
+    ov: Any, monkeypatch: pytest.MonkeyPatch, library: object, why: str, asked: bool
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", library)  # type: ignore[arg-type]
+    start(ov, Gpu(by_default=not asked))
+    ov.tick()
+    assert [problem.what for problem in ov.problems] == [f"NVML cannot be used: {why}"] * asked
+    assert slugs(ov) == ["gpu-driver"] * asked
+    assert ov.events == []
+    ov.end_script()
+    assert "devices" not in ov.summary
+
+
+def test_an_error_of_the_library_that_is_not_nvmls_is_told_as_it_is(ov: Any, nvml: Any) -> None:
+    def failing() -> None:
+        raise OSError("bad ELF")
+
+    nvml.nvmlInit = failing
+    start(ov)
+    ov.tick()
+    assert [problem.what for problem in ov.problems] == ["NVML cannot be used: OSError: bad ELF"]
 
 
 def test_a_call_that_has_not_come_back_when_the_run_ends_is_told(ov: Any, nvml: Any) -> None:

@@ -86,6 +86,16 @@ class Proc:
             path.write_text(threads.get(thread, ""))
         return process
 
+    def image(self, pid: int, start: int) -> None:
+        """Have it run a program that the kernel has put there."""
+        fields = ["S", *["0"] * 22, *[str(start + place) for place in range(29)]]
+        (self.root / str(pid) / "stat").write_text(f"{pid} (a (name) b) {' '.join(fields)}")
+
+    def share(self, pid: int, anonymous: int) -> None:
+        """What its part is of the memory that it shares with others."""
+        path = self.root / str(pid) / "smaps_rollup"
+        path.write_text(f"1-2 ---p 0 00:00 0 [rollup]\nPss: 1 kB\nPss_Anon: {anonymous >> 10} kB\n")
+
     def tree(self, clock: FakeClock) -> ProcessTree:
         return ProcessTree(self.find(1), clock, str(self.root))  # type: ignore[arg-type]
 
@@ -187,6 +197,168 @@ def test_pages_that_workers_share_are_counted_once(psutil: Any) -> None:
     workers = [FakeProcess(pid, rss=80 * MIB, shared=60 * MIB) for pid in (2, 3)]
     usage = usage_of([root, *workers])  # type: ignore[list-item]
     assert usage.memory == (100 + 20 + 20) * MIB
+
+
+@pytest.fixture
+def forked(proc: Proc) -> Proc:
+    """A process with 400 MiB of its own, and four children that it has forked."""
+    proc.add(FakeProcess(1, rss=500 * MIB, shared=100 * MIB), t1="2 3 4 5 ")
+    proc.image(1, 7000)
+    for pid in (2, 3, 4, 5):
+        proc.add(FakeProcess(pid, rss=450 * MIB, shared=40 * MIB))
+        proc.image(pid, 7000)
+    return proc
+
+
+def memory(tree: ProcessTree) -> int:
+    return tree.memory(usage_of(tree.processes())) // MIB
+
+
+def test_what_children_inherit_by_a_fork_is_counted_once(forked: Proc) -> None:
+    assert memory(forked.tree(FakeClock())) == 500 + 4 * 10
+
+
+def test_event_and_summary_have_what_is_inherited_once(forked: Proc) -> None:
+    sampler = ProcessSampler(FakeClock(), cores=1.0)
+    event, summary = sampler.read(), dict[str, Any]()
+    sampler.summarise(summary)
+    assert event["memory"][0] == 540 * MIB  # type: ignore[index]
+    assert summary["host"]["memory"]["process"]["peak"] == 540 * MIB
+
+
+def test_what_a_forked_child_allocates_is_added(forked: Proc) -> None:
+    tree = forked.tree(FakeClock())
+    memory(tree)
+    forked.processes[2].memory.rss += 300 * MIB
+    assert memory(tree) == 500 + 4 * 10 + 300
+
+
+def test_what_was_inherited_is_no_more_than_there_was(forked: Proc) -> None:
+    """What a parent has freed meanwhile its child may have inherited, and what it has not, not."""
+    tree = forked.tree(FakeClock())
+    parent = forked.add(forked.processes[1], t1="")
+    assert memory(tree) == 500
+    parent.memory.rss -= 300 * MIB
+    forked.add(parent, t1="2 3 4 5 ")
+    assert memory(tree) == 200 + 4 * 10
+
+
+def test_children_that_run_a_program_of_their_own_inherit_nothing(forked: Proc) -> None:
+    for pid in (2, 3, 4, 5):
+        forked.image(pid, 9000 + 100 * pid)
+    tree = forked.tree(FakeClock())
+    for _ in range(3):
+        assert memory(tree) == 500 + 4 * 410
+
+
+def test_a_fork_that_goes_on_to_run_a_program_has_it_to_itself(forked: Proc) -> None:
+    tree = forked.tree(FakeClock())
+    memory(tree)
+    forked.image(2, 9000)
+    forked.processes[2].memory = SimpleNamespace(rss=90 * MIB, shared=20 * MIB)
+    assert memory(tree) == 500 + 3 * 10 + 70
+
+
+def test_children_of_a_child_that_forks_are_counted_once_beside_it(forked: Proc) -> None:
+    """As with a fork server, which runs a program of its own."""
+    for pid in (2, 3, 4, 5):
+        forked.image(pid, 9000)
+    assert memory(forked.tree(FakeClock())) == 500 + 410
+
+
+@pytest.mark.parametrize("hidden", ["no such file", "an empty one", "another system's", "zeros"])
+def test_where_nothing_tells_of_forks_only_shared_pages_are_left_out(
+    forked: Proc, hidden: str
+) -> None:
+    for pid in (1, 2, 3, 4, 5):
+        file = forked.root / str(pid) / "stat"
+        file.unlink()
+        if hidden == "an empty one":
+            file.write_text("")
+        elif hidden == "another system's":
+            file.write_text(f"{pid} (python) S 1")
+        elif hidden == "zeros":  # As the kernel shows them to those who may not know.
+            file.write_text(f"{pid} (python) S {'0 ' * 49}")
+    assert memory(forked.tree(FakeClock())) == 500 + 4 * 410
+
+
+class Slow(FakeClock):
+    """One by which reading a file that walks through pages takes its time."""
+
+    asked = 0
+
+    def cpu_ns(self) -> int:
+        self.asked += 1
+        return self.now_ns() + self.asked // 2 * 20_000_000
+
+
+def shares(proc: Proc, head: int, child: int) -> None:
+    proc.share(1, head * MIB)
+    for pid in (2, 3, 4, 5):
+        proc.share(pid, child * MIB)
+
+
+def test_the_kernel_is_asked_what_forked_children_have_written_anew(forked: Proc) -> None:
+    clock = Slow()
+    tree = forked.tree(clock)
+    shares(forked, 80, 230)  # Each has copied 150 of the 400 meanwhile.
+    assert memory(tree) == 500 + 4 * 10  # They were only just found.
+    clock.advance(1.0)
+    assert memory(tree) == 100 + 80 + 4 * 230
+    forked.processes[2].memory.rss += 7 * MIB  # It is not asked again so soon, but this shows.
+    clock.advance(1.0)
+    assert memory(tree) == 100 + 80 + 4 * 230 + 7
+    del forked.processes[5]
+    forked.add(forked.processes[1], t1="2 3 4 ")
+    assert memory(tree) == 500 + 3 * (230 - 80) + 7  # What the parent had is still there.
+
+
+def test_what_is_inherited_and_freed_by_the_parent_is_still_counted_once(forked: Proc) -> None:
+    clock = FakeClock()
+    tree = forked.tree(clock)
+    memory(tree)
+    forked.processes[1].memory.rss -= 400 * MIB
+    shares(forked, 0, 110)
+    clock.advance(5.0)
+    assert memory(tree) == 100 + 4 * 110
+
+
+@pytest.mark.parametrize("text", [None, "", "Pss: 5 kB\n"])
+def test_a_kernel_that_does_not_tell_is_done_without(forked: Proc, text: str | None) -> None:
+    clock = FakeClock()
+    tree = forked.tree(clock)
+    shares(forked, 80, 230)
+    file = forked.root / "4" / "smaps_rollup"
+    file.unlink()
+    if text is not None:
+        file.write_text(text)
+    for _ in range(5):
+        assert memory(tree) == 500 + 4 * 10
+        clock.advance(10.0)
+
+
+def test_the_kernel_is_asked_no_more_often_than_costs_little(forked: Proc) -> None:
+    clock = Slow()
+    tree = forked.tree(clock)
+    for second in range(60):
+        shares(forked, 80, 230 + second)
+        memory(tree)
+        clock.advance(1.0)
+    assert clock.asked // 2 == 1 + 58 // 10  # 20 ms are 0.2 % of 10 s.
+    assert tree.weighing_ns == clock.asked // 2 * 20_000_000
+
+
+def test_of_a_very_large_tree_the_kernel_is_not_asked_soon(forked: Proc) -> None:
+    clock = FakeClock()
+    tree = forked.tree(clock)
+    shares(forked, 80, 230)
+    for process in forked.processes.values():
+        process.memory.rss += 40 << 30
+    seen = set()
+    for _ in range(300):
+        seen.add(memory(tree))
+        clock.advance(1.0)
+    assert seen == {(40 << 10) + 500 + 4 * 10}
 
 
 def test_bytes_add_up_and_a_process_that_hides_them_is_left_out(psutil: Any) -> None:
@@ -347,6 +519,25 @@ def test_a_tree_of_many_processes_is_read_less_often_and_seldom_takes_time() -> 
     assert [late - early > 3.9 for early, late in pairwise(reads[1:])] == [True] * 4
 
 
+def test_what_asking_the_kernel_takes_does_not_keep_from_reading_the_rest() -> None:
+    clock = FakeClock()
+
+    class Weighing(ProcessSampler):
+        weighing_ns = 0
+
+        def read(self) -> dict[str, object]:
+            clock.advance(0.150)
+            self.weighing_ns += 150_000_000  # type: ignore[misc]
+            return {}
+
+    sampler = Glancing(Weighing(clock, cores=1.0), clock, 1.0)
+    reads = 0
+    for _ in range(40):
+        reads += sampler.read() is not None
+        clock.advance(GLANCE)
+    assert reads >= 9
+
+
 def test_where_nothing_tells_of_memory_there_is_no_growth(
     proc: Proc, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -376,3 +567,40 @@ def test_a_real_child_comes_and_goes() -> None:
     finally:
         child.communicate(b"\n")
     assert child.pid not in pids(tree)
+
+
+FORKING = """
+import os, sys, time
+data = b"x" * (64 << 20)
+for child in range(3):
+    if not os.fork():
+        more = b"y" * (16 << 20)
+        os.write(1, b"here\\n")
+        time.sleep(60)
+os.write(1, b"here\\n")
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_real_children_inherit_is_counted_once() -> None:
+    import psutil as real
+
+    clock = FakeClock()
+    command = [sys.executable, "-c", FORKING]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout and [child.stdout.readline() for _ in range(4)] == ["here\n"] * 4
+        tree = ProcessTree(real.Process(child.pid), clock)
+        for _ in range(3):  # Before the kernel is asked, and after that.
+            processes = tree.processes()
+            usage = usage_of(processes)
+            alone = usage.resident[processes[0]]
+            assert len(processes) == 4
+            assert 45 * MIB < tree.memory(usage) - alone < 100 * MIB
+            clock.advance(1.0)
+    finally:
+        for process in real.Process(child.pid).children():
+            process.kill()
+        child.kill()
+        child.communicate()

@@ -165,6 +165,66 @@ def test_no_number_of_windows_is_too_large(place: Place) -> None:
     assert place.record()["tasks"]["train"]["steps"] == 10
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("rate(interval=2, skip=5)", "10 steps"),
+        ("rate(interval=4, skip=3)", "12 steps"),
+        ("rate(interval=2, skip='60s')", "60 s"),
+        ("rate(interval='10s', skip=6)", "60 s"),
+    ],
+)
+def test_a_rate_that_skips_everything_says_so(place: Place, asked: str, said: str) -> None:
+    place.write("main.py", SCRIPT)
+    asking(place, f"instrument_rate = {asked}", STEP)
+    ran = place.voir("main.py")
+    what = f"rate: its skip covers {said}, and leaves out all steps: there were 10 [no-rate]"
+    assert (what in ran.stderr, ran.stderr.count("no-rate"), rates(place)) == (True, 1, 0)
+
+
+@pytest.mark.parametrize("asked", ["rate(interval=3, skip=3)", "rate(interval=20)", "rate()"])
+def test_a_rate_that_leaves_a_step_says_nothing(place: Place, asked: str) -> None:
+    place.write("main.py", SCRIPT)
+    asking(place, f"instrument_rate = {asked}", STEP)
+    ran = place.voir("main.py")
+    assert ("no-rate" in ran.stderr, rates(place)) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("selector", "metric", "said"),
+    [
+        (STEP, "wrap", "takes only pairs for steps, and leaves out the step events"),
+        (PAIR, "step", "takes only step events for steps, and leaves out the pairs"),
+    ],
+)
+def test_what_is_left_out_of_all_there_is_is_told(
+    place: Place, selector: str, metric: str, said: str
+) -> None:
+    place.write("main.py", SCRIPT)
+    voirfile(place, selector)
+    ran = place.voir("--metric", metric, "main.py")
+    assert f"--train-rate: --metric {metric} {said} that were given [no-rate]" in ran.stderr
+    other = {"wrap": "step", "step": "wrap"}[metric]
+    assert f"Leave that out, or write --metric {other}." in ran.stderr
+    assert ran.stderr.count("no-rate") == 1
+
+
+def test_what_a_voirfile_leaves_out_is_told(place: Place) -> None:
+    place.write("main.py", SCRIPT)
+    asking(place, "instrument_rate = rate(method='wrap')", STEP)
+    said = "rate: rate(method='wrap') takes only pairs for steps, and leaves out the step events"
+    assert said in place.voir("main.py").stderr
+
+
+@pytest.mark.parametrize("metric", ["step", "wrap"])
+def test_nothing_is_missed_where_there_is_both(place: Place, metric: str) -> None:
+    place.write("main.py", SCRIPT)
+    voirfile(place, STEP, PAIR)
+    ran = place.voir("--metric", metric, "--items-per-step", "2", "main.py")
+    assert "no-rate" not in ran.stderr
+    assert place.record()["tasks"]["train"]["steps"] == 10
+
+
 MISSPELT = "//train(inp as bach) > #endloop_inp as step"
 UNSIZED = "step model: how many items a batch holds is not known: no step of train came with"
 

@@ -556,3 +556,23 @@ def test_inserted_code_notes_the_batches_of_one_epoch_after_the_other(
     # Of each probe: its calls, their errors, their ends but for those.
     assert found == [6 * 21 * 2, 3 * 21, 0, 3 * 20]
     assert ["batch" in event for event in made] == [False] * 6
+
+
+def test_a_loader_in_the_place_of_another_is_not_taken_for_it(place: Place) -> None:
+    """Those made anew in each epoch have the names of others; what they read tells which it is."""
+    torch = pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+    data, sampler = torch.utils.data, [[0, 1]]
+    training, held_out = (data.TensorDataset(torch.zeros(8, 1)) for _ in range(2))
+    told: list[object] = []
+
+    def instrument_begin(ov: Overseer) -> Generator[Any, Any, None]:
+        yield ov.phases.load_script
+        loaders = Loaders(ov)
+        loaders.listen_to_waits(lambda: None, lambda *_: None, told.append)
+        for each in (training, training, held_out, held_out, [1, 2], training):
+            loaders._begun({"self": data.DataLoader(each, batch_sampler=sampler)})
+            told.append("begun")
+
+    Overseer([instrument_begin])(["--no-record", str(place.write("main.py", "pass"))])
+    name = id(sampler)
+    assert told == ["begun"] * 2 + [name, "begun", "begun"] + [name, "begun"] * 2
