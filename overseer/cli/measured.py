@@ -12,7 +12,7 @@ from .rows import TO, Piece, Row, clean, row
 
 _BAR = 16
 #: What goes first where there is too little room: the highest.
-SPREAD, OTHER, HOST, TREE = 9, 5, 4, 3
+OTHER, HOST, TREE, SPREAD, TASK = 6, 5, 4, 3, 2
 #: What parts of a step are called on a screen.
 _NAMES = {"transfer": "copy"}
 #: How many progress bars are shown.
@@ -31,9 +31,10 @@ def tasks(run: Mapping[str, Any]) -> Iterator[Row]:
     main = main_task(run)
     for name, task in shown:
         for each in _task(clean(name), task, task is main):
-            yield (
-                each if task is main or len(shown) == 1 else each._replace(spare=each.spare + OTHER)
-            )
+            if task is main or len(shown) == 1:
+                yield each
+            else:
+                yield each._replace(spare=each.spare + OTHER if each.depth else TASK)
 
 
 def progress(run: Mapping[str, Any]) -> Iterator[Row]:
