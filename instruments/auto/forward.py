@@ -24,21 +24,29 @@ class Forward:
     What modules take ahead of it, without gradients, is the forward's, too: a teacher's, or that of
     a frozen part. But it may be an evaluation's; so it waits until the script learns.
 
+    Modules without parameters are mostly loss functions of a few operations, and not watched. Once
+    more lies beside the others than such a one takes, it may be theirs, as that of a criterion that
+    finds out what is to be compared with what: from then on they are.
+
     Args:
         nodes: How many operations with a gradient the calling thread has made; 0: not known.
 
     Attributes:
         ahead: When modules' forwards ahead of it began, and how long they took.
+        cut: Some of what lay beside modules was left out: look at those without parameters, too.
     """
 
     __slots__ = (
-        "_beside", "_first", "_loading", "_made", "_module", "_nodes", "_own", "_within", "ahead",
+        "_bare", "_beside", "_first", "_loading", "_made", "_module", "_nodes", "_open", "_own",
+        "_within", "ahead", "cut",
     )  # fmt: skip
 
     def __init__(self, nodes: Callable[[], int]) -> None:
         self._nodes = nodes
         self._beside = self._first = self._loading = self._made = self._module = self._own = 0
         self._within = 0
+        self._bare: tuple[int, int, int, int] | None = None
+        self._open = self.cut = False
         self.ahead: list[tuple[int, int]] = []
 
     def module_begins(self) -> None:
@@ -49,11 +57,33 @@ class Forward:
         """That was the first; until now ``loading`` had taken so long."""
         self._first, self._loading = self._module, loading
         self._within = self._own = 0
+        self._open, self._bare = True, None
 
     def module_ends(self, took: int) -> None:
         """A module's forward has ended."""
         self._within += took
         self._own += self._nodes() - self._module
+
+    def bare_begins(self, now: int) -> None:
+        """A module without parameters begins, and none that does was at work."""
+        self._bare = now, self._nodes(), self._within, self._own
+
+    def bare_ends(self, now: int) -> None:
+        """It has ended, and is the forward's if it made a part of the graph: a metric does not.
+
+        What modules with parameters took within it is a part of what it took.
+        """
+        bare, self._bare = self._bare, None
+        if bare is not None:
+            begin, before, within, own = bare
+            made = self._nodes() - before
+            if made > 0:
+                self._within, self._own = within + now - begin, own + made
+
+    @property
+    def bare_counts(self) -> bool:
+        """Whether the next module without parameters lies on the way."""
+        return self._open and self._bare is None
 
     def goes_ahead(self, begin: int, end: int) -> None:
         """A module's forward without gradients has ended, ahead of the first with them."""
@@ -84,6 +114,7 @@ class Forward:
 
     def ends(self, took: int, loading: int) -> int:
         """``backward`` begins; returns what of it all modules took."""
+        self._open, self._bare = False, None
         took -= loading - self._loading  # What was waited for is no forward's.
         within = max(0, min(self._within, took))
         self._beside, self._made = took - within, self._nodes() - self._first
@@ -101,4 +132,5 @@ class Forward:
             most = TIMES * backward
         elif others > FEW:
             most = max(most, TIMES * backward * others // made)
+        self.cut |= beside > most
         return min(beside, most)

@@ -175,7 +175,8 @@ class Loop:
         self.batches = Batches()
         self._turns = Turns()
         self.pattern = Pattern(0, 0, None)
-        self.within, self.works, self.missed = Within(), False, False
+        self._way = Forward(known.nodes)
+        self.within, self.works, self.missed = Within(self._way), False, False
         self._late: Late | None = None
         self.alike = self.step_ns = self._backs = self._models = self._model = 0
         self._optimized = self._fetched = self._ender = 0
@@ -183,7 +184,6 @@ class Loop:
         self.given = Given(None, False)
         self._passes = Passes(sink.evaluated)
         self._operations = Operations()
-        self._way = Forward(known.nodes)
         self._losses: list[Any] = []
         self._aside: Aside | None = None
         self._batch: Batch | None = None

@@ -104,6 +104,7 @@ class Roots:
         self.disarm()
         for loop in list(self._loops.values()):
             self._clean(loop)
+            self._clean_bare(loop)
         if self.mend in menders:
             menders.remove(self.mend)
         for module, own in self._wrapped:
@@ -202,7 +203,12 @@ class Roots:
 
     def _entered(self, module: Any, args: Any) -> None:
         """A module is called while no other is."""
-        if self._compiling() or not self.alive or not self._is_model(module):
+        if self._compiling() or not self.alive:
+            return
+        if not self._is_model(module):
+            loop = self._loops.get(get_ident())
+            if loop is not None and loop.within.way.cut and not self.several:
+                self._bare_enters(loop, module)
             return
         if self.several and not self._outermost():
             return
@@ -225,6 +231,43 @@ class Roots:
             self._failed(error)
         if begun is not None:
             hooked.ends(begun, times)
+
+    def _bare_enters(self, loop: Loop, module: Any) -> None:
+        """A module without parameters is called, maybe between a model's forward and ``backward``.
+
+        The global hook stays: a criterion may use models, which are seen as if it were a function.
+        """
+        within = loop.within
+        if not within.way.bare_counts:
+            return
+        hooked = self._hooked  # It is timed where its model is.
+        begun = hooked.begins() if (times := hooked.pass_times) else None
+        if within.bare is not None:
+            self._clean_bare(loop)  # An exception that no hook sees has ended it.
+        try:
+            within.bare = module
+            module._forward_hooks_with_kwargs[KEY] = True
+            module._forward_hooks_always_called[KEY] = True
+            module._forward_hooks[KEY] = self._bare_left
+            within.way.bare_begins(self._now())
+        except BaseException as error:
+            self._failed(error)
+        if begun is not None:
+            hooked.ends(begun, times)
+
+    def _bare_left(self, module: Any, args: Any, kwargs: Any, result: Any = None) -> None:
+        """The module without parameters has ended, or has failed."""
+        end = self._now()
+        begun = self._hooked.begins() if (times := self._hooked.pass_times) else None
+        self._mend_failure(module)
+        self._drop(module)
+        loop = self._loops.get(get_ident())
+        if loop is not None and loop.within.bare is module:
+            loop.within.bare = None
+            if self.alive:
+                loop.within.way.bare_ends(end)
+        if begun is not None:
+            self._hooked.ends(begun, times)
 
     def _outermost(self) -> bool:
         """Whether the calling thread is in no module, and is not one of torch's own."""
@@ -360,13 +403,22 @@ class Roots:
         if module is not None:
             self._unhook(module, loop)
 
+    def _clean_bare(self, loop: Loop) -> None:
+        """Take the hook out of the module without parameters that the loop's thread is in."""
+        module, loop.within.bare = loop.within.bare, None
+        if module is not None:
+            self._drop(module)
+
+    def _drop(self, module: Any) -> None:
+        module._forward_hooks.pop(KEY, None)
+        module._forward_hooks_with_kwargs.pop(KEY, None)
+        module._forward_hooks_always_called.pop(KEY, None)
+
     def _unhook(self, module: Any, loop: Loop) -> None:
         """Take the hook out of a module, unless another thread than the loop's is at work in it."""
         if self.several and self._shared(module, loop):
             return
-        module._forward_hooks.pop(KEY, None)
-        module._forward_hooks_with_kwargs.pop(KEY, None)
-        module._forward_hooks_always_called.pop(KEY, None)
+        self._drop(module)
         if self.several and self._shared(module, loop):  # It has come just now.
             module._forward_hooks_with_kwargs[KEY] = True
             module._forward_hooks_always_called[KEY] = True

@@ -7,7 +7,7 @@ interval of the difference leaves out none at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import geometric_mean, median
+from statistics import geometric_mean, mean, median
 from typing import Any, NamedTuple
 
 from .doubts import doubts, in_both
@@ -144,8 +144,9 @@ def _row(
     interval = ratio_over_runs(*values) if complete else None
     if figure.path == "step_seconds.median":
         row = row._replace(spread=(_quartiles(before), _quartiles(after)))
-    elif figure.path == "rate.steady" and interval is None and complete:
-        interval = _within(before[0], after[0]) if len(before) == len(after) == 1 else None
+    elif figure.path == "rate.steady" and interval is None and complete and ratio is not None:
+        single = len(before) == len(after) == 1
+        interval = _within(before[0], after[0], ratio) if single else None
     return row._replace(ratio=ratio, interval=interval)
 
 
@@ -164,10 +165,18 @@ def _quartiles(runs: Sequence[Facts]) -> Interval | None:
     return (q1, q3) if len(runs) == 1 and q1 is not None and q3 is not None else None
 
 
-def _within(before: Facts, after: Facts) -> Interval | None:
-    """The interval of the ratio of two rates, from the course of the steps of one run a side."""
+def _within(before: Facts, after: Facts, ratio: float) -> Interval | None:
+    """The interval of the ratio of two rates, from the course of the steps of one run a side.
+
+    Steps of one side may have more items than those of the other: that makes of the ratio of their
+    times the ``ratio`` of the rates.
+    """
     courses = [_course(side) for side in (after, before)]  # Time per step: the other way round.
-    return ratio_within(*courses)
+    interval = ratio_within(*courses)
+    if interval is None:
+        return None
+    items = ratio * mean(courses[0]) / mean(courses[1])
+    return interval[0] * items, interval[1] * items
 
 
 def _course(task: Facts) -> list[float]:

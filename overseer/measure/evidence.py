@@ -80,6 +80,7 @@ class Evidence:
     Attributes:
         gaps: What is usual between two pairs.
         work: What is usual for a step's work; without pairs, for all of it but loading.
+        tails: What is usual between the end of a pair and that of its step, told by an event.
         paused: The track's pauses when the last step ended.
         restarted: When the task's progress was last at 0.
         closed: Steps so far.
@@ -91,6 +92,7 @@ class Evidence:
         self._track = track
         self.gaps = Typical()
         self.work = Typical()
+        self.tails = Typical()
         self.paused = 0
         self.restarted = -1
         self.closed = 0
@@ -174,6 +176,7 @@ class Evidence:
         if resumed == foreign and last <= track.aside_ns <= resumed and taken is None:
             around = self._around_aside(last, now, resumed)
             if around is not None:
+                self.work.others += 1
                 return around
         if resumed >= 0:
             # Before an evaluation's step, the other task's may have gone on behind its end.
@@ -182,6 +185,7 @@ class Evidence:
             elif self.aside and self.work.median is not None and resumed != self.restarted:
                 resumed = max(resumed, now - self.work.median)
             # After an evaluation, say, a checkpoint is saved: that is no part of the step either.
+            self.work.others += 1
             work = now - max(resumed, taken.end if taken is not None else 0)
             far = work - (self.work.median or 0) if work > self.work.limit and not compiled else 0
             return Before(now - resumed - far, resumed - last + far, far > 0)
@@ -269,6 +273,12 @@ class Evidence:
         """How much a gap exceeds the usual, when it is far above it and worth two steps; else 0."""
         if self.gaps(ns) and ns > 2 * (self.work.median or 0):
             return ns - (self.gaps.median or 0)
+        return 0
+
+    def far_tail(self, ns: int) -> int:
+        """As :meth:`far_gap`, of the time from the end of a pair to the step's."""
+        if self.tails(ns) and ns > 2 * (self.work.median or 0):
+            return ns - (self.tails.median or 0)
         return 0
 
     def _beyond(self, ns: int) -> int:

@@ -252,6 +252,8 @@ def _listed(batch: Any, depth: int) -> int | str | None:
         return EMPTY
     if all(isinstance(each, _SCALARS) for each in batch[:_LOOKED_AT]) or _samples(batch):
         return len(batch)
+    if depth == 0 and _few_samples(batch):
+        return len(batch)
     return _first(iter(batch), depth, named=hasattr(type(batch), "_fields"))
 
 
@@ -266,7 +268,7 @@ def _samples(batch: Any) -> bool:
         return False
     if isinstance(lead, tuple):
         alike = {(type(each), len(each)) if isinstance(each, tuple) else None for each in some}
-        return isinstance(batch, list) and len(alike) == 1
+        return isinstance(batch, list) and len(alike) == 1 and not _zipped(batch)
     kinds = {type(each): each for each in some}  # Looking at one of each kind costs less.
     many = isinstance(batch, list) or len(batch) > _FIELDS  # A short tuple: inputs and targets.
     if _is_mapping(lead):
@@ -274,6 +276,13 @@ def _samples(batch: Any) -> bool:
     if hasattr(type(lead), "__dataclass_fields__"):
         return many and len(kinds) == 1
     return all(map(_opaque, kinds.values())) and _of_one_kind(list(kinds))
+
+
+def _zipped(batch: Any) -> bool:
+    """Whether tuples are a column of pictures and one of dictionaries, not a sample each."""
+    if len(batch) > _FIELDS:
+        return False
+    return len({all(isinstance(value, Mapping) for value in each) for each in batch}) > 1
 
 
 def _written_samples(batch: Any) -> bool:
@@ -308,6 +317,32 @@ def _keys_in_common(mappings: Any) -> bool:
     """Samples have keys in common; a dictionary of inputs and one of targets have not."""
     lead, *others = [set(each.keys()) for each in mappings[:2]]
     return not lead or all(not other or lead & other for other in others)
+
+
+def _same_keys(mappings: Any) -> bool:
+    """Whether these are mappings, all with the same keys."""
+    if not mappings or not all(map(_is_mapping, mappings)):
+        return False
+    keys = set(mappings[0].keys())
+    return bool(keys) and all(set(each.keys()) == keys for each in mappings)
+
+
+def _few_samples(batch: Any) -> bool:
+    """Whether a short tuple of mappings, with nothing beside it, is one of samples."""
+    return isinstance(batch, tuple) and _same_keys(batch) and all(map(_unbatched, batch))
+
+
+def _unbatched(mapping: Any) -> bool:
+    """Whether it is one sample's: no tensor in it is as long as the first, or none has a length.
+
+    Encoded questions and answers have the same keys too, and their tensors are equally long.
+    """
+    values = [mapping[key] for key in list(mapping.keys())]
+    shapes = [tuple(shape) for shape in map(_shape, values) if shape is not None and len(shape)]
+    single = any(isinstance(value, _SCALARS) or _shape(value) == () for value in values)
+    if len(shapes) < 2:  # A picture and its label.
+        return single and (_pictures(shapes) if shapes else _single(values))
+    return shapes[0][0] not in {shape[0] for shape in shapes[1:]}
 
 
 def _opaque(value: Any) -> bool:
@@ -385,6 +420,11 @@ def _together(parts: list[Any], depth: int, named: bool) -> int | str:
         found = len(part) if whole else size_of(part, depth + 1)
         if isinstance(found, int) and _has_tensor(part, depth):
             return _agreed(part, found, parts[:at] + parts[at + 1 :], depth)
+        if isinstance(found, str) and isinstance(part, tuple) and _same_keys(part[:_LOOKED_AT]):
+            # Pictures without anything on them are pictures all the same.
+            length = _agreed(part, 0, parts[:at] + parts[at + 1 :], depth)
+            if length:
+                return length
         if fallback == EMPTY or (isinstance(fallback, str) and isinstance(found, int)):
             fallback = found
     return fallback
@@ -418,16 +458,27 @@ def _single(part: Any) -> bool:
 def _agreed(part: Any, found: int, others: list[Any], depth: int) -> int:
     """The size of ``part``: a list of samples or of inputs, whichever the other parts agree with.
 
-    Where they agree with neither or with both, it is as long as it would be alone.
+    Where they agree with neither or with both, it is as long as it would be alone; but beside an
+    object that nothing is known of, dictionaries with the same keys are its samples' targets.
     """
     shapes = _even(part)
     if not shapes and not (isinstance(part, tuple) and _single(part)):
-        return found
+        if not _tuples(part):
+            return found
+        others = [each for each in others if not isinstance(each, list | tuple)]
     stacked, length = shapes[0][0] if shapes else found, len(part)
     said = {_said(other, shapes, depth) for other in others}
     if (stacked in said) == (length in said):
-        return found
+        targets = isinstance(part, tuple) and length not in said and any(map(_opaque, others))
+        return length if targets and _same_keys(part[:_LOOKED_AT]) else found
     return stacked if stacked in said else length
+
+
+def _tuples(part: Any) -> bool:
+    """Whether it is a tuple of tuples as long as each other: samples, or inputs and the like."""
+    if not isinstance(part, tuple) or not all(isinstance(each, tuple) for each in part):
+        return False
+    return len(part[0]) > 1 and len(set(map(len, part))) == 1
 
 
 def _said(other: Any, shapes: list[Shape], depth: int) -> int | str:
@@ -439,9 +490,19 @@ def _said(other: Any, shapes: list[Shape], depth: int) -> int | str:
     if beside:  # States of layers, say, tell nothing.
         return beside[0][0] if shapes and shapes[0][0] in firsts else ""
     try:
-        return size_of(other, depth + 1)
+        found = size_of(other, depth + 1)
+        return found if isinstance(found, int) else _held(other)
     except Exception:  # It is not what the size is taken from.
         return ""
+
+
+def _held(value: Any) -> int | str:
+    """The first dimension of the first tensor that an unknown object holds, as one padded does."""
+    for each in list(vars(value).values()) if _opaque(value) and hasattr(value, "__dict__") else ():
+        shape = _shape(each)
+        if shape is not None and len(shape):
+            return shape[0] if type(shape[0]) is int else as_count(shape[0])
+    return ""
 
 
 def _even(part: Any) -> list[Shape]:
@@ -484,7 +545,7 @@ def _tokens(batch: Any) -> tuple[int | None, bool]:
     found = (None, False) if type(batch) in _LISTS else _tokens_in(batch)
     if found[0] is None and isinstance(batch, list | tuple) and batch:
         found = _tokens_in(batch[0])
-        if found[0] is not None and _samples(batch):
+        if found[0] is not None and (_samples(batch) or _few_samples(batch)):
             return None, False  # They are one sample's.
     return found
 

@@ -167,14 +167,30 @@ class Lane:
             return False
         step = self.pending[-1]
         later = now - step.end_ns
+        paused = self._paused_since(step.end_ns, later)
+        later -= paused
         if later > 4 * (step.compute_ns or 0) and not self._followed:
             return False  # Another loop's, which has no pair.
         self._followed = True
-        busy = None if step.busy_ns is None else step.busy_ns + later
-        counted = items if step.items is None else step.items
-        self.pending[-1] = step._replace(items=counted, end_ns=now, busy_ns=busy)
+        far = self.evidence.far_tail(later)
+        later -= far
+        self.pending[-1] = step._replace(
+            items=items if step.items is None else step.items,
+            end_ns=now,
+            busy_ns=None if step.busy_ns is None else step.busy_ns + later,
+            pause_ns=step.pause_ns + paused + far,
+            estimated=step.estimated or (BY_LENGTH if far else False),
+        )
         self._ended(now)
         return True
+
+    def _paused_since(self, since: int, ns: int) -> int:
+        """What of so long a time since the last pair were pauses: declared, or an evaluation."""
+        track = self._track
+        paused = max(0, track.paused_ns - self.evidence.paused)
+        if track.last_lane is not self and track.aside_ns >= since:
+            paused += track.last_end - track.aside_ns
+        return min(paused, ns)
 
     def left(self, now: int) -> None:
         """The loop is left: its loader is asked in vain."""

@@ -18,6 +18,7 @@ from .lane import SIZES
 from .notes import FEW, IDENT, ITEMS, MARK, NOW, THREAD, WIDTH, Notes, What
 from .step import Step
 from .threads import BEGIN, END, LOADED, LOADING, STEP, Threads
+from .typical import FLOOR_NS
 
 if TYPE_CHECKING:
     from .evidence import Evidence
@@ -189,6 +190,7 @@ def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> _Rounds
     ready: Sequence[int | None] = found.at(LOADED) if fed else [None] * n
     gaps: list[int] | None = None
     compute: list[int] | None = None
+    tails: list[int] = []
     if paired:
         if not _pairs_as_ever(found, lane):
             return None
@@ -196,14 +198,19 @@ def _steps_of(found: _Rounds, lane: Lane, track: Track, steps: Steps) -> _Rounds
         gaps, compute = list(map(sub, ready, lasts)), list(map(sub, done, ready))
         shown = gaps if loading is None else loading
         gaps = gaps if loading is None else list(map(sub, gaps, loading))
-        if stepped and any(map(gt, map(sub, ends, done), (4 * ns for ns in compute))):
+        tails = list(map(sub, ends, done)) if stepped else []
+        if any(map(gt, tails, (4 * ns for ns in compute))):
             return None  # Another loop's step, perhaps.
+        if tails and max(tails) > FLOOR_NS:
+            return None  # A pause, perhaps.
         loading = shown
     elif loading is not None:
         compute = list(map(sub, busy, loading))
     usual = _usual(lane, busy, gaps, busy if compute is None else compute)
     if not usual:
         return None
+    for ns in tails[:usual]:
+        lane.evidence.tails(ns)
     used = found if usual == n else found.first(usual)
     end = ends[usual - 1]
     if fed and not paired:

@@ -23,9 +23,15 @@ _FASTER = 0.5
 
 
 class Typical:
-    """The recent durations of one thing, with the limit above which one is a pause."""
+    """The recent durations of one thing, with the limit above which one is a pause.
 
-    __slots__ = ("_due", "_fast", "_faster", "_recent", "limit", "median")
+    Attributes:
+        limit: Above it, one is far from usual.
+        median: Of the recent ones.
+        others: How many there were beside these of which nobody knows how long they were.
+    """
+
+    __slots__ = ("_due", "_fast", "_faster", "_recent", "limit", "median", "others")
 
     def __init__(self) -> None:
         self._recent: deque[int] = deque(maxlen=_WINDOW)
@@ -33,6 +39,7 @@ class Typical:
         self._faster, self._fast = 0.0, 0
         self.limit = float("inf")
         self.median: int | None = None
+        self.others = 0
 
     def __call__(self, ns: int) -> bool:
         """Take one duration in; whether it is far above what was usual before it."""
@@ -87,7 +94,7 @@ class Typical:
         last = list(self._recent)[-_ENOUGH:]
         self._recent.clear()
         self._recent.extend(last)
-        self._fast = 0
+        self._fast = self.others = 0
         self._update()
 
     def _update(self) -> None:
@@ -96,5 +103,7 @@ class Typical:
         self.median = ordered[n // 2]
         self._faster = _FASTER * self.median
         if n >= _ENOUGH:
-            self.limit = max(5 * self.median, 3 * ordered[n - n // 8], FLOOR_NS)
+            all_of_them = n + self.others if n < _WINDOW else n
+            most = ordered[max(n // 2, n - all_of_them // 8)]
+            self.limit = max(5 * self.median, 3 * most, FLOOR_NS)
         self._due = 1 if n < _ENOUGH else n // 4  # Twice a window is often enough later.

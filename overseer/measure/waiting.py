@@ -33,11 +33,12 @@ SAMPLER = "_index_sampler"
 #: Batches of one loader in a row after which the next is expected to be its, too.
 ALIKE = 4
 #: What inserted code does by itself, see :mod:`..ways`: what is of another loader or thread than
-#: expected raises before it is noted, and so does what comes after the last batch.
+#: expected raises before its size is kept, which would take the place of the size of the step's
+#: own batch; what comes after the last batch raises before it is noted.
 _ASKED = "next(tally, put((what, now(), mine(ident()), None, known(id(source(self))), None)))"
 _GAVE = (
-    "next(tally, put((what, now(), mine(ident()), keep(measure(pick(batch))),"
-    " known(id(source(self))), next(left))))"
+    "next(tally, put((what, now(), mine(ident()), None, known(id(source(self))),"
+    " keep(measure(pick(batch))) or next(left))))"
 )
 
 

@@ -10,9 +10,11 @@ import pytest
 from overseer.measure.comparison import FASTER, NONE, SLOWER, Comparison, compare
 
 
-def run(rate: float, *, steady: bool = True, seed: int = 0, **more: Any) -> dict[str, Any]:
-    """A ``run.json`` of 32 items a step; its steps vary by 2 %."""
-    random, step = Random(seed), 32 / rate
+def run(
+    rate: float, *, steady: bool = True, seed: int = 0, items: int = 32, **more: Any
+) -> dict[str, Any]:
+    """A ``run.json`` of so many items a step; its steps vary by 2 %."""
+    random, step = Random(seed), items / rate
     means = [step * (1 + random.gauss(0, 0.02)) for _ in range(100)]
     task = {
         "steps": 500,
@@ -40,6 +42,15 @@ def test_a_difference_beyond_threshold_and_interval_is_called_one() -> None:
     found = compare([run(1000), run(1010)], [run(800), run(805)])
     assert verdict(found) == (SLOWER, "runs")
     assert found.verdicts[0].ratio == pytest.approx(0.8, rel=0.01)
+
+
+@pytest.mark.parametrize("items", [8, 64, 128])
+def test_steps_may_have_more_items_on_one_side(items: int) -> None:
+    faster = compare([run(1000)], [run(1480, seed=1, items=items)]).verdicts[0]
+    assert (faster.verdict, faster.over) == (FASTER, "steps")
+    assert faster.interval is not None
+    assert faster.interval == pytest.approx((1.48, 1.48), rel=0.02)
+    assert faster.interval[0] < 1.48 < faster.interval[1]
 
 
 def test_a_difference_below_the_threshold_is_none() -> None:

@@ -1105,3 +1105,44 @@ def test_a_declared_pause_within_the_wait_for_a_batch_is_no_loading(form: str) -
     assert [step.loading_ns for step in steps] == [pytest.approx(0.004e9)] * 59
     assert [step.compute_ns for step in steps] == [pytest.approx(0.006e9)] * 59
     assert pauses(program) == (pytest.approx(0.6), 6)
+
+
+@pytest.mark.parametrize("form", ["step, pair", "loader, step, pair"])
+@pytest.mark.parametrize("kind", ["declared", "checkpoint", "eval", "all"])
+def test_what_comes_between_a_pair_and_the_end_of_its_step_may_be_a_pause(
+    form: str, kind: str
+) -> None:
+    """The pair is around the work, and the step ends with the turn of the loop."""
+    program = Program(form)
+    for number, batch in enumerate(program.batches(120, 0.004)):
+        program.wrap("compute_start", "begin", 0)
+        program.work(0.009)
+        program.wrap("compute_start", "end", 0)
+        program.work(0.001)
+        if number % 30 == 20:
+            if kind in ("declared", "all"):
+                program.model.pause_begins()
+                program.pause(0.2)
+                program.model.pause_ends()
+            if kind in ("eval", "all"):
+                _evaluates(program, 5, shown=True)
+            if kind in ("checkpoint", "all"):
+                program.pause(0.3)
+        program.give(step=True, batch=batch)
+    program.finish()
+    each = {"declared": 0.2, "checkpoint": 0.3, "eval": 0.06, "all": 0.56}[kind]
+    steps = [step for step in program.steps if step.task == "train"][1:]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.014e9, rel=0.08)] * 119
+    assert pauses(program) == (pytest.approx(4 * each, rel=0.02), 4)
+
+
+def test_what_is_usual_is_known_of_steps_that_are_not_judged_too() -> None:
+    """A checkpoint in every tenth step, where some of those between have an evaluation."""
+    typical = Typical()
+    for number in range(1, 61):
+        if number % 10 in (3, 7):
+            typical.others += 1
+            continue
+        assert typical(1_000_000_000 if number % 10 == 0 else 40_000_000) is (
+            number % 10 == 0 and number > 10
+        )

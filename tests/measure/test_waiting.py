@@ -180,6 +180,27 @@ def test_a_lull_ends_where_inserted_code_notes_it() -> None:
     assert len(noted.known()) == 8
 
 
+@pytest.mark.parametrize("kind", [Watched, Noted])
+def test_another_loaders_batch_leaves_the_size_that_a_lull_has(
+    kind: Callable[..., Watched],
+) -> None:
+    torch = pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+    watched, loader, size = kind(), Loader(), [5]
+    watched.step(loader)
+
+    def measured(batch: object) -> Any:
+        return torch.zeros(size[0])  # Inserted code sizes tensors only.
+
+    lull = Lull(name_of(loader), 50, bool, lambda batch: size[0], lambda kind: measured)
+    assert watched.waits.expect(lull)
+    watched.fetch(loader)
+    assert lull.items == 5
+    size[0] = 9
+    watched.fetch(Loader())
+    assert lull.items == 5
+    watched.known()
+
+
 @pytest.mark.parametrize("batches", [2, 9])
 def test_a_lull_that_inserted_code_notes_to_its_end_is_over_with_its_last_batch(
     batches: int,

@@ -92,6 +92,79 @@ x = next(batches)
     assert sum(shares.values()) == pytest.approx(1)
 
 
+#: A criterion that finds out what is to be compared with what, as DETR's does.
+CRITERION = """
+class Matcher(torch.nn.Module):
+    @torch.no_grad()
+    def forward(self, out):
+        time.sleep(0.01)
+        return torch.zeros_like(out)
+class Criterion(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.matcher, self.models = Matcher(), []
+    def forward(self, out):
+        return (out - self.matcher(out)).pow(2).mean() + sum(m(out).mean() for m in self.models)
+criterion, metric, x = Criterion(), Matcher(), torch.randn(8, 4)
+{more}
+"""
+MORE = {
+    "a matcher": "",
+    "a model within": "criterion.models.append(torch.nn.Linear(2, 1))",
+    "an outer one": "criterion = torch.nn.Sequential(criterion)",
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_a_module_without_parameters_that_computes_the_loss_is_forward(
+    name: str, tmp_path: Path
+) -> None:
+    script = BETWEEN.format(
+        before=CRITERION.format(more=MORE[name]),
+        forward="out = model(x)",
+        between="loss = criterion(out)",
+    )
+    shares, seen = _run(script + "assert not criterion._forward_hooks", tmp_path)
+    assert shares["forward"] > 0.75
+    assert shares["other"] < 0.2
+    assert (seen.tasks["train"]["steps"], seen.tasks["train"]["items"]) == (30, 240)
+    verdict = _verdict(seen)
+    assert verdict is None or "Python around" not in verdict.why
+
+
+def test_one_that_computes_no_gradient_is_none(tmp_path: Path) -> None:
+    forward, between = "out = model(x)", "loss = out.pow(2).mean(); metric(out)"
+    before = CRITERION.format(more="")
+    shares, _ = _run(BETWEEN.format(before=before, forward=forward, between=between), tmp_path)
+    assert shares["other"] > 0.5
+    assert shares["forward"] < 0.45
+
+
+def test_one_that_fails_leaves_no_hook(tmp_path: Path) -> None:
+    before = """
+class Fails(torch.nn.Module):
+    error = ValueError
+    def forward(self, out):
+        time.sleep(0.005)
+        if self.error is not None:
+            raise self.error
+        return out.mean()
+fails, x = Fails(), torch.randn(8, 4)
+def both(out):
+    for Fails.error in (ValueError, KeyboardInterrupt, None):
+        try:
+            loss = fails(out)
+        except BaseException:
+            pass
+    return loss
+"""
+    script = BETWEEN.format(before=before, forward="out = model(x)", between="loss = both(out)")
+    shares, seen = _run(script + "assert not fails._forward_hooks", tmp_path)
+    assert seen.tasks["train"]["steps"] == 30
+    assert 0.1 < shares["forward"] < 0.9
+    assert sum(shares.values()) == pytest.approx(1)
+
+
 #: A model of which one module is but the beginning.
 FUNCTIONAL = """
 import torch
@@ -161,6 +234,35 @@ def test_a_loss_is_the_forwards_as_long_as_it_is_one() -> None:
     assert _beside(5 * ms, 0, 2 * ms, within=0) == 5 * ms
     assert _beside(90 * ms, 0, 2 * ms, within=0) == 2 * TIMES * ms
     assert _beside(0, 0, 0) == 0
+
+
+def test_what_a_module_without_parameters_takes_is_the_forwards_if_it_is_in_the_graph() -> None:
+    ms = 1_000_000
+    nodes = Nodes()
+    forward = Forward(nodes)
+
+    def step(made: int, inner: int, took: int) -> int:
+        forward.module_begins()
+        nodes.made += 10
+        forward.begins(loading=0)
+        forward.module_ends(ms)
+        assert forward.bare_counts
+        forward.bare_begins(ms)
+        assert not forward.bare_counts
+        forward.module_begins()
+        nodes.made += made
+        forward.module_ends(inner)
+        forward.bare_ends(ms + took)
+        forward.bare_ends(ms + took)
+        taken = forward.ends(ms + took, loading=0)
+        assert not forward.bare_counts
+        return taken + forward.beside(ms)
+
+    assert step(made=3, inner=0, took=20 * ms) == 21 * ms
+    assert step(made=3, inner=5 * ms, took=20 * ms) == 21 * ms
+    assert not forward.cut
+    assert step(made=0, inner=0, took=20 * ms) == ms
+    assert forward.cut
 
 
 #: A closure that does more than to compute a loss and its gradients.

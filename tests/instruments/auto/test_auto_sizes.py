@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
 from instruments.rate import rate
+from overseer.probes.quick import Quick
 
 from .conftest import Watched, watched
 
@@ -186,3 +187,84 @@ def test_accumulated_batches_are_added_up(tmp_path: Path) -> None:
     """
     seen = run(tmp_path, loop, lambda batch: 9)
     assert (seen.tasks["train"]["steps"], seen.tasks["train"]["items"]) == (25, 900)
+
+
+#: Epochs of 40 steps, the later of them light ones, each of a loader that is made for it.
+EPOCHS = {
+    "script": """
+        for _ in range(3):
+            loader = DataLoader(Subset(data, range(640)), batch_size=16)
+            kept.append(loader)
+            for x, y in loader:
+                learn(model(x), y)
+            model.eval()
+            with torch.no_grad():
+                for x, y in DataLoader(Subset(data, range(200)), batch_size=HELD):
+                    model(x)
+            model.train()
+        """,
+    "functions": """
+        def train(model, loader):
+            model.train()
+            for x, y in loader:
+                learn(model(x), y)
+
+        def evaluate(model, loader):
+            model.eval()
+            with torch.no_grad():
+                return sum(model(x).sum().item() for x, y in loader)
+
+        for _ in range(3):
+            loader = DataLoader(Subset(data, range(640)), batch_size=16)
+            kept.append(loader)
+            train(model, loader)
+            evaluate(model, DataLoader(Subset(data, range(200)), batch_size=HELD))
+        """,
+}
+
+
+@pytest.fixture
+def light_and_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long steps are, they get light; inserted code notes what it can from the start."""
+    monkeypatch.setattr("instruments.auto.light.FULL_NS", 10**12)
+    made = Quick.__init__
+
+    def calm(quick: Quick, *args: Any) -> None:
+        made(quick, *args)
+        quick._calm = True
+
+    monkeypatch.setattr(Quick, "__init__", calm)
+
+
+@pytest.mark.usefixtures("light_and_noted")
+@pytest.mark.parametrize("held", [8, 200])
+@pytest.mark.parametrize("epochs", EPOCHS)
+def test_a_new_loaders_first_step_is_not_sized_by_the_evaluation_before(
+    tmp_path: Path, epochs: str, held: int
+) -> None:
+    head = f"from torch.utils.data import Subset\nHELD, kept = {held}, []\n"
+    path = tmp_path / "main.py"
+    path.write_text(dedent(HEAD) + head + dedent(EPOCHS[epochs]))
+    seen = watched(path)
+    train, evaluation = seen.tasks["train"], seen.tasks["eval"]
+    assert (train["steps"], train["items"]) == (120, 1920)
+    assert (evaluation["steps"], evaluation["items"]) == (3 * 200 // held, 600)
+    assert (seen.problems, seen.error) == ([], None)
+
+
+@pytest.mark.usefixtures("light_and_noted")
+@pytest.mark.parametrize("other", [8, 200])
+def test_a_light_step_is_not_sized_by_a_batch_that_another_loader_gives_meanwhile(
+    tmp_path: Path, other: int
+) -> None:
+    loop = """
+        others = DataLoader(data, batch_size=OTHER)
+        for i, (x, y) in enumerate(DataLoader(data, batch_size=16)):
+            if i % 50 == 45:
+                next(iter(others))
+            learn(model(x), y)
+    """
+    path = tmp_path / "main.py"
+    path.write_text(dedent(HEAD) + f"OTHER = {other}\n" + dedent(loop))
+    seen = watched(path)
+    assert (seen.tasks["train"]["steps"], seen.tasks["train"]["items"]) == (100, 1600)
