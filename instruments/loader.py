@@ -31,9 +31,9 @@ ITERATORS = ("_BaseDataLoaderIter", "_DataLoaderIter")
 KINDS = 64
 #: What a DataLoader reads from.
 DATA = "dataset"
-#: What to do where a loader cannot be watched.
 #: How the verdict on a probe in a generator ends that has no ``yield`` of its own.
 YIELDLESS = "has no yield"
+#: What to do where a loader cannot be watched.
 REMEDY = "Probe the loop instead: !#loop_X as compute_start, !!#endloop_X as compute_end."
 _GENERATOR = 0x20  # inspect.CO_GENERATOR, without importing inspect.
 

@@ -20,8 +20,9 @@ from typing import NamedTuple
 from .track import Loads, Track
 from .typical import Typical
 
-#: Tasks that no other lies within: what came between two of their steps is not theirs.
+#: Tasks that are an evaluation's.
 EVALUATIONS = frozenset({"eval", "evaluation", "valid", "validation", "val", "test"})
+#: Tasks that no other lies within: what came between two of their steps is not theirs.
 ASIDE = EVALUATIONS | {"inference"}
 #: A step that took so much of the usual time behind an evaluation may have begun there; one that
 #: took no more than so much, what was before the evaluation included, before.
@@ -205,7 +206,10 @@ class Evidence:
     def _around(self, last: int, now: int, taken: Loads | None, compiled: bool) -> Before:
         """All since the last step but an evaluation, which has boundaries."""
         track = self._track
-        declared = min(track.paused_ns - self.paused, track.aside_ns - last)
+        room = track.aside_ns - last
+        if track.resumed_at > track.last_end:
+            room += now - track.last_end  # A pause has ended behind it, too.
+        declared = min(track.paused_ns - self.paused, room)
         pause = declared + track.last_end - track.aside_ns
         rest = now - last - pause
         work = rest - taken.ns if taken is not None else rest

@@ -327,6 +327,7 @@ class Lane:
             busy -= rest
         elif before.around:
             if taken is not None and busy is not None and taken.begin > self._track.aside_ns:
+                # What came before the evaluation is the last step's.
                 work = busy - taken.ns
                 rest = _of_the_last(max(0, busy - (now - self._track.last_end)), work, before.far)
                 self.lengthen(rest)

@@ -46,7 +46,7 @@ class Track:
         around: The lane that last began a pair, of those that an evaluation may lie within.
         aside_ns: When the evaluation began whose step was the last; -1 when there was none.
         aside_seen: That is known: it is not the end of its first step.
-        shown_ns: When the first step of an evaluation began that was shown to; -1 for never.
+        shown_ns: When the first step of an evaluation began, where that was shown; -1 for never.
         learned: The batches since the last step are no evaluation's.
     """
 

@@ -1146,3 +1146,29 @@ def test_what_is_usual_is_known_of_steps_that_are_not_judged_too() -> None:
         assert typical(1_000_000_000 if number % 10 == 0 else 40_000_000) is (
             number % 10 == 0 and number > 10
         )
+
+
+@pytest.mark.parametrize("form", ["step", "loader, step"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_declared_pause_beside_an_evaluation_in_every_step_is_one_too(
+    form: str, first: bool
+) -> None:
+    program = Program(form)
+
+    def save() -> None:
+        program.model.pause_begins()
+        program.pause(0.03)
+        program.model.pause_ends()
+
+    for batch in program.batches(40, 0.004):
+        program.work(0.020)
+        program.give(step=True, batch=batch)
+        if first:
+            save()
+        _evaluates(program, 2, shown=True)
+        if not first:
+            save()
+    program.finish()
+    steps = [step for step in program.steps if step.task == "train"][1:-1]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.024e9, rel=0.06)] * 38
+    assert [step.pause_ns for step in steps] == [pytest.approx(0.054e9, rel=0.06)] * 38
