@@ -12,7 +12,7 @@ from .rows import TO, Piece, Row, clean, row
 
 _BAR = 16
 #: What goes first where there is too little room: the highest.
-OTHER, HOST, TREE, SPREAD, TASK = 6, 5, 4, 3, 2
+OTHER, HOST, TREE, TASK = 5, 4, 3, 2
 #: What parts of a step are called on a screen.
 _NAMES = {"transfer": "copy"}
 #: How many progress bars are shown.
@@ -101,7 +101,7 @@ def _spread(rate: Mapping[str, Any]) -> Row:
     sample = f"n {steps:,.0f}" if steps is not None else ""
     sample += f", skipped {skipped:,.0f}" if sample and skipped is not None else ""
     clock = f"{clean(rate['clock'])} clock" if rate.get("clock") else None
-    return _sub("", median, sample, clock)._replace(spare=SPREAD)
+    return _sub("", median, sample, clock)
 
 
 def _time(task: Mapping[str, Any]) -> Row:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..measure.parts import part
 from .amounts import count, duration, number, percent
-from .measured import SPREAD, entries, machine, progress, tasks, verdicts
+from .measured import entries, machine, progress, tasks, verdicts
 from .rows import Layout, Piece, Row, clean, row
 
 #: How many probes or instruments that failed are shown one by one.
@@ -37,10 +37,7 @@ def render(run: Mapping[str, Any], width: int, colour: bool, *, ascii_only: bool
     measured = [*tasks(run), *progress(run), *machine(run), *verdicts(run)]
     if not any(row.pieces for row in measured):
         measured = [_fired(run)]
-    wrong = [*_probes(run), *_instruments(run)]
-    if wrong:  # They may take lines that there are not, but not from how a rate is to be read.
-        measured = [r._replace(spare=0) if r.spare == SPREAD else r for r in measured]
-    rows = [*measured, *wrong, app(run), *record(run)]
+    rows = [*measured, *_probes(run), *_instruments(run), app(run), *record(run)]
     head = layout.head("voir:", head_of(run))
     return head + layout.text(_fitted(layout, run, rows, LINES - head.count("\n")))
 
