@@ -36,9 +36,9 @@ class Pair:
 
     __slots__ = ("awaited", "begin", "inner_ns", "items", "outer", "paused", "stepped_ns")
 
-    def __init__(self, begin: int, track: Track, outer: Pair | None) -> None:
+    def __init__(self, begin: int, lane: Lane, track: Track, outer: Pair | None) -> None:
         self.begin = begin
-        self.awaited = track.awaited_ns() if track.loads else 0
+        self.awaited = track.awaited_ns(lane) if track.loads else 0
         self.paused = track.paused_ns
         self.items: int | None = None
         self.inner_ns: int | None = None

@@ -93,7 +93,7 @@ class Lane:
             pairs.pop((name, ident), None)
             if len(pairs) >= 16:  # Left by exceptions: they never end.
                 del pairs[next(iter(pairs))]
-        pair = pairs[name, ident] = Pair(now, self._track, outer)
+        pair = pairs[name, ident] = Pair(now, self, self._track, outer)
         if not self.evidence.aside:
             self._track.around = self
         elif pair.awaited:

@@ -26,7 +26,7 @@ class Thread:
     def __init__(self, host_ns: int) -> None:
         self.timeline = Timeline(host_ns)
         self.track = Track()
-        self.lanes: dict[str, Lane] = {}
+        self.lanes = self.track.lanes
 
 
 class Threads:

@@ -46,6 +46,7 @@ class Track:
         around: The lane that last began a pair, of those that an evaluation may lie within.
         aside_ns: When the evaluation began whose step was the last; -1 when there was none.
         aside_seen: That is known: it is not the end of its first step.
+        lanes: The thread's, by task.
         shown_ns: When the first step of an evaluation began, where that was shown; -1 for never.
         learned: The batches since the last step are no evaluation's.
     """
@@ -73,6 +74,7 @@ class Track:
         "compiled_ns",
         "entered_ns",
         "entered_paused",
+        "lanes",
         "last_end",
         "last_lane",
         "learned",
@@ -90,6 +92,7 @@ class Track:
         self.bodies: list[tuple[int, int, bool]] = []
         self.changes = 0
         self.closed = 0
+        self.lanes: dict[str, Lane] = {}
         self.last_lane: Lane | None = None
         self.last_end = self.aside_ns = self.resumed_at = self.shown_ns = -1
         self.around: Lane | None = None
@@ -308,9 +311,11 @@ class Track:
         self.paused_ns = max(self.paused_ns, before + end - begin)
         self.resumed_at = end
 
-    def awaited_ns(self) -> int:
-        """Time waited for batches since the last step."""
-        return sum(loads.ns for loads in self.loads.values()) if self.loads else 0
+    def awaited_ns(self, lane: Lane) -> int:
+        """Time waited since the last step for batches that a lane's next may be of."""
+        return sum(
+            each.ns for source, each in self.loads.items() if not self._of_other(source, lane)
+        )
 
     def take_aside(self, lane: Lane) -> Loads | None:
         """The waits since the last step but for those of one that an evaluation lies within."""
@@ -318,7 +323,7 @@ class Track:
         kept = {source: each for source, each in self.loads.items() if source not in own}
         self.loads = own
         taken = self.take(lane)
-        self.loads = kept
+        self.loads = {**kept, **self.loads}
         return taken
 
     def loads_aside(self, lane: Lane) -> dict[Hashable, Loads]:
@@ -351,6 +356,11 @@ class Track:
         loads, self._seam = self.loads, None
         if not loads:
             return None
+        kept: dict[Hashable, Loads] = {}
+        if len(loads) > 1 and lane.task in loads:
+            kept = {source: each for source, each in loads.items() if self._of_other(source, lane)}
+            loads = {source: each for source, each in loads.items() if source not in kept}
+            self.loads = loads
         if len(loads) == 1:
             ((source, taken),) = loads.items()
             self._group = taken.n
@@ -363,8 +373,13 @@ class Track:
             if lane.last_end is None:
                 self._looked()
             taken = self._take_own(lane)
-        self.loads = {}
+        self.loads = kept
         return taken
+
+    def _of_other(self, source: Hashable, lane: Lane) -> bool:
+        """Whether a loader has the name of another task that is in a step: loops side by side."""
+        other = self.lanes.get(source) if isinstance(source, str) else None
+        return other is not None and other is not lane and bool(other.pairs)
 
     def _looked(self) -> None:
         """Leave out loaders that were only looked at before those of the first step began."""

@@ -286,6 +286,26 @@ def test_the_last_turn_of_an_iterator_is_no_step() -> None:
     assert section["pause"] == {"seconds": pytest.approx(1.0), "count": 1}
 
 
+def test_loops_side_by_side_each_have_their_own_waits() -> None:
+    """Two tasks of voir.iterate that are zipped: each step ends where its next one begins."""
+    program = Program()
+    loads = {"first": 0.005, "second": 0.002}
+    for ident in range(41):
+        for task, load in loads.items():
+            program.task = task
+            if ident:
+                program.wrap("step", "end", ident - 1, batch=Tensor(8))
+            program.wrap("step", "begin", ident, batch=None)
+            program.model.loading_begins(task)
+            program.clock.advance(load)
+            program.model.loading_ends(task)
+        program.clock.advance(0.01)
+    program.finish()
+    for task, load in loads.items():
+        waited = {step.loading_ns for step in program.steps if step.task == task}
+        assert waited == {round(load * 1e9)}, task
+
+
 def _iterated(program: Program, task: str, n: int, load: float, work: float) -> None:
     """voir.iterate with a generator: each step is opened before its batch is asked for."""
     program.task = task
