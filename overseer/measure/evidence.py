@@ -36,10 +36,10 @@ class Pair:
 
     __slots__ = ("awaited", "begin", "inner_ns", "items", "outer", "paused", "stepped_ns")
 
-    def __init__(self, begin: int, lane: Lane, track: Track, outer: Pair | None) -> None:
+    def __init__(self, begin: int, awaited: int, paused: int, outer: Pair | None) -> None:
         self.begin = begin
-        self.awaited = track.awaited_ns(lane) if track.loads else 0
-        self.paused = track.paused_ns
+        self.awaited = awaited
+        self.paused = paused
         self.items: int | None = None
         self.inner_ns: int | None = None
         self.outer = outer

@@ -93,11 +93,13 @@ class Lane:
             pairs.pop((name, ident), None)
             if len(pairs) >= 16:  # Left by exceptions: they never end.
                 del pairs[next(iter(pairs))]
-        pair = pairs[name, ident] = Pair(now, self, self._track, outer)
+        track = self._track
+        awaited = track.awaited_ns(self) if track.loads else 0
+        pair = pairs[name, ident] = Pair(now, awaited, track.paused_ns, outer)
         if not self.evidence.aside:
-            self._track.around = self
-        elif pair.awaited:
-            pair.awaited = sum(each.ns for each in self._track.loads_aside(self).values())
+            track.around = self
+        elif awaited:
+            pair.awaited = sum(each.ns for each in track.loads_aside(self).values())
 
     def _end_left(self, name: Hashable) -> None:
         """End the pairs of this name that an exception left behind the end of their step."""
