@@ -53,9 +53,9 @@ class Batches:
     """
 
     __slots__ = (
-        "_ahead", "_apart", "_aside", "_ended", "_fed", "_given", "_in_turn", "_learnt", "_loaded",
-        "_ones", "_own", "_passes", "_rest", "_single", "_stale", "_sums", "_together", "_totals",
-        "fetches", "source",
+        "_ahead", "_apart", "_aside", "_elsewhere", "_ended", "_fed", "_feeder", "_given",
+        "_in_turn", "_learnt", "_loaded", "_ones", "_own", "_passes", "_rest", "_single",
+        "_stale", "_sums", "_thrown", "_together", "_totals", "fetches", "source",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -72,6 +72,9 @@ class Batches:
         self._sums: dict[Hashable, Sums] = {}
         self._passes = self._rest = 0
         self._fed: int | None = None
+        self._thrown: int | None = None
+        self._feeder: Hashable = None
+        self._elsewhere = 0
         self._apart: frozenset[int] = frozenset()
         self._in_turn = False
         self._learnt: dict[int, int] = {}
@@ -189,10 +192,19 @@ class Batches:
 
     def learned(self) -> None:
         """``backward`` has learned from what was fetched and given since the last."""
+        thrown, self._thrown = self._thrown, None
         if self._loaded:
-            items = self._own_batch()
+            before, items = self._feeder, self._own_batch()
+            if thrown is not None and self._feeder == before:
+                self._fed = thrown
             if items is not None:
-                self._fed = items if self._fed is None else self._fed + items
+                if self._fed is not None:
+                    if self._feeder != before:
+                        self._elsewhere = self._fed
+                    items += self._fed
+                self._fed = items
+        elif thrown is not None:
+            self._fed = thrown
         elif self._rest:
             self._fed, self._rest = (self._fed or 0) + self._rest, 0
         elif self._apart:
@@ -206,6 +218,22 @@ class Batches:
                 totals[model] = totals.get(model, 0) + items
             self.repeated()
 
+    def zeroed(self) -> None:
+        """Gradients of all that learns were put to zero: what another loader gave is thrown away.
+
+        That was an attack on what is evaluated, say. Batches of the loader that feeds training
+        count, learned from or not, as it is where that is done once more.
+        """
+        if self._fed is not None:
+            self._thrown, self._fed = self._fed - self._elsewhere, None
+            self._elsewhere = 0
+
+    def again(self) -> None:
+        """What was given and fetched is what has been learned from before."""
+        if self._thrown is not None:
+            self._fed, self._thrown = self._thrown, None
+        self.repeated()
+
     def repeated(self) -> None:
         """What was given is what has been learned from before."""
         self._given.clear()
@@ -213,10 +241,10 @@ class Batches:
 
     def take(self) -> int | None:
         """The items learned from since this was last asked; None when that is not known."""
-        items = self._fed
+        items = self._fed if self._thrown is None else self._thrown
         if items is None and self._totals:
             items = min(self._totals.values())
-        self._fed, self._rest = None, 0
+        self._fed, self._thrown, self._rest, self._elsewhere = None, None, 0, 0
         self._totals.clear()
         return items or None
 
@@ -276,6 +304,7 @@ class Batches:
         elif self._together:
             self._together = set()
         source, waiting = loaded.popitem()
+        self._feeder = source
         if source not in self._own and len(self._own) < SOURCES:
             self._own.add(source)
             self._ended = None

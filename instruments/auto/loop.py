@@ -10,6 +10,7 @@ from .forward import Forward
 from .light import ALIKE, Pattern
 from .operations import Operations
 from .passes import Pass, Passes
+from .per_batch import PerBatch
 from .phases import Phases
 from .sizing import Batch, Given
 from .turns import Turns
@@ -64,6 +65,9 @@ class Sink(Protocol):
 
         It is told ``late`` where that was a while ago. Its iteration may have ``more`` optimizers.
         """
+
+    def mark(self, now: int) -> object:
+        """The device's mark for what has just ended; None where there is none."""
 
     def lasts(self, now: int) -> None:
         """The iteration in which it ended has gone on until ``now``, with another optimizer."""
@@ -165,9 +169,10 @@ class Loop:
         "_closure", "_deep", "_ender", "_fetched", "_first", "_forward", "_got", "_graded",
         "_inner", "_inner_before", "_known", "_last", "_late", "_learned", "_learned_from",
         "_learns", "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations",
-        "_optimized", "_optimizer", "_part", "_passes", "_phases", "_repeats", "_scaled", "_sink",
-        "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_way", "_zeroed", "alike",
-        "batches", "given", "items", "missed", "pattern", "step_ns", "within", "works",
+        "_optimized", "_optimizer", "_part", "_passes", "_per_batch", "_phases", "_repeats",
+        "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_way",
+        "_zeroed", "alike", "batches", "given", "items", "missed", "pattern", "step_ns", "within",
+        "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -182,7 +187,8 @@ class Loop:
         self._optimized = self._fetched = self._ender = 0
         self.items: int | None = None
         self.given = Given(None, False)
-        self._passes = Passes(sink.evaluated)
+        self._per_batch = PerBatch(sink.evaluated, sink.mark, self.batches.feeds)
+        self._passes = Passes(self._per_batch.made)
         self._operations = Operations()
         self._losses: list[Any] = []
         self._aside: Aside | None = None
@@ -204,6 +210,7 @@ class Loop:
     def fetches(self, now: int, source: Hashable = None) -> None:
         """A loader is asked for a batch."""
         self._turns.loaded = False
+        self._per_batch.asks(source, self.batches.fetches)
         if self._known.unseen.on:
             self.look(now)
         if self._sink.holding:
@@ -403,6 +410,8 @@ class Loop:
         if self._operations.due:
             self._operations.add(_all(tensors))
         self._passes.learned()
+        if self._per_batch.waiting:
+            self._per_batch.ends()
         if self._way.ahead:
             ahead = self._way.learned()
             if self._forward:  # Else what learns is no module, and its own forward is not known.
@@ -410,12 +419,12 @@ class Loop:
         if self._stepping is not None:
             if self._repeats and not self._another:
                 self.alike = -NESTED
-                self.batches.repeated()
+                self.batches.again()
                 return  # A closure that is evaluated again.
             self._repeats = True
         scaled, self._scaled = self._scaled, None
         if self._again():
-            self.batches.repeated()
+            self.batches.again()
             return
         self._lose(tensors if scaled is None else scaled)
         self.batches.learned()
@@ -480,6 +489,8 @@ class Loop:
             if self._losses:
                 self._aside = Aside(role, self._learned_from, self._losses)
                 self._losses = []
+            if self._learned and self._known.optimizers == 1:
+                self.batches.zeroed()
             for listener in self._phases.listeners:
                 listener("optimizer", begin, end)
 
@@ -654,6 +665,7 @@ class Loop:
 
     def tell(self, items: int | None = None) -> None:
         """Tell of the first step, if that is still to be done."""
+        self._per_batch.ends()
         late, self._late = self._late, None
         if late is not None:
             self._sink.step(late.now, items, late.losses, late.spent, late=True)

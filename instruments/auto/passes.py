@@ -16,6 +16,8 @@ class Pass(NamedTuple):
         items: How many items it was made on, where known.
         ended: When it did.
         began: When it began.
+        mark: The device's mark for its end, where it is told late.
+        late: It ended a while ago.
     """
 
     model: int
@@ -24,6 +26,8 @@ class Pass(NamedTuple):
     items: int | None
     ended: int = 0
     began: int = 0
+    mark: object = None
+    late: bool = False
 
 
 class Passes:

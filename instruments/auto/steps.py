@@ -191,6 +191,10 @@ class Steps:
         else:
             self._give_step(number, items, losses, now if late else None)
 
+    def mark(self, now: int) -> object:
+        """The device's mark for what has just ended; None where there is none."""
+        return self._mark(now)
+
     def lasts(self, now: int) -> None:
         """The iteration has gone on until ``now``, with another optimizer."""
         if self._held and self._holder == get_ident():
@@ -282,10 +286,11 @@ class Steps:
         first = made.task not in self._counts
         number = self._counts[made.task] = self._counts.get(made.task, 0) + 1
         if first and (own or not self.holding) and self._awaited():
-            self._pass = HeldPass(made, number, self._mark(made.ended))
+            mark = made.mark if made.late else self._mark(made.ended)
+            self._pass = HeldPass(made, number, mark)
             self._holder, self.holding = get_ident(), True
         else:
-            self._give_pass(made, number, None)
+            self._give_pass(made, number, made.mark, made.late)
 
     def fetches(self) -> None:
         """A loader is asked: the iteration of a pass that is held back is over."""
