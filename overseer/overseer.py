@@ -82,6 +82,7 @@ class Overseer(Scheduler):
     Attributes:
         waits: When the script, in ``voir.iterate``, asks for a batch, and when that has come: an
             event with ``source``, and then also ``exhausted``, whether there was none left.
+        expects_stop: Somebody may end the script at an event: those are told at once.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Overseer(Scheduler):
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
+        self.expects_stop = False
         self._insistence: Insistence | None = None
         self._to_tell: list[Callable[[], object]] = []
         self.late: BaseException | None = None
@@ -411,6 +413,7 @@ class Overseer(Scheduler):
         The main one is then reached also where it waits for a lock or for events, by a signal that
         python ignores otherwise (``SIGURG``).
         """
+        self.expects_stop = True
         if self._insistence is not None:
             self._insistence.expect()
 

@@ -127,11 +127,13 @@ class Known:
         unseen: Tells of steps of optimizers that call no hooks.
         works: Called when a model begins to work, or something is learned.
         nodes: How many operations with a gradient the calling thread has made.
+        hurried: Whatever can be told at once is.
     """
 
-    __slots__ = ("nodes", "operations", "optimizers", "trains", "unseen", "works")
+    __slots__ = ("hurried", "nodes", "operations", "optimizers", "trains", "unseen", "works")
 
-    def __init__(self) -> None:
+    def __init__(self, hurried: bool = False) -> None:
+        self.hurried = hurried
         self.optimizers = 0
         self.trains = False
         self.operations: int | None = None
@@ -187,7 +189,7 @@ class Loop:
         self._optimized = self._fetched = self._ender = 0
         self.items: int | None = None
         self.given = Given(None, False)
-        self._per_batch = PerBatch(sink.evaluated, sink.mark, self.batches.feeds)
+        self._per_batch = PerBatch(sink.evaluated, sink.mark, self.batches.feeds, known.hurried)
         self._passes = Passes(self._per_batch.made)
         self._operations = Operations()
         self._losses: list[Any] = []

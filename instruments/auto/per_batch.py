@@ -6,12 +6,13 @@ from collections.abc import Callable, Hashable
 
 from .passes import Pass
 
-#: So many passes on one batch wait for the next at most; more are steps by themselves.
-MOST = 1024
+#: So many passes on one batch wait for the next at most: of a loader of whose batches it is not
+#: known how many passes there are on each, and of others. More are steps by themselves.
+FEW, MOST = 256, 4096
+#: As long, in nanoseconds, do the first wait.
+WAIT_NS = 2_000_000_000
 #: Loaders of which it is remembered how many passes there are on each batch.
 SOURCES = 64
-#: How many those are, where that is not known.
-UNKNOWN = 0
 
 
 class PerBatch:
@@ -27,10 +28,12 @@ class PerBatch:
         mark: Returns the device's mark for what ends at a time.
         feeds: Tells whether a loader feeds training: what is done beside a step is not on its
             batch.
+        at_once: Each pass is told at once, as a step.
     """
 
     __slots__ = (
-        "_asked", "_asking", "_emit", "_feeds", "_held", "_last", "_mark", "_source", "_usual",
+        "_asked", "_asking", "_at_once", "_emit", "_feeds", "_fetches", "_held", "_mark", "_n",
+        "_source", "_usual",
     )  # fmt: skip
 
     def __init__(
@@ -38,13 +41,15 @@ class PerBatch:
         emit: Callable[[Pass], object],
         mark: Callable[[int], object],
         feeds: Callable[[Hashable], bool],
+        at_once: bool = False,
     ) -> None:
-        self._emit, self._mark, self._feeds = emit, mark, feeds
+        self._emit, self._mark, self._feeds, self._at_once = emit, mark, feeds, at_once
         self._held: list[Pass] = []
         self._usual: dict[Hashable, int] = {}
         self._source: Hashable = None
         self._asking: Hashable = None
-        self._asked = self._last = -1
+        self._asked = self._fetches = -1
+        self._n = 0
 
     @property
     def waiting(self) -> bool:
@@ -53,49 +58,42 @@ class PerBatch:
 
     def asks(self, source: Hashable, fetches: int) -> None:
         """A loader is asked for a batch; all of them had given so many ``fetches``."""
-        if self._held:
+        if self._n:
             self.ends(source)
-        self._asking, self._asked, self._last = source, fetches, -1
+        self._asking, self._asked = source, fetches
 
     def made(self, made: Pass) -> None:
         """A pass has been made."""
-        held = self._held
-        if held and (held[0].fetches != made.fetches or held[0].task != made.task):
-            self.ends()
         source = self._asking
-        if not made.fetches or self._asked < 0 or self._feeds(source):
+        if self._at_once or not made.fetches or self._asked < 0 or self._feeds(source):
             self._emit(made)
             return
-        if self._usual.get(source) == 1:
-            if made.fetches == self._last:
-                self._usual[source] = UNKNOWN  # The next batch's are waited for.
-            self._last = made.fetches
-            self._emit(made)
-            return
-        self._source = source
-        self._held.append(made._replace(mark=self._mark(made.ended), late=True))
-        if len(self._held) > MOST:
+        if self._n and self._fetches != made.fetches:
             self.ends()
-            self._know(1)
+        self._n += 1
+        self._source, self._fetches = source, made.fetches
+        usual = self._usual.get(source, 0)
+        if usual == 1 or len(self._held) < self._n - 1:
+            self._emit(made)
+            return
+        self._held.append(made._replace(mark=self._mark(made.ended), late=True))
+        if len(self._held) >= (MOST if usual else FEW) or (
+            not usual and made.ended - self._held[0].ended > WAIT_NS
+        ):
+            self._tell(together=False)
 
     def ends(self, asked: Hashable = None) -> None:
         """What comes next is no pass on that batch: this loader is ``asked``, or it is learned."""
+        source, n, self._n = self._source, self._n, 0
+        usual = self._usual.get(source, 0)
+        fresh = asked is not None and asked == source and self._asked + 1 == self._fetches
+        if fresh and (n > 1 or not usual) and (usual or len(self._usual) < SOURCES):
+            self._usual[source] = n
+        self._tell(together=fresh or n == usual)
+
+    def _tell(self, together: bool) -> None:
         held, self._held = self._held, []
-        if not held:
-            return
-        n, usual = len(held), self._usual.get(self._source, UNKNOWN)
-        first = held[0]
-        if asked is not None and asked == self._source and self._asked + 1 == first.fetches:
-            self._know(n)
-            together = n > 1
-        else:
-            together = n == usual
-        if together:
-            last = held[-1]
-            held = [first._replace(ended=last.ended, mark=last.mark)]
+        if together and len(held) > 1:
+            held = [held[0]._replace(ended=held[-1].ended, mark=held[-1].mark)]
         for each in held:
             self._emit(each)
-
-    def _know(self, n: int) -> None:
-        if self._source in self._usual or len(self._usual) < SOURCES:
-            self._usual[self._source] = n

@@ -56,7 +56,7 @@ class TorchHooks:
         self._ov, self._torch, self._sink, self._phases = ov, torch, sink, phases
         self._loaders, self._asked_for = loaders, asked
         self._now = ov.clock.now_ns
-        self._known = Known()
+        self._known = Known(ov.expects_stop)
         self._known.works = loaders.feeds.confirm
         self._known.nodes = getattr(torch._C._autograd, "_get_sequence_nr", int)
         self._loops: dict[int, Loop] = {}

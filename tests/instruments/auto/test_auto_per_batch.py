@@ -8,13 +8,13 @@ from textwrap import dedent
 import pytest
 
 from instruments.auto.passes import Pass
-from instruments.auto.per_batch import MOST, PerBatch
+from instruments.auto.per_batch import FEW, WAIT_NS, PerBatch
 
 ASK, FETCH, LEARN, PASS = "?", ".", "+", "o"
 CASES = {
     "one each": ("?.o?.o?.o?", "1 1 1"),
     "three each": ("?.ooo?.ooo?.ooo?", "3 3 3"),
-    "more and more": ("?.o?.oo?.ooo?.oo?", "1 1 1 3 2"),
+    "more and more": ("?.o?.oo?.ooo?.o?.oo?", "1 1 1 3 1 2"),
     "broken off": ("?.ooo?.ooo+", "3 3"),
     "one batch that a model is timed on": ("?.oooo+", "1 1 1 1"),
     "fetched beforehand": ("?.?.?.?ooo?", "1 1 1"),
@@ -25,7 +25,9 @@ CASES = {
 }
 
 
-def told(what: str, feeds: bool = False) -> list[tuple[int, int, object]]:
+def told(
+    what: str, feeds: bool = False, at_once: bool = False, each_ns: int = 1
+) -> list[tuple[int, int, object]]:
     """The steps that come of it: from and to which pass, and the mark it has."""
     steps: list[tuple[int, int, object]] = []
     fetches = passes = 0
@@ -33,18 +35,19 @@ def told(what: str, feeds: bool = False) -> list[tuple[int, int, object]]:
     def emit(made: Pass) -> None:
         steps.append((made.began, made.ended, made.mark))
 
-    each = PerBatch(emit, mark=lambda now: f"mark {now}", feeds=lambda _: feeds)
+    batches = PerBatch(emit, lambda now: f"mark {now}", lambda _: feeds, at_once)
     for happens in what:
         if happens == ASK:
-            each.asks("held out", fetches)
+            batches.asks("held out", fetches)
         elif happens == FETCH:
             fetches += 1
         elif happens == LEARN:
-            each.ends()
+            batches.ends()
         else:
             passes += 1
-            each.made(Pass(1, fetches, "eval", 8, began=passes, ended=passes))
-    each.ends()
+            now = passes * each_ns
+            batches.made(Pass(1, fetches, "eval", 8, began=now, ended=now))
+    batches.ends()
     return steps
 
 
@@ -69,8 +72,17 @@ def test_what_is_done_beside_training_is_not_on_its_batch() -> None:
     assert len(told("?.ooo?.ooo?", feeds=True)) == 6
 
 
-def test_no_more_of_them_wait_than_so_many() -> None:
-    assert len(told("?." + PASS * (MOST + 1) + "?.oo?")) == MOST + 3
+def test_only_so_many_wait_where_it_is_not_known_that_there_are_several() -> None:
+    steps = told("?." + PASS * (FEW + 9) + "?.oo?." + PASS * (FEW + 9) + "?")
+    assert len(steps) == FEW + 9 + 2
+
+
+def test_they_do_not_wait_for_long() -> None:
+    assert len(told("?.oooooo?.ooo?", each_ns=WAIT_NS // 3)) == 6 + 1
+
+
+def test_each_is_told_at_once_where_the_run_may_be_stopped_there() -> None:
+    assert [mark for *_, mark in told("?.oo?.oo?", at_once=True)] == [None] * 4
 
 
 HEAD = """
