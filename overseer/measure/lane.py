@@ -52,6 +52,7 @@ class Lane:
         self.slow = False
         self.rest: int | None = None
         self.behind = self._rest_behind = self._first_rest = 0
+        self._left_at = -1
         self.sizes: deque[int | None] = deque(maxlen=SIZES)
 
     def restart(self, now: int) -> None:
@@ -210,7 +211,7 @@ class Lane:
         self.pending[-1] = _paused(held, declared)
         rest = self._rest_of_last(now - last - declared)
         self.lengthen(rest)
-        self.last_end = track.last_end = last + declared + rest
+        self.last_end = self._left_at = track.last_end = last + declared + rest
         self.behind = now - self.last_end
         self.evidence.paused = track.paused_ns
 
@@ -334,8 +335,8 @@ class Lane:
                 rest = _of_the_last(max(0, busy - (now - self._track.last_end)), work, before.far)
                 self.lengthen(rest)
                 busy -= rest
-        elif self.rest is not None and 0 < self._track.aside_ns - (self.last_end or 0) <= pause:
-            rest = self._rest_of_last(self._track.aside_ns - (self.last_end or 0))
+        elif self.rest is not None and 0 < self._until_aside <= pause:
+            rest = self._rest_of_last(self._until_aside)
             self.lengthen(rest)  # Then came an evaluation.
             pause -= rest
         start = now - (busy or 0)
@@ -358,6 +359,12 @@ class Lane:
         if compiled > step.start_ns:
             return self._close(step._replace(estimated=COMPILED), 0, 0)
         return self._close(step, 0, before.far)
+
+    @property
+    def _until_aside(self) -> int:
+        """From the end of the last step to an evaluation in its turn; 0: its loop was left before."""
+        last = self.last_end or 0
+        return 0 if self._left_at == last else self._track.aside_ns - last
 
     def _before_asked(self, taken: Loads, before: Before) -> int:
         """What came between the last step and the wait for the next batch, but for pauses."""

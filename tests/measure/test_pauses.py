@@ -596,6 +596,31 @@ def test_what_the_body_does_before_an_evaluation_is_the_step_s() -> None:
     assert [step.busy_ns for step in steps] == [pytest.approx(0.04e9, rel=0.01)] * 60
 
 
+@pytest.mark.parametrize("saves", [0, 0.02, 0.1, 0.3])
+def test_what_the_body_does_behind_the_last_step_of_an_epoch_counts_once(saves: float) -> None:
+    """Then comes a checkpoint, or the workers of the evaluation's loader start."""
+    program = Program("loader")
+    for _ in range(6):
+        for batch in program.batches(10, 0.004):
+            program.work(0.008)
+            program.give(step=True, batch=batch)
+            program.work(0.03)
+        program.clock.advance(saves)
+        for _ in range(3):
+            program.model.loading_begins("test")
+            program.clock.advance(0.005)
+            program.model.loading_ends("test")
+            program.give(task="eval", step=True, batch=Tensor(32))
+            program.clock.advance(0.005)
+        program.model.loading_begins("test")
+        program.model.loading_ends("test", exhausted=True)
+    program.finish()
+    steps = [step for step in program.steps if step.task == "train"]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.042e9, rel=0.01)] * 60
+    between = sum(step.pause_ns for step in steps[:-1])
+    assert between == pytest.approx(5e9 * (saves + 0.03), rel=0.01)
+
+
 @pytest.mark.parametrize("checkpoint", [0, 0.1])
 @pytest.mark.parametrize("share", [0, 0.2, 0.7, 1])
 def test_a_step_around_an_evaluation_is_as_long_as_its_parts(
