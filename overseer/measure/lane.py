@@ -362,7 +362,7 @@ class Lane:
 
     @property
     def _until_aside(self) -> int:
-        """From the end of the last step to an evaluation in its turn; 0: its loop was left before."""
+        """From the last step to an evaluation in its turn; 0 where its loop was left before."""
         last = self.last_end or 0
         return 0 if self._left_at == last else self._track.aside_ns - last
 

@@ -62,6 +62,7 @@ class Track:
         "_owners",
         "_pauses",
         "_seam",
+        "_single",
         "_spent",
         "_spent_source",
         "around",
@@ -100,6 +101,7 @@ class Track:
         self._aside_paused = self._asked_paused = self._group = 0
         self._seam: tuple[int, int, Hashable] | None = None
         self._owners: dict[Hashable, Lane] = {}
+        self._single: Hashable = None
         self.loads: dict[Hashable, Loads] = {}
         self.own: frozenset[Hashable] | set[Hashable] = frozenset()
         self.awaited: dict[Hashable, int] = {}
@@ -117,6 +119,7 @@ class Track:
         A loader that begins anew for every step has no loop.
         """
         # One that has fed steps, and was not seen to begin, did so before anyone listened.
+        self._single = None
         unseen = 0 if source in self.own else self.closed
         closed, _ = self._begun.pop(source, (unseen, 0))
         self._begun[source] = self.closed, now
@@ -157,6 +160,9 @@ class Track:
 
     def loading(self, now: int, source: Hashable) -> None:
         """The script asks ``source`` for a batch."""
+        if self._single is not None and source == self._single:
+            self.loads.pop(source, None)  # It was only looked at.
+            self._single = None
         self.awaited[source] = now
         self._asked_paused = self.paused_ns
         if self._seam is not None and (source in self.own or source == self._seam[2]):
@@ -219,6 +225,9 @@ class Track:
             return
         if unused is not None and (self.learned or unused.n < self._group):
             return  # A step of these batches is to come.
+        if unused is not None and self._begun.get(source, (-1, 0))[0] == self.closed:
+            self._single = source
+            return  # So it is of the only batch taken, unless another iterator goes on.
         if self.left_ns >= self.last_end and owner is self.last_lane:
             return  # That is known.
         self.loads.pop(source, None)
@@ -353,7 +362,7 @@ class Track:
 
     def take(self, lane: Lane) -> Loads | None:
         """The waits since the last step, which the step that now ends has used up."""
-        loads, self._seam = self.loads, None
+        loads, self._seam, self._single = self.loads, None, None
         if not loads:
             return None
         kept: dict[Hashable, Loads] = {}

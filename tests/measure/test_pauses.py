@@ -621,6 +621,62 @@ def test_what_the_body_does_behind_the_last_step_of_an_epoch_counts_once(saves: 
     assert between == pytest.approx(5e9 * (saves + 0.03), rel=0.01)
 
 
+def taken_singly(program: Program, source: str, seconds: float) -> None:
+    """``next(iter(loader))``: the iterator is gone as soon as it has given a batch."""
+    program.model.loader_begins(source)
+    program.model.loading_begins(source)
+    program.clock.advance(seconds)
+    program.model.loading_ends(source)
+    program.model.loader_left(source)
+
+
+def test_batches_that_are_taken_by_an_iterator_each_are_waited_for() -> None:
+    program = Program("loader")
+    for number in range(60):
+        taken_singly(program, "train", 0.02)
+        program.work(0.02)
+        program.give(step=True, batch=Tensor(32))
+        if number % 20 == 10:
+            program.clock.advance(0.3)
+    program.finish()
+    section = program.section()
+    assert section["steps"] == 60
+    assert section["loading"]["seconds"] == pytest.approx(60 * 0.02)
+    assert section["compute"]["seconds"] == pytest.approx(60 * 0.02)
+    assert pauses(program) == (pytest.approx(0.9), 3)
+
+
+def test_so_are_those_of_a_second_loader_in_each_turn() -> None:
+    program = Program("loader")
+    for _ in range(3):
+        program.model.loader_begins("train")
+        for batch in program.batches(25, 0.01):
+            taken_singly(program, "target", 0.01)
+            program.work(0.02)
+            program.give(step=True, batch=batch)
+    program.finish()
+    section = program.section()
+    assert section["loading"]["seconds"] == pytest.approx(75 * 0.02)
+    assert section["compute"]["seconds"] == pytest.approx(75 * 0.02)
+    assert pauses(program)[0] == pytest.approx(0)
+
+
+def test_a_batch_that_is_only_looked_at_within_the_loop_is_a_pause() -> None:
+    program = Program("loader")
+    program.model.loader_begins("train")
+    for number, batch in enumerate(program.batches(60, 0.02)):
+        program.work(0.02)
+        program.give(step=True, batch=batch)
+        if number % 10 == 5:
+            taken_singly(program, "train", 0.02)
+            program.clock.advance(0.1)
+    program.finish()
+    section = program.section()
+    assert section["loading"]["seconds"] == pytest.approx(60 * 0.02)
+    assert section["compute"]["seconds"] == pytest.approx(60 * 0.02)
+    assert pauses(program) == (pytest.approx(6 * 0.12), 6)
+
+
 @pytest.mark.parametrize("checkpoint", [0, 0.1])
 @pytest.mark.parametrize("share", [0, 0.2, 0.7, 1])
 def test_a_step_around_an_evaluation_is_as_long_as_its_parts(
