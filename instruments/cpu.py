@@ -158,6 +158,7 @@ class Cpu(Monitor):
     """
 
     key: ClassVar[str] = "cpudata"
+    tells: ClassVar[str] = "processors"
     emits: ClassVar[dict[str, str]] = {"cpudata.load": "%", "cpudata.memory": "B"}
 
     def sampler(self, ov: Overseer) -> CpuSampler:

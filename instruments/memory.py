@@ -76,6 +76,7 @@ class Memory(Monitor):
     """
 
     key: ClassVar[str] = "memdata"
+    tells: ClassVar[str] = "memory"
     emits: ClassVar[dict[str, str]] = {"memdata.memory": "B", "memdata.available": "B"}
 
     def sampler(self, ov: Overseer) -> MemorySampler:

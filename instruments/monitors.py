@@ -12,7 +12,7 @@ from .gpu import Gpu
 from .memory import Memory
 from .network import Network
 from .process import Process
-from .sampling import checked_interval
+from .sampling import checked_interval, unread_of
 
 if TYPE_CHECKING:
     from overseer.overseer import Overseer
@@ -33,6 +33,10 @@ def instrument_monitors(ov: Overseer) -> Generator[Any, Any, None]:
         ov.require(Gpu(float(ov.options.poll_gpu)))
     elif ov.options.monitor:
         ov.require(Gpu(seconds, by_default=True))
+    try:
+        yield ov.phases.run_script(priority=-100)  # When all monitors have come to their end.
+    finally:
+        unread_of(ov).say(ov)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

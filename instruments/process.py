@@ -12,7 +12,7 @@ from overseer.measure.growth import Growth, Stepped
 from .cpu import usable_cores
 from .memory import MemorySource
 from .meter import stepped_in
-from .process_tree import ProcessTree, Usage, usage_of
+from .process_tree import ProcessTree, Usage, require, usage_of
 from .sampling import Monitor, Running, Sampler, import_psutil
 
 if TYPE_CHECKING:
@@ -100,11 +100,18 @@ class ProcessSampler:
         """Read the process's own times, so that the first sample tells the load since then."""
         self._load = ProcessLoad(self._cores, sum(os.times()[:4]), self._clock.now_ns())
 
-    def read(self) -> dict[str, object]:
-        """One ``process`` event: the whole tree under the script's process number."""
+    def read(self) -> dict[str, object] | None:
+        """One ``process`` event: the whole tree under the script's process number.
+
+        Raises:
+            OSError: It cannot be read what the script's own process uses.
+        """
         tree = self._tree = self._tree or self._plant()
         processes = tree.processes()
         usage, now_ns = usage_of(processes), self._clock.now_ns()
+        if processes[0] not in usage.cpu:
+            require(processes[0])
+            return None
         memory = tree.memory(usage)
         self._peak.add(memory)
         self._growth.add(now_ns / 1e9, memory)
@@ -204,6 +211,7 @@ class Process(Monitor):
     """
 
     key: ClassVar[str] = "process"
+    tells: ClassVar[str] = "processes"
     emits: ClassVar[dict[str, str]] = {
         "process.load": "%",
         "process.memory": "B",

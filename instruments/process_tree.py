@@ -150,6 +150,21 @@ def usage_of(processes: list[psutil.Process]) -> Usage:
     return usage
 
 
+def require(process: psutil.Process) -> None:
+    """Say what keeps a process, which cannot be gone, from telling what it uses.
+
+    Raises:
+        OSError: The system, or psutil, refuses.
+    """
+    import psutil
+
+    try:
+        with process.oneshot():
+            _add(Usage(), process)
+    except psutil.Error as error:
+        raise OSError(str(error)) from error
+
+
 def _add(usage: Usage, process: psutil.Process) -> None:
     times, memory = process.cpu_times(), process.memory_info()
     ended = getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)

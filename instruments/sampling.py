@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
-from overseer.errors import UsageError
+from overseer.boundary import said, where
+from overseer.errors import Problem, UsageError
 
 if TYPE_CHECKING:
     from overseer.overseer import Overseer
@@ -25,6 +26,60 @@ NOT_OFFERED = (NotImplementedError, OSError)
 
 _importing = allocate_lock()
 _claimed: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+_unread: WeakKeyDictionary[Any, Unread] = WeakKeyDictionary()
+#: Whose it is that monitors run without being asked for.
+STOCK = "instrument_monitors"
+
+
+class NoPsutil(ImportError):
+    """psutil is there, or should be, and cannot be imported."""
+
+
+class Unread:
+    """What the machine or psutil did not tell in a run; each is said once, for all monitors."""
+
+    def __init__(self) -> None:
+        self._without_psutil = False
+        self._lock = allocate_lock()
+        self._reasons: dict[str, tuple[BaseException, list[str]]] = {}
+
+    def no_psutil(self, ov: Overseer, error: NoPsutil, who: str) -> None:
+        """A monitor cannot do without it; none of the others can."""
+        with self._lock:
+            told, self._without_psutil = self._without_psutil, True
+        if not told:
+            place = where(error.__cause__ or error)
+            remedy = (
+                "Processors, memory, disks, network and processes are not sampled: reinstall it."
+            )
+            ov.report(Problem("not-sampled", who, str(error), place, remedy))
+
+    def add(self, what: str, error: BaseException) -> None:
+        """Something was not told that the summary would tell."""
+        with self._lock:
+            self._reasons.setdefault(said(error), (error, []))[1].append(what)
+
+    def say(self, ov: Overseer) -> None:
+        """The script has ended: say what was added."""
+        with self._lock:
+            reasons, self._reasons = self._reasons, {}
+        if reasons:
+            texts = [
+                f"{_listed(missing)} could not be sampled: {reason}"
+                for reason, (_, missing) in reasons.items()
+            ]
+            first = next(iter(reasons.values()))[0]
+            remedy = "The figures are missing, or end where that began."
+            ov.report(Problem("not-sampled", STOCK, "; ".join(texts), where(first), remedy))
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def unread_of(ov: Overseer) -> Unread:
+    """What was not told in this run."""
+    return _unread.setdefault(ov, Unread())
 
 
 def claim(ov: Overseer, *keys: str) -> None:
@@ -105,21 +160,30 @@ def import_psutil() -> Any:
     While one fails to import it, others would get the half of it that there is by then.
 
     Raises:
-        Exception: What its import raises, whoever asks.
+        NoPsutil: Its import raises something.
     """
     with _importing:
-        import psutil
+        try:
+            import psutil
+        except Exception as error:  # Whatever stands in its place may raise anything.
+            raise NoPsutil(f"psutil cannot be imported: {said(error)}") from error
     return psutil
 
 
 class _Delivery:
-    """One tick of a monitor's timer: read, then give at once."""
+    """One tick of a monitor's timer: read, then give at once.
 
-    def __init__(self, ov: Overseer, key: str, read: Callable[[], object | None], by_default: bool):
+    Args:
+        ov: The run.
+        monitor: Whose timer it is.
+        read: Reads what the event carries.
+    """
+
+    def __init__(self, ov: Overseer, monitor: Monitor, read: Callable[[], object | None]) -> None:
         self._ov = ov
-        self._key = key
+        self._monitor = monitor
+        self._key = monitor.key
         self._read = read
-        self._by_default = by_default
         self._off = False
 
     def __call__(self) -> None:
@@ -133,10 +197,10 @@ class _Delivery:
     def _reading(self) -> object | None:
         try:
             return self._read()
-        except NOT_OFFERED:
-            if not self._by_default:
+        except (NoPsutil, *NOT_OFFERED) as error:
+            self._off = self._monitor.forgoes(self._ov, error)
+            if not self._off:
                 raise
-            self._off = True  # Nobody asked for it, and this machine does not have it.
             return None
 
 
@@ -147,12 +211,18 @@ class Monitor:
 
     Args:
         seconds: The interval.
-        by_default: Nobody asked for this one: stay silent where the machine cannot tell, and
-            make way when a voirfile requires a monitor of the same kind.
+        by_default: Nobody asked for this one: be off where the machine cannot tell, and make way
+            when a voirfile requires a monitor of the same kind.
+
+    Attributes:
+        key: The key of its events.
+        emits: The units of what they carry.
+        tells: What the summary lacks without it, which is then said; empty: nothing.
     """
 
     key: ClassVar[str]
     emits: ClassVar[dict[str, str]]
+    tells: ClassVar[str] = ""
 
     def __init__(self, seconds: float = 1.0, by_default: bool = False) -> None:
         self.seconds = checked_interval(seconds, f"{type(self).__name__}(seconds)")
@@ -173,6 +243,14 @@ class Monitor:
         """A fresh sampler for one run."""
         raise NotImplementedError
 
+    def forgoes(self, ov: Overseer, error: BaseException) -> bool:
+        """Whether it is off from now on, and what it could not read is said elsewhere."""
+        if isinstance(error, NoPsutil):
+            unread_of(ov).no_psutil(ov, error, STOCK if self.by_default else type(self).__name__)
+        elif self.by_default and self.tells:
+            unread_of(ov).add(self.tells, error)
+        return self.by_default or isinstance(error, NoPsutil)
+
     def __call__(self, ov: Overseer) -> Generator[Any, Any, None]:
         """Sample from the end of ``load_script`` to the end of ``run_script``; then sum up."""
         claimed = _claimed.setdefault(ov, set())
@@ -183,8 +261,13 @@ class Monitor:
             return
         claimed.add(self.key)
         sampler = self.sampler(ov)
-        sampler.start()
-        deliver = _Delivery(ov, self.key, sampler.read, self.by_default)
+        try:
+            sampler.start()
+        except NOT_OFFERED as error:
+            if not self.forgoes(ov, error):
+                raise
+            return
+        deliver = _Delivery(ov, self, sampler.read)
         try:
             with ov.every(self.tick, deliver, first=FIRST_SECONDS):
                 yield ov.phases.run_script

@@ -13,7 +13,8 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from .boundary import Guarded, Report, asked_for, current, name_of
+from .boundary import Guarded, Report, asked_for, current, here, name_of, wished
+from .errors import Problem
 from .plans import Plan, Tally
 from .ways import Event, Gate, Keys, Listener, Source, Taker, form
 
@@ -22,8 +23,44 @@ Sampler = Callable[[Event, int], object]
 
 #: How many combinations of keys are remembered; more than that are looked up each time.
 MAX_PLANS = 1000
+#: What one end of a pair looks like.
+END = '{"$wrap": {"name": "step", "step": "end", "id": 1}}'
 #: Seconds that a signal's handler waits for the lock.
 PATIENCE = 0.5
+
+
+class Heard(Guarded):
+    """A listener that is not to blame for an event that says under ``$wrap`` what nobody can read.
+
+    Args:
+        fn: The listener.
+        who: Whose it is, for the report.
+        stream: Whose events it hears, and who tells what is wrong with one.
+        again: Whether it can be called again once it has failed.
+    """
+
+    __slots__ = ("_again", "_stream")
+
+    def __init__(self, fn: Listener, who: str, stream: EventStream, again: bool) -> None:
+        super().__init__(fn, who, stream.report)
+        self._stream, self._again = stream, again
+
+    def __call__(self, *args: object) -> object:
+        """Call the function; ``None`` when it failed now or before."""
+        if not self.alive:
+            return None
+        try:
+            return self._fn(*args)
+        except BaseException as error:
+            if wished(error):
+                raise
+            if not self.excused(*args):
+                self.failed("subscriber", error, "a subscriber failed")
+            return None
+
+    def excused(self, event: Any) -> bool:
+        """Whether it goes on although it failed with ``event``, which is at fault."""
+        return self._again and "$wrap" in event and self._stream.malformed(event["$wrap"])
 
 
 class Subscription:
@@ -41,7 +78,8 @@ class Subscription:
     ) -> None:
         self.stream = stream
         self.fn = fn
-        self.call = Guarded(fn, who, stream.report)
+        # An operator of giving's that fails has disposed of itself.
+        self.call = Heard(fn, who, stream, again=completed is None)
         self.keys = keys
         self.completed = completed
         self.free = getattr(fn, "free", False) is True
@@ -97,6 +135,7 @@ class EventStream:
         self._inherited: ContextVar[Event] | None = None
         self.sampler: Sampler | None = None
         self.closed = False
+        self._told = False
         _streams.add(self)
 
     def listen(
@@ -201,11 +240,21 @@ class EventStream:
                 return plan
             have = set(keys)
             wanting = tuple(s for s in self._listeners if have.issuperset(s.keys))
+            kind = Paired if "$wrap" in have else Plan
             if keys not in self._tallies and len(self._tallies) >= MAX_PLANS:
-                return Plan(self, keys, wanting, self._others)
-            plan = Plan(self, keys, wanting, self._tallies.setdefault(keys, Tally()))
+                return kind(self, keys, wanting, self._others)
+            plan = kind(self, keys, wanting, self._tallies.setdefault(keys, Tally()))
             self._plans[keys] = plan
             return plan
+
+    def malformed(self, wrap: object) -> bool:
+        """Whether what stands under ``$wrap`` is no end of a pair; that is told once."""
+        wrong = _wrong(wrap)
+        if wrong is not None and not self._told:
+            self._told = True
+            remedy = f"It is left out; the script goes on. One end of a pair is {END}."
+            self.report(Problem("bad-wrap", "$wrap", wrong, here(), remedy))
+        return wrong is not None
 
     def complete(self) -> None:
         """End the stream: reductions emit now, and what that gives is still delivered.
@@ -234,6 +283,34 @@ class EventStream:
         """Be the stream of a forked child, without listeners."""
         self.closed, self.sampler = True, None
         self._change(lambda: ())
+
+
+class Paired(Plan):
+    """How events are delivered that are one end of a pair, or say that they are."""
+
+    __slots__ = ()
+
+    def _failed(self, error: BaseException, at: int, event: Event, but: object = None) -> None:
+        if asked_for(error) or not self._subscriptions[at].call.excused(event):
+            super()._failed(error, at, event, but)
+            return
+        with self._stream.lock:
+            self._rest(event, at + 1, None, but)
+
+
+def _wrong(wrap: object) -> str | None:
+    """What is wrong with one end of a pair, in so far as it can be told at all."""
+    if not isinstance(wrap, dict):
+        return f"it is of type {type(wrap).__name__}, and not a dict"
+    for key in ("name", "step"):
+        if key not in wrap:
+            return f"it has no {key!r}"
+    for key in ("name", "step", "id"):
+        try:
+            hash(wrap.get(key))
+        except Exception:
+            return f"its {key} is of type {type(wrap[key]).__name__}, which tells no pairs apart"
+    return None
 
 
 class Outlet:

@@ -240,21 +240,26 @@ class StepModel:
             self.on_step(event)
 
     def on_wrap(self, event: Event) -> None:
-        """One end of a pair: of a step, of a wait for a batch, of a loop, of a pause."""
+        """One end of a pair: of a step, of a wait for a batch, of a loop, of a pause.
+
+        Raises:
+            Exception: It does not say which end it is, or an id would tell nothing apart later on.
+        """
         now = self.now()
         wrap = event["$wrap"]
-        name = wrap.get("name")
-        begins = wrap.get("step") == "begin"
+        name, begins, ident = wrap.get("name"), wrap["step"] == "begin", wrap.get("id")
+        if type(ident) is not int:
+            hash(ident)
         if name in STEP_PAIRS:
             task = event.get("task", TASK)
             if type(task) is not str:
                 task = str(task)
             if begins:
-                self._note(BEGIN, now, task, None, name, wrap.get("id"))
+                self._note(BEGIN, now, task, None, name, ident)
             elif name == "step" and without_batch(event):
-                self._note(ABANDON, now, task, None, name, wrap.get("id"))
+                self._note(ABANDON, now, task, None, name, ident)
             else:
-                self._note(END, now, task, self.counts(event, task), name, wrap.get("id"))
+                self._note(END, now, task, self.counts(event, task), name, ident)
         elif name in OTHER_PAIRS:
             kind = OTHER_PAIRS[name][not begins]
             kind = EXHAUSTED if kind == LOADED and event.get("exhausted") else kind

@@ -184,6 +184,14 @@ CASES = {
     "init-syntax": usage("init", "main.py", main__py="while True\n    pass\n"),
     "init-write": usage("init", "-o", "missing/voirfile.py", "main.py", main__py="x = 1"),
     "verify-json": usage("--verify-json", "missing/checks.json", "main.py"),
+    "bad-wrap": usage("main.py", main__py=GIVE + "give(**{'$wrap': {'name': 'step', 'id': 1}})\n"),
+    "not-sampled": Case(
+        files={
+            "main.py": "import time\ntime.sleep(0.8)\n",
+            "lib/psutil.py": "raise ImportError('no compiled part')\n",
+        },
+        env={"PYTHONPATH": "lib"},
+    ),
     "data-fd": Case(env={"DATA_FD": "99"}),
     "no-trace": Case(
         ("trace", "summary", "voir-runs/20260102T030405-main-77"),

@@ -168,6 +168,19 @@ def test_a_child_that_ended_is_left_out(proc: Proc, psutil: Any) -> None:
     assert usage.cpu_seconds == 2.0
 
 
+@pytest.mark.parametrize("kind", ["AccessDenied", "OSError"])
+def test_a_process_that_does_not_tell_of_itself_is_no_process_without_memory(
+    proc: Proc, psutil: Any, kind: str
+) -> None:
+    proc.add(FakeProcess(1, cpu=1.0)).gone = getattr(psutil, kind, OSError)("kept secret")
+    sampler = ProcessSampler(FakeClock(), 2.0)
+    with pytest.raises(OSError, match="kept secret"):
+        sampler.read()
+    summary: dict[str, Any] = {}
+    sampler.summarise(summary)
+    assert summary == {}
+
+
 def test_a_process_number_used_again_is_another_process(proc: Proc, psutil: Any) -> None:
     proc.add(FakeProcess(1), t1="2 ")
     old = proc.add(FakeProcess(2))
