@@ -50,12 +50,13 @@ class Loaders:
         told: It has been told that a loader cannot be watched.
         feeds: Watches generators.
         given: Names of the loaders that were given.
+        passed_over: Batches of one that was given were no steps, for PyTorch's were to come.
     """
 
     def __init__(self, ov: Overseer) -> None:
         self._ov = ov
         self.unseen: str | None = None
-        self.unheard = self.told = False
+        self.unheard = self.told = self.passed_over = False
         self._audience = Audience()
         self._waits: list[Waits] = []
         self._seen: set[object] = set()
@@ -87,15 +88,15 @@ class Loaders:
 
     def listen_to_waits(
         self,
-        waiting: Callable[[], object],
+        waiting: Callable[[Hashable], object],
         waited: Callable[[int, int], object],
         other: Callable[[Hashable], object],
     ) -> None:
         """Tell when waits of what is no loader, but keeps the script's loop waiting, are over.
 
         Args:
-            waiting: Called when one begins, but for the first, of which nobody knows what it is
-                for; and when a loader begins anew.
+            waiting: Called with a name when one begins; late for the first, of which nobody knows
+                what it is for. And with None when a loader begins anew.
             waited: Called with the times at which each began and ended, in nanoseconds.
             other: Called with the name of a loader which is another one from here on.
         """

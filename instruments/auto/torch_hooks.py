@@ -61,6 +61,7 @@ class TorchHooks:
         self._known.nodes = getattr(torch._C._autograd, "_get_sequence_nr", int)
         self._loops: dict[int, Loop] = {}
         self._asked: dict[int, int] = {}
+        self._waited_for: dict[int, Hashable] = {}
         self._sizes = Sizes(torch, asked, sink.count_tokens, self._unsized)
         self._reasons: set[str] = set()
         self._undo: list[Callable[[], object]] = []
@@ -243,11 +244,21 @@ class TorchHooks:
             except BaseException as error:
                 self.failed(error)
 
-    def waits(self) -> None:
-        """A loop waits for what is no loader, or one begins: an iteration seems to be over."""
-        if self.alive and self._sink.holding:
+    def waits(self, source: Hashable) -> None:
+        """A loop waits for what is no loader, or one begins: an iteration seems to be over.
+
+        It is where the same is waited for again.
+        """
+        if not self.alive:
+            return
+        again = False
+        if source is not None:
+            thread = get_ident()
+            again = self._waited_for.get(thread) == source
+            self._waited_for[thread] = source
+        if self._sink.holding:
             try:
-                self._sink.settle()
+                self._sink.settle(asked=again)
             except BaseException as error:
                 self.failed(error)
 

@@ -20,7 +20,8 @@ class Audience:
         begins: Called with a loader's name when it is asked for a batch.
         ends: Called with it, and whether there was none left, when it has answered.
         batches: Called with it and the batch that has come, after ``ends``.
-        waiting: Called when something else begins to keep a loop waiting, or a loader begins anew.
+        waiting: Called when something else begins to keep a loop waiting, with its name; and with
+            None when a loader begins anew, or is left.
         waited_for: Called with the times between which it did.
         others: Called with the name of a loader that is another one's from here on.
         heard: Some loader has given a batch.
@@ -36,7 +37,7 @@ class Audience:
         self.begins: list[Callable[[Hashable], object]] = []
         self.ends: list[Callable[[Hashable, bool], object]] = []
         self.batches: list[Callable[[Hashable, Any], object]] = []
-        self.waiting: list[Callable[[], object]] = []
+        self.waiting: list[Callable[[Hashable], object]] = []
         self.waited_for: list[Callable[[int, int], object]] = []
         self.others: list[Callable[[Hashable], object]] = []
         self._awaited: dict[int, Hashable] = {}
@@ -45,7 +46,7 @@ class Audience:
     def begun(self, name: Hashable) -> None:
         """A loader begins anew."""
         for waiting in self.waiting:
-            waiting()
+            waiting(None)
         if self.model is not None:
             self.model.loader_begins(name)
 
@@ -59,7 +60,7 @@ class Audience:
     def left(self, name: Hashable) -> None:
         """A loop is left in which a loader has more batches."""
         for waiting in self.waiting:
-            waiting()
+            waiting(None)
         if self.model is not None:
             self.model.loader_left(name)
 
@@ -108,12 +109,15 @@ class Audience:
     def waits(self, name: Hashable) -> None:
         """The script waits for what is no loader by itself."""
         for waiting in self.waiting:
-            waiting()
+            waiting(name)
         if self.model is not None:
             self.model.loading_begins(name)
 
     def waited(self, name: Hashable, begun: int, ended: int, late: bool = False) -> None:
         """It waits no more; that it did is told ``late``."""
+        if late:
+            for waiting in self.waiting:
+                waiting(name)  # Else they were told when it began.
         for waited in self.waited_for:
             waited(begun, ended)
         if self.model is not None:
