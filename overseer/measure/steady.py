@@ -2,15 +2,16 @@
 
 The method follows Barrett et al. (OOPSLA 2017) and Traini et al. (EMSE 28, 2023): outliers are
 bounded, the series is cut into segments of equal mean (PELT), and it is steady from the first
-segment of a tail whose segments are all alike. Beyond them, for series as short as a training
-run's beginning: the tail must hold a third of the steps, hiccups in it may cost it a third of
-their worth, a tail that drifts is not steady, nor is one that comes after many changes and is not
-free of them, nor one so uneven that its rate over a dozen steps says little of that over the next,
-and the boundary is moved to the very step. Where single steps vary, so do means: a machine that
-does other things too has its better and worse moments. If no level is kept by the first measure, or
-from late on only, one is looked for with a tolerance that goes by the noise; if there is none at
-all, a cliff between two levels that the tolerance makes one, each of them kept. At last a slope is
-forgiven that is but a few levels near each other, and so are a few last steps a little off.
+segment of a tail whose segments are all alike. Beyond them, for series as short as a training run's
+beginning: the tail must hold a third of the steps, hiccups in it may cost it a third of their worth
+but one long stretch of another level, a slow epoch say, is none, a tail that drifts is not steady,
+nor is one that comes after many changes and is not free of them, nor one so uneven that its rate
+over a dozen steps says little of that over the next, and the boundary is moved to the very step.
+Where single steps vary, so do means: a machine that does other things too has its better and worse
+moments. If no level is kept by the first measure, or from late on only, one is looked for with a
+tolerance that goes by the noise; if there is none at all, a cliff between two levels that the
+tolerance makes one, each of them kept. At last a slope is forgiven that is but a few levels near
+each other, and so are a few last steps a little off.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 
 from .bounding import CHUNK, bounded_sums, grain, reach
 from .changepoints import changepoints, clipped, noise
 from .cycles import without_cycle
 from .series import Series
-from .slopes import drifts, levelled, rising, sloping
+from .slopes import PLAIN, drifts, levelled, rising, sloping
 from .statistics import quantile
 
 #: Means this close are the same performance; Traini et al. use the same.
@@ -51,6 +52,10 @@ CLIFF = (0.01, 0.1)
 ODD = 20
 #: What a step outside the tail's level costs, in steps inside it.
 _HICCUP = 3
+#: One stretch of more steps than this, in a row and as a part of all, is no hiccup where it alone
+#: moves the mean of all by as much as a plain drift does; unless another is like it, within so many
+#: times its length and its worth.
+_FEW, _SHORT, _AGAIN = 20, 0.05, 2
 _OUTLIER = 2
 _UNITS = 640
 #: Means that a slope is fitted to.
@@ -282,8 +287,8 @@ class _Search:
     def _tail_of(self, segments: list[Segment], level: float, lenient: bool) -> int | None:
         """The segment from which on the most steps are at ``level`` and the fewest are not."""
         best, found, score, after = 0, None, 0, 0
-        for i in range(len(segments) - 1, -1, -1):
-            alike = abs(segments[i].mean - level) <= self.tolerance * level
+        for i in range(len(segments) - 1, self._behind(segments, level) - 1, -1):
+            alike = self._alike(segments[i], level)
             score += segments[i].steps if alike else -_HICCUP * segments[i].steps
             if score > best:
                 best, found = score, i
@@ -291,6 +296,32 @@ class _Search:
                 after += segments[i].steps
         few = after <= max(5, self.steps // 40) or (lenient and self._ends_oddly(segments, level))
         return found if few else None
+
+    def _alike(self, segment: Segment, level: float) -> bool:
+        return abs(segment.mean - level) <= self.tolerance * level
+
+    def _behind(self, segments: list[Segment], level: float) -> int:
+        """The segment behind the last stretch that is no hiccup; 0 when there is none.
+
+        A slow epoch among fast ones is none. What is slow in each of them is part of how they go.
+        """
+        stretches, i = [], 0
+        for alike, group in groupby(segments, lambda each: self._alike(each, level)):
+            part = list(group)
+            i += len(part)
+            if not alike:
+                off = sum((each.mean - level) * each.steps for each in part)
+                stretches.append((i, sum(each.steps for each in part), off))
+        for behind, steps, off in reversed(stretches):
+            if steps <= max(_FEW, _SHORT * self.steps) or abs(off) <= PLAIN[0] * level * self.steps:
+                continue
+            same = sum(
+                1 / _AGAIN <= n / steps <= _AGAIN and 1 / _AGAIN <= o / off <= _AGAIN
+                for _, n, o in stretches
+            )
+            if same == 1:
+                return behind
+        return 0
 
     def _ends_oddly(self, segments: list[Segment], level: float) -> bool:
         """Whether the last few steps alone are off, at once and not by much: no trend's end."""

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 from ..targets import targets
-from .scopes import Loop, Scope, Seen, bindings, called, dotted
+from .scopes import Loop, Scope, Seen, assigned, bindings, called, dotted
 
 #: Calls that hand on what they iterate over: the loader is their first argument.
 WRAPPERS = {
@@ -18,6 +18,13 @@ _COUNTING = {"range", "count", "trange"}
 _GIVES = re.compile(r"batch|next|sample|load|fetch|draw|get_data", re.IGNORECASE)
 #: Names of loop variables that count.
 _COUNTERS = re.compile(r"^(e|ep|epochs?|i|j|k|n|it|idx|index|iter|iteration|t|\w*step|\w*_idx)$")
+#: What ``next`` is asked for that is no batch: by its name, and by what makes it.
+_NO_BATCHES = re.compile(r"(^|_)(p?rngs?|keys?|seeds?|(iter)?counts?|counter)(_|$)", re.IGNORECASE)
+_NO_LOADERS = re.compile(
+    r"^(PRNGSequence|((named_)?(parameters|children|modules|buffers))|keys|values|items)$"
+)
+#: What makes a batch of a path or the like, by the words of its name.
+_READS = re.compile(r"(^|_)(im)?(load|fetch|read|open|decode)(_|$)", re.IGNORECASE)
 _MODEL = re.compile(r"model|net|encoder|module|generator|discriminator|policy|^[dg]$", re.I)
 
 
@@ -42,14 +49,60 @@ class Batch(NamedTuple):
 def batch_of(scope: Scope, loop: Loop) -> Batch:
     """What an iteration of ``loop`` works on."""
     marker = marker_of(scope, loop)
+    asked = asked_for(scope, loop)
     if not isinstance(loop, ast.While) and not _counts(loop.iter):
         name = _target_name(scope, loop)
-        return Batch(name, marker, True, unwrapped(loop.iter), loop)
+        if name is not None or not asked:
+            return Batch(name, marker, True, unwrapped(loop.iter), loop)
     bound = _while_bound(loop) or _bound_in(scope, loop)
+    gives = asked[0] if asked and not _only_names(scope, loop, asked) else None
     if bound is None:
-        return Batch(_given_to_model(scope, loop), marker, False, None, loop)
+        return Batch(_given_to_model(scope, loop), marker, False, gives, loop)
     name, value, node = bound
-    return Batch(name, marker, False, value, node)
+    drawn = isinstance(value, ast.Call) or gives is None
+    return Batch(name, marker, False, value if drawn else gives, node)
+
+
+def asked_for(scope: Scope, loop: Loop) -> list[ast.Call]:
+    """The calls of ``next`` in an iteration by which it may wait for a batch.
+
+    Not those for what is no batch: a count, a random key, ``next(model.parameters())``.
+    """
+    if scope.binder("next") is not None:
+        return []
+    calls = (seen.node for seen in _running(scope, loop))
+    return [call for call in calls if isinstance(call, ast.Call) and _asks(scope, call)]
+
+
+def _asks(scope: Scope, call: ast.Call) -> bool:
+    if not isinstance(call.func, ast.Name) or call.func.id != "next" or not call.args:
+        return False
+    over = unwrapped(call.args[0])
+    every = [over, *(_values(scope, over.id) if isinstance(over, ast.Name) else ())]
+    if any(_counts(each) or _NO_LOADERS.search(called(each)) for each in every):
+        return False
+    named = dotted(over).rpartition(".")[2]
+    return not isinstance(over, ast.GeneratorExp) and not _NO_BATCHES.search(named)
+
+
+def _values(scope: Scope, name: str) -> list[ast.expr]:
+    """What assignments bind a variable to."""
+    binder = scope.binder(name)
+    return [
+        value
+        for seen in (binder.seen if binder is not None else ())
+        for target, value in assigned(seen.node)
+        if value is not None and targets(target) == [name]
+    ]
+
+
+def _only_names(scope: Scope, loop: Loop, asked: list[ast.Call]) -> bool:
+    """Whether what ``next`` gives only says what to load: ``x[next(it)]``, ``load(next(it))``."""
+    inside = [seen.node for seen in scope.seen if loop in seen.loops]
+    named: list[ast.AST] = [n.slice for n in inside if isinstance(n, ast.Subscript)]
+    named += [n for n in inside if _READS.search(called(n))]
+    within = {id(part) for each in named for part in ast.walk(each)}
+    return any(id(call) in within for call in asked)
 
 
 def unwrapped(node: ast.expr) -> ast.expr:

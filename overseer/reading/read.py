@@ -6,7 +6,7 @@ import ast
 import os
 
 from . import roles
-from .batch import Batch, batch_of, marker_of, once_bound
+from .batch import Batch, asked_for, batch_of, marker_of, once_bound
 from .findings import Finding, Missing, Reading
 from .loop import (
     LOADERS,
@@ -217,14 +217,24 @@ class _Reader:
         said = "The start and the end of the work on each batch; what lies between is loading."
         self._add("pair", selector, said, scope.where(loop))
 
-    def _drawn(self, scope: Scope, batch: Batch, loop: ast.AST) -> None:
-        """Batches are drawn within an iteration: by a function, from a loader, from memory."""
+    def _drawn(self, scope: Scope, batch: Batch, loop: Loop) -> None:
+        """Batches are drawn within an iteration: by a function, from a loader, from memory.
+
+        A pair around one that asks an iterator would call the wait for it compute.
+        """
         function = self._drawing(scope, batch)
         if function is not None:
             self._loading(function)
-        elif roles.loader_of(scope, batch.source, []) is None and called(
-            batch.source or loop
-        ) not in ("next",):
+        elif batch.node is not loop and called(batch.source or loop) == "next":
+            return
+        elif asked := asked_for(scope, loop):
+            if not self._loaders(scope, loop, batch.source, []):
+                self.notes.append(
+                    "Loading is not known unless voir sees it by itself: a pair around "
+                    f"{ast.unparse(asked[0])[:50]} ({_short(scope.where(asked[0]))}) would take "
+                    "the wait for compute."
+                )
+        elif roles.loader_of(scope, batch.source, []) is None:
             self._pair(scope, batch._replace(name=None), loop)
 
     def _drawing(self, scope: Scope, batch: Batch) -> Scope | None:
@@ -306,14 +316,17 @@ class _Reader:
         found = self.found
         if found is None:
             scope, source = self.scopes[0], None
+            loaders = self._loaders(scope, None, source, self.scopes)
         else:
             scope = found.scope
             loop = found.micro if found.micro is not None else found.loop
             source = batch_of(scope, loop).source or batch_of(scope, found.loop).source
-        loader = roles.loader_of(scope, source, self.scopes)
-        if loader is not None:
+            loaders = self._loaders(scope, loop, source, self.scopes)
+        for loader in loaders:
             self._show("loader", loader, "What it is fed with.")
-        elif called(source or scope.node) in LOADERS:
+        if loaders:
+            return
+        if called(source or scope.node) in LOADERS:
             why = f"{called(source or scope.node)}(...) has no name of its own"
             self._miss("loader", why, _BY_ITSELF["loader"])
         elif source is not None and isinstance(source, ast.Call):
@@ -322,6 +335,22 @@ class _Reader:
         else:
             why = "no loop goes over a variable, and no DataLoader is made"
             self._miss("loader", why, _NO_LOADER)
+
+    def _loaders(
+        self, scope: Scope, loop: Loop | None, source: ast.expr | None, others: list[Scope]
+    ) -> list[roles.Variable]:
+        """The variables that hold loaders; failing that, one that is made in ``others``.
+
+        Several where an iteration asks each for its part and no variable holds what they give;
+        none where one of these is unknown, for loading would be too short.
+        """
+        if loop is not None and source is not None:
+            asked, batch = asked_for(scope, loop), batch_of(scope, loop)
+            if len(asked) > 1 and not batch.iterates and batch.node is loop:
+                every = [roles.loader_of(scope, each, []) for each in asked]
+                return [] if None in every else [v for v in dict.fromkeys(every) if v is not None]
+        loader = roles.loader_of(scope, source, others)
+        return [loader] if loader is not None else []
 
     def _cuda(self) -> None:
         found = roles.cuda_of(self.scopes)

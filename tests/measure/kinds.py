@@ -168,6 +168,31 @@ def hiccup(random: Random) -> tuple[list[float], int | None]:
     return [v * 2 if start <= i < start + 8 else v for i, v in enumerate(values)], until
 
 
+def long_hiccup(random: Random) -> tuple[list[float], int | None]:
+    """As many steps as are forgiven, of which the rate suffers as it may."""
+    n, until = random.randint(300, 600), random.randint(2, 20)
+    values = _scaled(_even(random, n, 0.02), until, 2)
+    start, slow = random.randint(n // 2, 3 * n // 4), random.uniform(1.5, 5)
+    return [v * slow if start <= i < start + 20 else v for i, v in enumerate(values)], until
+
+
+def slow_for_a_while(random: Random) -> tuple[list[float], int | None]:
+    """An epoch in the middle is another: what comes behind it is the level, for long enough."""
+    n = random.randint(350, 800)
+    length, other = int(n * random.uniform(0.07, 0.15)), random.choice([0.5, 1.5, 2, 3, 4.5])
+    until = int(n * random.uniform(0.35, 0.6))
+    values = _even(random, n, random.uniform(0.005, 0.05))
+    return [v * other if until - length <= i < until else v for i, v in enumerate(values)], until
+
+
+def slow_in_every_epoch(random: Random) -> tuple[list[float], int | None]:
+    """What is slow for a while comes again: it is part of how the run goes on."""
+    epoch, slow = random.randint(200, 300), random.uniform(1.5, 3)
+    length, n = random.randint(22, 30), epoch * random.randint(2, 4)
+    values = _even(random, n, 0.02)
+    return [v * slow if i % epoch < length else v for i, v in enumerate(values)], length
+
+
 def varied_lengths(random: Random) -> tuple[list[float], int | None]:
     """Sequences of any length, and a first step that compiles."""
     n, until = random.randint(150, 300), random.randint(1, 6)
@@ -273,6 +298,15 @@ def throttled_late(random: Random) -> tuple[list[float], int | None]:
     return [v * 1.4 if i >= start else v for i, v in enumerate(_even(random, n, 0.02))], None
 
 
+def slow_for_a_while_late(random: Random) -> tuple[list[float], int | None]:
+    """Less than a third of the run comes behind it."""
+    n = random.randint(350, 800)
+    length, slow = int(n * random.uniform(0.07, 0.15)), random.choice([1.5, 2, 3, 4.5])
+    until = int(n * random.uniform(0.72, 0.9))
+    values = _even(random, n, random.uniform(0.005, 0.05))
+    return [v * slow if until - length <= i < until else v for i, v in enumerate(values)], None
+
+
 def two_speeds(random: Random) -> tuple[list[float], int | None]:
     n, turn = random.randint(250, 400), random.randint(30, 60)
     return [v * 1.3 if (i // turn) % 2 else v for i, v in enumerate(_even(random, n, 0.02))], None
@@ -361,7 +395,7 @@ STEADY: tuple[Kind, ...] = (
     flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
     ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
-    low_cliff, odd_end,
+    low_cliff, odd_end, long_hiccup, slow_for_a_while, slow_in_every_epoch,
 )  # fmt: skip
 #: Levels that may be the same performance: steady from the first step or from the last change.
 ALIKE: tuple[Kind, ...] = (lower_cliff, lowest_cliff, low_stairs)
@@ -371,6 +405,7 @@ DRIFTING: tuple[Kind, ...] = (
     drifting_up, drifting_down, drifting_slowly, drifting_after_warm_up, drifting_noisily,
     drifting_in_noise, drifting_in_two_modes, drifting_with_spikes, leaking, decaying_for_ever,
     wandering, saw_tooth, throttled_late, two_speeds, drifting_least, bent, rising_late,
+    slow_for_a_while_late,
 )  # fmt: skip
 #: Series that change all the time: no figure of a part of them says much of another.
 ERRATIC: tuple[Kind, ...] = (contended, contended_in_bursts, two_modes_far_apart)

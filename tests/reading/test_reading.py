@@ -589,3 +589,99 @@ def test_a_loop_whose_names_are_anothers_too_is_told_by_what_only_it_binds(
     assert selector(reading, "step") == step
     assert selector(reading, "options") == "//main > args as options"
     assert any(missing.role == "step" for missing in reading.missing) == (step is None)
+
+
+ASKED = """
+    import itertools
+
+    def data(n=50):
+        for i in range(n):
+            yield [i] * 8
+
+    def train(params, batches, others, X):
+        itercount, ids, rng = itertools.count(), iter(range(50)), PRNGSequence(0)
+        for epoch in range(3):
+            {head}
+                {body}
+    """
+PAIR = "//train(!#loop_{0} as compute_start, !!#endloop_{0} as compute_end)"
+TURNS = "for _ in range(40):"
+
+
+def loaders(reading: Reading) -> list[str]:
+    return [each.selector for each in reading.findings if each.role == "loader"]
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (TURNS, "params, loss = update(params, next(batches))"),
+        (TURNS, "params, loss = update(params, next(itercount), next(ids), next(batches, None))"),
+        (TURNS, "x = np.asarray(next(batches)); params, loss = update(params, x)"),
+        (TURNS, "x = next(batches)['x']; params, loss = update(params, x)"),
+        ("for _ in itertools.repeat(None, 40):", "params, loss = update(params, next(batches))"),
+        ("while n < 40:", "params, loss = update(params, next(batches)); n += 1"),
+    ],
+)
+def test_no_pair_surrounds_the_wait_for_a_batch(tmp_path: Path, head: str, body: str) -> None:
+    reading = read(tmp_path, ASKED.format(head=head, body=body))
+    assert reading.of("step") is not None
+    assert reading.of("pair") is None
+    assert loaders(reading) == ["//train > batches as loader"]
+    assert not any("Loading is not known" in note for note in reading.notes)
+
+
+def test_each_iterator_that_a_turn_asks_is_a_loader(tmp_path: Path) -> None:
+    body = "params, loss = update(params, next(batches), next(others), next(batches))"
+    reading = read(tmp_path, ASKED.format(head=TURNS, body=body))
+    assert reading.of("pair") is None
+    assert loaders(reading) == ["//train > batches as loader", "//train > others as loader"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "params, loss = update(params, next(data()))",
+        "params, loss = update(params, next(batches), next(data()))",
+        "params, loss = update(params, load(next(batches)))",
+        "params, loss = update(params, X[next(batches)])",
+        "params, loss = update(params, X[next(batches)], next(others))",
+        "x = X[next(batches)]; params, loss = update(params, x)",
+    ],
+)
+def test_it_is_said_where_loading_is_not_known(tmp_path: Path, body: str) -> None:
+    reading = read(tmp_path, ASKED.format(head=TURNS, body=body))
+    assert reading.of("step") is not None
+    assert reading.of("pair") is None
+    assert loaders(reading) == []
+    notes = [note for note in reading.notes if "Loading is not known" in note]
+    assert len(notes) == 1
+    assert "main.py:12" in notes[0]
+    assert notes[0] in voirfile_text(reading)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "params, loss = update(params, X)",
+        "params, loss = update(params, X, next(itercount), next(ids))",
+        "params, loss = update(params, X, next(rng))",
+        "params, loss = update(params, X, next(model.parameters()).device)",
+        "params, loss = update(params, X, next((x for x in X if x), None))",
+        "params, loss = update(params, X, next(iter(params.values())))",
+    ],
+)
+def test_what_next_gives_may_be_no_batch(tmp_path: Path, body: str) -> None:
+    reading = read(tmp_path, ASKED.format(head=TURNS, body=body))
+    assert selector(reading, "pair") == PAIR.format("_")
+    assert loaders(reading) == []
+
+
+def test_a_function_of_the_scripts_own_that_is_called_next_asks_nothing(tmp_path: Path) -> None:
+    text = """
+        next = take
+        for _ in range(40):
+            params, loss = update(params, next(batches))
+        """
+    found = selector(read(tmp_path, text), "pair")
+    assert found == "//(!#loop__ as compute_start, !!#endloop__ as compute_end)"
