@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from _thread import get_ident
 from collections.abc import Callable, Hashable
 from itertools import count
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 ITEMS = "items"
 #: Threads that are told apart, and loaders that give batches for one step.
 THREADS, LOADERS = 64, 16
+#: What is called to make an optimizer.
+_OPTIMIZER = re.compile(r"(?i:optim)|^(SGD|RMSprop|Rprop|LBFGS|Lion|Muon|\w*Ada\w*)$")
 
 
 class Alone:
@@ -52,6 +55,7 @@ class Alone:
         self._ov, self._loaders, self._counts = ov, loaders, counts
         self._every, self._works = every, works
         self._learns: bool | None = None
+        self._idle: bool | None = None
         self._listening: list[Subscription] = []
         self._works_on: dict[int, dict[Hashable, int | None]] = {}
         self._numbers = count(1)
@@ -120,7 +124,8 @@ class Alone:
         items = self._works_on.get(thread, {})
         if source not in items or (self.unfinished is not None and self.unfinished()):
             return
-        if self._others_may():
+        if self._others_may(source):
+            self._loaders.passed_over |= source in self._loaders.given
             self.end()
             return
         learned = items[source]
@@ -138,14 +143,23 @@ class Alone:
             if len(items) < LOADERS:
                 items[source] = self._counts({"batch": batch}, TASK)
 
-    def _others_may(self) -> bool:
-        """Whether PyTorch's hooks may yet tell of steps."""
+    def _others_may(self, source: Hashable) -> bool:
+        """Whether PyTorch's hooks may yet tell of steps.
+
+        An optimizer that is made and not used leaves a loader that is given its steps.
+        """
         works = self._works()
         if works is None:
             return False
         if self._learns is None:
             self._learns = _learns(self._ov)
-        return self._learns or works()
+        if self._learns or source not in self._loaders.given:
+            return self._learns or works()
+        if not works() or self._loaders.feeds.at_work:
+            return works()
+        if self._idle is None:
+            self._idle = _idle(self._ov)
+        return not self._idle
 
 
 def _ignore(source: Hashable, exhausted: bool) -> None:
@@ -160,3 +174,30 @@ def _learns(ov: Overseer) -> bool:
         return ov.program is None or ov.program.file is None or learns(ov.program.file)
     except (VoirError, RecursionError):
         return True
+
+
+def _idle(ov: Overseer) -> bool:
+    """Whether the optimizers that the script's text makes are never used: no name of theirs is."""
+    import ast
+
+    from overseer.reading.scopes import called
+    from overseer.reading.sources import open_script, project
+
+    if ov.program is None or ov.program.file is None:
+        return False
+    try:
+        trees = [source.tree for source in project(open_script(ov.program.file))]
+    except (VoirError, RecursionError):
+        return False
+    used: set[str] = set()
+    made: set[ast.AST] = set()
+    named: list[tuple[ast.Call, str]] = []
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) | ast.alias(name):
+                used.add(name)
+            case ast.Call() if _OPTIMIZER.search(called(node)):
+                made.add(node)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                named.append((call, name))
+    return bool(made) and made <= {call for call, name in named if name not in used}

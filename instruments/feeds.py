@@ -229,6 +229,7 @@ class Feeds:
 
     Attributes:
         given: Names of those that were given as ``loader``.
+        at_work: A model has been at work, or something was learned.
     """
 
     def __init__(self, ov: Overseer, audience: Audience, place: Place, answers: Answers) -> None:
@@ -237,6 +238,7 @@ class Feeds:
         self._trials: list[Watched] = []
         self._within = Within(ov.clock.now_ns)
         self.given: set[Hashable] = set()
+        self.at_work = False
         self._loaded = self._wanted = self._foreseen = self._asked_for = False
 
     def expect(self, asked_for: bool = True) -> None:
@@ -251,6 +253,7 @@ class Feeds:
 
     def confirm(self) -> None:
         """A model is at work; called in each step that is watched in full."""
+        self.at_work = True
         if not self._trials:
             return
         for watched in self._trials:

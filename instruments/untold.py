@@ -21,6 +21,8 @@ NEEDED = {
     "loading_rate": "Give the loader, or the pair compute_start and compute_end.",
     "compute_rate": "Give the pair compute_start and compute_end around the work on a batch.",
 }
+#: What to do where a loader was given and its batches were no steps.
+STEPLESS = "Give step with batch at the end of each turn; --no-auto: each batch is a step."
 #: What to do where a rate of a voirfile skips all.
 FEWER = "Skip fewer: rate(skip=N) counts windows, rate(skip='5s') seconds."
 #: What to do to have items known.
@@ -59,6 +61,8 @@ class Untold:
                 yield self._untold("train_rate", "rate")
         yield from self._skipped_windows()
         loaders = asked.loaders
+        if self._passed_over() and not (asked.logged or asked.windows):
+            yield self._without_steps("loader")
         silent = loaders.unheard or (loaders.unseen is not None and not self._steps())
         if silent and not loaders.told and not unwatched:
             yield self._unwatched("loader")
@@ -120,6 +124,22 @@ class Untold:
         tasks = self._ov.summary.get("tasks", {}).values()
         return sum(task.get("steps", 0) for task in tasks)
 
+    def _passed_over(self) -> bool:
+        """Whether there are no steps, for a given loader's batches were left to PyTorch's hooks."""
+        loaders = self._asked.loaders
+        return loaders.passed_over and not loaders.feeds.at_work and not self._steps()
+
+    def _without_steps(self, who: str) -> Problem:
+        what = "batches of the loader that was given are no steps: the script seems to learn"
+        what += " by PyTorch, but nothing was seen of that"
+        return Problem("no-rate", who, what, remedy=STEPLESS)
+
+    def _paired(self) -> bool:
+        """Whether the work on the only step was seen, but not what came before it."""
+        tasks = self._ov.summary.get("tasks", {}).values()
+        seen = any("first_step_seconds" in task for task in tasks)
+        return self._ov.shows("compute_start") or (seen and not self._ov.shows("step"))
+
     def _unwatched(self, who: str) -> Problem:
         kind = self._asked.loaders.unseen
         what = f"the loader that was given is a {kind}, which cannot be watched from within"
@@ -139,13 +159,15 @@ class Untold:
     def _untold(self, key: str, asked: str | None = None) -> Problem:
         """Why a figure that was asked for, by its flag or otherwise, never came."""
         flag, steps = asked or f"--{key.replace('_', '-')}", self._steps()
-        if steps == 1 and key == "train_rate":
+        if steps == 1 and (key == "train_rate" or self._paired()):
             what = "there was one step, and its beginning was not seen"
             return Problem("no-rate", flag, what, remedy="Run two steps, or give the loader.")
         if key != "train_rate" and self._asked.loaders.unseen is not None:
             return self._unwatched(flag)
         if self._meter is not None and self._meter.left:
             return self._left_out(flag)
+        if self._passed_over():
+            return self._without_steps(flag)
         what = "the run showed nothing that it could be told from"
         return Problem("no-rate", flag, what, remedy=NEEDED[key])
 

@@ -212,6 +212,8 @@ class Lane:
         rest = self._rest_of_last(now - last - declared)
         self.lengthen(rest)
         self.last_end = self._left_at = track.last_end = last + declared + rest
+        if self.evidence.aside:
+            track.aside(last, self.last_end)
         self.behind = now - self.last_end
         self.evidence.paused = track.paused_ns
 

@@ -621,6 +621,28 @@ def test_what_the_body_does_behind_the_last_step_of_an_epoch_counts_once(saves: 
     assert between == pytest.approx(5e9 * (saves + 0.03), rel=0.01)
 
 
+def test_an_evaluation_within_a_pair_lasts_until_its_loader_has_no_more() -> None:
+    """What its body does behind the last forward pass is no work of the training's."""
+    program = Program("loader")
+    for number, batch in enumerate(program.batches(40, 0.04)):
+        program.wrap("compute_start", "begin", number)
+        program.work(0.03)
+        if number % 10 == 9:
+            for _ in range(5):
+                program.model.loading_begins("test")
+                program.clock.advance(0.01)
+                program.model.loading_ends("test")
+                program.give(task="eval", step=True, batch=Tensor(32))
+                program.clock.advance(0.02)
+            program.model.loading_begins("test")
+            program.model.loading_ends("test", exhausted=True)
+        program.wrap("compute_start", "end", number, batch=batch)
+    program.finish()
+    section = program.section()
+    assert section["loading"]["seconds"] == pytest.approx(40 * 0.04)
+    assert section["compute"]["seconds"] == pytest.approx(40 * 0.03)
+
+
 def taken_singly(program: Program, source: str, seconds: float) -> None:
     """``next(iter(loader))``: the iterator is gone as soon as it has given a batch."""
     program.model.loader_begins(source)

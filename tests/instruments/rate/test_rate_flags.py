@@ -242,6 +242,28 @@ def test_the_rate_of_a_single_step_has_a_reason_not_to_be(place: Place) -> None:
     assert "--train-rate: there was one step, and its beginning was not seen" in ran.stderr
 
 
+@pytest.mark.parametrize("flag", ["--train-rate", "--loading-rate", "--compute-rate"])
+def test_a_pair_around_the_only_step_was_given(place: Place, flag: str) -> None:
+    text = """
+        def train(inp):
+            for x in range(1):
+                pass
+
+        train([0] * 4)
+        """
+    place.write("main.py", text)
+    voirfile(place, PAIR)
+    ran = place.voir(flag, "main.py")
+    assert f"{flag}: there was one step, and its beginning was not seen" in ran.stderr
+    assert "Give the pair" not in ran.stderr
+
+
+def test_an_only_step_without_a_pair_needs_one_for_the_rate_of_its_work(place: Place) -> None:
+    place.write("main.py", "def train(inp):\n    loss = 1.0\n\n\ntrain([0] * 4)\n")
+    voirfile(place, "//train(inp as batch) > loss as step")
+    assert "Give the pair" in place.voir("--compute-rate", "main.py").stderr
+
+
 # In a voirfile
 
 

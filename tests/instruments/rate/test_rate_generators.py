@@ -491,6 +491,85 @@ def test_an_evaluation_by_a_generator_of_the_same_function_is_steps_of_one_loade
     assert (task["steps"], task["items"]) == (30, 240)
 
 
+#: How loops take batches: as they are, and through what says how far they are.
+BARS = {
+    "bare": "batches({n})",
+    "within a bar of progress": "bar(batches({n}))",
+}
+
+
+@pytest.mark.parametrize("bar", BARS)
+@pytest.mark.parametrize("flags", [(), ("--loading-rate",)])
+def test_an_evaluation_in_the_midst_by_the_same_function_is_a_loader_of_its_own(
+    training: Place, bar: str, flags: tuple[str, ...]
+) -> None:
+    """The wait behind it is one for the training's next batch."""
+    text = f"""
+        def bar(data):
+            for each in data:
+                yield each
+
+        def evaluate():
+            for one in {BARS[bar].format(n=5)}:
+                time.sleep(0.002)
+
+        def train(loader, data):
+            for i, inp in enumerate(data):
+                work()
+                if i % 4 == 3:
+                    evaluate()
+
+        for epoch in range(2):
+            data = batches(20)
+            train(data, {BARS[bar].format(n=20).replace("batches(20)", "data")})
+        """
+    script(training, BATCHES, text)
+    training.write(
+        "voirfile.py",
+        f"""
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("//train > loader").give()
+            ov.probe("{STEP}").give()
+            evaluated = ov.probe("//evaluate(one as batch) > #endloop_one as step")
+            evaluated.subscribe(lambda event: ov.give(task="eval", **event))
+        """,
+    )
+    ran = training.voir("--skip", "0", *flags, "main.py")
+    assert ran.status == 0, ran.stderr
+    tasks = training.record()["tasks"]
+    assert [tasks[name]["steps"] for name in ("train", "eval")] == [40, 50]
+    assert tasks["train"]["loading"]["seconds"] == pytest.approx(40 * 0.01, rel=0.001)
+    assert tasks["train"]["compute"]["seconds"] == pytest.approx(40 * 0.005, rel=0.001)
+
+
+@pytest.mark.parametrize("selector", [STEP, GIVEN])
+def test_a_generator_that_is_left_and_kept_gives_way_to_the_next_of_its_loop(
+    training: Place, selector: str
+) -> None:
+    text = """
+        kept = []
+
+        def train():
+            loader = batches()
+            kept.append(loader)
+            for inp in loader:
+                work()
+                if len(steps) % 10 == 0:
+                    break
+
+        for epoch in range(3):
+            train()
+            time.sleep(1)
+        """
+    script(training, BATCHES, text)
+    voirfile(training, selector)
+    training.voir("--skip", "0", "--loading-rate", "main.py")
+    task = training.record()["tasks"]["train"]
+    assert task["steps"] == 30
+    assert task["compute"]["seconds"] == pytest.approx(30 * 0.005, rel=0.001)
+
+
 def test_a_generator_that_asks_others_of_its_function_is_one_loader(training: Place) -> None:
     text = """
         def walk(n):

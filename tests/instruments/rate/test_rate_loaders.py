@@ -568,7 +568,7 @@ def test_a_loader_in_the_place_of_another_is_not_taken_for_it(place: Place) -> N
     def instrument_begin(ov: Overseer) -> Generator[Any, Any, None]:
         yield ov.phases.load_script
         loaders = Loaders(ov)
-        loaders.listen_to_waits(lambda: None, lambda *_: None, told.append)
+        loaders.listen_to_waits(lambda _: None, lambda *_: None, told.append)
         for each in (training, training, held_out, held_out, [1, 2], training):
             loaders._begun({"self": data.DataLoader(each, batch_sampler=sampler)})
             told.append("begun")

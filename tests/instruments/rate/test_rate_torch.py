@@ -108,3 +108,62 @@ def test_what_comes_before_a_loop_is_left_in_its_midst_is_a_pause(
     assert (train["steps"], train["items"]) == (60, 480)
     assert train["pause"]["seconds"] == pytest.approx(0.6, abs=0.01)
     assert 480 / train["rate"]["wall"] == pytest.approx(0.72, abs=0.01)
+
+
+#: A script that works without PyTorch on the batches of its loader; how it has an optimizer.
+IDLE = """
+    import time
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    def train(loader):
+        for (inp,) in loader:
+            time.sleep(0.001)
+            {turn}
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(DataLoader(TensorDataset(torch.randn(80, 4)), batch_size=8))
+    """
+GIVEN = "//train > loader"
+
+
+def test_an_optimizer_that_is_never_used_keeps_no_given_loader_from_showing_steps(
+    place: Place,
+) -> None:
+    place.write("main.py", IDLE.format(turn="pass"))
+    voirfile(place, GIVEN)
+    ran = place.voir("main.py")
+    task = place.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (10, 80)
+    assert "no-rate" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "who"), [((), "loader"), (("--loading-rate",), "--loading-rate")]
+)
+@pytest.mark.parametrize("turn", ["if not inp.shape: optimizer.step()", "used = optimizer"])
+def test_where_a_given_loader_shows_no_steps_that_is_said(
+    place: Place, flags: tuple[str, ...], who: str, turn: str
+) -> None:
+    place.write("main.py", IDLE.format(turn=turn))
+    voirfile(place, GIVEN)
+    ran = place.voir(*flags, "main.py")
+    assert f"voir: {who}: batches of the loader that was given are no steps" in ran.stderr
+    assert ran.stderr.count("no-rate") == 1
+    assert "train" not in place.record()["tasks"]
+
+
+def test_without_the_hooks_a_given_loader_shows_steps_whatever_the_text_says(place: Place) -> None:
+    place.write("main.py", IDLE.format(turn="if not inp.shape: optimizer.step()"))
+    voirfile(place, GIVEN)
+    assert "no-rate" not in place.voir("--no-auto", "main.py").stderr
+    assert place.record()["tasks"]["train"]["steps"] == 10
+
+
+def test_where_a_model_is_at_work_nothing_is_said_of_a_given_loader(place: Place) -> None:
+    turn = "model(inp).mean().backward(); optimizer.step()"
+    place.write("main.py", IDLE.format(turn=turn))
+    voirfile(place, GIVEN)
+    assert "no-rate" not in place.voir("main.py").stderr
+    assert place.record()["tasks"]["train"]["steps"] == 10
