@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Pass(NamedTuple):
@@ -18,6 +18,7 @@ class Pass(NamedTuple):
         began: When it began.
         mark: The device's mark for its end, where it is told late.
         late: It ended a while ago.
+        unsure: It may be a step's, if the script learns before a loader is asked again.
     """
 
     model: int
@@ -28,6 +29,22 @@ class Pass(NamedTuple):
     began: int = 0
     mark: object = None
     late: bool = False
+    unsure: bool = False
+
+
+class Hears(Protocol):
+    """What hears of passes, and knows which loaders are asked."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the loader asked last is none of those whose batches were evaluated."""
+
+    @property
+    def feeding(self) -> bool:
+        """Whether that loader feeds training."""
+
+    def learned(self) -> None:
+        """The script learns: a pass that was unsure belongs to a step, maybe."""
 
 
 class Passes:
@@ -38,14 +55,22 @@ class Passes:
     the model that is trained, in evaluation mode. What another model does beside each of them, as a
     critic beside its actor, is no pass of its own.
 
+    A teacher may be evaluated right before it teaches: where the evaluation goes on with the batch
+    of another loader, that may be training, until that loader is asked again.
+
     Args:
-        emit: Called with each pass, the first when the second begins.
+        emit: Called with each pass, the first when the second begins; returns what hears of it.
     """
 
-    __slots__ = ("_before", "_counts", "_emit", "_first", "_other", "_paired", "_running")
+    __slots__ = (
+        "_before", "_counts", "_emit", "_first", "_hears", "_other", "_paired", "_running",
+        "_unsure", "_waits",
+    )  # fmt: skip
 
-    def __init__(self, emit: Callable[[Pass], object]) -> None:
+    def __init__(self, emit: Callable[[Pass], Hears | None]) -> None:
         self._emit = emit
+        self._hears: Hears | None = None
+        self._unsure = self._waits = False  # The pass at work is; one before it was.
         self._first: Pass | None = None
         self._other: Pass | None = None
         self._before: int | None = None  # The model whose pass came before the first of these.
@@ -62,7 +87,8 @@ class Passes:
             certain: It can't be but an evaluation.
         """
         self._counts = certain
-        first = self._first
+        self._unsure = False
+        first, hears = self._first, self._hears
         if certain:
             if first is not None and first.model != model:
                 self._before = first.model
@@ -70,7 +96,9 @@ class Passes:
             elif first is not None and not self._running:
                 self._emit(first)
             self._running = True
-            return True
+            if trains and fetches and hears is not None and not self._waits:
+                self._unsure = hears.elsewhere and hears.feeding  # Several are an evaluation.
+            return not self._unsure
         if first is None:
             return False
         if first.model != model:
@@ -86,9 +114,11 @@ class Passes:
             return False  # The same batch once more.
         if not self._running:
             self._running = True
-            self._emit(first)
+            self._hears = self._emit(first)
+        elif trains and fetches and hears is not None and hears.elsewhere:
+            self._unsure = True
         self._counts = True
-        return True
+        return not self._unsure
 
     def ended(self, made: Pass) -> None:
         """The pass has ended."""
@@ -97,7 +127,9 @@ class Passes:
             if self._counts:
                 beside = None if self._other is None else self._other.model
                 self._other, self._paired = None, None if beside == self._before else beside
-                self._emit(made)
+                if self._unsure:
+                    made, self._waits = made._replace(unsure=True), True
+                self._hears = self._emit(made)
         else:
             self._other = made
 
@@ -105,3 +137,7 @@ class Passes:
         """The script learns: what was seen belongs to a step."""
         self._first = self._other = self._before = self._paired = None
         self._running = False
+        hears, self._hears = self._hears, None
+        if hears is not None and self._waits:
+            self._waits = False
+            hears.learned()

@@ -11,7 +11,7 @@ from .passes import Pass
 FEW, MOST = 256, 4096
 #: As long, in nanoseconds, do the first wait.
 WAIT_NS = 2_000_000_000
-#: Loaders of which it is remembered how many passes there are on each batch.
+#: Loaders of which it is remembered that they were evaluated; how many passes are on each batch.
 SOURCES = 64
 
 
@@ -23,6 +23,9 @@ class PerBatch:
     when the loader is asked for the next one; where it is not, as for a batch on which a model is
     timed, each pass is a step. So are all of batches that were fetched beforehand.
 
+    Passes that are unsure wait until a loader is asked, too. If the script has learned by then, and
+    goes on with the loader whose batch they were made on, or one beside it, they were a step's.
+
     Args:
         emit: Called with each step, as a pass: at once where there is but one on each batch.
         mark: Returns the device's mark for what ends at a time.
@@ -32,8 +35,8 @@ class PerBatch:
     """
 
     __slots__ = (
-        "_asked", "_asking", "_at_once", "_emit", "_feeds", "_fetches", "_held", "_mark", "_n",
-        "_source", "_usual",
+        "_asked", "_asking", "_at_once", "_before", "_blind", "_emit", "_evaluated", "_feeds",
+        "_fetches", "_held", "_learned", "_mark", "_n", "_source", "_unsure", "_usual",
     )  # fmt: skip
 
     def __init__(
@@ -45,9 +48,13 @@ class PerBatch:
     ) -> None:
         self._emit, self._mark, self._feeds, self._at_once = emit, mark, feeds, at_once
         self._held: list[Pass] = []
+        self._unsure: list[Pass] = []
+        self._learned = self._blind = False
+        self._evaluated: set[Hashable] = set()
         self._usual: dict[Hashable, int] = {}
         self._source: Hashable = None
         self._asking: Hashable = None
+        self._before: Hashable = None  # The one that was asked before that.
         self._asked = self._fetches = -1
         self._n = 0
 
@@ -56,14 +63,55 @@ class PerBatch:
         """Whether passes wait for what comes behind them."""
         return bool(self._held)
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the loader asked last is none of those whose batches were evaluated."""
+        return not self._blind and self._asking not in self._evaluated
+
+    @property
+    def feeding(self) -> bool:
+        """Whether that loader feeds training."""
+        return self._feeds(self._asking)
+
+    def learned(self) -> None:
+        """The script learns, while passes are unsure."""
+        self._learned = bool(self._unsure)
+
     def asks(self, source: Hashable, fetches: int) -> None:
         """A loader is asked for a batch; all of them had given so many ``fetches``."""
+        if self._unsure:
+            self._decide(source)
         if self._n:
             self.ends(source)
-        self._asking, self._asked = source, fetches
+        self._before, self._asking, self._asked = self._asking, source, fetches
+        self._blind = False
 
-    def made(self, made: Pass) -> None:
+    def made(self, made: Pass) -> PerBatch:
         """A pass has been made."""
+        if made.unsure:
+            self._unsure.append(made._replace(mark=self._mark(made.ended), late=True, unsure=False))
+            if len(self._unsure) >= FEW:
+                self._decide()
+        else:
+            if made.fetches != self._asked + 1:
+                self._blind = True  # The batch is of one that was not seen asked.
+            elif self._asking not in self._evaluated:
+                if len(self._evaluated) >= SOURCES:
+                    self._evaluated.clear()
+                self._evaluated.add(self._asking)
+            self._made(made)
+        return self
+
+    def _decide(self, asked: Hashable = None) -> None:
+        """Whether passes that were unsure belong to a step; else they were an evaluation's."""
+        unsure, self._unsure = self._unsure, []
+        learned, self._learned = self._learned, False
+        goes_on = asked in (self._asking, self._before) and asked not in self._evaluated
+        if not (learned and (self.feeding if asked is None else goes_on)):
+            for each in unsure:
+                self.made(each)
+
+    def _made(self, made: Pass) -> None:
         source = self._asking
         if self._at_once or not made.fetches or self._asked < 0 or self._feeds(source):
             self._emit(made)
@@ -76,7 +124,9 @@ class PerBatch:
         if usual == 1 or len(self._held) < self._n - 1:
             self._emit(made)
             return
-        self._held.append(made._replace(mark=self._mark(made.ended), late=True))
+        if not made.late:
+            made = made._replace(mark=self._mark(made.ended), late=True)
+        self._held.append(made)
         if len(self._held) >= (MOST if usual else FEW) or (
             not usual and made.ended - self._held[0].ended > WAIT_NS
         ):
@@ -84,6 +134,8 @@ class PerBatch:
 
     def ends(self, asked: Hashable = None) -> None:
         """What comes next is no pass on that batch: this loader is ``asked``, or it is learned."""
+        if self._unsure:
+            self._decide()
         source, n, self._n = self._source, self._n, 0
         usual = self._usual.get(source, 0)
         fresh = asked is not None and asked == source and self._asked + 1 == self._fetches
