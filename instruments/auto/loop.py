@@ -236,6 +236,7 @@ class Loop:
     def fetched(self, source: Hashable, items: int | None, begin: int, end: int) -> None:
         """A loader has given a batch of ``items``."""
         self.batches.fetched(source, items)
+        self._per_batch.gives(source, self.batches.fetches)
         if self._way.ahead:
             self._way.waited(begin, not self._loading)
         self._loading += end - begin

@@ -77,6 +77,11 @@ class PerBatch:
         """The script learns, while passes are unsure."""
         self._learned = bool(self._unsure)
 
+    def gives(self, source: Hashable, fetches: int) -> None:
+        """A loader gives a batch, with which all of them have given so many ``fetches``."""
+        if source != self._asking:
+            self.asks(source, fetches - 1)  # In a light step it is not told.
+
     def asks(self, source: Hashable, fetches: int) -> None:
         """A loader is asked for a batch; all of them had given so many ``fetches``."""
         if self._unsure:

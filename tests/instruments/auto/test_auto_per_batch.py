@@ -170,6 +170,14 @@ def test_an_evaluation_has_as_many_steps_as_batches(tmp_path: Path, evaluation: 
     assert counts == {"train": (18, 132), "eval": (15, 108)}
 
 
+def test_so_it_has_behind_steps_that_are_only_counted(tmp_path: Path) -> None:
+    """There it is not told that the evaluation's loader is asked for its first batch."""
+    head = HEAD.replace("randn(44, 4)", "randn(320, 4)") + "    import time\n"
+    training = TRAINING.replace("optimizer.step()", "optimizer.step(); time.sleep(0.006)")
+    counts = run(tmp_path, head, training, each_epoch(EVALUATIONS["several views"]))
+    assert counts == {"train": (120, 960), "eval": (15, 108)}
+
+
 def test_without_training_too(tmp_path: Path) -> None:
     counts = run(tmp_path, HEAD, "\nmodel.eval()\n", dedent(EVALUATIONS["several views"]))
     assert counts == {"inference": (5, 36)}
