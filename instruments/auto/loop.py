@@ -20,6 +20,8 @@ from .within import Within
 EVALUATION, INFERENCE = "eval", "inference"
 #: Losses of one step that are kept apart; the rest of a longer accumulation is left out.
 LOSSES = 1024
+#: A loader's batches, given to a model in training mode without gradients, that are known again.
+PREVIEWS = 64
 #: Steps of other optimizers within one after which that one is taken to have failed.
 NESTED = 8
 
@@ -171,10 +173,10 @@ class Loop:
         "_closure", "_deep", "_ender", "_fetched", "_first", "_forward", "_got", "_graded",
         "_inner", "_inner_before", "_known", "_last", "_late", "_learned", "_learned_from",
         "_learns", "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations",
-        "_optimized", "_optimizer", "_part", "_passes", "_per_batch", "_phases", "_repeats",
-        "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_way",
-        "_zeroed", "alike", "batches", "given", "items", "missed", "pattern", "step_ns", "within",
-        "works",
+        "_optimized", "_optimizer", "_part", "_passes", "_per_batch", "_phases", "_previewed",
+        "_previewing", "_previews", "_repeats", "_scaled", "_sink", "_step_began", "_stepped",
+        "_stepping", "_transfer", "_turns", "_way", "_zeroed", "alike", "batches", "given", "items",
+        "missed", "pattern", "step_ns", "within", "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -189,6 +191,8 @@ class Loop:
         self._optimized = self._fetched = self._ender = 0
         self.items: int | None = None
         self.given = Given(None, False)
+        self._previewed: list[Batch] = []
+        self._previews = self._previewing = False  # It learns from what it was so given before.
         self._per_batch = PerBatch(sink.evaluated, sink.mark, self.batches.feeds, known.hurried)
         self._passes = Passes(self._per_batch.made)
         self._operations = Operations()
@@ -272,7 +276,9 @@ class Loop:
         if grad and training:
             self._candidate = not (learns or self._known.trains)
         else:
-            self._candidate = grad or not self._began  # A teacher's comes after the student's.
+            # A teacher's comes after the student's.
+            self._candidate = (grad or not self._began) and not (training and self._previews)
+        self._previewing = training and not grad and self._candidate
         certain = not grad and not training and model == self._model
         batches = self.batches
         fetches = batches.fetches if batches.waiting else 0
@@ -311,6 +317,8 @@ class Loop:
         """
         if self._candidate:
             self._passes.ended(made)
+            if self._previewing and made.fetches and given.batch is not None:
+                self._previewed = [*self._previewed[1 - PREVIEWS :], given.batch]
         if evaluated:
             self.batches.evaluated()
             for listener in self._phases.listeners:
@@ -321,6 +329,9 @@ class Loop:
             self.batches.given(made.model, given.items, given.alone)
             self.given = given
             self._model = made.model
+            if self._previewed:
+                self._previews |= given.batch in self._previewed
+                self._previewed = []
             if not self._began:
                 self._begin(begin, given)
         if self._began:
