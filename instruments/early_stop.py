@@ -11,6 +11,8 @@ from typing import Any
 from overseer import Overseer, OverseerAbort, StopProgram, instrument_definition
 from overseer.errors import Problem, UsageError, VoirError
 
+from .meter import method_in
+
 #: The task of events that name none.
 TASK = "train"
 #: What gives events with a key that is none of the script's variables.
@@ -138,7 +140,8 @@ class _Counter:
 class _Steps(_Counter):
     """Counts steps by their events; where there are none, by the pairs around them.
 
-    Of pairs within one another the outermost is the step.
+    Of pairs within one another the outermost is the step. Where only events or only pairs are to
+    be steps (``--metric``), only those count.
     """
 
     def __init__(
@@ -156,6 +159,7 @@ class _Steps(_Counter):
         self._names, self._without_batch = STEP_PAIRS, without_batch
         self._open: dict[int, dict[str, object]] = {}
         self._events = self._pairs = 0
+        self._method: str | None = ""  # Not known before the script runs.
 
     def listen(self) -> None:
         """Begin to count."""
@@ -163,7 +167,7 @@ class _Steps(_Counter):
         self.ov.listen(self.pair, "$wrap")
 
     def __call__(self, event: dict[str, Any]) -> None:
-        if "$wrap" not in event and not self.other(event):
+        if "$wrap" not in event and not self.other(event) and self._are_steps("step"):
             self._events += 1
             self._reach(self._events, event["step"])
 
@@ -172,6 +176,8 @@ class _Steps(_Counter):
         wrap = event["$wrap"]
         name = wrap.get("name")
         if name not in self._names or self._events or self.other(event):
+            return
+        if not self._are_steps("wrap"):
             return
         opened = self._open.setdefault(get_ident(), {})
         if wrap["step"] == "begin":
@@ -182,6 +188,12 @@ class _Steps(_Counter):
             if not (name == "step" and self._without_batch(event)):
                 self._pairs += 1
                 self._reach(self._pairs, event.get("batch"))
+
+    def _are_steps(self, method: str) -> bool:
+        """Whether what shows steps in this way is one."""
+        if self._method == "":
+            self._method = method_in(self.ov)
+        return self._method is None or self._method == method
 
     def _reach(self, n: int, value: object) -> None:
         if self.seen >= self.n:

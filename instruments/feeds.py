@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer
 from overseer.errors import Problem, VoirError
+from overseer.foreseen import may_learn
 
 from .several import HANDED, Names
 
@@ -230,6 +231,7 @@ class Feeds:
     Attributes:
         given: Names of those that were given as ``loader``.
         at_work: A model has been at work, or something was learned.
+        in_vain: What is watched is so for PyTorch alone, which the script has yet to import.
     """
 
     def __init__(self, ov: Overseer, audience: Audience, place: Place, answers: Answers) -> None:
@@ -238,8 +240,8 @@ class Feeds:
         self._trials: list[Watched] = []
         self._within = Within(ov.clock.now_ns)
         self.given: set[Hashable] = set()
-        self.at_work = False
-        self._loaded = self._wanted = self._foreseen = self._asked_for = False
+        self.at_work = self.in_vain = False
+        self._loaded = self._wanted = self._foreseen = self._asked_for = self._hoped = False
 
     def expect(self, asked_for: bool = True) -> None:
         """Where the script's loop takes its batches from is of interest.
@@ -247,9 +249,16 @@ class Feeds:
         Args:
             asked_for: Somebody asked for it; else what it gives is on trial first.
         """
-        self._wanted = True
+        self._wanted, self.in_vain = True, False
         self._asked_for |= asked_for
         self._foresee()
+
+    def hope(self) -> None:
+        """Once the script imports PyTorch it is, which may be when it is at work.
+
+        That is too late for functions that the code makes which is running by then.
+        """
+        self._hoped = True
 
     def confirm(self) -> None:
         """A model is at work; called in each step that is watched in full."""
@@ -264,6 +273,8 @@ class Feeds:
         """The script's text can be read, and voirfiles have said what they want."""
         self._loaded = True
         self._wanted |= self._ov.shows("loader")
+        if not self._wanted:
+            self._wanted = self.in_vain = self._may_learn()
         self._foresee()
 
     def known(self, code: CodeType) -> bool:
@@ -288,6 +299,7 @@ class Feeds:
 
     def add(self, name: Hashable) -> None:
         """A loader of this name is given; of very many the last are remembered."""
+        self.in_vain = False
         if len(self.given) >= GIVEN:
             self.given.clear()
         self.given.add(name)
@@ -306,6 +318,13 @@ class Feeds:
                 if isinstance(function, FunctionType):
                     self._place("code", markers, {"code": function})
         return False
+
+    def _may_learn(self) -> bool:
+        """Whether the script has yet to import PyTorch, and may do that."""
+        program = self._ov.program
+        if not self._hoped or program is None or program.file is None:
+            return False
+        return may_learn(program.file)
 
     def _foresee(self) -> None:
         """Watch the functions that the script's loops take batches from."""

@@ -174,7 +174,8 @@ class Loaders:
             self._waiting.dispose()
         if self._leaving is not None:
             self._leaving.close()
-        for verdict in self._ov.probes.verdicts() if self._probed else ():
+        told = self._probed and not self.feeds.in_vain
+        for verdict in self._ov.probes.verdicts() if told else ():
             if verdict["state"] != "unresolved" or "where" in verdict:
                 continue
             # What only hands on another's batches, by ``yield from``, keeps nobody waiting.

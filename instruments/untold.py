@@ -11,7 +11,7 @@ from overseer.errors import Problem
 from .loader import REMEDY
 
 if TYPE_CHECKING:
-    from .meter import Measuring, Meter
+    from .meter import Measuring, Meter, Seldom
 
 #: The task of steps that name none.
 TRAIN = "train"
@@ -25,6 +25,8 @@ NEEDED = {
 STEPLESS = "Give step with batch at the end of each turn; --no-auto: each batch is a step."
 #: What to do where a rate of a voirfile skips all.
 FEWER = "Skip fewer: rate(skip=N) counts windows, rate(skip='5s') seconds."
+#: What to do where steps are rarer than pairs.
+EVENTS = "If the events are the steps, add --metric step, or rate(method='step') in a voirfile."
 #: What to do to have items known.
 ALONG = (
     'Give the batch along: ov.probe("//train(inp as batch) > #endloop_inp as step").give();'
@@ -68,6 +70,8 @@ class Untold:
             yield self._unwatched("loader")
         if (bare := self._bare()) is not None:
             yield bare
+        if self._meter is not None:
+            yield from self._fewer(self._meter.seldom)
 
     def _skips_all(self) -> Problem | None:
         """That the skip leaves out every step of training, or of all tasks; None if it does not."""
@@ -119,6 +123,14 @@ class Untold:
             f" no step of {', '.join(found)} came with batch or batch_size{but}"
         )
         return Problem("batch-size", "step model", what, remedy=ALONG)
+
+    def _fewer(self, seldom: Seldom) -> Iterator[Problem]:
+        """That events tell of fewer steps than there are pairs, each of which is one."""
+        for task, pairs, steps in seldom.tasks():
+            first = "the first " if seldom.left else ""
+            what = f"each pair is a step of {task}, but events tell of fewer steps:"
+            what += f" {steps:,} beside {first}{pairs:,} pairs"
+            yield Problem("fewer-steps", "step model", what, remedy=EVENTS)
 
     def _steps(self) -> int:
         tasks = self._ov.summary.get("tasks", {}).values()

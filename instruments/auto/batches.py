@@ -16,6 +16,9 @@ PAIR = 2
 SUMMED = 1024
 #: Models of which it is remembered how large a batch they learned from.
 MODELS = 64
+#: So many steps behind the one that took a loader's batch are on the same: of two in all, the other
+#: may be another optimizer's. How many batches of which that is not so tell that it is over.
+MORE, SURE = 2, 8
 
 
 class Waiting(list[int | None]):
@@ -43,6 +46,9 @@ class Batches:
     A loader's batch that a forward pass was made with counts where ``backward`` learns from a later
     one, if a script takes as many each time: it sums up their losses.
 
+    Where several steps are made on each of a loader's batches, as on what a policy wrote to its
+    prompts, only the first of them has a batch: all of them count what the models are given.
+
     A loader's batch of 0 items is one of which nobody can know how many it has; of one of which
     that is just not known (None), what a model is given may tell.
 
@@ -53,9 +59,10 @@ class Batches:
     """
 
     __slots__ = (
-        "_ahead", "_apart", "_aside", "_elsewhere", "_ended", "_fed", "_feeder", "_given",
-        "_in_turn", "_learnt", "_loaded", "_ones", "_own", "_passes", "_rest", "_single",
-        "_stale", "_sums", "_thrown", "_together", "_totals", "fetches", "source",
+        "_ahead", "_apart", "_aside", "_before", "_elsewhere", "_ended", "_fed", "_feeder",
+        "_given", "_in_turn", "_learnt", "_loaded", "_ones", "_own", "_passed", "_passes", "_rest",
+        "_reuse", "_single", "_stale", "_sums", "_thrown", "_together", "_totals", "_tried",
+        "fetches", "source",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -65,6 +72,9 @@ class Batches:
         self._own: set[Hashable] = set()
         self._ahead: set[Hashable] = set()
         self._aside = Aside()
+        self._before: dict[Hashable, Waiting] = {}
+        self._tried: set[Hashable] = set()
+        self._passed = False
         self._ended: Hashable = None
         self._stale: set[Hashable] = set()
         self._together: set[Hashable] = set()
@@ -81,6 +91,7 @@ class Batches:
         self._given: dict[int, int] = {}
         self._ones: dict[int, int] = {}
         self._totals: dict[int, int] = {}
+        self._reuse = Reuse()
 
     @property
     def fresh(self) -> bool:
@@ -145,7 +156,7 @@ class Batches:
         """A loader begins anew: what waits was only looked at, maybe, before."""
         self._aside.forget()
         if not self._own:
-            self._loaded.clear()
+            self._put_by()
         for source in self._ahead & self._loaded.keys():
             if len(self._loaded[source]) > OVER:  # It has not been working ahead: it left some out.
                 del self._loaded[source]
@@ -162,13 +173,17 @@ class Batches:
         for known in (self._own, self._ahead, self._stale, self._single, self._together):
             known.discard(source)
         self._loaded.pop(source, None)
+        self._before.pop(source, None)
+        self._tried.discard(source)
         self._sums.pop(source, None)
+        self._reuse.renamed(source)
         if source == self._ended:
             self._ended = None
 
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more: what it gave that nobody learned from was an evaluation's."""
         if source not in self._own:
+            self._passed = False
             self._aside.exhausted(source, self._loaded.pop(source, []))
         elif source in self._ahead:
             self._ended = source
@@ -193,6 +208,8 @@ class Batches:
     def learned(self) -> None:
         """``backward`` has learned from what was fetched and given since the last."""
         thrown, self._thrown = self._thrown, None
+        if self._before:
+            self._bring_back()
         if self._loaded:
             before, items = self._feeder, self._own_batch()
             if thrown is not None and self._feeder == before:
@@ -242,14 +259,19 @@ class Batches:
     def take(self) -> int | None:
         """The items learned from since this was last asked; None when that is not known."""
         items = self._fed if self._thrown is None else self._thrown
-        if items is None and self._totals:
-            items = min(self._totals.values())
+        totals, self._totals = self._totals, {}
+        if items is None:
+            if totals:
+                items = min(totals.values())
+                self._reuse.steps(totals)
+        elif not self._together and self._reuse.begins(self._feeder, items, totals) and items:
+            items = min(totals.values(), default=items)
         self._fed, self._thrown, self._rest, self._elsewhere = None, None, 0, 0
-        self._totals.clear()
         return items or None
 
     def return_(self, items: int | None) -> None:
         """What has been taken was learned from for the step that goes on."""
+        self._reuse.more = 0
         if items is not None:
             self._fed = items + (self._fed or 0)
 
@@ -260,6 +282,8 @@ class Batches:
         if not self._loaded:
             return items
         source = next(reversed(self._loaded))
+        if self._before and items is not None and items == self._loaded[source][-1]:
+            self._passed = True
         if source in self._own:
             found = self._loaded[source][-1]
         else:
@@ -272,8 +296,42 @@ class Batches:
         """Nothing is learned from what has been given, and fetched for it; a step's batch waits."""
         self._aside.used(self._loaded)
         if self._loaded:
+            if not self._own:
+                self._try()
             self._loaded = {s: batch for s, batch in self._loaded.items() if s in self._own}
         self.repeated()
+
+    def _put_by(self) -> None:
+        """A loader begins before anything was learned: what others gave waits, maybe, meanwhile.
+
+        It may have been looked at only. But where the one that begins is an evaluation's, within
+        the first turn of the training, that turn is the one of a batch that was there before.
+        """
+        if self._passed:  # It was a single batch of an evaluation's.
+            self._try()
+        if not self._loaded.keys() <= self._tried:
+            self._before = {s: each for s, each in self._loaded.items() if s not in self._tried}
+        self._loaded = {}
+
+    def _try(self) -> None:
+        """An evaluation was made with the batch of the loader that gave the last."""
+        self._passed = False
+        if self._loaded and len(self._tried) < SOURCES:
+            self._tried.add(next(reversed(self._loaded)))
+
+    def _bring_back(self) -> None:
+        """What is first learned from: not what an evaluation has left, if others' batches wait.
+
+        A single batch of an evaluation's was given to a model, but not to one that learns now.
+        """
+        if self._passed:
+            given = set(self._given.values())
+            left, before = ({w[-1] for w in of.values()} for of in (self._loaded, self._before))
+            if given and given <= before - left:
+                self._try()
+        fresh = {s: each for s, each in self._loaded.items() if s not in self._tried}
+        self._loaded = fresh or self._before
+        self._before, self._passed = {}, False
 
     def _leave_acting(self) -> None:
         """Leave out what a model was given to act on: single samples, where it learns from batches.
@@ -375,6 +433,53 @@ class Batches:
     def _all_worked(self, waiting: Waiting) -> bool:
         """Whether a forward pass was made with each batch before the next was fetched."""
         return waiting.worked + (self._passes != waiting.passes) == len(waiting)
+
+
+class Reuse:
+    """Whether several steps are made on each of a loader's batches, and not on all of it.
+
+    That is known of a batch when the next one is learned from. A step without a batch is one more
+    on the last, where one model, the same in both, was given another number of items than the batch
+    has. Where several models are, as by a GAN, the step may be another optimizer's.
+
+    Attributes:
+        more: How many such steps have been made on the last batch behind the first.
+    """
+
+    __slots__ = ("_given", "_often", "_source", "more")
+
+    def __init__(self) -> None:
+        self._source: Hashable = None
+        self._given: Mapping[int, int] = {}
+        self._often = self.more = 0
+
+    def begins(self, source: Hashable, items: int, given: Mapping[int, int]) -> bool:
+        """A step has learned from a loader's batch; returns whether more are to come on the same.
+
+        Args:
+            source: The loader.
+            items: How many the batch has.
+            given: How many the models were given; the mapping is not changed later.
+        """
+        if source != self._source:
+            self._source, self._often = source, 0
+        elif self.more >= MORE:
+            self._often = min(self._often + 1, SURE)
+        elif self._often > -SURE:
+            self._often -= 1
+        self.more = 0
+        self._given = given if len(given) == 1 and items not in given.values() else {}
+        return self._often > 0 and source is not None
+
+    def steps(self, given: Mapping[int, int]) -> None:
+        """A step has learned from no loader's batch."""
+        if given.keys() == self._given.keys():
+            self.more += 1
+
+    def renamed(self, source: Hashable) -> None:
+        """What had this name is gone."""
+        if source == self._source:
+            self._source = None
 
 
 class Sums:

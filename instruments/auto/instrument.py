@@ -70,6 +70,7 @@ class Auto:
         self._breakdown: Breakdown | None = None
         self._listening: Subscription | None = None
         self._measuring: Measuring = measuring_of(ov)
+        self._measuring.loaders.feeds.hope()
         self._started = processes()
 
     def torch_imported(self, torch: Any) -> None:

@@ -571,7 +571,7 @@ def _by_name(part: Any) -> Any:
     kind = type(part)
     if hasattr(kind, "keys") and hasattr(kind, "get"):
         return part
-    if isinstance(part, type) or _shape(part) is not None:
+    if isinstance(part, type):
         return None
     fields = getattr(kind, "__dataclass_fields__", ())
     if isinstance(part, tuple):

@@ -40,6 +40,7 @@ class TaskRecord:
         self._series = Series()
         self._sample: Sample[tuple[Any, ...]] = Sample()
         self._spans: dict[int, tuple[int, int]] = {}
+        self._unseen: dict[int, tuple[int, int]] = {}
         self._first: Step | None = None
         self._units = "items"
         self._verdict: tuple[int, Verdict] | None = None
@@ -49,7 +50,7 @@ class TaskRecord:
         if self._first is None:
             self._first, self._units = first, first.units
         self._sums = self._sums.plus(columns.sums)
-        self._span(columns)
+        self._span(columns, first)
         at = self._left_out(columns)
         self._skipped += at
         if at < len(columns.task):
@@ -162,14 +163,20 @@ class TaskRecord:
         return {"median": median, "q1": q1, "q3": q3, "course": course}
 
     def _wall(self) -> float | None:
-        """Items over all the time from the first step's beginning to the last one's end."""
-        first, of = self._first, self._sums
-        items = of.items if of.sized else of.steps
-        if first is not None and first.busy_ns is None and first.compute_ns is None:
-            items -= (first.items or 0) if of.sized else 1  # Its beginning was not seen.
-        ends = [end for _, end in self._spans.values()]
-        ns = max(ends) - min(begin for begin, _ in self._spans.values()) if ends else 0
-        return items * 1e9 / ns if ns > 0 else None
+        """Items over all the time from the first step's beginning to the last one's end.
+
+        Of a thread's first step whose wait for a batch was not seen, items and work are left out;
+        a pause in it is not.
+        """
+        of, spans, unseen = self._sums, self._spans, self._unseen
+        if not spans:
+            return None
+        begin = min(unseen[key][0] if key in unseen else span[0] for key, span in spans.items())
+        ns = max(end for _, end in spans.values()) - begin
+        # Those of threads that begin later lie in the time.
+        out = [items for key, (_, items) in unseen.items() if spans[key][0] <= begin]
+        items = of.items - sum(out) if of.sized else of.steps - len(out)
+        return items * 1e9 / ns if ns > 0 and of.steps > len(out) else None
 
     def _first_step_seconds(self) -> float | None:
         first = self._first
@@ -203,14 +210,26 @@ class TaskRecord:
         self._series.extend(number, busy, items, columns.loading_ns, columns.compute_ns)  # type: ignore[arg-type]
         self._sample.extend(number, Rows(items, busy))
 
-    def _span(self, columns: Columns) -> None:
-        if columns.thread.count(columns.thread[0]) == columns.rows:
-            self._widen(columns.thread[0], columns.start_ns[0], columns.end_ns[-1])
+    def _span(self, columns: Columns, first: Step) -> None:
+        if columns.thread.count(first.thread) == columns.rows:
+            self._widen(first.thread, first.start_ns, columns.end_ns[-1])
+            if first.busy_ns is None:
+                self._begins_unseen(first)
             return
         for thread, start, end in zip(
             columns.thread, columns.start_ns, columns.end_ns, strict=True
         ):
             self._widen(thread, start, end)
+        if columns.sums.timed < columns.rows:
+            for step in columns.steps():
+                if step.busy_ns is None:
+                    self._begins_unseen(step)
+
+    def _begins_unseen(self, step: Step) -> None:
+        """Keep what is not known of a step, if it is the first of its thread."""
+        thread, span = step.thread, self._spans.get(step.thread)
+        if span is not None and span[0] == step.start_ns and thread not in self._unseen:
+            self._unseen[thread] = (max(span[0], step.end_ns - step.pause_ns), step.items or 0)
 
     def _widen(self, thread: int, start: int, end: int) -> None:
         begin, _ = self._spans.get(thread, (start, end))

@@ -97,6 +97,45 @@ def test_steps_are_counted_however_they_are_shown(place: Place, shown: str, n: i
     assert facts["stopped_early"] == ("after 4 steps" if n == 4 else "after a step")
 
 
+SELDOM = "//train > update as step"
+
+
+@pytest.mark.parametrize(("metric", "steps", "turns"), [("wrap", 4, 4), ("step", 4, 8)])
+def test_only_what_the_metric_takes_for_steps_is_counted(
+    place: Place, metric: str, steps: int, turns: int
+) -> None:
+    """A pair around each turn, and a step in every second."""
+    place.write(
+        "main.py",
+        """
+        def train(batches):
+            for turn, inp in enumerate(batches, 1):
+                work = 1
+                if turn % 2 == 0:
+                    update = turn
+                print(turn)
+                done = 2
+
+        train([[1, 2]] * 20)
+        """,
+    )
+    place.write(
+        "voirfile.py",
+        f"""
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            for selector in {[SELDOM, PAIR]}:
+                ov.probe(selector).give()
+        """,
+    )
+    ran = place.voir("--no-monitor", "--metric", metric, "--stop", "4", "main.py")
+    facts = place.record()
+    assert facts["tasks"]["train"]["steps"] == steps
+    assert facts["stopped_early"] == "after 4 steps"
+    last = turns if metric == "wrap" else turns - 1  # Stopped before it is printed.
+    assert ran.stdout.split() == [str(turn + 1) for turn in range(last)]
+
+
 #: Ways in which steps are shown that a stop may come in the midst of.
 MIDST = {
     "a step": ("[[1, 2]] * 9", [STEP]),

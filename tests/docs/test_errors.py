@@ -163,6 +163,15 @@ CASES = {
         {"settings.yaml": "", "hidden/yaml.py": "raise ImportError"},
         env={"PYTHONPATH": "hidden"},
     ),
+    "fewer-steps": voirfile(
+        "def instrument_probes(ov):\n"
+        "    yield ov.phases.load_script\n"
+        "    ov.probe('//train(x as batch) > #endloop_x as step').give()\n"
+        "    pair = '!#enter as compute_start, !!#exit as compute_end'\n"
+        "    ov.probe(f'//half(x as batch, {pair})').give()\n",
+        "def half(x):\n    pass\n\n"
+        "def train():\n    for x in [[1]] * 20:\n        half(x), half(x)\n\ntrain()\n",
+    ),
     "no-rate": usage("--train-rate", "main.py"),
     "option-value": Case(env={"VOIR_DEBUG": "perhaps"}),
     "unknown-option": usage("--dahs", "main.py"),

@@ -163,6 +163,14 @@ class Property:
         raise AssertionError("a property was asked")
 
 
+class Stated(Tensor):
+    """What has a shape, and says besides how many tokens it holds."""
+
+    def __init__(self, tokens: Any, *shape: int) -> None:
+        super().__init__(*shape)
+        self.num_tokens = tokens
+
+
 class Wary(Tensor):
     """A tensor that is not to be asked for tokens."""
 
@@ -198,6 +206,9 @@ IDS = Tensor(4, 16)
         ([{"num_tokens": 100}, {"num_tokens": 90}], None, False),
         ([Tokens(100), Tokens(90)], None, False),
         (Property(X), None, False),
+        (Stated(300, 4, 100), 300, True),
+        ((Stated(300, 4, 100), Tensor(4)), 300, True),
+        (Stated(None, 4, 100), None, False),
         (Wary(32, 3), None, False),
         ((Wary(32, 3), Wary(32)), None, False),
         ({"x": Wary(32, 3)}, None, False),

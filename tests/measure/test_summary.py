@@ -220,3 +220,26 @@ def size_of(thing: Any, seen: dict[int, Any] | None = None) -> int:
         slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
         held = [getattr(thing, name, None) for name in slots] + [getattr(thing, "__dict__", {})]
     return sys.getsizeof(thing) + sum(size_of(each, seen) for each in held)
+
+
+@pytest.mark.parametrize("form", ["pair", "pair, step", "wrap"])
+def test_a_first_step_whose_batch_was_waited_for_unseen_is_not_in_the_wall_rate(form: str) -> None:
+    program = Program(form)
+    program.epoch(3, load=0.09, compute=0.01)
+    program.finish()
+    section = program.section()
+    assert (section["steps"], section["items"]) == (3, 96)
+    assert section["first_step_seconds"] == pytest.approx(0.01)
+    assert section["rate"]["wall"] == pytest.approx(64 / 0.2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_that_begin_one_after_another_lose_one_first_step(threads: int) -> None:
+    program = Program("pair")
+    for thread in range(threads):
+        program.thread = thread
+        program.epoch(10, load=0.01, compute=0.01)
+    program.finish()
+    seconds = 0.01 + threads * 10 * 0.02 - 0.02
+    wall = program.section()["rate"]["wall"]
+    assert wall == pytest.approx((threads * 10 - 1) * 32 / seconds, rel=0.07)

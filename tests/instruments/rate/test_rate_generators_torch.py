@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
-from scripts import TRAINING, Timed, truth
+from scripts import TRAINING, Timed, truth, voirfile
 
 from tests.running import Place
 
@@ -130,6 +130,98 @@ def test_a_generator_in_the_training_loop_is_watched(timed: Timed, loop: str) ->
     compute = 40 * turns * 0.005
     last = 0.005  # The work that follows an optimizer's step is the next one's.
     assert task["compute"]["seconds"] == pytest.approx(compute, abs=last * 1.01)
+
+
+#: How scripts begin that run already when they import PyTorch, and whether in a function.
+BEGINNINGS = {
+    "a statement": "since = time.perf_counter()\nimport torch\n",
+    "a name for a function": "sleep = time.sleep\nif sleep:\n    import torch\n",
+    "a module that imports it": "since = time.perf_counter()\nfrom net import *\n",
+}
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_what_a_script_does_before_it_imports_torch_does_not_matter(
+    timed: Timed, beginning: str
+) -> None:
+    timed.write("training.py", TRAINING)
+    timed.write("net.py", "import torch\n")
+    text = dedent(COMMON).replace("import torch\n", BEGINNINGS[beginning], 1)
+    timed.write("main.py", text + dedent(LOOPS["by turns"]) + "\ntruth()\n")
+    _all_is_told(timed)
+
+
+def test_nor_whether_a_function_imports_it_that_makes_the_generator(timed: Timed) -> None:
+    timed.write("training.py", TRAINING)
+    beginning, rest = dedent(COMMON).split("import torch\n")
+    body = indent(f"import torch\n{rest}{dedent(LOOPS['at the top level'])}", "    ")
+    timed.write("main.py", f"{beginning}def main():\n{body}\nmain()\ntruth()\n")
+    _all_is_told(timed)
+
+
+def test_nor_whether_the_module_of_the_generator_does(timed: Timed) -> None:
+    timed.write("training.py", TRAINING)
+    timed.write("net.py", COMMON)
+    loop = "for x, y in batches(40):\n    learn(x, y)\n"
+    timed.write("main.py", f"import os\nos.getpid()\nfrom net import *\n{loop}truth()\n")
+    _all_is_told(timed)
+
+
+def _all_is_told(timed: Timed) -> None:
+    ran = timed.voir("--skip", "0", "main.py")
+    told, task = truth(ran), timed.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (40, 320)
+    assert task["loading"]["seconds"] == pytest.approx(told["loading"], rel=0.001)
+    assert task["compute"]["seconds"] == pytest.approx(40 * 0.005, abs=0.0051)
+
+
+def test_of_a_script_that_only_speaks_of_torch_nothing_is_told(place: Place) -> None:
+    text = """
+        import time
+        since = time.time()
+
+        def batches():
+            yield from ([i] for i in range(3))
+
+        class Loss:
+            def backward(self):  # As torch has it.
+                print("learned")
+
+        for batch in batches():
+            Loss().backward()
+        """
+    place.write("main.py", text)
+    ran, plain = place.voir("main.py"), place.python("main.py")
+    assert (ran.status, ran.stdout) == (0, plain.stdout)
+    assert "train" not in ran.stderr and "unwatched" not in ran.stderr
+    assert not place.runs  # There is nothing to record.
+
+
+def test_what_is_foreseen_for_torch_is_not_missed_without_it(place: Place) -> None:
+    text = """
+        import sys
+        fast = len(sys.argv) > 1
+        if fast:
+            import torch
+            from theirs import batches
+        else:
+            from ours import batches
+
+        def train():
+            for batch in batches():
+                loss = sum(batch)
+                if fast:
+                    loss.backward()
+
+        train()
+        """
+    place.write("main.py", text)
+    for module in ("ours.py", "theirs.py"):
+        place.write(module, "def batches():\n    for i in range(9):\n        yield [i]\n")
+    voirfile(place, "//train(batch) > #endloop_batch as step")
+    assert place.voir("main.py").status == 0
+    assert place.record()["tasks"]["train"]["steps"] == 9
+    assert "unwatched-loader" not in {each["slug"] for each in place.record()["problems"]}
 
 
 #: Generators that work on a DataLoader's batches: 4 ms for the loader, 6 ms for the work on it.
