@@ -11,7 +11,8 @@ from overseer.errors import Problem
 from .loader import REMEDY
 
 if TYPE_CHECKING:
-    from .meter import Measuring, Meter, Seldom
+    from .meter import Measuring, Meter
+    from .seldom import Seldom
 
 #: The task of steps that name none.
 TRAIN = "train"

@@ -1,0 +1,113 @@
+"""Whether a script's steps are shown by pairs more often than by events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from overseer import Overseer
+    from overseer.stream import Subscription
+
+Event = dict[str, Any]
+#: So many pairs and events of a loop are looked at before it is said that they are one for one;
+#: so many pairs at the most; after so many events that came behind several pairs it is plain.
+SOME, ENOUGH, SURE = 32, 1024, 32
+#: Loops, tasks of a thread, that are looked at.
+LOOPS = 64
+
+
+class Shown:
+    """What has shown the steps of a task on a thread.
+
+    Attributes:
+        pairs: How many pairs around the work of a step have ended.
+        steps: How many events have told that a step has ended.
+        beside: How many of those came within a pair, or behind one.
+        several: How many came behind more than one.
+    """
+
+    __slots__ = ("beside", "opened", "pairs", "several", "since", "steps")
+
+    def __init__(self) -> None:
+        self.pairs = self.steps = self.beside = self.several = self.since = 0
+        self.opened: dict[str, None] = {}
+
+    def step(self) -> None:
+        """An event tells that a step has ended."""
+        pairs = self.since + bool(self.opened)
+        self.steps += 1
+        self.beside += pairs > 0
+        self.several += pairs > 1
+        self.since = -1 if self.opened else 0
+
+    def pair(self, name: str, begins: bool) -> None:
+        """One end of a pair; of pairs within one another the outermost is the step."""
+        if begins:
+            self.opened.pop(name, None)
+            self.opened[name] = None
+        elif next(iter(self.opened), None) == name:
+            self.opened.clear()
+            self.pairs += 1
+            self.since += 1
+
+
+class Seldom:
+    """Hears whether events tell of steps more seldom than pairs do: each pair is a step then.
+
+    It listens at first only, for where no other listens events have a quicker way.
+
+    Args:
+        ov: The run.
+        thread: Identifies the calling thread.
+
+    Attributes:
+        places: Where it listens.
+        left: Whether it listens no more.
+    """
+
+    free = True
+
+    def __init__(self, ov: Overseer, thread: Callable[[], int]) -> None:
+        from overseer.measure.steps import STEP_PAIRS, without_batch
+
+        self._names, self._without_batch = STEP_PAIRS, without_batch
+        self._ov, self._thread = ov, thread
+        self._shown: dict[tuple[int, str], Shown] = {}
+        self.places: list[Subscription] = []
+        self.left = False
+
+    def __call__(self, event: Event) -> None:
+        """Hear an event; one that has both keys may come twice."""
+        key = (self._thread(), str(event.get("task", "train")))
+        shown = self._shown.get(key)
+        if shown is None:
+            if len(self._shown) >= LOOPS:
+                return
+            shown = self._shown[key] = Shown()
+        wrap = event.get("$wrap")
+        if wrap is None:
+            shown.step()
+        elif (name := wrap.get("name")) in self._names:
+            begins = wrap["step"] == "begin"
+            if begins or name != "step" or not self._without_batch(event):
+                shown.pair(name, begins)
+        if shown.pairs + shown.steps >= SOME and self._enough(shown):
+            self.left = True
+            for place in self.places:
+                place.leave()
+
+    def _enough(self, shown: Shown) -> bool:
+        """Whether the first of a loop have told how it goes on."""
+        if shown.pairs <= shown.steps + 2 or shown.pairs >= ENOUGH or shown.several >= SURE:
+            return True
+        return not shown.steps and not self._ov.shows("step")
+
+    def tasks(self) -> Iterator[tuple[str, int, int]]:
+        """Tasks with clearly more pairs than events, and how many there were of each."""
+        for task in dict.fromkeys(task for _, task in self._shown):
+            own = [shown for (_, name), shown in self._shown.items() if name == task]
+            pairs, steps = sum(each.pairs for each in own), sum(each.steps for each in own)
+            beside, several = sum(each.beside for each in own), sum(each.several for each in own)
+            if several > 1 and 2 * beside >= steps and pairs > 1.1 * steps + 2:
+                yield task, pairs, steps
