@@ -15,6 +15,7 @@ from .compiling import Compiling
 from .first import First
 from .loader import Loaders
 from .seldom import Seldom
+from .untold import Untold
 
 if TYPE_CHECKING:
     from overseer.measure.device import Device
@@ -115,8 +116,6 @@ class Measuring:
             elif self._due:
                 self.loaders.close()
             if self.ov.program is not None:  # Without a script, that is what there is to say.
-                from .untold import Untold
-
                 for problem in Untold(self, self._meter).problems():
                     self.ov.report(problem)
 

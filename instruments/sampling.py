@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from _thread import allocate_lock
 from collections.abc import Callable, Generator
@@ -161,13 +162,21 @@ def import_psutil() -> Any:
 
     Raises:
         NoPsutil: Its import raises something.
+        OSError: The script has used up what can be opened; it may be otherwise later on.
     """
     with _importing:
         try:
             import psutil
         except Exception as error:  # Whatever stands in its place may raise anything.
+            if _is_passing(error):
+                raise
             raise NoPsutil(f"psutil cannot be imported: {said(error)}") from error
     return psutil
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether there is but nothing left to open it with, which is the script's own doing."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class _Delivery:
@@ -198,6 +207,8 @@ class _Delivery:
         try:
             return self._read()
         except (NoPsutil, *NOT_OFFERED) as error:
+            if self._monitor.by_default and _is_passing(error):
+                return None
             self._off = self._monitor.forgoes(self._ov, error)
             if not self._off:
                 raise
