@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from .boundary import Guarded, Report, asked_for, current, here, name_of, wished
+from .boundary import Guarded, Report, asked_for, current, here, name_of
 from .errors import Problem
 from .plans import Plan, Tally
 from .ways import Event, Gate, Keys, Listener, Source, Taker, form
@@ -45,21 +45,9 @@ class Heard(Guarded):
         super().__init__(fn, who, stream.report)
         self._stream, self._again = stream, again
 
-    def __call__(self, *args: object) -> object:
-        """Call the function; ``None`` when it failed now or before."""
-        if not self.alive:
-            return None
-        try:
-            return self._fn(*args)
-        except BaseException as error:
-            if wished(error):
-                raise
-            if not self.excused(*args):
-                self.failed("subscriber", error, "a subscriber failed")
-            return None
-
-    def excused(self, event: Any) -> bool:
-        """Whether it goes on although it failed with ``event``, which is at fault."""
+    def excused(self, *args: Any) -> bool:
+        """Whether the event that it failed with is at fault."""
+        (event,) = args
         return self._again and "$wrap" in event and self._stream.malformed(event["$wrap"])
 
 
