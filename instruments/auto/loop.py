@@ -194,7 +194,7 @@ class Loop:
         self._previewed: list[Batch] = []
         self._previews = self._previewing = False  # It learns from what it was so given before.
         self._per_batch = PerBatch(sink.evaluated, sink.mark, self.batches.feeds, known.hurried)
-        self._passes = Passes(self._per_batch.made)
+        self._passes = Passes(self._per_batch.made, self._per_batch)
         self._operations = Operations()
         self._losses: list[Any] = []
         self._aside: Aside | None = None

@@ -59,17 +59,18 @@ class Passes:
     of another loader, that may be training, until that loader is asked again.
 
     Args:
-        emit: Called with each pass, the first when the second begins; returns what hears of it.
+        emit: Called with each pass, the first when the second begins.
+        hears: Hears of them, too; without, no pass is unsure.
     """
 
     __slots__ = (
         "_before", "_counts", "_emit", "_first", "_hears", "_other", "_paired", "_running",
-        "_unsure", "_waits",
+        "_told", "_unsure", "_waits",
     )  # fmt: skip
 
-    def __init__(self, emit: Callable[[Pass], Hears | None]) -> None:
-        self._emit = emit
-        self._hears: Hears | None = None
+    def __init__(self, emit: Callable[[Pass], object], hears: Hears | None = None) -> None:
+        self._emit, self._hears = emit, hears
+        self._told = False  # Some have been, since the script learned.
         self._unsure = self._waits = False  # The pass at work is; one before it was.
         self._first: Pass | None = None
         self._other: Pass | None = None
@@ -88,13 +89,13 @@ class Passes:
         """
         self._counts = certain
         self._unsure = False
-        first, hears = self._first, self._hears
+        first, hears = self._first, self._hears if self._told else None
         if certain:
             if first is not None and first.model != model:
                 self._before = first.model
                 self._first, self._other, self._running = None, None, False
             elif first is not None and not self._running:
-                self._emit(first)
+                self._tell(first)
             self._running = True
             if trains and fetches and hears is not None and not self._waits:
                 self._unsure = hears.elsewhere and hears.feeding  # Several are an evaluation.
@@ -114,7 +115,7 @@ class Passes:
             return False  # The same batch once more.
         if not self._running:
             self._running = True
-            self._hears = self._emit(first)
+            self._tell(first)
         elif trains and fetches and hears is not None and hears.elsewhere:
             self._unsure = True
         self._counts = True
@@ -129,7 +130,7 @@ class Passes:
                 self._other, self._paired = None, None if beside == self._before else beside
                 if self._unsure:
                     made, self._waits = made._replace(unsure=True), True
-                self._hears = self._emit(made)
+                self._tell(made)
         else:
             self._other = made
 
@@ -137,7 +138,12 @@ class Passes:
         """The script learns: what was seen belongs to a step."""
         self._first = self._other = self._before = self._paired = None
         self._running = False
-        hears, self._hears = self._hears, None
-        if hears is not None and self._waits:
+        told, self._told = self._told, False
+        if told and self._waits:
             self._waits = False
-            hears.learned()
+            if self._hears is not None:
+                self._hears.learned()
+
+    def _tell(self, made: Pass) -> None:
+        self._told = True
+        self._emit(made)

@@ -91,7 +91,7 @@ class PerBatch:
         self._before, self._asking, self._asked = self._asking, source, fetches
         self._blind = False
 
-    def made(self, made: Pass) -> PerBatch:
+    def made(self, made: Pass) -> None:
         """A pass has been made."""
         if made.unsure:
             self._unsure.append(made._replace(mark=self._mark(made.ended), late=True, unsure=False))
@@ -105,7 +105,6 @@ class PerBatch:
                     self._evaluated.clear()
                 self._evaluated.add(self._asking)
             self._made(made)
-        return self
 
     def _decide(self, asked: Hashable = None) -> None:
         """Whether passes that were unsure belong to a step; else they were an evaluation's."""

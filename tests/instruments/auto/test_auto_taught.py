@@ -42,7 +42,7 @@ def told(rounds: str) -> str:
     fed: set[object] = set()
     fetches = 0
     batches = PerBatch(found.append, lambda now: f"mark {now}", fed.__contains__)
-    passes = Passes(batches.made)
+    passes = Passes(batches.made, batches)
     for at, each in enumerate(rounds):
         if each == LEARN:
             passes.learned()
@@ -71,7 +71,7 @@ def test_what_a_teacher_does_in_a_step_is_no_evaluation(name: str) -> None:
 def test_what_was_a_pass_by_itself_is_told_with_its_own_time_and_mark() -> None:
     found: list[Pass] = []
     batches = PerBatch(found.append, lambda now: f"mark {now}", lambda _: False)
-    passes = Passes(batches.made)
+    passes = Passes(batches.made, batches)
     for fetches, source in enumerate("HHHG"):
         batches.asks(source, fetches)
         assert passes.begins(1, fetches + 1, True) == (fetches in (1, 2))
