@@ -12,7 +12,9 @@ from .rows import TO, Piece, Row, clean, row
 
 _BAR = 16
 #: What goes first where there is too little room: the highest.
-OTHER, HOST, TREE, TASK = 5, 4, 3, 2
+OTHER, HOST, RATE, TREE, TASK = 6, 5, 4, 3, 2
+#: Labels of the rows of a rate: with its verdict, and how its steps spread.
+_RATES = ("rate", "")
 #: What parts of a step are called on a screen.
 _NAMES = {"transfer": "copy"}
 #: How many progress bars are shown.
@@ -30,11 +32,15 @@ def tasks(run: Mapping[str, Any]) -> Iterator[Row]:
     shown = [(name, task) for name, task in part(run, "tasks").items() if isinstance(task, Mapping)]
     main = main_task(run)
     for name, task in shown:
-        for each in _task(clean(name), task, task is main):
-            if task is main or len(shown) == 1:
-                yield each
-            else:
-                yield each._replace(spare=each.spare + OTHER if each.depth else TASK)
+        rows = _task(clean(name), task, task is main)
+        yield from rows if task is main or len(shown) == 1 else map(_spare, rows)
+
+
+def _spare(row: Row) -> Row:
+    """A row of a task that is not the main one: its rate goes last, but for its name."""
+    if not row.depth:
+        return row._replace(spare=TASK)
+    return row._replace(spare=RATE if row.label in _RATES else OTHER + row.spare)
 
 
 def progress(run: Mapping[str, Any]) -> Iterator[Row]:

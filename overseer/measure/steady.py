@@ -25,6 +25,7 @@ from itertools import accumulate, groupby, pairwise
 from .bounding import CHUNK, bounded_sums, grain, reach
 from .changepoints import changepoints, clipped, noise
 from .cycles import without_cycle
+from .decays import Decay, decay, is_decay
 from .series import Series
 from .slopes import PLAIN, drifts, levelled, rising, sloping
 from .statistics import quantile
@@ -50,6 +51,9 @@ NOISES, LOOSE, RANGE = 3, 0.12, 0.15
 CLIFF = (0.01, 0.1)
 #: The last of so many parts of a run may be a little off.
 ODD = 20
+#: A decay is looked at from where it is so near its level, as a part of it or in times the noise;
+#: and the tail is so many of its time constants long: what is left makes up to 1 % of it then.
+NEAR, OVER = (0.25, 25), TOLERANCE / 0.01
 #: What a step outside the tail's level costs, in steps inside it.
 _HICCUP = 3
 #: One stretch of more steps than this, in a row and as a part of all, is no hiccup where it alone
@@ -94,6 +98,23 @@ class Segment:
     end: int
     steps: int
     mean: float
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A decay from point ``begin`` on that comes within the tolerance at point ``until``."""
+
+    begin: int
+    until: int
+    decay: Decay
+
+    def as_one(self, segments: list[Segment]) -> list[Segment]:
+        """The segments without what it falls, or rises, through: all that is one change."""
+        over = self.until + self.decay.tau
+        ahead = [each for each in segments if each.begin <= self.begin]
+        while len(ahead) > 1 and (ahead[-2].mean - ahead[-1].mean) * self.decay.excess > 0:
+            ahead.pop()
+        return ahead + [each for each in segments if each.begin >= over]
 
 
 def find_steady(series: Series) -> Verdict:
@@ -187,11 +208,14 @@ class _Search:
                 return None
             at = self._located(before, at, level, 2 * self.tolerance * level)
         at = self._trimmed(at, before.mean if before is not None else level, level)
+        way = self._decay(at, level)
+        if way is not None:
+            at = way.until
         if self.steps - self.before[at] < self.tail:
             return None
-        if self._restless(segments, at) or self._uneven(at):
+        if self._restless(segments, at, way) or self._uneven(at):
             return None
-        if self._drifts(at, level) and not (
+        if self._drifts(at, level, way) and not (
             lenient and self._levelled(at, level, segments[last + 1 :])
         ):
             return None
@@ -395,14 +419,38 @@ class _Search:
                 break
         return found
 
-    def _restless(self, segments: list[Segment], at: int) -> bool:
+    def _decay(self, at: int, level: float) -> _Way | None:
+        """The decay that ends at ``at`` or about there, None if it is none, or not over soon."""
+        part, noises = NEAR
+        begin, near = at, max(part * level, noises * self.sigma)
+        while begin > 0 and abs(self.bounded[begin - 1] - level) <= near:
+            begin -= 1
+        if at - begin < 4:
+            return None
+        values = self.bounded[begin : min(self.head, at + 3 * (at - begin) + 20)]
+        found = decay(values)
+        if found is None or not is_decay(found, values, at - begin, self.sigma):
+            return None
+        until = begin + max(0, math.ceil(found.falls_to(TOLERANCE * found.level)))
+        if until >= self.head or self.steps - until < OVER * found.tau:
+            return None
+        return _Way(begin, until, found)
+
+    def _restless(self, segments: list[Segment], at: int, way: _Way | None = None) -> bool:
         """Whether change came after change until late, and is in the tail: by chance it stays."""
+        if way is not None:
+            segments = way.as_one(segments)
         ahead = sum(each.begin < at - 5 for each in segments)
         return ahead > 2 and len(segments) - ahead > 2 and 3 * self.before[at] > self.steps
 
-    def _drifts(self, at: int, level: float) -> bool:
-        """Whether the tail has a slope."""
-        return drifts(self._parts(at, min(_PARTS, (self.n - at) // 3)), level)
+    def _drifts(self, at: int, level: float, way: _Way | None = None) -> bool:
+        """Whether the tail has a slope, but for what is left of a decay to it."""
+        cuts = self._cuts(at, min(_PARTS, (self.n - at) // 3))
+        means = [self._mean(a, b) for a, b in pairwise(cuts)]
+        if way is not None:
+            steps = pairwise(self.before[cut] - way.begin for cut in cuts)
+            means = [m - way.decay.mean(a, b) for m, (a, b) in zip(means, steps, strict=True)]
+        return drifts(means, level)
 
     def _levelled(self, at: int, level: float, later: list[Segment]) -> bool:
         """Whether the tail's slope is but that its segments differ a little."""
@@ -417,10 +465,13 @@ class _Search:
 
     def _parts(self, at: int, k: int, end: int | None = None) -> list[float]:
         """Means of ``k`` parts, as long in steps or nearly, of the tail or of what ends before."""
+        return [self._mean(a, b) for a, b in pairwise(self._cuts(at, k, end))]
+
+    def _cuts(self, at: int, k: int, end: int | None = None) -> list[int]:
+        """Where these parts begin, and the last ends."""
         first = self.before[at]
         steps = (self.steps if end is None else self.before[end]) - first
-        cuts = sorted({bisect_left(self.before, first + i * steps // k) for i in range(k + 1)})
-        return [self._mean(a, b) for a, b in pairwise(cuts)]
+        return sorted({bisect_left(self.before, first + i * steps // k) for i in range(k + 1)})
 
     def _uneven(self, at: int) -> bool:
         """Whether the tail's steps vary too much, judged by means of a few in a row."""

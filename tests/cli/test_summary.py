@@ -290,6 +290,21 @@ def test_tasks_that_there_is_no_room_for_are_counted(width):
     assert len(text.splitlines()) <= 14
 
 
+def test_the_rate_of_evaluation_stays_where_there_is_room_for_it_or_for_the_machine():
+    rate = {"steady": 10.0, "wall": 9.0, "median": 10.0, "q1": 9.0, "q3": 11.0, "n": 90}
+    times = {"loading": {"share": 0.5, "seconds": 1.0}, "compute": {"share": 0.5, "seconds": 1.0}}
+    task = {"steps": 100, "rate": rate, **times, "loss": {"first": 2.0, "last": 1.0}}
+    host = {"cpu": {"mean": 50.0, "cores": 2}, "memory": {"max": 2e9, "total": 8e9}}
+    why = {"verdict": "loader-bound", "why": "half of a step is loading", "next": "more " * 40}
+    both = {"train": task, "eval": task}
+    run = {"exit_status": 0, "tasks": both, "host": host, "diagnosis": why}
+    assert "  host " in render({**run, "tasks": {"train": task}}, 80, False)
+    lines = render(run, 80, False).splitlines()
+    behind = lines[next(i for i, line in enumerate(lines) if line.startswith("  eval ")) :]
+    assert any("median 10" in line for line in behind)
+    assert not any("  host " in line for line in lines)
+
+
 def test_where_every_task_is_shown_none_is_counted():
     run = {"exit_status": 0, "tasks": {f"task{number}": {"steps": 10} for number in range(3)}}
     assert "more task" not in render(run, 80, False)

@@ -71,6 +71,79 @@ def decaying(random: Random) -> tuple[list[float], int | None]:
     return values, math.ceil(tau * math.log(excess / TOLERANCE))
 
 
+def _decay(random: Random, sigma: float, excess: Callable[[int], float]) -> list[float]:
+    """As long again and a half at least as the way to the tolerance is."""
+    until = _within(excess)
+    n = max(random.randint(100, 300), 4 * until)
+    return [value + excess(i) for i, value in enumerate(_even(random, n, sigma))]
+
+
+def _within(excess: Callable[[int], float]) -> int:
+    return next(i for i in range(10_000) if abs(excess(i)) <= TOLERANCE)
+
+
+def decaying_slowly(random: Random) -> tuple[list[float], int | None]:
+    """No two steps in a row show it where it matters: it falls by less than the noise."""
+    tau, by = random.uniform(6, 30), random.uniform(0.5, 5)
+
+    def excess(i: int) -> float:
+        return by * math.exp(-i / tau)
+
+    return _decay(random, random.uniform(0.002, 0.02), excess), _within(excess)
+
+
+def decaying_in_noise(random: Random) -> tuple[list[float], int | None]:
+    tau, by = random.uniform(5, 20), random.uniform(0.5, 5)
+
+    def excess(i: int) -> float:
+        return by * math.exp(-i / tau)
+
+    return _decay(random, 0.025, excess), _within(excess)
+
+
+def decaying_twice(random: Random) -> tuple[list[float], int | None]:
+    """At once by much, and slowly by a little."""
+    fast, slow = random.uniform(1, 3), random.uniform(6, 15)
+    much, little = random.uniform(1, 5), random.uniform(0.2, 0.6)
+
+    def excess(i: int) -> float:
+        return much * math.exp(-i / fast) + little * math.exp(-i / slow)
+
+    return _decay(random, 0.01, excess), _within(excess)
+
+
+def decaying_behind_compilation(random: Random) -> tuple[list[float], int | None]:
+    tau, by, compiling = random.uniform(2, 15), random.uniform(0.3, 2), random.randint(1, 3)
+
+    def excess(i: int) -> float:
+        return by * math.exp(-(i - compiling) / tau)
+
+    values = _decay(random, 0.01, excess)
+    return _scaled(values, compiling, random.uniform(10, 200)), _within(excess)
+
+
+def decaying_with_outliers(random: Random) -> tuple[list[float], int | None]:
+    tau, by = random.uniform(2, 10), random.uniform(0.5, 3)
+
+    def excess(i: int) -> float:
+        return by * math.exp(-i / tau)
+
+    values = _decay(random, 0.015, excess)
+    return [
+        v * (1 + random.paretovariate(1.2)) if random.random() < 0.04 else v for v in values
+    ], _within(excess)
+
+
+def rising_to_its_level(random: Random) -> tuple[list[float], int | None]:
+    """A processor that is cooled less and less well, until it is not."""
+    tau, by = random.uniform(2, 15), random.uniform(0.2, 0.7)
+
+    def excess(i: int) -> float:
+        return -by * math.exp(-i / tau)
+
+    return _decay(random, 0.01, excess), _within(excess)
+
+
 def ramp(random: Random) -> tuple[list[float], int | None]:
     length, excess = random.randint(20, 50), random.uniform(0.8, 2)
     values = _even(random, random.randint(150, 300), 0.01)
@@ -277,6 +350,24 @@ def decaying_for_ever(random: Random) -> tuple[list[float], int | None]:
     return [v + 2 * math.exp(-2 * i / n) for i, v in enumerate(_even(random, n, 0.02))], None
 
 
+def decaying_for_long(random: Random) -> tuple[list[float], int | None]:
+    """It comes within the tolerance of its end, but what is left of the run is as much its fall."""
+    n, times, by = random.randint(150, 400), random.uniform(2, 5), random.uniform(1, 5)
+    return [
+        v + by * math.exp(-times * i / n)
+        for i, v in enumerate(_even(random, n, random.uniform(0.005, 0.02)))
+    ], None
+
+
+def drifting_behind_a_decay(random: Random) -> tuple[list[float], int | None]:
+    n, tau, excess = random.randint(200, 400), random.uniform(2, 15), random.uniform(0.5, 3)
+    by = random.choice([-1, 1]) * random.uniform(0.06, 0.3)
+    return [
+        v + excess * math.exp(-i / tau) + by * i / n
+        for i, v in enumerate(_even(random, n, random.uniform(0.003, 0.01)))
+    ], None
+
+
 def wandering(random: Random) -> tuple[list[float], int | None]:
     value, values = 1.0, []
     for _ in range(random.randint(250, 400)):
@@ -393,6 +484,8 @@ def rising_late(random: Random) -> tuple[list[float], int | None]:
 
 STEADY: tuple[Kind, ...] = (
     flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
+    decaying_slowly, decaying_in_noise, decaying_twice, decaying_behind_compilation,
+    decaying_with_outliers, rising_to_its_level,
     ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
     low_cliff, odd_end, long_hiccup, slow_for_a_while, slow_in_every_epoch,
@@ -404,6 +497,7 @@ RESTLESS: tuple[Kind, ...] = (disturbed, disturbed_for_long, slow_after_each_pau
 DRIFTING: tuple[Kind, ...] = (
     drifting_up, drifting_down, drifting_slowly, drifting_after_warm_up, drifting_noisily,
     drifting_in_noise, drifting_in_two_modes, drifting_with_spikes, leaking, decaying_for_ever,
+    decaying_for_long, drifting_behind_a_decay,
     wandering, saw_tooth, throttled_late, two_speeds, drifting_least, bent, rising_late,
     slow_for_a_while_late,
 )  # fmt: skip
