@@ -93,10 +93,20 @@ class Roots:
             AttributeError: This version of torch has no such table.
         """
         self._table = sys.modules[self._torch.nn.Module.__module__]._global_forward_pre_hooks
-        self._compiling = self._torch.compiler.is_compiling
+        self._apart = self._compiles_or_traces()
         self._grad_enabled = self._torch.is_grad_enabled
         menders.append(self.mend)
         self.arm()
+
+    def _compiles_or_traces(self) -> Callable[[], bool]:
+        """Tells whether what is asked of a tensor would become a part of the graph at work."""
+        compiling = self._torch.compiler.is_compiling
+        tracing = getattr(self._torch._C, "_is_tracing", self._torch.jit.is_tracing)
+
+        def apart() -> bool:
+            return bool(tracing() or compiling())
+
+        return apart
 
     def remove(self) -> None:
         """Look no longer."""
@@ -129,7 +139,7 @@ class Roots:
     def _sized(self, module: Any, args: Any) -> None:
         """A module is called in a light step while no other is: only its batch's size is needed."""
         counting = self._counting
-        if self._compiling() or counting is None or not self.alive:
+        if self._apart() or counting is None or not self.alive:
             return
         if self.several or get_ident() != counting.thread:
             self._sized_among_several(counting, module, args)
@@ -158,7 +168,7 @@ class Roots:
     def _peeked(self, module: Any, args: Any) -> None:
         """A module is called in a light step that may be none: see :meth:`peek`."""
         counting = self._counting
-        if self._compiling() or counting is None or not self.alive or not self._is_model(module):
+        if self._apart() or counting is None or not self.alive or not self._is_model(module):
             return
         if get_ident() != counting.thread:
             return
@@ -203,7 +213,7 @@ class Roots:
 
     def _entered(self, module: Any, args: Any) -> None:
         """A module is called while no other is."""
-        if self._compiling() or not self.alive:
+        if self._apart() or not self.alive:
             return
         if not self._is_model(module):
             loop = self._loops.get(get_ident())

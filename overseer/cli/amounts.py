@@ -29,12 +29,15 @@ def figure(value: Any) -> str | None:
 
 
 def rates(*values: Any) -> list[str]:
-    """Figures that stand side by side, all with the same number of decimals."""
+    """Figures that stand side by side, all with the decimals that the smallest needs."""
     found = [value for value in map(number, values) if value is not None]
     if not found:
         return []
-    size = max(abs(value) for value in found)
-    decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    sizes = [abs(value) for value in found if value] or [0.0]
+    size = min(sizes)
+    decimals = (
+        0 if size >= 100 else 1 if size >= 10 or max(sizes) >= 1000 else 2 if size >= 1 else 3
+    )
     return [f"{value:,.{decimals}f}" for value in found]
 
 

@@ -27,7 +27,7 @@ LOOK = 0.5
 
 #: A Ctrl-C so soon after another is the same keystroke, in seconds: a wrapper forwards it to what
 #: the terminal has sent it to already.
-ECHO = 0.1
+ECHO = 0.25
 
 Finalize = Callable[[int], object]
 Answer = Callable[[FrameType], object]

@@ -28,6 +28,8 @@ _KINDS = 64
 _FIELDS = 5
 #: Fewer than this are, also where each would do as a picture or a sequence.
 FEW = 4
+#: So many of the same shape are samples: of NumPy's arrays, and of tensors that are no columns.
+_MANY_ARRAYS, _MANY = 8, 16
 _CHANNELS = (1, 3, 4)
 
 Shape = tuple[int, ...]
@@ -261,7 +263,7 @@ def _samples(batch: Any) -> bool:
     """Whether this is a list of samples, not of inputs and targets."""
     lead, some = batch[0], batch[:_LOOKED_AT]
     if _shape(lead) is not None:
-        return _alike([_shape(each) for each in some])
+        return _alike([_shape(each) for each in some], _is_array(lead))
     if isinstance(batch, list) and isinstance(lead, list | tuple) and _written_samples(batch):
         return True
     if isinstance(lead, (list, *_SCALARS)) or _stated(lead) is not None:
@@ -358,10 +360,19 @@ def _of_one_kind(kinds: list[type]) -> bool:
     return any(all(issubclass(kind, base) for kind in kinds) for base in bases)
 
 
-def _alike(shapes: list[Any]) -> bool:
+def _is_array(value: Any) -> bool:
+    """Whether it is one of NumPy's, which PyTorch's loaders never make columns of."""
+    return type(value).__module__ == "numpy"
+
+
+def _alike(shapes: list[Any], arrays: bool) -> bool:
     """Whether shapes are those of single numbers, of pictures, or of sequences of any length.
 
     Inputs and targets are as long as each other; but bags of words come with their offsets.
+
+    Args:
+        shapes: The shapes.
+        arrays: They are those of NumPy's arrays.
     """
     if any(shape is None for shape in shapes):
         return False
@@ -370,7 +381,18 @@ def _alike(shapes: list[Any]) -> bool:
     if len(shapes) < FEW or len({len(shape) for shape in shapes}) != 1:
         return False
     each = [tuple(shape) for shape in shapes]
-    return _pictures(each) or _ragged(each)
+    return _pictures(each) or _ragged(each) or _too_many(each, arrays)
+
+
+def _too_many(shapes: list[Shape], arrays: bool) -> bool:
+    """Whether shapes are all the same, and more than those of inputs and targets are."""
+    if len(set(shapes)) != 1:
+        return False
+    shape = shapes[0]
+    square = len(shape) == 3 and shape[0] == shape[1]
+    if (square or len(shapes) > _FIELDS) and _pictures([(*shape[2:], *shape[:2])]):
+        return True
+    return len(shapes) >= (_MANY_ARRAYS if arrays else _MANY) and (arrays or len(shape) > 1)
 
 
 def _pictures(shapes: list[Shape]) -> bool:

@@ -16,6 +16,8 @@ from itertools import pairwise
 #: errors that must be: a slope that is plain may be flatter than one that is hardly seen.
 PLAIN = (0.025, 4)
 SEEN = (0.04, 3)
+#: So many values that were bounded tell whether they rise.
+_PEAKS = 8
 #: A step must explain so many times the variance of one value more than a line does.
 _MARGIN = 16
 #: A few levels must, for each change between them; and what slope is left within them must be no
@@ -41,6 +43,29 @@ def rising(means: Sequence[float]) -> tuple[float, float]:
     slope = sum((i - middle) * (y - mean) for i, y in enumerate(means)) / spread
     rest = sum((y - mean - slope * (i - middle)) ** 2 for i, y in enumerate(means))
     return slope * (k - 1), math.sqrt(rest / (k - 2) / spread) * (k - 1)
+
+
+def peaks_rise(at: Sequence[int], excess: Sequence[float], level: float) -> bool:
+    """Whether what was bounded rises or falls along the series, so that its mean does.
+
+    Outliers have no size of their own. What comes every so often and takes ever longer, a plot of
+    all losses so far say, has.
+
+    Args:
+        at: The indices of values that were bounded.
+        excess: By how much each was outside.
+        level: What the rise of the mean is a part of.
+    """
+    k = len(at)
+    if k < _PEAKS:
+        return False
+    middle, mean = sum(at) / k, sum(excess) / k
+    spread = sum((x - middle) ** 2 for x in at)
+    slope = sum((x - middle) * (e - mean) for x, e in zip(at, excess, strict=True)) / spread
+    rest = sum((e - mean - slope * (x - middle)) ** 2 for x, e in zip(at, excess, strict=True))
+    part, errors = PLAIN
+    plain = abs(slope) > errors * math.sqrt(rest / (k - 2) / spread)
+    return plain and abs(slope) * k > part * level
 
 
 def sloping(

@@ -27,7 +27,7 @@ from .changepoints import changepoints, clipped, noise
 from .cycles import without_cycle
 from .decays import Decay, decay, is_decay
 from .series import Series
-from .slopes import PLAIN, drifts, levelled, rising, sloping
+from .slopes import PLAIN, drifts, levelled, peaks_rise, rising, sloping
 from .statistics import quantile
 
 #: Means this close are the same performance; Traini et al. use the same.
@@ -450,7 +450,13 @@ class _Search:
         if way is not None:
             steps = pairwise(self.before[cut] - way.begin for cut in cuts)
             means = [m - way.decay.mean(a, b) for m, (a, b) in zip(means, steps, strict=True)]
-        return drifts(means, level)
+        return drifts(means, level) or self._peaks_rise(at, level)
+
+    def _peaks_rise(self, at: int, level: float) -> bool:
+        """Whether outliers, clear ones, among the tail's single steps grow or shrink."""
+        off = [v - b for v, b in zip(self.values[at : self.head], self.bounded[at:], strict=False)]
+        peaks = {i: excess for i, excess in enumerate(off) if abs(excess) > 3 * self.sigma}
+        return peaks_rise([*peaks], [*peaks.values()], level)
 
     def _levelled(self, at: int, level: float, later: list[Segment]) -> bool:
         """Whether the tail's slope is but that its segments differ a little."""

@@ -368,6 +368,14 @@ def drifting_behind_a_decay(random: Random) -> tuple[list[float], int | None]:
     ], None
 
 
+def growing_peaks(random: Random) -> tuple[list[float], int | None]:
+    """Every so often a step plots all losses so far: it takes ever longer, the others do not."""
+    n, every = random.randint(200, 400), random.randint(10, 20)
+    peak, by = random.uniform(0.5, 2.5), random.uniform(0.1, 0.2) * every
+    values = _even(random, n, 0.02)
+    return [v + peak + by * i / n if not i % every else v for i, v in enumerate(values)], None
+
+
 def wandering(random: Random) -> tuple[list[float], int | None]:
     value, values = 1.0, []
     for _ in range(random.randint(250, 400)):
@@ -497,7 +505,7 @@ RESTLESS: tuple[Kind, ...] = (disturbed, disturbed_for_long, slow_after_each_pau
 DRIFTING: tuple[Kind, ...] = (
     drifting_up, drifting_down, drifting_slowly, drifting_after_warm_up, drifting_noisily,
     drifting_in_noise, drifting_in_two_modes, drifting_with_spikes, leaking, decaying_for_ever,
-    decaying_for_long, drifting_behind_a_decay,
+    decaying_for_long, drifting_behind_a_decay, growing_peaks,
     wandering, saw_tooth, throttled_late, two_speeds, drifting_least, bent, rising_late,
     slow_for_a_while_late,
 )  # fmt: skip

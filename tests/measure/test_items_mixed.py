@@ -87,8 +87,10 @@ def test_tuples_with_names_and_dictionaries_in_between(make: Make) -> None:
 def test_only_the_first_list_of_samples_that_are_as_long_as_each_other_is_misread(
     make: Make,
 ) -> None:
-    alike = [make(150)] * 8
-    assert counted(alike, *[utterances(make)] * 3, alike) == [150, 8, 8, 8, 150]
+    """Of arrays, which PyTorch's loaders make no columns of, so many are samples."""
+    alike, array = [make(150)] * 8, type(make(150)).__module__ == "numpy"
+    first = 8 if array else 150
+    assert counted(alike, *[utterances(make)] * 3, alike) == [first, 8, 8, 8, first]
 
 
 @pytest.mark.parametrize(

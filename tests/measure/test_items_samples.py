@@ -211,3 +211,32 @@ def test_what_torch_collates_is_counted() -> None:
     packed = torch.nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])
     assert batch_size([packed, torch.zeros(2)]) == 2
     assert batch_size(([torch.zeros(3, 9, 9)] * 2, [{"boxes": torch.zeros(5, 4)}] * 2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"), [((224, 224, 3), 4), ((224, 160, 3), 6), ((28, 28), 16), ((100, 12), 32)]
+)
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_many_tensors_of_one_shape_are_samples(
+    shape: tuple[int, ...], count: int, kind: type
+) -> None:
+    batch = kind(Tensor(*shape) for _ in range(count))
+    assert batch_size(batch) == count
+    assert batch_size({"pictures": batch}) == count
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"), [((32, 100, 3), 5), ((28, 28), 15), ((256,), 20), ((8, 8), 3)]
+)
+def test_a_few_tensors_of_one_shape_are_inputs_and_targets(
+    shape: tuple[int, ...], count: int
+) -> None:
+    """So are many columns of numbers, as PyTorch's loaders make them of samples of numbers."""
+    assert batch_size([Tensor(*shape) for _ in range(count)]) == shape[0]
+
+
+def test_many_arrays_of_numpy_s_are_samples_where_they_are_vectors() -> None:
+    numpy = pytest.importorskip("numpy", reason="NumPy comes with the extra [examples]")
+    assert batch_size([numpy.zeros(300) for _ in range(64)]) == 64
+    assert batch_size([numpy.zeros(300) for _ in range(3)]) == 300
+    assert batch_size([numpy.zeros((28, 28)) for _ in range(32)]) == 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 
@@ -260,3 +261,46 @@ def test_code_that_somebody_else_has_changed_is_left_alone() -> None:
     codes.use(-1)
     codes.close()
     assert function() == 2
+
+
+TRACED = """
+import warnings
+
+import torch
+
+warnings.simplefilter("ignore", DeprecationWarning)
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+inputs, targets = torch.randn(4, 8), torch.randn(4, 2)
+for steps in (0, 3, 60):
+    for _ in range(steps):
+        loss = (model(inputs) - targets).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.jit.TracerWarning)
+        print(torch.jit.trace(model, inputs).inlined_graph)
+        model.eval()
+        print(torch.jit.trace(model, inputs).inlined_graph)
+        model.train()
+"""
+
+
+def test_graphs_that_are_traced_have_the_script_s_operations_alone(tmp_path: Path) -> None:
+    """A size that is asked for while ``torch.jit.trace`` looks on is an operation of the graph."""
+    script = tmp_path / "main.py"
+    script.write_text(TRACED)
+    expected = plain(script)
+    run = watched(script)
+    assert run.error is None
+    assert _renumbered(run.output) == _renumbered(expected)
+    assert run.tasks["train"]["steps"] == 63
+    assert run.tasks["train"]["items"] == 252
+
+
+def _renumbered(text: str) -> list[str]:
+    """Without the numbers of classes, which count on in one process."""
+    return re.sub(r"\.___torch_mangle_\d+", "", text).splitlines()
