@@ -51,6 +51,8 @@ NOISES, LOOSE, RANGE = 3, 0.12, 0.15
 CLIFF = (0.01, 0.1)
 #: The last of so many parts of a run may be a little off.
 ODD = 20
+#: Where more of the tail's steps are outside its band, they are of another mode, not of warm-up.
+MODES = 0.05
 #: A decay is looked at from where it is so near its level, as a part of it or in times the noise;
 #: and the tail is so many of its time constants long: what is left makes up to 1 % of it then.
 NEAR, OVER = (0.25, 25), TOLERANCE / 0.01
@@ -402,6 +404,10 @@ class _Search:
         """Move the boundary so that it parts single steps within the tail's band from others."""
         band = max(self.tolerance * level, 3 * self.sigma)
         inside = [abs(value - level) <= band for value in self.values]
+        half = (at + self.n) // 2
+        if inside[half:].count(False) > MODES * (self.n - half):  # Some of the tail's are so, too.
+            nearer = max(band, abs(other - level) / 2)
+            inside = [abs(value - level) <= nearer for value in self.values]
         end = min(self.n, at + max(20, (self.n - at) // 4))
         score, best, found = 0, -1, at
         for i in range(end - 1, at - 1, -1):

@@ -159,6 +159,14 @@ def bimodal(random: Random) -> tuple[list[float], int | None]:
     return _scaled(values, until, random.uniform(2.5, 3)), until
 
 
+def in_three_modes(random: Random) -> tuple[list[float], int | None]:
+    """The slowest is as rare as outliers are, but nearer to the others than warm-up is."""
+    n, until = random.randint(200, 500), random.randint(5, 40)
+    modes = random.choices([1, 1.3, 1.8], [70, 18, 12], k=n)
+    values = [v * mode for v, mode in zip(_even(random, n, 0.02), modes, strict=True)]
+    return _scaled(values, until, 3), until
+
+
 def alternating(random: Random) -> tuple[list[float], int | None]:
     n = random.randint(100, 300)
     until = random.randint(2, n // 3)
@@ -493,7 +501,7 @@ def rising_late(random: Random) -> tuple[list[float], int | None]:
 STEADY: tuple[Kind, ...] = (
     flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
     decaying_slowly, decaying_in_noise, decaying_twice, decaying_behind_compilation,
-    decaying_with_outliers, rising_to_its_level,
+    decaying_with_outliers, rising_to_its_level, in_three_modes,
     ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
     low_cliff, odd_end, long_hiccup, slow_for_a_while, slow_in_every_epoch,
