@@ -171,10 +171,11 @@ def _loss(loss: Mapping[str, Any], others: Mapping[str, Any]) -> Row:
     path, broken = _path(loss), number(loss.get("last")) is None
     if path is None:
         return row("")
-    least = figure(loss.get("min"))
+    least, lost = figure(loss.get("min")), number(loss.get("not_finite"))
+    bad = Piece(f"{lost:,.0f} not finite", "bad") if lost else None
     more = (f"of {clean(name)}: {_path(part(others, name))}" for name in others)
     return _sub(
-        "loss", Piece(path, "bad" if broken else "bold"), least and f"lowest {least}", *more
+        "loss", Piece(path, "bad" if broken else "bold"), least and f"lowest {least}", bad, *more
     )
 
 

@@ -279,7 +279,10 @@ class Tasks:
         """
         tasks = {name: record.section(clock_name) for name, record in self.records.items()}
         for name, loss in (losses or {}).items():
-            said = present({"first": loss.first, "last": loss.last, "min": loss.min})
+            said = present({
+                "first": loss.first, "last": loss.last, "min": loss.min,
+                "not_finite": loss.not_finite or None,
+            })  # fmt: skip
             tasks.setdefault(name, {})["loss"] = said
         return tasks
 

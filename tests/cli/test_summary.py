@@ -292,6 +292,13 @@ def test_tasks_that_there_is_no_room_for_are_counted(width):
     assert len(text.splitlines()) <= 14
 
 
+def test_losses_that_were_not_finite_are_counted():
+    task = {"steps": 10, "loss": {"first": 2.0, "last": 1.0, "min": 1.0, "not_finite": 3}}
+    assert "loss    2 → 1 · lowest 1 · 3 not finite\n" in render(
+        {"tasks": {"train": task}}, 80, False
+    )
+
+
 def test_the_rate_of_evaluation_stays_where_there_is_room_for_it_or_for_the_machine():
     rate = {"steady": 10.0, "wall": 9.0, "median": 10.0, "q1": 9.0, "q3": 11.0, "n": 90}
     times = {"loading": {"share": 0.5, "seconds": 1.0}, "compute": {"share": 0.5, "seconds": 1.0}}

@@ -70,6 +70,16 @@ def test_a_loss_without_steps_is_told_all_the_same() -> None:
     }
 
 
+def test_losses_that_are_not_finite_are_counted_and_leave_the_lowest_alone() -> None:
+    losses = Losses()
+    for loss in (2.0, float("nan"), 1.0, float("inf"), 3.0):
+        losses({"loss": loss})
+    losses.read()
+    assert Tasks().section(losses=losses.summary()) == {
+        "train": {"loss": {"first": 2.0, "last": 3.0, "min": 1.0, "not_finite": 2}}
+    }
+
+
 def test_a_run_without_steps_has_no_tasks() -> None:
     assert Tasks().section() == {}
 
