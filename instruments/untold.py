@@ -19,7 +19,10 @@ TRAIN = "train"
 #: What to do to have a figure known, by the key that it is logged under.
 NEEDED = {
     "train_rate": "Give step with batch at the end of each step; voir.iterate: report_batch=True.",
-    "loading_rate": "Give the loader, or the pair compute_start and compute_end.",
+    "loading_rate": (
+        "Give the loader, or the pair compute_start and compute_end;"
+        " voir.iterate: report_batch=True."
+    ),
     "compute_rate": "Give the pair compute_start and compute_end around the work on a batch.",
 }
 #: What to do where a loader was given and its batches were no steps.
