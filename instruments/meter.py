@@ -159,6 +159,11 @@ class Measuring:
         if self._meter is not None:
             self._meter.model.evaluation_begins(began)
 
+    def evaluation_ends(self, ended: int) -> None:
+        """The calling thread's evaluation, whose last step has ended, went on until then."""
+        if self._meter is not None:
+            self._meter.model.evaluation_ends(ended)
+
     def learned(self) -> None:
         """The calling thread has learned from the batches that it was given since the last step."""
         if self._meter is not None:

@@ -1,9 +1,13 @@
-"""Whether a script's steps are shown by pairs more often than by events."""
+"""Whether a script's steps are shown by pairs more often than by events, or far more seldom."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from overseer.errors import Problem
+
+from .untold import EVENTS
 
 if TYPE_CHECKING:
     from overseer import Overseer
@@ -25,13 +29,16 @@ class Shown:
         steps: How many events have told that a step has ended.
         beside: How many of those came within a pair, or behind one.
         several: How many came behind more than one.
+        more: How many came within a pair that had one already.
     """
 
-    __slots__ = ("beside", "opened", "pairs", "several", "since", "steps")
+    __slots__ = ("beside", "more", "opened", "pairs", "several", "since", "steps", "within")
 
     def __init__(self) -> None:
         self.pairs = self.steps = self.beside = self.several = self.since = 0
+        self.more = 0
         self.opened: dict[str, None] = {}
+        self.within = False
 
     def step(self) -> None:
         """An event tells that a step has ended."""
@@ -39,6 +46,8 @@ class Shown:
         self.steps += 1
         self.beside += pairs > 0
         self.several += pairs > 1
+        self.more += self.within
+        self.within = bool(self.opened)
         self.since = -1 if self.opened else 0
 
     def pair(self, name: str, begins: bool) -> None:
@@ -46,8 +55,10 @@ class Shown:
         if begins:
             self.opened.pop(name, None)
             self.opened[name] = None
+            self.within = self.within and len(self.opened) > 1
         elif next(iter(self.opened), None) == name:
             self.opened.clear()
+            self.within = False
             self.pairs += 1
             self.since += 1
 
@@ -55,7 +66,8 @@ class Shown:
 class Seldom:
     """Hears whether events tell of steps more seldom than pairs do: each pair is a step then.
 
-    It listens at first only, for where no other listens events have a quicker way.
+    So it is where they do so several times within a pair, which may be around an epoch: that is
+    said at once. It listens at first only, for where no other listens events have a quicker way.
 
     Args:
         ov: The run.
@@ -92,13 +104,17 @@ class Seldom:
             begins = wrap["step"] == "begin"
             if begins or name != "step" or not self._without_batch(event):
                 shown.pair(name, begins)
-        if shown.pairs + shown.steps >= SOME and self._enough(shown):
+        if shown.pairs + shown.steps >= SOME and not self.left and self._enough(shown):
             self.left = True
+            if shown.more >= SURE:
+                self._ov.report(_more(key[1], shown))
             for place in self.places:
                 place.leave()
 
     def _enough(self, shown: Shown) -> bool:
         """Whether the first of a loop have told how it goes on."""
+        if shown.more and shown.pairs < ENOUGH:
+            return shown.more >= SURE
         if shown.pairs <= shown.steps + 2 or shown.pairs >= ENOUGH or shown.several >= SURE:
             return True
         return not shown.steps and not self._ov.shows("step")
@@ -111,3 +127,12 @@ class Seldom:
             beside, several = sum(each.beside for each in own), sum(each.several for each in own)
             if several > 1 and 2 * beside >= steps and pairs > 1.1 * steps + 2:
                 yield task, pairs, steps
+
+
+def _more(task: str, shown: Shown) -> Problem:
+    """That pairs are fewer than the steps that events tell of."""
+    n = shown.pairs + bool(shown.opened)
+    within = f"{n:,} pairs" if n > 1 else "pair"
+    what = f"each pair is a step of {task}, but events tell of more steps:"
+    what += f" {shown.steps:,} beside the first {within}"
+    return Problem("fewer-steps", "step model", what, remedy=EVENTS)

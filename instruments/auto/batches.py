@@ -14,6 +14,8 @@ OVER = 8
 PAIR = 2
 #: So many batches' losses may be summed up before ``backward`` is called on them.
 SUMMED = 1024
+#: Gradients of so many batches in a row that are put to zero may all be used for something else.
+UNUSED = 2
 #: Models of which it is remembered how large a batch they learned from.
 MODELS = 64
 #: So many steps behind the one that took a loader's batch are on the same: of two in all, the other
@@ -59,10 +61,10 @@ class Batches:
     """
 
     __slots__ = (
-        "_ahead", "_apart", "_aside", "_before", "_elsewhere", "_ended", "_fed", "_feeder",
-        "_given", "_in_turn", "_learnt", "_loaded", "_ones", "_own", "_passed", "_passes", "_rest",
-        "_reuse", "_single", "_stale", "_sums", "_thrown", "_together", "_totals", "_tried",
-        "fetches", "source",
+        "_adds_up", "_ahead", "_apart", "_aside", "_before", "_elsewhere", "_ended", "_fed",
+        "_feeder", "_given", "_in_turn", "_learnt", "_loaded", "_ones", "_own", "_passed",
+        "_passes", "_rest", "_reuse", "_single", "_stale", "_sums", "_thrown", "_together",
+        "_totals", "_totals_thrown", "_tried", "_zeroed", "_zeroed_loop", "fetches", "source",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -83,6 +85,9 @@ class Batches:
         self._passes = self._rest = 0
         self._fed: int | None = None
         self._thrown: int | None = None
+        self._totals_thrown: dict[int, int] = {}
+        self._zeroed = 0  # Batches in a row whose gradients were put to zero.
+        self._zeroed_loop = self._adds_up = False
         self._feeder: Hashable = None
         self._elsewhere = 0
         self._apart: frozenset[int] = frozenset()
@@ -152,8 +157,17 @@ class Batches:
         waiting.passes = self._passes
         self._loaded[source] = waiting
 
+    @property
+    def unused(self) -> bool:
+        """Whether what was learned since the last step was put to zero, batch after batch.
+
+        A script may add gradients up by itself meanwhile, which the last step then has shown.
+        """
+        return self._zeroed >= UNUSED and not self._adds_up
+
     def begun(self) -> None:
         """A loader begins anew: what waits was only looked at, maybe, before."""
+        self._zeroed_loop |= self.unused
         self._aside.forget()
         if not self._own:
             self._put_by()
@@ -182,6 +196,7 @@ class Batches:
 
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more: what it gave that nobody learned from was an evaluation's."""
+        self._zeroed_loop |= self.unused
         if source not in self._own:
             self._passed = False
             self._aside.exhausted(source, self._loaded.pop(source, []))
@@ -208,11 +223,13 @@ class Batches:
     def learned(self) -> None:
         """``backward`` has learned from what was fetched and given since the last."""
         thrown, self._thrown = self._thrown, None
+        if self._totals_thrown:
+            self._totals, self._totals_thrown = self._totals_thrown, {}
         if self._before:
             self._bring_back()
         if self._loaded:
             before, items = self._feeder, self._own_batch()
-            if thrown is not None and self._feeder == before:
+            if thrown is not None and self._feeder == before and not self._leaves():
                 self._fed = thrown
             if items is not None:
                 if self._fed is not None:
@@ -228,28 +245,49 @@ class Batches:
             self._in_turn = not self._apart.isdisjoint(self._given)
             self._apart = frozenset()
         if self._given:
-            totals = self._totals
-            if len(self._given) > 1 and (self._ones or self._learnt):
-                self._leave_acting()
-            for model, items in self._given.items():
-                totals[model] = totals.get(model, 0) + items
-            self.repeated()
+            self._add_given()
+
+    def _add_given(self) -> None:
+        """Count what the models were given."""
+        totals = self._totals
+        if len(self._given) > 1 and (self._ones or self._learnt):
+            self._leave_acting()
+        for model, items in self._given.items():
+            totals[model] = totals.get(model, 0) + items
+        self._given.clear()
+        self._ones.clear()
 
     def zeroed(self) -> None:
         """Gradients of all that learns were put to zero: what another loader gave is thrown away.
 
         That was an attack on what is evaluated, say. Batches of the loader that feeds training
-        count, learned from or not, as it is where that is done once more.
+        count, learned from or not, as it is where that is done once more; but for those of a loop
+        of their own, in which that is done with all of them.
         """
         if self._fed is not None:
             self._thrown, self._fed = self._fed - self._elsewhere, None
             self._elsewhere = 0
+        if self._totals:
+            self._totals_thrown, self._totals = self._totals, {}
+
+    def _leaves(self) -> bool:
+        """Whether the gradients that were put to zero are another loop's than what comes now."""
+        self._zeroed += 1
+        leaves, self._zeroed_loop = self._zeroed_loop, False
+        if leaves:
+            self._zeroed = 0
+            self._totals = {}
+        return leaves
 
     def again(self) -> None:
         """What was given and fetched is what has been learned from before."""
         if self._thrown is not None:
             self._fed, self._thrown = self._thrown, None
-        self.repeated()
+        if self._totals_thrown and self._given:
+            self._totals_thrown = {}
+            self._add_given()
+        else:
+            self.repeated()
 
     def repeated(self) -> None:
         """What was given is what has been learned from before."""
@@ -259,7 +297,11 @@ class Batches:
     def take(self) -> int | None:
         """The items learned from since this was last asked; None when that is not known."""
         items = self._fed if self._thrown is None else self._thrown
-        totals, self._totals = self._totals, {}
+        totals, self._totals = self._totals or self._totals_thrown, {}
+        self._totals_thrown = {}
+        self._adds_up = self._zeroed >= UNUSED
+        if self._zeroed:
+            self._zeroed, self._zeroed_loop = 0, False
         if items is None:
             if totals:
                 items = min(totals.values())

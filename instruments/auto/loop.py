@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from .batches import Batches
 from .forward import Forward
@@ -12,6 +12,9 @@ from .operations import Operations
 from .passes import Pass, Passes
 from .per_batch import PerBatch
 from .phases import Phases
+from .sink import Opening
+from .sink import Sink as Sink
+from .sink import Spent as Spent
 from .sizing import Batch, Given
 from .turns import Turns
 from .unseen import BELIEVED, Held, Unseen
@@ -24,77 +27,8 @@ LOSSES = 1024
 PREVIEWS = 64
 #: Steps of other optimizers within one after which that one is taken to have failed.
 NESTED = 8
-
-
-class Spent(NamedTuple):
-    """Nanoseconds of a step, by phase; ``end`` is when it ended.
-
-    ``began`` is when the first forward of the first step did; else 0.
-    """
-
-    end: int
-    loading: int
-    transfer: int
-    forward: int
-    backward: int
-    optimizer: int
-    began: int = 0
-
-
-class Sink(Protocol):
-    """What becomes of what a loop shows.
-
-    Attributes:
-        holding: The first step is held back until its iteration is over.
-        told: Somebody else tells of steps and losses.
-        train: How many training steps there have been.
-    """
-
-    holding: bool
-    told: bool
-    train: int
-
-    def step(
-        self,
-        now: int,
-        items: int | None,
-        losses: list[Any],
-        spent: Spent | None,
-        late: bool = False,
-        more: bool = False,
-    ) -> None:
-        """A training step has ended; not all of it was seen where it is not known what it spent.
-
-        It is told ``late`` where that was a while ago. Its iteration may have ``more`` optimizers.
-        """
-
-    def mark(self, now: int) -> object:
-        """The device's mark for what has just ended; None where there is none."""
-
-    def lasts(self, now: int) -> None:
-        """The iteration in which it ended has gone on until ``now``, with another optimizer."""
-
-    def fetches(self) -> None:
-        """A loader is asked for a batch while something is held back."""
-
-    def counted(self, items: int | None, loss: Any) -> None:
-        """A training step has ended of which only this was seen; the loss may hang on its graph."""
-
-    def evaluated(self, made: Pass) -> None:
-        """A forward pass that nothing is learned from has ended."""
-
-    def other(self, role: Hashable, losses: list[Any]) -> None:
-        """Another optimizer has stepped in the same iteration, on losses of its own."""
-
-    def count_tokens(self) -> None:
-        """Loaders say how many tokens their batches hold, which are counted."""
-
-    def settle(self, over: bool = False, asked: bool = False, again: bool = False) -> None:
-        """The iteration in which the first step ended is over, if the calling thread's that was.
-
-        It is certainly where the next batch is ``asked`` for, or the run is ``over``; and most
-        likely where the same optimizer is to step ``again``.
-        """
+#: So many times is ``backward`` called at most for the first step before gradients are put to zero.
+TRIED = 16
 
 
 class Aside(NamedTuple):
@@ -171,12 +105,12 @@ class Loop:
     __slots__ = (
         "_aside", "_backs", "_backward", "_backward_began", "_batch", "_began", "_candidate",
         "_closure", "_deep", "_ender", "_fetched", "_first", "_forward", "_got", "_graded",
-        "_inner", "_inner_before", "_known", "_last", "_late", "_learned", "_learned_from",
-        "_learns", "_loading", "_losses", "_made", "_model", "_models", "_nested", "_operations",
-        "_optimized", "_optimizer", "_part", "_passes", "_per_batch", "_phases", "_previewed",
-        "_previewing", "_previews", "_repeats", "_scaled", "_sink", "_step_began", "_stepped",
-        "_stepping", "_transfer", "_turns", "_way", "_zeroed", "alike", "batches", "given", "items",
-        "missed", "pattern", "step_ns", "within", "works",
+        "_inner", "_inner_before", "_kept", "_known", "_last", "_late", "_learned", "_learned_from",
+        "_learns", "_loading", "_losses", "_made", "_model", "_models", "_nested", "_opening",
+        "_operations", "_optimized", "_optimizer", "_part", "_passes", "_per_batch", "_phases",
+        "_previewed", "_previewing", "_previews", "_repeats", "_role", "_scaled", "_sink",
+        "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_way", "_zeroed", "alike",
+        "batches", "given", "items", "missed", "pattern", "step_ns", "within", "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -198,6 +132,8 @@ class Loop:
         self._operations = Operations()
         self._losses: list[Any] = []
         self._aside: Aside | None = None
+        self._kept: list[Any] = []  # What was aside of the batch that is learned from again.
+        self._role: Hashable = 0  # Of all optimizers that have stepped; True: they differ.
         self._batch: Batch | None = None
         self._learned_from: Batch | None = None
         self._graded: list[Any] | None = None  # No gradients were asked for.
@@ -205,6 +141,7 @@ class Loop:
         self._scaled: Any = None
         self._candidate = self._learned = self._repeats = self._stepped = False
         self._part = False
+        self._opening: Opening | None = None  # Of the first step, as long as it lasts.
         self._stepping: int | None = None
         self._made = self._deep = self._nested = self._last = self._got = 0
         self._first = self._closure = self._inner_before = 0
@@ -225,17 +162,29 @@ class Loop:
 
     def accumulates(self, source: Hashable) -> bool:
         """Whether all that a loader gave has been learned from, and no optimizer has stepped."""
-        return self._learned and self.batches.feeds(source) and not self.batches.waits(source)
+        batches = self.batches
+        return (
+            self._learned
+            and batches.feeds(source)
+            and not batches.waits(source)
+            and not batches.unused
+        )
 
     def loader_begins(self) -> None:
         """A loader begins anew: so does what a step consists of."""
         self.batches.begun()
-        self._way.ahead.clear()
+        self._ends_loop()
 
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more."""
         self.batches.exhausted(source)
+        self._ends_loop()
+
+    def _ends_loop(self) -> None:
+        """A loop is over: what was done in it is no part of a step if nothing was learned."""
         self._way.ahead.clear()
+        if self.batches.unused:
+            self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
 
     def fetched(self, source: Hashable, items: int | None, begin: int, end: int) -> None:
         """A loader has given a batch of ``items``."""
@@ -270,8 +219,8 @@ class Loop:
         self._known.works()
         if self._known.unseen.on:
             self.look(self.within.begin)
-        if self._sink.holding:
-            self._sink.settle()
+        if self._sink.holding and not (grad and training):
+            self._sink.settle()  # Else that is done when it is known what the model is given.
         self._way.module_begins()
         if grad and training:
             self._candidate = not (learns or self._known.trains)
@@ -315,6 +264,8 @@ class Loop:
             grad: Gradients are recorded.
             evaluated: What :meth:`forward_begins` said.
         """
+        if self._sink.holding:
+            self._sink.settle(once=grad and self._whole(given))
         if self._candidate:
             self._passes.ended(made)
             if self._previewing and made.fetches and given.batch is not None:
@@ -334,11 +285,24 @@ class Loop:
                 self._previewed = []
             if not self._began:
                 self._begin(begin, given)
+            elif self._opening is not None:
+                self._goes_on(begin, given.batch)
+            if self._opening is not None:
+                self._opening = self._opening._replace(tried=end)
         if self._began:
             self._way.module_ends(end - begin)
         elif begin > self._backward_began:  # Nothing was learned within it.
             self._way.goes_ahead(begin, end)
             self._inner += end - begin
+
+    def _whole(self, given: Given) -> bool:
+        """Whether it is as much as the last step learned from: not one of several parts of that."""
+        return given.items is not None and given.items == self.items
+
+    def _goes_on(self, begin: int, batch: Batch | None) -> None:
+        """Another forward of the first step began; its batch may have been waiting since one."""
+        if self._opening is not None and batch is not None and batch == self._batch:
+            self._opening = self._opening.again(begin)
 
     def _begin(self, begin: int, given: Given) -> None:
         """The first forward of a step, or after a ``backward``."""
@@ -347,6 +311,9 @@ class Loop:
             self._first = begin
             if not self._loading:
                 self._way.ahead.clear()  # The first step begins here.
+            self._opening = Opening(0, begin, tried=self._got)
+            if not self._way.ahead:  # Else something else is made of the batch before.
+                self._opening = self._opening.again(begin)
         self._zeroed = 0
         self._way.begins(self._loading)
         if self._got and given.away:
@@ -437,11 +404,12 @@ class Loop:
                 return  # A closure that is evaluated again.
             self._repeats = True
         scaled, self._scaled = self._scaled, None
-        if self._again():
-            self.batches.again()
-            return
+        again = self._again()
         self._lose(tensors if scaled is None else scaled)
-        self.batches.learned()
+        if again:
+            self.batches.again()
+        else:
+            self.batches.learned()
 
     @property
     def _another(self) -> bool:
@@ -454,7 +422,7 @@ class Loop:
         aside, self._learned_from, self._batch = self._aside, self._batch, None
         if aside is None or aside.batch is None or aside.batch != self._learned_from:
             return False
-        self._aside, self._losses = None, aside.losses
+        self._aside, self._kept = None, aside.losses
         return True
 
     def _end_forward(self, now: int) -> None:
@@ -501,12 +469,20 @@ class Loop:
             self._optimizer += end - begin
             self._zeroed += end - begin
             if self._losses:
-                self._aside = Aside(role, self._learned_from, self._losses)
-                self._losses = []
-            if self._learned and self._known.optimizers == 1:
+                self._aside = Aside(role, self._learned_from, self._gathered())
+                if self._opening is not None and self._backs > TRIED:
+                    self._begin_anew()
+            own = role == self._role or self._known.optimizers == 1
+            if self._learned and own:
                 self.batches.zeroed()
             for listener in self._phases.listeners:
                 listener("optimizer", begin, end)
+
+    def _begin_anew(self) -> None:
+        """Gradients were tried before the first step: that begins with what is learned now."""
+        self._first = self._began  # Else with the next forward.
+        self._opening = Opening(0, self._began)
+        self._forward = self._backward = self._optimizer = 0
 
     def optimizer_begins(self, now: int, optimizer: int) -> None:
         """An optimizer's ``step`` is called; within another's, that one counts."""
@@ -515,7 +491,8 @@ class Loop:
         if self._deep:
             return  # One that steps within backward, a parameter at a time.
         if self._sink.holding:
-            self._sink.settle(again=optimizer == self._ender)
+            again = optimizer == self._ender
+            self._sink.settle(again=again, once=again and self._whole(self.given))
         if self._stepping is not None and self._stepping != optimizer:
             self._nested += 1
             self.alike = -NESTED
@@ -555,6 +532,8 @@ class Loop:
             return
         self._stepping = None
         self._optimized = optimizer
+        if role != self._role:
+            self._role = True if self._role else role
         began = self._step_began
         self._optimizer += now - began - self._inner
         for listener in self._phases.listeners:
@@ -572,7 +551,7 @@ class Loop:
             return  # They were loaded, or are moved by hand.
         if not self._learned:
             self._learn(())
-        losses, self._losses, self._aside = self._losses or self._set_aside(), [], None
+        losses, self._aside = self._gathered() or self._set_aside(), None
         self._learned, self._began, self.alike = False, 0, 0
         held = Held(now, self.batches.take(), losses, self._learned_from)
         if unseen.held is None:
@@ -643,6 +622,10 @@ class Loop:
         ends = role is None or self._turns(
             role, batches.fresh, made < self._made, learned, self._learned_from
         )
+        opening = self._opening
+        if opening is not None:
+            self._opening = None
+            opening = opening._replace(source=batches.source if batches.fresh else None)
         items = self.items = batches.take()
         if not ends:
             self.alike = 0
@@ -658,7 +641,7 @@ class Loop:
         if not self._part:
             spent = Spent(
                 now, self._loading, self._transfer, self._forward, self._backward, self._optimizer,
-                0 if self._last else self._first,
+                0 if self._last else self._first, opening,
             )  # fmt: skip
         self._part = False
         self._loading = self._transfer = self._forward = self._backward = self._optimizer = 0
@@ -688,12 +671,21 @@ class Loop:
 
     def _own_losses(self, role: Hashable) -> list[Any]:
         """The losses of an optimizer that has stepped; what another's are is left."""
-        aside, losses = self._aside, self._losses
+        aside, losses = self._aside, self._gathered() if self._kept else self._losses
         self._aside, self._losses = None, []
         if aside is None or None in (role, aside.role) or aside.role == role:
             return losses
         self._losses = losses
         return aside.losses
+
+    def _gathered(self) -> list[Any]:
+        """The losses since the last step; of a batch that was learned from again, the first.
+
+        Where there were more of these, they were of no turn like the last.
+        """
+        kept, losses = self._kept, self._losses
+        self._kept, self._losses = [], []
+        return kept if len(kept) == len(losses) else losses
 
 
 def _all(tensors: Any) -> Any:

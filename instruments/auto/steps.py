@@ -11,8 +11,9 @@ from overseer.measure.hearing import BEGAN, ENDED, MARK
 from overseer.measure.steps import STEP_PAIRS
 from overseer.stream import Outlet
 
-from .loop import EVALUATION, INFERENCE, Spent
+from .loop import EVALUATION, INFERENCE
 from .passes import Pass
+from .sink import Opening, Spent
 
 if TYPE_CHECKING:
     from overseer.measure.losses import Losses
@@ -32,13 +33,13 @@ OPTIMIZERS = 8
 
 
 class Held(NamedTuple):
-    """A step that is held back, as :meth:`Steps._give_step` has it."""
+    """A step that is held back, as :meth:`Steps.step` has it, and the device's mark."""
 
     number: int
     items: int | None
     losses: list[Any]
     ended: int
-    began: int
+    spent: Spent | None
     mark: object
 
 
@@ -173,8 +174,6 @@ class Steps:
         Where its iteration may have ``more`` optimizers, it is held back until that is over.
         """
         self.train = number = self.train + 1
-        if spent is not None:
-            self.spent.append(spent)
         own = self._holder == get_ident()
         if own and self._held and len(self._held) == self._most:
             self.settle(over=True)
@@ -186,9 +185,10 @@ class Steps:
             self._most, self._firmly = HELD if awaited else 1, awaited or firmly
             self._holder, self.holding, goes_on = get_ident(), True, True
         if goes_on:
-            began = spent.began if spent is not None and number == 1 else 0
-            self._held.append(Held(number, items, losses, now, began, self._mark(now)))
+            self._held.append(Held(number, items, losses, now, spent, self._mark(now)))
         else:
+            if spent is not None:
+                self.spent.append(spent)
             self._give_step(number, items, losses, now if late else None)
 
     def mark(self, now: int) -> object:
@@ -210,13 +210,16 @@ class Steps:
             return
         self._quick({"step": number, "batch_size": items, "loss": loss})
 
-    def settle(self, over: bool = False, asked: bool = False, again: bool = False) -> None:
+    def settle(
+        self, over: bool = False, asked: bool = False, again: bool = False, once: bool = False
+    ) -> None:
         """The iteration of what is held back is over, if it is the calling thread's.
 
         Args:
             over: It certainly is, or the whole run is.
             asked: The next batch is asked for.
             again: The optimizer that stepped is to step once more. Without these it seems to be.
+            once: The same batch is learned from once more, if none was asked for.
         """
         sure = self._held and (asked or not self._firmly or (again and self._most == 1))
         if not over and (self._holder != get_ident() or not sure):
@@ -224,9 +227,26 @@ class Steps:
         held, self._held = self._held, []
         self.holding = self._pass is not None
         for each in held:
-            self._give_step(*each)
+            self._give_held(each, once and not asked)
         if over:
             self._give_held_pass()
+
+    def _give_held(self, held: Held, once: bool) -> None:
+        """Give a step that was held back; ``once`` where its batch is learned from once more.
+
+        A loop that asks for none has but that: what came between the first step's batch and its
+        work is the script's setup, where it took longer than that. Else it may prepare the batch.
+        """
+        spent, there, began = held.spent, None, None
+        if spent is not None:
+            opening: Opening | None = spent.opening
+            if once and opening is not None and opening.waited > held.ended - opening.began:
+                there = opening.source
+                spent = spent._replace(loading=0, transfer=0, began=opening.began)
+            self.spent.append(spent)
+            if held.number == 1 and spent.began:
+                began = spent.began, there
+        self._give_step(held.number, held.items, held.losses, held.ended, began, held.mark)
 
     def _give_step(
         self,
@@ -234,7 +254,7 @@ class Steps:
         items: int | None,
         losses: list[Any],
         ended: int | None = None,
-        began: int = 0,
+        began: tuple[int, Hashable] | None = None,
         mark: object = None,
     ) -> None:
         event: Event = {}
@@ -242,7 +262,7 @@ class Steps:
             event["step"] = number
             if ended is not None:
                 event |= _then(ended, mark)
-                if began:
+                if began is not None:
                     event[BEGAN] = began
             if items is not None:
                 event["batch_size"] = items

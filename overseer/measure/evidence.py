@@ -32,9 +32,26 @@ _NO_PAUSE = -2
 
 
 class Pair:
-    """A step, or the work in it, that has begun and not ended."""
+    """A step, or the work in it, that has begun and not ended.
 
-    __slots__ = ("awaited", "begin", "inner_ns", "items", "outer", "paused", "stepped_ns")
+    Attributes:
+        batch: The items of a pair of the same name within, which tells of the same step.
+        crossed: One of the same name that began before it has ended.
+        inner: The numbers of the steps that such pairs within have been, before that was known.
+    """
+
+    __slots__ = (
+        "awaited",
+        "batch",
+        "begin",
+        "crossed",
+        "inner",
+        "inner_ns",
+        "items",
+        "outer",
+        "paused",
+        "stepped_ns",
+    )
 
     def __init__(self, begin: int, awaited: int, paused: int, outer: Pair | None) -> None:
         self.begin = begin
@@ -42,6 +59,9 @@ class Pair:
         self.paused = paused
         self.items: int | None = None
         self.inner_ns: int | None = None
+        self.batch: int | None = None
+        self.inner: tuple[int, ...] = ()
+        self.crossed = False
         self.outer = outer
         self.stepped_ns = -1
 
@@ -49,6 +69,11 @@ class Pair:
         """Take in the items of what happened within: a step event, or a pair of another name."""
         if items is not None:
             self.items = (self.items or 0) + items
+
+    @property
+    def known(self) -> int | None:
+        """How many items it has, by what happened within."""
+        return self.batch if self.items is None else self.items
 
 
 class Before(NamedTuple):

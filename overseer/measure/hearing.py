@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 TASK = "train"
 #: When the step ended of which an event tells late, by the host's clock.
 ENDED = "$ended"
-#: When the first step of which an event tells late began.
+#: When the first step of which an event tells late began, and the loader whose batch was there by
+#: then and is not awaited, or None; of a pair, when that began.
 BEGAN = "$began"
 #: The device's mark for that end, where there is one: see :meth:`.steps.StepModel.mark`.
 MARK = "$mark"

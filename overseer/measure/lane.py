@@ -46,7 +46,10 @@ class Lane:
         self.evidence = Evidence(self, track)
         self.last_end: int | None = None
         self.changes = -1
-        self.unmatched = self.fed = self._followed = self._paired = False
+        self.unmatched = self.fed = self._paired = False
+        self._beside = False
+        self._nested: bool | None = None  # Not known.
+        self._told = 0
         self.pending: list[Step] = []
         self.far: dict[int, tuple[int, int]] = {}
         self.slow = False
@@ -85,13 +88,17 @@ class Lane:
         return steps
 
     def begin(self, now: int, name: Hashable, ident: Hashable) -> None:
-        """A pair begins; within one of another name it is that one's work."""
+        """A pair begins; within one of another name it is that one's work.
+
+        So it is within one of its own name where such pairs have been found to lie in one another.
+        """
         pairs = self.pairs
         outer = None
         if pairs:
             self._end_left(name)
             outer = self._outer(name)
             pairs.pop((name, ident), None)
+            self._beside = True
             if len(pairs) >= 16:  # Left by exceptions: they never end.
                 del pairs[next(iter(pairs))]
         track = self._track
@@ -109,9 +116,9 @@ class Lane:
                 self.pending = [*self.end(pair.stepped_ns, *key, None), *self.pending]
 
     def _outer(self, name: Hashable) -> Pair | None:
-        """The open pair of another name around one that begins, unless an exception left it."""
+        """The open pair around one that begins, unless an exception left it."""
         for (other, _), pair in self.pairs.items():
-            if other != name and pair.begin >= (self.last_end or 0):
+            if (other != name or self._nested) and pair.begin >= (self.last_end or 0):
                 return pair
         return None
 
@@ -123,17 +130,18 @@ class Lane:
             self._track.changes += 1
 
     def end(self, now: int, name: Hashable, ident: Hashable, items: int | None) -> list[Step]:
-        """A pair ends: a step, unless it lies within another pair."""
+        """A pair ends: a step, unless it lies within another pair, or around several."""
+        around = self._around(name, ident) if self._beside else None
         pair = self.pairs.pop((name, ident), None)
         if pair is None:
             return []  # It began before anyone listened.
-        if pair.outer is not None and pair.outer in self.pairs.values():
-            pair.outer.absorb(items if items is not None else pair.items)
-            pair.outer.inner_ns = (pair.outer.inner_ns or 0) + now - pair.begin
+        if pair.outer is not None and self._lies_within(now, name, pair, items):
+            return []
+        if around is not None and self._lies_around(now, ident, pair, around, items):
             return []
         self._paired = True
         self.unmatched = pair.items is None
-        items = pair.items if items is None else items
+        items = pair.known if items is None else items
         last = self.last_end
         if (
             self.evidence.called_again(ident)
@@ -145,6 +153,88 @@ class Lane:
         ):
             return self._close_pair(now, pair, items)
         return self._close_next_pair(now, last, pair, items)
+
+    def _around(self, name: Hashable, ident: Hashable) -> list[Pair]:
+        """The open pairs of a name that began before one of them, which ends now.
+
+        One that began later, and ends later too, overlaps with it: two coroutines.
+        """
+        own = self.pairs.get((name, ident))
+        if own is None:
+            return []
+        if own.crossed:
+            self._nested = False
+        alike = [pair for (other, _), pair in self.pairs.items() if other == name]
+        at = alike.index(own)
+        for later in alike[at + 1 :]:
+            later.crossed = True
+        return alike[:at]
+
+    def _lies_within(self, now: int, name: Hashable, pair: Pair, items: int | None) -> bool:
+        """Let a pair that ends be a part of the one around it; False where that is over."""
+        for key, outer in self.pairs.items():
+            if outer is pair.outer:
+                if key[0] == name:
+                    outer.absorb(pair.items)
+                    outer.batch = pair.known if items is None else items
+                    outer.stepped_ns = now
+                else:
+                    outer.absorb(items if items is not None else pair.items)
+                    outer.inner_ns = (outer.inner_ns or 0) + now - pair.begin
+                return True
+        return False
+
+    def _lies_around(
+        self, now: int, ident: Hashable, pair: Pair, around: list[Pair], items: int | None
+    ) -> bool:
+        """Whether a pair that ends is around others of its name, and so no step beside them.
+
+        Else it is the next step, which lies in the pairs ``around`` it.
+        """
+        if pair.inner and self._nested is not False:
+            if len(pair.inner) > 1:
+                return True  # It is around an epoch, say.
+            if self.pending and self.pending[-1].number == pair.inner[0]:
+                self._surround(now, ident, pair, items)
+                return True
+        for each in around:
+            each.inner = (*each.inner[:1], self.count[0])
+        return False
+
+    def _surround(self, now: int, ident: Hashable, pair: Pair, items: int | None) -> None:
+        """Let the last step, of a pair within one of its own name, be as long as that one.
+
+        A pair that never ends must not hide those behind it, so that one lies within another is
+        known when the outer ends; from then on the inner ones are no steps.
+        """
+        self._nested = True
+        self.evidence.called_again(ident)
+        held = self.pending[-1]
+        begin = held.ready_ns if held.ready_ns is not None else held.end_ns
+        since = pair.begin if held.busy_ns is None else max(pair.begin, held.start_ns)
+        front, tail = max(0, begin - since), now - held.end_ns
+        paused = self._paused_since(held.end_ns, tail)
+        tail -= paused
+        loading, busy = held.loading_ns, held.busy_ns
+        if loading is not None and not self.fed:
+            loading = max(0, loading - front)
+        busy = None if busy is None else busy + tail
+        compute = (held.compute_ns or 0) + front + tail
+        items = pair.known if items is None else items
+        self.pending[-1] = held._replace(
+            items=held.items if items is None else items,
+            start_ns=min(held.start_ns, since),
+            ready_ns=begin - front,
+            end_ns=now,
+            loading_ns=loading,
+            compute_ns=compute if busy is None else min(compute, busy - (loading or 0)),
+            busy_ns=busy,
+            pause_ns=held.pause_ns + paused,
+        )
+        self.unmatched = self.unmatched and pair.items is None
+        if self.evidence.aside:
+            self._track.aside(held.end_ns, now)
+        self._ended(now)
 
     def step(self, now: int, items: int | None) -> list[Step]:
         """A step ends; beside a pair for the same loop it only adds what the pair lacks."""
@@ -163,18 +253,21 @@ class Lane:
     def _extend(self, now: int, items: int | None) -> bool:
         """Let the last pair's step last until now: its step event comes after it.
 
-        How long after tells only of the first: where one followed its pair, each does.
+        How long after tells only where several pairs came since an event: where one followed its
+        pair alone, or soon, each does.
         """
         self.unmatched = False
+        since, self._told = self.evidence.closed - self._told, self.evidence.closed
         if not self.pending or self._track.left_ns >= self.pending[-1].end_ns:
             return False
         step = self.pending[-1]
         later = now - step.end_ns
         paused = self._paused_since(step.end_ns, later)
         later -= paused
-        if later > 4 * (step.compute_ns or 0) and not self._followed:
-            return False  # Another loop's, which has no pair.
-        self._followed = True
+        followed = since == 1 or self.evidence.tails.median is not None
+        if later > 4 * (step.compute_ns or 0) and not followed:
+            self._told += 1  # It is a step by itself: of another loop, which has no pair.
+            return False
         far = self.evidence.far_tail(later)
         later -= far
         self.pending[-1] = step._replace(
@@ -200,6 +293,8 @@ class Lane:
         track, last = self._track, self.last_end
         if last is None or not self.fed or self._paired or not self.pending:
             return
+        if now < last:
+            return  # The loader was asked within the last step: nothing lies between.
         self._rest_behind = 0
         if track.last_lane is not self:
             if last <= track.aside_ns:  # An evaluation was in the last iteration.

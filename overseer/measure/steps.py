@@ -221,7 +221,10 @@ class StepModel:
         if self.note == self._begin:
             self._hear()  # A mark that is made now would be late.
         if BEGAN in event:
-            self.note((self.what(ENTER, task), event[BEGAN], thread, None, None, None))
+            began, there = event[BEGAN]
+            if there is not None:  # Before its loop began, it was only looked at.
+                self.note((self.what(BEGUN, task), began, thread, None, there, None))
+            self.note((self.what(ENTER, task), began, thread, None, None, None))
         items, mark = self.counts(event, task), event.get(MARK)
         self.note((self.what(STEP, task), ended, thread, items, None, mark))
 
@@ -316,6 +319,10 @@ class StepModel:
     def evaluation_begins(self, began: int) -> None:
         """The calling thread has begun the first step of an evaluation a while ago."""
         self._note(ASIDE, began, TASK, None)
+
+    def evaluation_ends(self, ended: int) -> None:
+        """The calling thread's evaluation, whose last step has ended, went on until then."""
+        self._note(ASIDE, ended, TASK, None, True)
 
     def learned(self) -> None:
         """The calling thread has learned from what it was given since the last step ended.

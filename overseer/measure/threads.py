@@ -104,6 +104,8 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
         track.learned = True
     elif kind == GIVEN_UP:
         track.given_up(ns, source)
+    elif kind == ASIDE and source is not None:
+        track.evaluated(ns)
     elif kind == ASIDE:
         track.shown_ns = ns
     elif kind == OTHER:

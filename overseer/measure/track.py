@@ -223,6 +223,8 @@ class Track:
         unused, owner = self.loads.get(source), self._owners.get(source)
         if owner is None or source in self.awaited or source == self._spent_source:
             return
+        if self.awaited and self._within(now):
+            return  # It is a part of another, whose loop is left when that has no more.
         if unused is not None and (self.learned or unused.n < self._group):
             return  # A step of these batches is to come.
         if unused is not None and self._begun.get(source, (-1, 0))[0] == self.closed:
@@ -294,6 +296,13 @@ class Track:
             self._aside_paused = self.paused_ns
         if outer is not None:
             self._paused(self.aside_ns, end, self._aside_paused)
+
+    def evaluated(self, ended: int) -> None:
+        """The evaluation whose step was the last has gone on until it ``ended``."""
+        lane = self.last_lane
+        if lane is not None and lane.evidence.aside and self.last_end < ended:
+            self.aside(self.last_end, ended)
+            self.last_end = ended
 
     def body(self, began: int, own: bool) -> None:
         """A loop has begun its work on its first batch, perhaps a while ago.

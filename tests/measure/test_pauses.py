@@ -1137,6 +1137,37 @@ def _evaluates(program: Program, forwards: int, shown: bool) -> None:
         program.give(task="eval", step=True, batch=Tensor(64))
 
 
+@pytest.mark.parametrize("every", [1, 2, 7])
+@pytest.mark.parametrize("forwards", [1, 4])
+def test_an_evaluation_lasts_until_it_is_known_to_be_over(forwards: int, every: int) -> None:
+    """Metrics are computed behind its last forward pass."""
+    program = Program("step")
+    for number, batch in enumerate(program.batches(60, 0.004)):
+        program.work(0.020)
+        program.give(step=True, batch=batch)
+        if number % every == 0:
+            _evaluates(program, forwards, shown=True)
+            program.clock.advance(0.005)
+            program.model.evaluation_ends(program.clock.now_ns())
+    program.finish()
+    steps = [step for step in program.steps if step.task == "train"][1:]
+    assert [step.busy_ns for step in steps] == [pytest.approx(0.024e9, rel=0.06)] * 59
+    times = len(range(0, 59, every))
+    paused = sum(step.pause_ns for step in steps)
+    assert paused == pytest.approx(times * (0.005 + forwards * 0.012) * 1e9, rel=0.09)
+
+
+def test_a_training_does_not_end_with_an_evaluation() -> None:
+    program = Program("step")
+    for batch in program.batches(60, 0.004):
+        program.work(0.020)
+        program.give(step=True, batch=batch)
+        program.clock.advance(0.002)
+        program.model.evaluation_ends(program.clock.now_ns())
+    program.finish()
+    assert [step.busy_ns for step in program.steps][1:] == [pytest.approx(0.026e9)] * 59
+
+
 @pytest.mark.parametrize("every", [1, 2, 3])
 @pytest.mark.parametrize("forwards", [1, 4])
 @pytest.mark.parametrize("form", ["step", "loader, step"])

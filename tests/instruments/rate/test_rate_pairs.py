@@ -1,0 +1,111 @@
+"""Pairs and events as voirfiles show them: beside, behind and within one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.running import Place
+
+SCRIPT = """
+    import time
+
+    def forward(batch, depth=0):
+        if depth:
+            forward(batch, depth - 1)
+        return batch
+
+    def train(batches, rest=0):
+        for batch in batches:
+            out = forward(batch)
+            time.sleep(rest)
+
+    def recurse(batches):
+        for batch in batches:
+            out = forward(batch, 2)
+
+    def micro(batches):
+        for batch in batches:
+            for part in batch[:4]:
+                loss = part
+
+    def data(n):
+        return [[1] * 8] * n
+
+    """
+FORWARD = "//forward(batch, !#enter as compute_start, !!#exit as compute_end)"
+TURNS = "//train(batch, !#loop_batch as compute_start, !!#endloop_batch as compute_end)"
+EPOCHS = "//train(!#enter as compute_start, !!#exit as compute_end)"
+ENDS = "//train(batch) > #endloop_batch as step"
+UPDATES = "//micro(batch, !#loop_batch as compute_start, !!#endloop_batch as compute_end)"
+PARTS = "//micro > loss as step"
+
+
+def measured(place: Place, main: str, probes: list[str], *arguments: str) -> tuple[Any, list[str]]:
+    """The training as it was measured, and what is said about its steps."""
+    place.write("main.py", f"{SCRIPT}{main}\n")
+    place.write(
+        "voirfile.py",
+        f"""
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            for selector in {probes}:
+                ov.probe(selector).give()
+        """,
+    )
+    ran = place.voir("--no-monitor", *arguments, "main.py")
+    assert ran.status == 0, ran.stderr
+    found: dict[str, Any] = place.record()
+    told = [problem["what"] for problem in found["problems"] if problem["slug"] == "fewer-steps"]
+    assert ran.stderr.count("[fewer-steps]") == len(told)
+    return found["tasks"]["train"], told
+
+
+@pytest.mark.parametrize(
+    ("main", "probes"),
+    [
+        ("train(data(40), 0.002)", [FORWARD, ENDS]),
+        ("train(data(20), 0.002), train(data(20), 0.002)", [ENDS, FORWARD]),
+        ("train(data(40))", [TURNS, FORWARD]),
+        ("train(data(40))", [EPOCHS, FORWARD]),
+        ("train(data(1)), train(data(39))", [EPOCHS, TURNS, FORWARD]),
+        ("recurse(data(40))", [FORWARD]),
+    ],
+)
+@pytest.mark.parametrize("stop", [None, 30, 1])
+def test_each_turn_is_one_step_and_so_a_stop_counts_them(
+    place: Place, main: str, probes: list[str], stop: int | None
+) -> None:
+    arguments = [] if stop is None else ["--stop", str(stop)]
+    task, told = measured(place, main, probes, *arguments)
+    turns = 40 if stop is None else stop
+    assert (task["steps"], task["items"], told) == (turns, 8 * turns, [])
+
+
+def more(steps: str) -> list[str]:
+    return [f"each pair is a step of train, but events tell of more steps: {steps}"]
+
+
+@pytest.mark.parametrize(
+    ("main", "probes", "steps", "said"),
+    [
+        ("train(data(80)), train(data(80))", [EPOCHS, ENDS], 2, "33 beside the first pair"),
+        ("for _ in 'abcdef': train(data(8))", [ENDS, EPOCHS], 6, "37 beside the first 5 pairs"),
+        ("micro(data(40))", [UPDATES, PARTS], 40, "43 beside the first 11 pairs"),
+    ],
+)
+def test_several_events_within_a_pair_are_said_to_be(
+    place: Place, main: str, probes: list[str], steps: int, said: str
+) -> None:
+    task, told = measured(place, main, probes)
+    assert (task["steps"], told) == (steps, more(said))
+
+
+@pytest.mark.parametrize(("metric", "steps"), [("step", 160), ("wrap", 2)])
+def test_they_are_not_where_is_said_which_are_the_steps(
+    place: Place, metric: str, steps: int
+) -> None:
+    main = "train(data(80)), train(data(80))"
+    task, told = measured(place, main, [EPOCHS, ENDS], "--metric", metric)
+    assert (task["steps"], told) == (steps, [])
