@@ -85,7 +85,7 @@ class Auto:
         asked, loaders = self._measuring, self._measuring.loaders
         self._steps = Steps(
             self._push, ov.outlet, self._satisfied, asked.further_losses, self._awaited, asked.mark,
-            asked.evaluation_begins,
+            asked.evaluation_begins, asked.evaluation_ends,
         )  # fmt: skip
         self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders, asked)
         self._listening = ov.listen(self._steps)

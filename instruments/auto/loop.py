@@ -12,6 +12,7 @@ from .operations import Operations
 from .passes import Pass, Passes
 from .per_batch import PerBatch
 from .phases import Phases
+from .resumed import Resumed
 from .sink import Opening
 from .sink import Sink as Sink
 from .sink import Spent as Spent
@@ -108,9 +109,9 @@ class Loop:
         "_inner", "_inner_before", "_kept", "_known", "_last", "_late", "_learned", "_learned_from",
         "_learns", "_loading", "_losses", "_made", "_model", "_models", "_nested", "_opening",
         "_operations", "_optimized", "_optimizer", "_part", "_passes", "_per_batch", "_phases",
-        "_previewed", "_previewing", "_previews", "_repeats", "_role", "_scaled", "_sink",
-        "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_way", "_zeroed", "alike",
-        "batches", "given", "items", "missed", "pattern", "step_ns", "within", "works",
+        "_previewed", "_previewing", "_previews", "_repeats", "_resumed", "_role", "_scaled",
+        "_sink", "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_way", "_zeroed",
+        "alike", "batches", "given", "items", "missed", "pattern", "step_ns", "within", "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -129,7 +130,7 @@ class Loop:
         self._previews = self._previewing = False  # It learns from what it was so given before.
         self._per_batch = PerBatch(sink.evaluated, sink.mark, self.batches.feeds, known.hurried)
         self._passes = Passes(self._per_batch.made, self._per_batch)
-        self._operations = Operations()
+        self._operations, self._resumed = Operations(), Resumed()
         self._losses: list[Any] = []
         self._aside: Aside | None = None
         self._kept: list[Any] = []  # What was aside of the batch that is learned from again.
@@ -272,6 +273,7 @@ class Loop:
                 self._previewed = [*self._previewed[1 - PREVIEWS :], given.batch]
         if evaluated:
             self.batches.evaluated()
+            self._resumed.evaluated()
             for listener in self._phases.listeners:
                 listener("eval", begin, end)
             return
@@ -307,6 +309,9 @@ class Loop:
     def _begin(self, begin: int, given: Given) -> None:
         """The first forward of a step, or after a ``backward``."""
         self._began, self._batch = begin, given.batch
+        if self._resumed.waits:
+            same = self._batch is not None and self._batch == self._learned_from
+            self._resumed.begins(begin, same and not self._loading)
         if not self._first:
             self._first = begin
             if not self._loading:
@@ -393,6 +398,8 @@ class Loop:
         self._passes.learned()
         if self._per_batch.waiting:
             self._per_batch.ends()
+        if self._resumed.at:
+            self._sink.resumes(self._resumed.take())
         if self._way.ahead:
             ahead = self._way.learned()
             if self._forward:  # Else what learns is no module, and its own forward is not known.
@@ -468,6 +475,8 @@ class Loop:
         elif self._stepping is None and not self._deep:
             self._optimizer += end - begin
             self._zeroed += end - begin
+            if self._resumed.waits:
+                self._resumed.zeroed(begin)
             if self._losses:
                 self._aside = Aside(role, self._learned_from, self._gathered())
                 if self._opening is not None and self._backs > TRIED:

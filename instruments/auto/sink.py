@@ -89,6 +89,9 @@ class Sink(Protocol):
     def evaluated(self, made: Pass) -> None:
         """A forward pass that nothing is learned from has ended."""
 
+    def resumes(self, began: int) -> None:
+        """Training has gone on behind an evaluation, which lasted until then."""
+
     def other(self, role: Hashable, losses: list[Any]) -> None:
         """Another optimizer has stepped in the same iteration, on losses of its own."""
 

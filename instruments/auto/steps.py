@@ -67,6 +67,7 @@ class Steps:
         awaited: Tells whether a probe is to tell of steps or losses.
         mark: Returns the device's mark for what ends at a time; None where there is none.
         evaluates: Told when the first step of an evaluation began.
+        resumes: Told when training went on behind it.
 
     Attributes:
         holding: A step, or a forward pass, is held back.
@@ -86,10 +87,11 @@ class Steps:
         awaited: Callable[[], bool],
         mark: Callable[[int], object],
         evaluates: Callable[[int], object],
+        resumes: Callable[[int], object],
     ) -> None:
         self._push, self._satisfied, self._losses = push, satisfied, losses
         self._awaited, self._mark, self._evaluates = awaited, mark, evaluates
-        self._evaluated = 0
+        self._evaluated, self._resumes = 0, resumes
         self._giving: set[int] = set()
         self._quick = push
         self._outlet = outlet(self._changed)
@@ -311,6 +313,11 @@ class Steps:
             self._holder, self.holding = get_ident(), True
         else:
             self._give_pass(made, number, made.mark, made.late)
+
+    def resumes(self, began: int) -> None:
+        """Training has gone on behind an evaluation, which lasted until then."""
+        if self._evaluated == self.train and TRAIN not in self.elsewhere:
+            self._resumes(began)
 
     def fetches(self) -> None:
         """A loader is asked: the iteration of a pass that is held back is over."""
