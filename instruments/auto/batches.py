@@ -62,9 +62,10 @@ class Batches:
 
     __slots__ = (
         "_adds_up", "_ahead", "_apart", "_aside", "_before", "_elsewhere", "_ended", "_fed",
-        "_feeder", "_given", "_in_turn", "_learnt", "_loaded", "_ones", "_own", "_passed",
-        "_passes", "_rest", "_reuse", "_single", "_stale", "_sums", "_thrown", "_together",
-        "_totals", "_totals_thrown", "_tried", "_zeroed", "_zeroed_loop", "fetches", "source",
+        "_feeder", "_from_before", "_given", "_in_turn", "_learnt", "_loaded", "_ones", "_own",
+        "_passed", "_passes", "_rest", "_reuse", "_single", "_stale", "_sums", "_thrown",
+        "_together", "_totals", "_totals_thrown", "_tried", "_zeroed", "_zeroed_loop", "fetches",
+        "source",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -88,6 +89,7 @@ class Batches:
         self._totals_thrown: dict[int, int] = {}
         self._zeroed = 0  # Batches in a row whose gradients were put to zero.
         self._zeroed_loop = self._adds_up = False
+        self._from_before = False  # What is to be learned from next was in another loop.
         self._feeder: Hashable = None
         self._elsewhere = 0
         self._apart: frozenset[int] = frozenset()
@@ -165,9 +167,15 @@ class Batches:
         """
         return self._zeroed >= UNUSED and not self._adds_up
 
+    @property
+    def _zeroed_at_end(self) -> bool:
+        """Whether what was last learned in a loop that is over has been put to zero."""
+        return self._thrown is not None and not self._adds_up
+
     def begun(self) -> None:
         """A loader begins anew: what waits was only looked at, maybe, before."""
-        self._zeroed_loop |= self.unused
+        self._zeroed_loop |= self.unused or self._zeroed_at_end
+        self._from_before = self._fed is not None
         self._aside.forget()
         if not self._own:
             self._put_by()
@@ -196,7 +204,7 @@ class Batches:
 
     def exhausted(self, source: Hashable) -> None:
         """A loader has no more: what it gave that nobody learned from was an evaluation's."""
-        self._zeroed_loop |= self.unused
+        self._zeroed_loop |= self.unused or self._zeroed_at_end
         if source not in self._own:
             self._passed = False
             self._aside.exhausted(source, self._loaded.pop(source, []))
@@ -222,7 +230,7 @@ class Batches:
 
     def learned(self) -> None:
         """``backward`` has learned from what was fetched and given since the last."""
-        thrown, self._thrown = self._thrown, None
+        thrown, self._thrown, self._from_before = self._thrown, None, False
         if self._totals_thrown:
             self._totals, self._totals_thrown = self._totals_thrown, {}
         if self._before:
@@ -267,6 +275,7 @@ class Batches:
         if self._fed is not None:
             self._thrown, self._fed = self._fed - self._elsewhere, None
             self._elsewhere = 0
+            self._zeroed_loop |= self._from_before and not self._adds_up
         if self._totals:
             self._totals_thrown, self._totals = self._totals, {}
 

@@ -683,7 +683,7 @@ class Loop:
         aside, losses = self._aside, self._gathered() if self._kept else self._losses
         self._aside, self._losses = None, []
         if aside is None or None in (role, aside.role) or aside.role == role:
-            return losses
+            return losses or ([] if aside is None else aside.losses)
         self._losses = losses
         return aside.losses
 

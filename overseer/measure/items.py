@@ -189,7 +189,9 @@ def _level(parts: Any) -> bool:
         if shape is None or last is None or len(shape) != len(last):
             return True
         items, dimensions = shape[0], len(shape)
-        if dimensions == 3 and items in _CHANNELS:
+        if dimensions == 3 and (items in _CHANNELS or shape[2] in _CHANNELS):
+            return False
+        if len(parts) >= (_MANY_ARRAYS if _is_array(parts[0]) else _MANY) and shape == last:
             return False
         if dimensions == 3 or len(parts) > _FIELDS:
             return {part.shape[0] for part in parts} == {items}

@@ -25,14 +25,20 @@ _MARGIN = 16
 _LEVELS, _CLEAR, _EVEN = 4, 15, 1.5
 
 
-def drifts(means: Sequence[float], level: float) -> bool:
-    """Whether means of consecutive parts of equal length rise or fall over their length."""
+def drifts(
+    means: Sequence[float], level: float, signs: Sequence[tuple[float, float]] = (PLAIN, SEEN)
+) -> bool:
+    """Whether means of consecutive parts of equal length rise or fall over their length.
+
+    Args:
+        means: Of the parts.
+        level: What the rise is a part of.
+        signs: Each a rise, as such a part, and how many of its standard errors it must be.
+    """
     if len(means) < 4:
         return False
     rise, error = rising(means)
-    return any(
-        abs(rise) > part * level and abs(rise) > errors * error for part, errors in (PLAIN, SEEN)
-    )
+    return any(abs(rise) > part * level and abs(rise) > errors * error for part, errors in signs)
 
 
 def rising(means: Sequence[float]) -> tuple[float, float]:

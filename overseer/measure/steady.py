@@ -268,9 +268,12 @@ class _Search:
         ratio = self.sigma / sigma
         worth = max(1.0, ratio * ratio)  # Not a power: that overflows with an error.
         self.weights = [min(worth, count) for count in self.counts]
-        self.sums = [
-            0.0, *accumulate(v * c for v, c in zip(self.bounded, self.counts, strict=True))
-        ]  # fmt: skip
+        self.sums = self._summed(self.bounded)
+        self.raw = self._summed(self.values)
+
+    def _summed(self, values: Sequence[float]) -> list[float]:
+        """What the steps before each point come to."""
+        return [0.0, *accumulate(v * c for v, c in zip(values, self.counts, strict=True))]
 
     def _mean(self, begin: int, end: int) -> float:
         return (self.sums[end] - self.sums[begin]) / (self.before[end] - self.before[begin])
@@ -451,12 +454,24 @@ class _Search:
 
     def _drifts(self, at: int, level: float, way: _Way | None = None) -> bool:
         """Whether the tail has a slope, but for what is left of a decay to it."""
-        cuts = self._cuts(at, min(_PARTS, (self.n - at) // 3))
-        means = [self._mean(a, b) for a, b in pairwise(cuts)]
+        if drifts(self._rests(at, _PARTS, self.sums, way), level) or self._peaks_rise(at, level):
+            return True
+        if way is not None and drifts(
+            self._rests((at + self.n) // 2, _PARTS // 2, self.sums, way), level
+        ):
+            return True  # What the decay has left would hide it.
+        if self.head < self.n:
+            return False  # Of steps in blocks, outliers are bounded before they are added up.
+        return drifts(self._rests(at, _PARTS, self.raw, way), level, (PLAIN,))
+
+    def _rests(self, at: int, most: int, sums: Sequence[float], way: _Way | None) -> list[float]:
+        """Means of parts from a point on, without what a decay has left there."""
+        cuts = self._cuts(at, min(most, (self.n - at) // 3))
+        means = [(sums[b] - sums[a]) / (self.before[b] - self.before[a]) for a, b in pairwise(cuts)]
         if way is not None:
             steps = pairwise(self.before[cut] - way.begin for cut in cuts)
             means = [m - way.decay.mean(a, b) for m, (a, b) in zip(means, steps, strict=True)]
-        return drifts(means, level) or self._peaks_rise(at, level)
+        return means
 
     def _peaks_rise(self, at: int, level: float) -> bool:
         """Whether outliers, clear ones, among the tail's single steps grow or shrink."""

@@ -136,3 +136,9 @@ BATCHES = st.lists(PARTS, min_size=1, max_size=8)
 def test_what_came_before_makes_no_difference(batches: list[tuple[type, list[Any]]]) -> None:
     made = [of(parts) for of, parts in batches]
     assert counted([X, Y], (X, Y), *made)[2:] == [Sizer().size(batch).items for batch in made]
+
+
+def test_many_samples_of_one_shape_are_known_behind_inputs_and_targets(make: Make) -> None:
+    pair = [make(32, 10), make(32)]
+    pictures, many = [make(28, 28, 3)] * 8, [make(50, 30)] * 16
+    assert counted(pair, pictures, many, pair, many) == [32, 8, 16, 32, 16]

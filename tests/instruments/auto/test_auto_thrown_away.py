@@ -244,6 +244,9 @@ ROUNDS = {
     "one loop behind another": ("0A!a0A0A0Aa0A0A0Aa0A!", [8, 8]),
     "of another loader": ("0A!a0B0B0Bb0A!", [8, 8]),
     "in the first turn": ("0A0A0Aa0A!", [8]),
+    "looked at first": ("AAA0aA!0A!", [8, 8]),
+    "looked at first, put to zero in the loop": ("AAAa0A!0A!", [8, 8]),
+    "left over": ("0AA!0Aa0AA!0AA!", [16, 16, 16]),
     "an attack": ("0A+0+0!0A+0+0!", [8, 8]),
     "an attack at an epoch's end": ("0A+0+0!a0A+0+0!", [8, 8]),
     "added up by itself": ("0A0A0A!0A0Aa0A!0A0Aa0A!", [24, 24, 24]),
@@ -268,3 +271,61 @@ def test_what_was_put_to_zero_counts_where_it_may_have_been_learned_from(name: s
             batches.exhausted(each.upper())
             batches.begun()
     assert found == items
+
+
+@pytest.mark.parametrize("tried", [1, 3])
+@pytest.mark.parametrize("zeroed", ["optimizer.zero_grad()", "pass"])
+def test_gradients_of_a_few_batches_that_are_looked_at_first_are_in_no_step(
+    tmp_path: Path, tried: int, zeroed: str
+) -> None:
+    """They are put to zero at once, or at the top of the loop that trains."""
+    script = f"""
+    for n, x in enumerate(data):
+        model(x).pow(2).mean().backward()
+        if n + 1 == {tried}:
+            break
+    {zeroed}
+    for _ in range(2):
+        for x in data:
+            learn(model, optimizer, x)
+    """
+    train = run(tmp_path, script)
+    assert (train["steps"], train["items"]) == (20, 160)
+
+
+def test_what_an_epoch_leaves_over_of_an_accumulation_is_dropped_where_it_is_put_to_zero(
+    tmp_path: Path,
+) -> None:
+    script = """
+    for _ in range(3):
+        for n, x in enumerate(data):
+            if n % 4 == 0:
+                optimizer.zero_grad()
+                total = 0.0
+            loss = model(x).pow(2).mean() / 4
+            loss.backward()
+            total += loss.item()
+            if n % 4 == 3:
+                optimizer.step()
+                losses.append(total)
+    """
+    train = run(tmp_path, script)
+    assert (train["steps"], train["items"]) == (6, 6 * 32)
+
+
+def test_a_loss_is_told_where_its_gradients_are_kept_beside_and_put_to_zero(
+    tmp_path: Path,
+) -> None:
+    script = """
+    for x in data:
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        kept = [p.grad.clone() for p in model.parameters()]
+        optimizer.zero_grad()
+        for p, grad in zip(model.parameters(), kept):
+            p.grad = grad
+        optimizer.step()
+        losses.append(loss.item())
+    """
+    train = run(tmp_path, script)
+    assert (train["steps"], train["items"]) == (10, 80)
