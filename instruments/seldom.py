@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from overseer.errors import Problem
 
-from .untold import EVENTS
+from .untold import BEHIND, EVENTS
 
 if TYPE_CHECKING:
     from overseer import Overseer
@@ -30,19 +30,37 @@ class Shown:
         beside: How many of those came within a pair, or behind one.
         several: How many came behind more than one.
         more: How many came within a pair that had one already.
+        early: The first of all was one event.
     """
 
-    __slots__ = ("beside", "more", "opened", "pairs", "several", "since", "steps", "within")
+    __slots__ = (
+        "beside",
+        "early",
+        "more",
+        "opened",
+        "pairs",
+        "several",
+        "since",
+        "steps",
+        "within",
+    )
 
     def __init__(self) -> None:
         self.pairs = self.steps = self.beside = self.several = self.since = 0
         self.more = 0
         self.opened: dict[str, None] = {}
-        self.within = False
+        self.within = self.early = False
+
+    @property
+    def ahead(self) -> bool:
+        """Whether each pair came behind its event."""
+        return self.early and not self.several and self.beside == self.steps - 1
 
     def step(self) -> None:
         """An event tells that a step has ended."""
         pairs = self.since + bool(self.opened)
+        if not self.pairs and not self.opened:
+            self.early = not self.steps
         self.steps += 1
         self.beside += pairs > 0
         self.several += pairs > 1
@@ -108,6 +126,8 @@ class Seldom:
             self.left = True
             if shown.more >= SURE:
                 self._ov.report(_more(key[1], shown))
+            elif shown.ahead and shown.pairs:
+                self._ov.report(_ahead(key[1]))
             for place in self.places:
                 place.leave()
 
@@ -127,6 +147,13 @@ class Seldom:
             beside, several = sum(each.beside for each in own), sum(each.several for each in own)
             if several > 1 and 2 * beside >= steps and pairs > 1.1 * steps + 2:
                 yield task, pairs, steps
+
+
+def _ahead(task: str) -> Problem:
+    """That events which end steps come before the work."""
+    what = f"each step of {task} comes before its pair: what lies between a pair and the next step,"
+    what += " loading say, is in no part of it"
+    return Problem("early-step", "step model", what, remedy=BEHIND)
 
 
 def _more(task: str, shown: Shown) -> Problem:

@@ -31,6 +31,8 @@ STEPLESS = "Give step with batch at the end of each turn; --no-auto: each batch 
 FEWER = "Skip fewer: rate(skip=N) counts windows, rate(skip='5s') seconds."
 #: What to do where steps are rarer than pairs.
 EVENTS = "If the events are the steps, add --metric step, or rate(method='step') in a voirfile."
+#: What to do where events come before the pairs whose steps they should end.
+BEHIND = "Give step at the end of each turn (> #endloop_x as step), or add --metric wrap."
 #: What to do to have items known.
 ALONG = (
     'Give the batch along: ov.probe("//train(inp as batch) > #endloop_inp as step").give();'

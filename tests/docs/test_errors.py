@@ -163,6 +163,15 @@ CASES = {
         {"settings.yaml": "", "hidden/yaml.py": "raise ImportError"},
         env={"PYTHONPATH": "hidden"},
     ),
+    "early-step": voirfile(
+        "def instrument_probes(ov):\n"
+        "    yield ov.phases.load_script\n"
+        "    ov.probe('//train(x as batch) > lr as step').give()\n"
+        "    pair = '!#enter as compute_start, !!#exit as compute_end'\n"
+        "    ov.probe(f'//half(x as batch, {pair})').give()\n",
+        "def half(x):\n    pass\n\n"
+        "def train():\n    for x in [[1]] * 40:\n        lr = 1\n        half(x)\n\ntrain()\n",
+    ),
     "fewer-steps": voirfile(
         "def instrument_probes(ov):\n"
         "    yield ov.phases.load_script\n"

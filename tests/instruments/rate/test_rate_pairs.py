@@ -42,7 +42,9 @@ UPDATES = "//micro(batch, !#loop_batch as compute_start, !!#endloop_batch as com
 PARTS = "//micro > loss as step"
 
 
-def measured(place: Place, main: str, probes: list[str], *arguments: str) -> tuple[Any, list[str]]:
+def measured(
+    place: Place, main: str, probes: list[str], *arguments: str, slug: str = "fewer-steps"
+) -> tuple[Any, list[str]]:
     """The training as it was measured, and what is said about its steps."""
     place.write("main.py", f"{SCRIPT}{main}\n")
     place.write(
@@ -57,8 +59,8 @@ def measured(place: Place, main: str, probes: list[str], *arguments: str) -> tup
     ran = place.voir("--no-monitor", *arguments, "main.py")
     assert ran.status == 0, ran.stderr
     found: dict[str, Any] = place.record()
-    told = [problem["what"] for problem in found["problems"] if problem["slug"] == "fewer-steps"]
-    assert ran.stderr.count("[fewer-steps]") == len(told)
+    told = [problem["what"] for problem in found["problems"] if problem["slug"] == slug]
+    assert ran.stderr.count(f"[{slug}]") == len(told)
     return found["tasks"]["train"], told
 
 
@@ -109,3 +111,28 @@ def test_they_are_not_where_is_said_which_are_the_steps(
     main = "train(data(80)), train(data(80))"
     task, told = measured(place, main, [EPOCHS, ENDS], "--metric", metric)
     assert (task["steps"], told) == (steps, [])
+
+
+BEGINS = "//train(batch) > #loop_batch as step"
+
+
+def test_an_event_before_each_pair_is_said_to_be(place: Place) -> None:
+    _, told = measured(place, "train(data(40))", [BEGINS, FORWARD], slug="early-step")
+    assert len(told) == 1
+    assert "comes before its pair" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("main", "probes", "arguments"),
+    [
+        ("train(data(40))", [ENDS, FORWARD], []),
+        ("train(data(40))", [BEGINS], []),
+        ("train(data(40))", [BEGINS, FORWARD], ["--metric", "wrap"]),
+        ("train(data(40))", [BEGINS, ENDS, FORWARD], []),
+    ],
+)
+def test_it_is_not_where_events_are_the_ends_or_pairs_the_steps(
+    place: Place, main: str, probes: list[str], arguments: list[str]
+) -> None:
+    _, told = measured(place, main, probes, *arguments, slug="early-step")
+    assert told == []
