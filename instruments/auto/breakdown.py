@@ -12,7 +12,7 @@ from overseer.measure.device import HostDevice
 from overseer.measure.parts import number, part
 from overseer.measure.step import Step
 
-from .loop import Spent
+from .sink import Spent
 
 #: Points along the run at which sums are kept; with more, every other one is dropped.
 POINTS = 128

@@ -13,9 +13,7 @@ from .passes import Pass, Passes
 from .per_batch import PerBatch
 from .phases import Phases
 from .resumed import Resumed
-from .sink import Opening
-from .sink import Sink as Sink
-from .sink import Spent as Spent
+from .sink import Opening, Sink, Spent
 from .sizing import Batch, Given
 from .turns import Turns
 from .unseen import BELIEVED, Held, Unseen
@@ -682,8 +680,10 @@ class Loop:
         """The losses of an optimizer that has stepped; what another's are is left."""
         aside, losses = self._aside, self._gathered() if self._kept else self._losses
         self._aside, self._losses = None, []
-        if aside is None or None in (role, aside.role) or aside.role == role:
-            return losses or ([] if aside is None else aside.losses)
+        if aside is None:
+            return losses
+        if None in (role, aside.role) or aside.role == role:
+            return losses or aside.losses  # Or its gradients were kept beside, and put back.
         self._losses = losses
         return aside.losses
 

@@ -25,9 +25,10 @@ from ..loader import ITERATORS, TORCH, Loaders
 from .gradients import Gradients
 from .hooked import LIGHT, Hooked
 from .light import ALIKE, Counting
-from .loop import Known, Loop, Sink
+from .loop import Known, Loop
 from .phases import Phases
 from .roots import KEY, Roots
+from .sink import Sink
 from .sizing import Asked, Sizes
 from .turns import role_of
 

@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
 from instruments.auto import Phases
-from instruments.auto.loop import Known, Loop, Spent
+from instruments.auto.loop import Known, Loop
 from instruments.auto.passes import Pass, Passes
+from instruments.auto.sink import Spent
 from instruments.auto.sizing import Given
 from overseer.measure.diagnosis import diagnose
 from overseer.measure.parts import breakdown

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
 from instruments.auto.breakdown import POINTS, Breakdown
-from instruments.auto.loop import Spent
+from instruments.auto.sink import Spent
 from overseer.measure.columns import Columns, Steps
 from overseer.measure.step import Step
 

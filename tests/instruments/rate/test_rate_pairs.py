@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from probed import probed
 
 from tests.running import Place
 
@@ -46,22 +47,7 @@ def measured(
     place: Place, main: str, probes: list[str], *arguments: str, slug: str = "fewer-steps"
 ) -> tuple[Any, list[str]]:
     """The training as it was measured, and what is said about its steps."""
-    place.write("main.py", f"{SCRIPT}{main}\n")
-    place.write(
-        "voirfile.py",
-        f"""
-        def instrument_probes(ov):
-            yield ov.phases.load_script
-            for selector in {probes}:
-                ov.probe(selector).give()
-        """,
-    )
-    ran = place.voir("--no-monitor", *arguments, "main.py")
-    assert ran.status == 0, ran.stderr
-    found: dict[str, Any] = place.record()
-    told = [problem["what"] for problem in found["problems"] if problem["slug"] == slug]
-    assert ran.stderr.count(f"[{slug}]") == len(told)
-    return found["tasks"]["train"], told
+    return probed(place, f"{SCRIPT}{main}\n", probes, arguments, slug)
 
 
 @pytest.mark.parametrize(

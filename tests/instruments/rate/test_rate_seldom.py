@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from probed import probed
 
 from tests.running import Place
 
@@ -37,22 +36,8 @@ ENDS = "//train(batch) > #endloop_batch as step"
 
 def measured(place: Place, main: str, probes: list[str], *arguments: str) -> tuple[int, list[str]]:
     """The steps of the training, and what is said about their number."""
-    place.write("main.py", f"{TRAIN}{main}\n")
-    place.write(
-        "voirfile.py",
-        f"""
-        def instrument_probes(ov):
-            yield ov.phases.load_script
-            for selector in {probes}:
-                ov.probe(selector).give()
-        """,
-    )
-    ran = place.voir("--no-monitor", *arguments, "main.py")
-    assert ran.status == 0, ran.stderr
-    found: dict[str, Any] = place.record()
-    told = [problem for problem in found["problems"] if problem["slug"] == "fewer-steps"]
-    assert ("[fewer-steps]" in ran.stderr) is bool(told)
-    return found["tasks"]["train"]["steps"], [problem["what"] for problem in told]
+    task, told = probed(place, f"{TRAIN}{main}\n", probes, arguments, "fewer-steps")
+    return task["steps"], told
 
 
 def fewer(steps: str) -> str:
