@@ -34,7 +34,7 @@ class Spent(NamedTuple):
 
     Attributes:
         began: When the first forward of the first step did; else 0.
-        opening: How its batch waited for that, an :class:`Opening`; None behind the first step.
+        opening: How its batch waited for that; None behind the first step.
     """
 
     end: int
@@ -44,7 +44,7 @@ class Spent(NamedTuple):
     backward: int
     optimizer: int
     began: int = 0
-    opening: Any = None
+    opening: Opening | None = None
 
 
 class Sink(Protocol):

@@ -13,7 +13,7 @@ from overseer.stream import Outlet
 
 from .loop import EVALUATION, INFERENCE
 from .passes import Pass
-from .sink import Opening, Spent
+from .sink import Spent
 
 if TYPE_CHECKING:
     from overseer.measure.losses import Losses
@@ -241,7 +241,7 @@ class Steps:
         """
         spent, there, began = held.spent, None, None
         if spent is not None:
-            opening: Opening | None = spent.opening
+            opening = spent.opening
             if once and opening is not None and opening.waited > held.ended - opening.began:
                 there = opening.source
                 spent = spent._replace(loading=0, transfer=0, began=opening.began)
