@@ -82,7 +82,7 @@ class Breakdown:
             return
         sums[-1] += step.busy_ns
         if taken is not None and taken.end > before:
-            for i, ns in enumerate(taken[1 : 1 + len(PARTS)]):
+            for i, ns in enumerate(taken.phases):
                 sums[i] += ns
             sums[-2] += step.busy_ns
             sums[-3] += step.busy_ns if step.compute_ns is None else step.compute_ns

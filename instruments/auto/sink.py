@@ -46,6 +46,11 @@ class Spent(NamedTuple):
     began: int = 0
     opening: Opening | None = None
 
+    @property
+    def phases(self) -> tuple[int, ...]:
+        """Those nanoseconds, in the order of a step."""
+        return self.loading, self.transfer, self.forward, self.backward, self.optimizer
+
 
 class Sink(Protocol):
     """What becomes of what a loop shows.
