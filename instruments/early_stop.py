@@ -122,7 +122,7 @@ class _Counter:
             self.ov.log({"$event": self.signal})
             return
         self._raised = _made(self.signal, value)
-        self.ov.stopped_early = self.reason
+        self.ov.stopped_early, self.ov.stopped_on = self.reason, get_ident()
         raise self._raised
 
     def settle(self, error: BaseException | None) -> None:
@@ -137,8 +137,22 @@ class _Counter:
             self.ov.stopped_early = None
 
 
+class _Shown:
+    """What has shown the steps of one task on one thread: events, or pairs, of which some are open.
+
+    Attributes:
+        seen: How many steps that came to.
+    """
+
+    __slots__ = ("events", "opened", "pairs", "seen")
+
+    def __init__(self) -> None:
+        self.opened: dict[str, None] = {}
+        self.events = self.pairs = self.seen = 0
+
+
 class _Steps(_Counter):
-    """Counts steps by their events; where there are none, by the pairs around them.
+    """Counts steps by their events; where a task has none, by the pairs around them.
 
     Of pairs within one another the outermost is the step. Where only events or only pairs are to
     be steps (``--metric``), only those count.
@@ -157,8 +171,7 @@ class _Steps(_Counter):
         steps = f"{n} steps" if n > 1 else "a step"
         self.reason = f"after {steps}" + (f" of {task!r}" if task is not None else "")
         self._names, self._without_batch = STEP_PAIRS, without_batch
-        self._open: dict[int, dict[str, object]] = {}
-        self._events = self._pairs = 0
+        self._shown: dict[tuple[int, str], _Shown] = {}
         self._method: str | None = ""  # Not known before the script runs.
 
     def listen(self) -> None:
@@ -168,26 +181,36 @@ class _Steps(_Counter):
 
     def __call__(self, event: dict[str, Any]) -> None:
         if "$wrap" not in event and not self.other(event) and self._are_steps("step"):
-            self._events += 1
-            self._reach(self._events, event["step"])
+            shown = self._of(event)
+            shown.events += 1
+            self._reach(shown, shown.events, event["step"])
 
     def pair(self, event: dict[str, Any]) -> None:
         """One end of a pair."""
         wrap = event["$wrap"]
         name = wrap.get("name")
-        if name not in self._names or self._events or self.other(event):
+        if name not in self._names or self.other(event) or not self._are_steps("wrap"):
             return
-        if not self._are_steps("wrap"):
+        shown = self._of(event)
+        if shown.events:
             return
-        opened = self._open.setdefault(get_ident(), {})
+        opened = shown.opened
         if wrap["step"] == "begin":
             opened.pop(name, None)
-            opened[name] = wrap.get("id")
+            opened[name] = None
         elif next(iter(opened), None) == name:
             opened.clear()
             if not (name == "step" and self._without_batch(event)):
-                self._pairs += 1
-                self._reach(self._pairs, event.get("batch"))
+                shown.pairs += 1
+                self._reach(shown, shown.pairs, event.get("batch"))
+
+    def _of(self, event: dict[str, Any]) -> _Shown:
+        """What has shown the steps of an event's task on this thread."""
+        key = (get_ident(), str(event.get("task", TASK)))
+        shown = self._shown.get(key)
+        if shown is None:
+            shown = self._shown[key] = _Shown()
+        return shown
 
     def _are_steps(self, method: str) -> bool:
         """Whether what shows steps in this way is one."""
@@ -195,10 +218,12 @@ class _Steps(_Counter):
             self._method = method_in(self.ov)
         return self._method is None or self._method == method
 
-    def _reach(self, n: int, value: object) -> None:
+    def _reach(self, shown: _Shown, n: int, value: object) -> None:
+        """A task on a thread has been told to have ``n`` steps."""
         if self.seen >= self.n:
             self.again(value)
-        elif self.seen < n:  # The first pair may have been told of by both.
+        elif shown.seen < n:  # The first pair may have been told of by both.
+            shown.seen = n
             self.count(value)
 
 

@@ -390,9 +390,9 @@ class Meter:
 
     def _stops(self) -> None:
         """What ends from here on may be a step that the stop leaves unfinished."""
-        from overseer.unfinished import unfinished
+        from overseer.unfinished import unfinished_since
 
-        self.model.unfinished = self._alone.unfinished = unfinished
+        self.model.unfinished = self._alone.unfinished = unfinished_since(self._ov.stopped_on)
 
     def _between(self, event: Event) -> None:
         """Hear pairs, but for those that are steps."""

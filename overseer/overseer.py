@@ -13,6 +13,7 @@ from functools import partial
 from time import sleep
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from weakref import WeakSet
 
 from .boundary import (
     Guarded,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from .probed import Placed, Probe
     from .probes import Engine
     from .recording import Recording
+    from .script import Iteration
 
 #: Milliseconds to wait for the script to come out of what is not its own code, to end it there.
 REACHING = 1000
@@ -83,6 +85,8 @@ class Overseer(Scheduler):
         waits: When the script, in ``voir.iterate``, asks for a batch, and when that has come: an
             event with ``source``, and then also ``exhausted``, whether there was none left.
         expects_stop: Somebody may end the script at an event: those are told at once.
+        stopped_on: The thread on which so many steps as were asked for have been counted.
+        iterations: What ``voir.iterate`` has returned and the script still has.
     """
 
     def __init__(
@@ -133,6 +137,8 @@ class Overseer(Scheduler):
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
+        self.stopped_on: int | None = None
+        self.iterations: WeakSet[Iteration[Any]] = WeakSet()
         self.expects_stop = False
         self._insistence: Insistence | None = None
         self._to_tell: list[Callable[[], object]] = []
@@ -697,7 +703,19 @@ class Overseer(Scheduler):
             self.recording.save_up()
         self.weigh()
         with self.account.script():
-            return self.program.run()
+            try:
+                value = self.program.run()
+            except SystemExit as error:
+                if exit_status(error) == 0:
+                    self._leave_iterations()
+                raise
+            self._leave_iterations()
+            return value
+
+    def _leave_iterations(self) -> None:
+        """The script has ended well: so have the last turns of what it iterates over by hand."""
+        for iteration in () if in_child() else list(self.iterations):
+            iteration.script_ends()
 
     # The end
 

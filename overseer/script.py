@@ -6,6 +6,7 @@ Under plain python all of them do nothing but what the script needs of them.
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -184,16 +185,21 @@ def iterate(
             batch itself is given.
     """
     steps = _Steps(task, batch_size, None if not report_batch else ignore_loading)
-    return _Iteration(iterating(task, iterable, steps))
+    iteration = Iteration(iterating(task, iterable, steps), steps)
+    overseer = active()
+    if report_batch and overseer is not None:
+        overseer.iterations.add(iteration)
+    return iteration
 
 
-class _Iteration(Iterator[T]):
+class Iteration(Iterator[T]):
     """What :func:`iterate` returns: it may be kept, and a loop over it left before its end."""
 
-    __slots__ = ("_turns",)
+    __slots__ = ("__weakref__", "_steps", "_thread", "_turns")
 
-    def __init__(self, turns: Generator[T, bool, None]) -> None:
-        self._turns = turns
+    def __init__(self, turns: Generator[T, bool, None], steps: _Steps) -> None:
+        self._turns, self._steps = turns, steps
+        self._thread = get_ident()
 
     def __iter__(self) -> Iterator[T]:
         return self._looped() if _is_heard() else self._turns
@@ -207,13 +213,21 @@ class _Iteration(Iterator[T]):
 
     def _looped(self) -> Iterator[T]:
         """The turns of one loop, whose last ends when the loop is left, not when this is freed."""
-        turns: Any = self._turns
         try:
-            for batch in turns:  # noqa: UP028 - ``yield from`` would close them with the loop
+            for batch in self._turns:  # noqa: UP028 - ``yield from`` would close them with the loop
                 yield batch
         finally:
-            if turns.gi_frame is not None and turns.gi_yieldfrom is None:
-                turns.send(True)
+            self.leave()
+
+    def leave(self) -> None:
+        """End the turn that it is in; what is left of it may go on with the next."""
+        if self._steps.within:
+            self._turns.send(True)
+
+    def script_ends(self) -> None:
+        """End the last turn of what was taken by ``next``: no loop was left, nothing freed."""
+        if get_ident() == self._thread:
+            self.leave()
 
 
 def _is_heard() -> bool:
@@ -243,7 +257,11 @@ def iterating(task: str, iterable: Iterable[T], steps: _Steps) -> Generator[T, b
                     with steps.around(iterator, last=done == total) as batch:
                         if turns is not None:
                             turns.end()
-                        left = yield batch
+                        steps.within = True
+                        try:
+                            left = yield batch
+                        finally:
+                            steps.within = False
                         if turns is not None:
                             turns.begin()
                 except _Exhausted:
@@ -297,11 +315,13 @@ class _Steps:
 
     Attributes:
         turns: Weighs what an iteration costs.
+        within: Whether the script has a batch, and has not come for the next.
     """
 
     def __init__(self, task: str, batch_size: Any, ignore_loading: bool | None) -> None:
         self._task, self._batch_size = task, batch_size
         self.turns: Turns | None = None
+        self.within = False
         self._ignore_loading = ignore_loading
 
     @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from _thread import get_ident
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 
 from .boundary import in_plumbing
@@ -25,6 +26,17 @@ def unfinished() -> bool:
     while frame is not None and in_plumbing(frame):
         frame = frame.f_back
     return any(each is frame for each in _frames(error.__traceback__))
+
+
+def unfinished_since(thread: int | None) -> Callable[[], bool]:
+    """As :func:`unfinished`, where so many steps were asked for, of whatever thread.
+
+    Args:
+        thread: The one that made the last of them: what the others are in the midst of is no more.
+    """
+    if thread is None:
+        return unfinished
+    return lambda: get_ident() != thread or unfinished()
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from giving import given
@@ -28,6 +29,7 @@ class Run:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.stream, self.waits = (EventStream(self.problems.append) for _ in range(2))
+        self.iterations: WeakSet[Any] = WeakSet()
         self.heard: list[Event] = []
         self.logged: list[Event] = []
         self.clock = FakeClock()
