@@ -390,9 +390,10 @@ class Meter:
 
     def _stops(self) -> None:
         """What ends from here on may be a step that the stop leaves unfinished."""
-        from overseer.unfinished import unfinished_since
+        from overseer.unfinished import unfinished, unfinished_since
 
-        self.model.unfinished = self._alone.unfinished = unfinished_since(self._ov.stopped_on)
+        self.model.unfinished = unfinished_since(self._ov.stopped_on)
+        self._alone.unfinished = unfinished  # On other threads a step is told still: it stops them.
 
     def _between(self, event: Event) -> None:
         """Hear pairs, but for those that are steps."""

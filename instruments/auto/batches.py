@@ -420,6 +420,8 @@ class Batches:
             self._aside.forget()
             if len(waiting) > 1 and not self._all_worked(waiting):
                 self._ahead.add(source)  # Before it works on a batch, the script fetches the next.
+        if source in self._ahead and self._skipped(waiting):
+            self._ahead.discard(source)
         if source not in self._ahead:
             self.source = source
             if source in self._single:
@@ -434,6 +436,15 @@ class Batches:
             waiting.worked = 0
             self._loaded[source] = waiting
         return items
+
+    def _skipped(self, waiting: Waiting) -> bool:
+        """Whether all but the last were left out before the first step: the script resumes, say.
+
+        It looks the same as reading ahead, until the models are given as many as the last one has,
+        and not as the oldest.
+        """
+        given = self._given.values()
+        return len(waiting) > 1 and waiting[-1] in given and waiting[0] not in given
 
     def _left_aside(self, loaded: Mapping[Hashable, list[int | None]]) -> Hashable:
         """The one loader that feeds training, from ahead, beside those of evaluations broken off.

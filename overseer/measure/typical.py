@@ -4,7 +4,8 @@ A duration is far from usual when it is more than five times the median of the l
 than three times what all but a few of them stay below: one less than an eighth of them, at any
 number of them. So what happens to every eighth step or more often is usual (a loader that stalls
 every eighth batch is slow, it does not pause), and what happens to every tenth or more seldom is
-not, from the first time to the last.
+not, from the first time to the last. A first one that is far from usual, and not followed by
+another eight later, was a compiler's, say: it is none of them.
 
 Eight in a row of less than half the median are a script that has become faster, as after its
 warm-up: what was before them is usual no more.
@@ -31,12 +32,13 @@ class Typical:
         others: How many there were beside these of which nobody knows how long they were.
     """
 
-    __slots__ = ("_due", "_fast", "_faster", "_recent", "limit", "median", "others")
+    __slots__ = ("_due", "_fast", "_faster", "_opens", "_recent", "limit", "median", "others")
 
     def __init__(self) -> None:
         self._recent: deque[int] = deque(maxlen=_WINDOW)
         self._due = 1
         self._faster, self._fast = 0.0, 0
+        self._opens = True  # The first of all is among them.
         self.limit = float("inf")
         self.median: int | None = None
         self.others = 0
@@ -106,4 +108,8 @@ class Typical:
             all_of_them = n + self.others if n < _WINDOW else n
             most = ordered[max(n // 2, n - all_of_them // 8)]
             self.limit = max(5 * self.median, 3 * most, FLOOR_NS)
-        self._due = 1 if n < _ENOUGH else n // 4  # Twice a window is often enough later.
+        self._due = 1 if n <= _ENOUGH else n // 4  # Twice a window is often enough later.
+        if n > _ENOUGH and self._opens:
+            self._opens = False
+            if self._recent[0] > max(5 * self.median, 3 * ordered[-2], FLOOR_NS):
+                self.drop()

@@ -72,7 +72,10 @@ def test_so_many_steps_are_recorded_of_all_tasks_together(
     assert sum(task["steps"] for task in record["tasks"].values()) == 7
 
 
-@pytest.mark.parametrize("selectors", [[PAIR], [WITHIN], [PAIR, WITHIN]])
+LOADER = "//train > loader"
+
+
+@pytest.mark.parametrize("selectors", [[PAIR], [WITHIN], [PAIR, WITHIN], [LOADER]])
 def test_what_other_threads_are_in_the_midst_of_is_no_step(
     tmp_path: Path, selectors: list[str]
 ) -> None:
@@ -90,8 +93,15 @@ def test_what_other_threads_are_in_the_midst_of_is_no_step(
             time.sleep(0.001)
             done = 3
 
+        class Loader:
+            def __iter__(self):
+                for _ in range(60):
+                    yield [1, 2]
+                print("all")
+
         def train():
-            for b in [[1, 2]] * 60:
+            loader = Loader()
+            for b in loader:
                 learn(b)
 
         threads = [threading.Thread(target=train) for _ in range(4)]
@@ -108,7 +118,7 @@ def test_what_other_threads_are_in_the_midst_of_is_no_step(
                 ov.probe(selector).give()
         """,
     )
-    place.voir("--no-monitor", "--stop", "17", "main.py")
+    assert place.voir("--no-monitor", "--stop", "17", "main.py").seen == (0, "")
     record = place.record()
     assert record["stopped_early"] == "after 17 steps"
     assert record["tasks"]["train"]["steps"] == 17

@@ -52,6 +52,20 @@ def test_what_happens_to_every_eighth_step_is_usual(form: str, every: int) -> No
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("every", [10, 12, 15, 40])
+@pytest.mark.parametrize("first", [0.01, 0.1, 0.3, 3])
+def test_what_is_more_seldom_is_a_pause_however_long_the_first_step_was(
+    form: str, every: int, first: float
+) -> None:
+    program = Program(form)
+    lengths = {0: first} | dict.fromkeys(range(every - 1, 125, every), 0.2)
+    program.epoch(125, compute=lambda step: lengths.get(step, 0.01))
+    program.finish()
+    many = 125 // every
+    assert pauses(program) == (pytest.approx(many * 0.19, rel=0.05), many)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_declared_pause_behind_the_last_step_is_one(form: str) -> None:
     program = Program(form)
     for ident in range(3):

@@ -105,6 +105,27 @@ def test_a_batch_that_is_fetched_before_the_last_one_is_learned_from_is_the_next
     assert found == [1, 2, 3, 4, 5, 6, 7]
 
 
+@pytest.mark.parametrize("skipped", [1, 3, 9, 30])
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("sizes", [[4] * 39 + [1], [1 + n * 7 % 11 for n in range(40)]])
+def test_batches_that_are_skipped_before_the_first_step_are_not_read_ahead(
+    sizes: list[int | None], every: bool, skipped: int
+) -> None:
+    """The script resumes in the midst of an epoch; or leaves out as many of each."""
+    batches, found = Batches(), []
+    for epoch in range(3):
+        batches.begun()
+        for at, items in enumerate(sizes):
+            batches.fetched("loader", items)
+            if at >= skipped or (epoch and not every):
+                batches.given(MODEL, items)
+                batches.learned()
+                found.append(batches.take())
+        batches.exhausted("loader")
+    rest = sizes if not every else sizes[skipped:]
+    assert found == sizes[skipped:] + rest + rest
+
+
 def test_batches_of_which_nothing_is_ever_learned_are_forgotten() -> None:
     batches = Batches()
     for _ in range(2):
