@@ -45,8 +45,9 @@ LOOKS = "//look(b as batch, !looking as compute_start, !!looked as compute_end)"
 SCORE = "//evaluate(b as batch) > score as step"
 
 
-@pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("evaluated", [[], [SCORE], [LOOKS], [LOOKS, SCORE]])
+@pytest.mark.parametrize(
+    ("where", "evaluated"), [("first", [SCORE]), ("midst", [LOOKS]), ("after", [LOOKS, SCORE])]
+)
 @pytest.mark.parametrize("trained", [[PAIR], [STEP], [PAIR, STEP], [PAIR, WITHIN]])
 def test_so_many_steps_are_recorded_of_all_tasks_together(
     tmp_path: Path, trained: list[str], evaluated: list[str], where: str
