@@ -122,7 +122,7 @@ class _Counter:
             self.ov.log({"$event": self.signal})
             return
         self._raised = _made(self.signal, value)
-        self.ov.stopped_early, self.ov.stopped_on = self.reason, get_ident()
+        self.ov.stopped_early = self.reason
         raise self._raised
 
     def settle(self, error: BaseException | None) -> None:
@@ -224,6 +224,8 @@ class _Steps(_Counter):
             self.again(value)
         elif shown.seen < n:  # The first pair may have been told of by both.
             shown.seen = n
+            if self.seen + 1 == self.n and not isinstance(self.signal, str):
+                self.ov.stopped_on = get_ident()
             self.count(value)
 
 
