@@ -224,9 +224,12 @@ class _Steps(_Counter):
             self.again(value)
         elif shown.seen < n:  # The first pair may have been told of by both.
             shown.seen = n
-            if self.seen + 1 == self.n and not isinstance(self.signal, str):
-                self.ov.stopped_on = get_ident()
             self.count(value)
+
+    def _stop(self, value: object) -> None:
+        if not isinstance(self.signal, str):
+            self.ov.stopped_on = get_ident()
+        super()._stop(value)
 
 
 def _made(signal: Callable[[object], BaseException], value: object) -> BaseException:

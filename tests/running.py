@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -58,6 +58,20 @@ class Place:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(dedent(text), encoding="utf-8")
         return file
+
+    def probes(self, selectors: Sequence[str], evaluating: Sequence[str] = ()) -> Path:
+        """Write a voirfile that gives what is selected; some of it for the task ``eval``."""
+        return self.write(
+            "voirfile.py",
+            f"""
+            def instrument_probes(ov):
+                yield ov.phases.load_script
+                for selector in {list(selectors)}:
+                    ov.probe(selector).give()
+                for selector in {list(evaluating)}:
+                    ov.probe(selector).give(task="eval")
+            """,
+        )
 
     def run(self, *command: str, env: Mapping[str, str] | None = None, **options: Any) -> Ran:
         """Run a command here, with a clean environment and ``env``."""

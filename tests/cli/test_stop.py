@@ -81,15 +81,7 @@ def test_steps_are_counted_however_they_are_shown(place: Place, shown: str, n: i
         print("to the end")
         """,
     )
-    place.write(
-        "voirfile.py",
-        f"""
-        def instrument_probes(ov):
-            yield ov.phases.load_script
-            for selector in {selectors}:
-                ov.probe(selector).give()
-        """,
-    )
+    place.probes(selectors)
     ran = place.voir("--no-monitor", "--stop", str(n), "main.py")
     assert ran.seen == (0, ""), ran.stderr
     facts = place.record()
@@ -119,15 +111,7 @@ def test_only_what_the_metric_takes_for_steps_is_counted(
         train([[1, 2]] * 20)
         """,
     )
-    place.write(
-        "voirfile.py",
-        f"""
-        def instrument_probes(ov):
-            yield ov.phases.load_script
-            for selector in {[SELDOM, PAIR]}:
-                ov.probe(selector).give()
-        """,
-    )
+    place.probes([SELDOM, PAIR])
     ran = place.voir("--no-monitor", "--metric", metric, "--stop", "4", "main.py")
     facts = place.record()
     assert facts["tasks"]["train"]["steps"] == steps

@@ -56,17 +56,7 @@ def test_so_many_steps_are_recorded_of_all_tasks_together(
     for at in ("FIRST", "MIDST", "LAST"):
         script = script.replace(at, PLACES[where].get(at, "pass"))
     place.write("main.py", script)
-    place.write(
-        "voirfile.py",
-        f"""
-        def instrument_probes(ov):
-            yield ov.phases.load_script
-            for selector in {trained}:
-                ov.probe(selector).give()
-            for selector in {evaluated}:
-                ov.probe(selector).give(task="eval")
-        """,
-    )
+    place.probes(trained, evaluated)
     assert place.voir("--no-monitor", "--stop", "7", "main.py").seen == (0, "")
     record = place.record()
     assert record["stopped_early"] == "after 7 steps"
@@ -110,15 +100,7 @@ def test_what_other_threads_are_in_the_midst_of_is_no_step(
         [thread.join() for thread in threads]
         """,
     )
-    place.write(
-        "voirfile.py",
-        f"""
-        def instrument_probes(ov):
-            yield ov.phases.load_script
-            for selector in {selectors}:
-                ov.probe(selector).give()
-        """,
-    )
+    place.probes(selectors)
     assert place.voir("--no-monitor", "--stop", "17", "main.py").seen == (0, "")
     record = place.record()
     assert record["stopped_early"] == "after 17 steps"

@@ -12,15 +12,7 @@ def probed(
 ) -> tuple[Any, list[str]]:
     """The training as it was measured, and what is said under ``slug``, on the screen as well."""
     place.write("main.py", script)
-    place.write(
-        "voirfile.py",
-        f"""
-        def instrument_probes(ov):
-            yield ov.phases.load_script
-            for selector in {probes}:
-                ov.probe(selector).give()
-        """,
-    )
+    place.probes(probes)
     ran = place.voir("--no-monitor", *arguments, "main.py")
     assert ran.status == 0, ran.stderr
     found: dict[str, Any] = place.record()
