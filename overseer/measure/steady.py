@@ -50,6 +50,8 @@ TORN = 0.3
 NOISES, LOOSE, RANGE = 3, 0.12, 0.15
 #: Two levels so far apart are told from each other where each is kept, as parts of the last.
 CLIFF = (0.01, 0.1)
+#: The first of so many parts of a tail may be the end of the way to it.
+ARRIVED = 12
 #: The last of so many parts of a run may be a little off.
 ODD = 20
 #: Where more of the tail's steps are outside its band, they are of another mode, not of warm-up.
@@ -451,7 +453,10 @@ class _Search:
         if way is not None:
             segments = way.as_one(segments)
         ahead = sum(each.begin < at - 5 for each in segments)
-        return ahead > 2 and len(segments) - ahead > 2 and 3 * self.before[at] > self.steps
+        if ahead <= 2 or 3 * self.before[at] <= self.steps:
+            return False
+        behind = self.before[at] + (self.steps - self.before[at]) // ARRIVED
+        return sum(self.before[each.begin] > behind for each in segments) >= 2
 
     def _drifts(self, at: int, level: float, way: _Way | None = None) -> bool:
         """Whether the tail has a slope, but for what is left of a decay to it."""

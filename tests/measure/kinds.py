@@ -151,6 +151,16 @@ def ramp(random: Random) -> tuple[list[float], int | None]:
     return values, math.ceil(length * (1 - TOLERANCE / excess))
 
 
+def ramp_behind_a_plateau(random: Random) -> tuple[list[float], int | None]:
+    """One level, then the way to another: that takes a while, and ends within the tail."""
+    plateau, length = random.randint(60, 110), random.randint(10, 20)
+    excess, noise = random.choice([-0.4, 0.5, 1]), random.uniform(0.001, 0.008)
+    values = _even(random, plateau + length + random.randint(140, 300), noise)
+    over = plateau + length
+    values = [v + excess * min(1, max(0, (over - i) / length)) for i, v in enumerate(values)]
+    return values, math.ceil(over - length * TOLERANCE / abs(excess))
+
+
 def bimodal(random: Random) -> tuple[list[float], int | None]:
     n = random.randint(150, 300)
     until = random.randint(5, n // 3)
@@ -502,7 +512,7 @@ STEADY: tuple[Kind, ...] = (
     flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
     decaying_slowly, decaying_in_noise, decaying_twice, decaying_behind_compilation,
     decaying_with_outliers, rising_to_its_level, in_three_modes,
-    ramp, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
+    ramp, ramp_behind_a_plateau, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
     low_cliff, odd_end, long_hiccup, slow_for_a_while, slow_in_every_epoch,
 )  # fmt: skip
