@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 ITERATORS = ("_BaseDataLoaderIter", "_DataLoaderIter")
 #: How many kinds of loaders are watched; a script that makes up more has them unwatched.
 KINDS = 64
+#: So many loaders are remembered, to know of one with the name of another that it is another.
+NAMES = 1024
 #: What a DataLoader reads from.
 DATA = "dataset"
 #: How the verdict on a probe in a generator ends that has no ``yield`` of its own.
@@ -60,7 +62,7 @@ class Loaders:
         self._audience = Audience()
         self._waits: list[Waits] = []
         self._seen: set[object] = set()
-        self._read: dict[Hashable, object] = {}
+        self._read: dict[Hashable, tuple[object, ...]] = {}
         self._waiting: Watch | None = None
         self._leaving: Leaving | None = None
         self._probed = False
@@ -233,27 +235,32 @@ class Loaders:
             self._place_in(function, {"#value as iterator": lambda e: made(code, e["iterator"])})
 
     def _begun(self, event: dict[str, Any]) -> None:
-        from overseer.measure.waiting import name_of
+        from overseer.measure.waiting import SAMPLER, name_of
 
-        name = name_of(event["self"])
-        if is_torchs(event["self"]) and self._is_other(name, getattr(event["self"], DATA, None)):
+        loader = event["self"]
+        name = name_of(loader)
+        data = getattr(loader, DATA, None) if is_torchs(loader) else None
+        if self._is_other(name, getattr(loader, SAMPLER, loader), data):
             self._audience.other(name)
         self._audience.begun(name)
 
-    def _is_other(self, name: Hashable, data: object) -> bool:
-        """Whether a loader of this name read other data before: it is gone, its name is another's.
+    def _is_other(self, name: Hashable, *parts: object) -> bool:
+        """Whether this name is no longer what had it before: that may be gone, its address is not.
 
-        One that is made anew in each epoch, from the same data, goes on for what was before.
+        Args:
+            name: The name.
+            parts: What has it now: that itself, and what it reads from.
         """
-        try:
-            own: object = ref(data)
-        except TypeError:
-            own = id(data)
+        own = tuple(map(_reference, parts))
         before = self._read.pop(name, own)
         self._read[name] = own
-        if len(self._read) > KINDS:
+        if len(self._read) > NAMES:
             del self._read[next(iter(self._read))]
-        return before is not own if isinstance(own, ref) else before != own
+        # Not by ==: that of references asks the script's objects.
+        return any(
+            old is not new and not (type(new) is int and old == new)
+            for old, new in zip(before, own, strict=True)
+        )
 
     def _iterates(self, function: FunctionType) -> None:
         """Watch an ``__iter__``: a generator, or what returns an iterator of a kind of its own."""
@@ -282,6 +289,14 @@ class Loaders:
         placed = [place(f"{where} > {marker}", env=env) for marker in markers]
         heard = zip(placed, markers.values(), strict=True)
         return [probe.listen(listener, "loader").dispose for probe, listener in heard]
+
+
+def _reference(value: object) -> object:
+    """What is the same for the same object, and no other's later; its address if need be."""
+    try:
+        return ref(value)  # As long as one is kept, it is the one that there is.
+    except TypeError:
+        return id(value)
 
 
 def _holds_batch(function: FunctionType) -> bool:

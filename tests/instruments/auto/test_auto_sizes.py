@@ -268,3 +268,45 @@ def test_a_light_step_is_not_sized_by_a_batch_that_another_loader_gives_meanwhil
     path.write_text(dedent(HEAD) + f"OTHER = {other}\n" + dedent(loop))
     seen = watched(path)
     assert (seen.tasks["train"]["steps"], seen.tasks["train"]["items"]) == (100, 1600)
+
+
+#: Each evaluation's loader has the address of the training's before it, which is gone.
+REUSED = """
+    class Some:
+        def __init__(self, size):
+            self.size = size
+
+        def __iter__(self):
+            return (range(i, min(i + self.size, 96)) for i in range(0, 96, self.size))
+
+    def turn(batches, train):
+        model.train(train)
+        with torch.set_grad_enabled(train):
+            for x, y in DataLoader(data, batch_sampler=batches):
+                output = model(x)
+                if train:
+                    learn(output, y)
+
+    hits, held = 0, []
+    for epoch in range(10):
+        some = Some(32)  # Not at the address of the last evaluation's, which is held.
+        turn(some, True)
+        address = id(some)
+        del some
+        others = [Some(40)]
+        while id(others[-1]) != address and len(others) < 3000:  # Most often it is the first.
+            others.append(Some(40))
+        hits += id(others[-1]) == address
+        held = others
+        turn(held[-1], False)
+    print(hits)
+"""
+
+
+def test_a_loader_at_the_address_of_one_that_is_gone_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text(dedent(HEAD) + dedent(REUSED))
+    seen = watched(path)
+    assert int(seen.output) > 5
+    told = {task: (each["steps"], each["items"]) for task, each in seen.tasks.items()}
+    assert told == {"train": (30, 960), "eval": (30, 960)}

@@ -178,7 +178,7 @@ def test_so_they_are_behind_steps_that_are_only_counted(tmp_path: Path) -> None:
     script = dedent(TAKES) + "data = loader(800)\nfor _ in range(3): train(); take()"
     train = run(tmp_path, script)
     assert (train["steps"], train["items"]) == (300, 2400)
-    assert train["compute"]["seconds"] < 2.2
+    assert train["compute"]["seconds"] < sum(train["truth"]["epochs"]) + 0.02
 
 
 #: What a script adds gradients of up by itself, for each step: parts of a loader's batches, or of
@@ -237,7 +237,7 @@ def test_what_was_tried_with_a_batch_is_no_part_of_the_first_step(
     """
     train = run(tmp_path, script)
     assert (train["steps"], train["items"]) == (20, 160)
-    assert train["first_step_seconds"] < 0.1
+    assert train["first_step_seconds"] < train["truth"]["steps"][0] + 0.1
 
 
 #: What is done with batches of 8 of two loaders: ``A`` and ``B`` give one, which is learned from,
