@@ -13,9 +13,11 @@ from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .boundary import let_through, said
 from .errors import Problem
 from .inheriting import own
 from .overseer import active
+from .unsized import Unsized
 
 if TYPE_CHECKING:
     from .overseer import Overseer
@@ -377,7 +379,14 @@ class _Steps:
         size = self._batch_size
         if size is None:
             return {"batch": batch}
-        return {"batch_size": size(batch) if callable(size) else size}
+        if not callable(size):
+            return {"batch_size": size}
+        try:
+            return {"batch_size": size(batch)}
+        except BaseException as error:
+            let_through(error)  # Else it is nothing that the script does under plain python.
+            name = getattr(size, "__name__", "batch_size")
+            return {"batch_size": Unsized(f"{name} raised {said(error)}")}
 
 
 class _Exhausted(Exception):

@@ -25,8 +25,9 @@ EVALUATIONS = frozenset({"eval", "evaluation", "valid", "validation", "val", "te
 #: Tasks that no other lies within: what came between two of their steps is not theirs.
 ASIDE = EVALUATIONS | {"inference"}
 #: A step that took so much of the usual time behind an evaluation may have begun there; one that
-#: took no more than so much, what was before the evaluation included, before.
-_MOST_OF, _NOT_MORE = 0.75, 1.25
+#: took no more than so much, what was before the evaluation included, before. Of one that took more
+#: than about the usual, the rest may be the evaluation's.
+_MOST_OF, _ABOUT, _NOT_MORE = 0.75, 1.05, 1.25
 _NO_BOUNDARY = -1
 _NO_PAUSE = -2
 
@@ -86,6 +87,7 @@ class Before(NamedTuple):
         far: How much the rest exceeds the usual, when it is far above it.
         whole: It is all the time since the last step.
         around: An evaluation, the pause, lies within it.
+        part: Of an evaluation's first turn only the forward pass was seen, perhaps.
     """
 
     rest: int | None
@@ -94,6 +96,7 @@ class Before(NamedTuple):
     far: int = 0
     whole: bool = False
     around: bool = False
+    part: bool = False
 
 
 class Evidence:
@@ -177,7 +180,8 @@ class Evidence:
         if self.aside and taken is None and max(0, track.last_end) <= track.shown_ns:
             rest = now - track.shown_ns
             pause = 0 if last is None else track.shown_ns - last
-            return Before(rest, pause, False, 0 if compiled else self.far_work(rest))
+            far = 0 if compiled else self.far_work(rest)
+            return Before(rest, pause, False, far, part=True)
         if last is None:
             start = taken.begin if taken is not None else self._entered()
             if taken is not None and start < track.aside_ns:  # An evaluation lies within it.
@@ -246,7 +250,8 @@ class Evidence:
 
         Of the time before the evaluation nothing tells but its length whether it is the step's own,
         or a checkpoint, say: together they may be as long as is usual. Where all of that time was
-        taken for the evaluation's first step, so may a part of this.
+        taken for the evaluation's first step, so may a part of this. Of the time behind it as much
+        may be the evaluation's last turn, if nothing shows where that ends.
         """
         usual, track = self.work.median, self._track
         declared = min(track.paused_ns - self.paused, now - last)
@@ -260,11 +265,22 @@ class Evidence:
         closer = track.aside_seen and abs(before - usual) < abs(behind - usual)
         if closer and _MOST_OF * usual <= before <= _NOT_MORE * usual:
             return Before(before, now - last - before, True)  # A checkpoint, say, is behind it.
+        if _ABOUT * usual < behind <= usual + self._unseen():
+            return Before(usual, now - last - usual, True)
         if behind >= _MOST_OF * usual:
             return None
         seen = whole if track.aside_ns > last else now - last - declared
         rest = min(seen, max(behind, usual))
         return Before(rest, now - last - rest, True)
+
+    def _unseen(self) -> int:
+        """How long the last turn may have gone on behind the last pass of an evaluation."""
+        track, lane = self._track, self._track.last_lane
+        if lane is None or lane.fed or lane.task not in EVALUATIONS:
+            return 0
+        if lane.last_end != track.last_end:
+            return 0  # It is known.
+        return lane.evidence.work.median or 0
 
     def _after_outer(
         self, last: int | None, begin: int, taken: Loads | None, whole: bool

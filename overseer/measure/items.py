@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from ..boundary import let_through
+from ..unsized import Unsized
 
 #: Keys under which batches state their own number of tokens (fairseq, Megatron, torchtune).
 TOKEN_KEYS = ("num_tokens", "ntokens", "n_tokens")
@@ -122,6 +123,8 @@ def batch_size(batch: Any, function: Callable[[Any], Any] | None = None) -> int 
 
 def as_count(value: Any) -> int | str:
     """``value`` as a number of items, or the reason why it is none; never asks a device."""
+    if isinstance(value, Unsized):
+        return str(value)
     device = str(getattr(value, "device", "cpu"))
     if "cpu" not in device.lower():
         return f"it lies on {device}, and reading it there would make the script wait"

@@ -21,6 +21,8 @@ _step = tuple.__new__
 _ROW = 3
 #: Work is far too long where it is so many times the usual above that.
 LONGER = 4
+#: An evaluation's first step is known in part where the next takes so many times as long.
+PART = 1.05
 #: The items of so many steps tell how many are usual.
 SIZES = 64
 
@@ -47,7 +49,7 @@ class Lane:
         self.last_end: int | None = None
         self.changes = -1
         self.unmatched = self.fed = self._paired = False
-        self._beside = False
+        self._beside = self.part = False
         self._nested: bool | None = None  # Not known.
         self._told = 0
         self.pending: list[Step] = []
@@ -352,6 +354,8 @@ class Lane:
         """A step right after another: at most a wait for its batch lies between. The hot path."""
         last: int = self.last_end  # type: ignore[assignment]
         work = busy = now - last
+        if self.part:
+            self._leave_part(busy, items)
         loading = compute = ready = None
         taken = None
         if self.fed or self._track.loads:
@@ -436,6 +440,7 @@ class Lane:
             rest = self._rest_of_last(self._until_aside)
             self.lengthen(rest)  # Then came an evaluation.
             pause -= rest
+        self.part = before.part
         start = now - (busy or 0)
         if self.last_end is None and busy is not None:
             start -= pause  # It lies in the first step.
@@ -456,6 +461,22 @@ class Lane:
         if compiled > step.start_ns:
             return self._close(step._replace(estimated=COMPILED), 0, 0)
         return self._close(step, 0, before.far)
+
+    def _leave_part(self, turn: int, items: int | None) -> None:
+        """Whether the turn behind an evaluation's first step shows that this is not all of its own.
+
+        Without a loader its beginning is that of its forward pass; what the script does for each
+        before or behind that shows in the turns that follow.
+        """
+        self.part = False
+        first = self.pending[-1] if self.pending else None
+        if first is None or first.busy_ns is None:
+            return
+        usual = first.busy_ns
+        if first.items and items:
+            usual = usual * items // first.items
+        if turn > PART * usual:
+            self.pending[-1] = first._replace(loading_ns=None, compute_ns=None, busy_ns=None)
 
     @property
     def _until_aside(self) -> int:

@@ -124,6 +124,7 @@ def _settled(lane: Lane, track: Track) -> bool:
         lane.pairs
         or lane.far
         or lane.slow
+        or lane.part
         or track.loads
         or track.awaited
         or lane.last_end is None

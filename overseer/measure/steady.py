@@ -54,6 +54,8 @@ CLIFF = (0.01, 0.1)
 ARRIVED = 12
 #: The last of so many parts of a run may be a little off.
 ODD = 20
+#: A spike is so many times the level above it; so many steps, or one in :data:`ODD`, are early.
+SPIKE, EARLY = 5, 20
 #: Where more of the tail's steps are outside its band, they are of another mode, not of warm-up.
 MODES = 0.05
 #: A decay is looked at from where it is so near its level, as a part of it or in times the noise;
@@ -168,6 +170,33 @@ class _Search:
 
     def boundary(self) -> int | None:
         """The first steady point, None when there is none."""
+        at = self._found()
+        return at if at is None else self._past_spike(at)
+
+    def _past_spike(self, at: int) -> int:
+        """The point behind the last spike near the beginning, if hardly any step is slow later.
+
+        So it is where something is compiled once more after a few steps: it is no hiccup like
+        others, and makes up a good part of all.
+        """
+        end = self.before[at] + max(EARLY, (self.steps - self.before[at]) // ODD)
+        level = self._mean(at, self.n)
+        over = [v - b for v, b in zip(self.values[at : self.head], self.bounded[at:], strict=False)]
+        first = sum(before < end for before in self.before[at : self.head])
+        spikes = [i for i, excess in enumerate(over[:first]) if excess > SPIKE * level]
+        if not spikes:
+            return at
+        last = spikes[-1]
+        behind = at + last + 1
+        later = over[last + 1 :]
+        slow = [excess for excess in later if excess > level / 2]
+        rare = 100 * len(slow) <= len(later) and 2 * max(slow, default=0) < over[last]
+        plain = over[last] > PLAIN[0] * level * (self.steps - self.before[at])
+        left = self.steps - self.before[behind]
+        return behind if rare and plain and left >= self.tail else at
+
+    def _found(self) -> int | None:
+        """The first point from which on one level is kept."""
         segments = self._segments()
         at = self._settled(segments)
         if at is not None and not self._within(segments, at):

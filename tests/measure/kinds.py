@@ -41,6 +41,15 @@ def compiled_twice(random: Random) -> tuple[list[float], int | None]:
     return _scaled(values, compiling, random.uniform(20, 300)), until
 
 
+def compiled_late(random: Random) -> tuple[list[float], int | None]:
+    """Once more a few steps behind the first."""
+    again, noise = random.randint(3, 15), random.uniform(0.002, 0.03)
+    values = _even(random, random.randint(40, 300), noise)
+    values[0] *= random.uniform(20, 200)
+    values[again] *= random.uniform(20, 200)
+    return values, again + 1
+
+
 def stepped(random: Random) -> tuple[list[float], int | None]:
     n = random.randint(100, 300)
     until = random.randint(8, n // 2)
@@ -509,10 +518,12 @@ def rising_late(random: Random) -> tuple[list[float], int | None]:
 
 
 STEADY: tuple[Kind, ...] = (
-    flat, noisy, slow_first_step, compiled_twice, stepped, stepped_and_noisy, staircase, decaying,
-    decaying_slowly, decaying_in_noise, decaying_twice, decaying_behind_compilation,
-    decaying_with_outliers, rising_to_its_level, in_three_modes,
-    ramp, ramp_behind_a_plateau, bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
+    flat, noisy, slow_first_step, compiled_twice, compiled_late,
+    stepped, stepped_and_noisy, staircase, decaying, decaying_slowly, decaying_in_noise,
+    decaying_twice, decaying_behind_compilation, decaying_with_outliers,
+    rising_to_its_level, in_three_modes,
+    ramp, ramp_behind_a_plateau,
+    bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
     low_cliff, odd_end, long_hiccup, slow_for_a_while, slow_in_every_epoch,
 )  # fmt: skip

@@ -1321,3 +1321,29 @@ def test_a_declared_pause_beside_an_evaluation_in_every_step_is_one_too(
     steps = [step for step in program.steps if step.task == "train"][1:-1]
     assert [step.busy_ns for step in steps] == [pytest.approx(0.024e9, rel=0.06)] * 38
     assert [step.pause_ns for step in steps] == [pytest.approx(0.054e9, rel=0.06)] * 38
+
+
+@pytest.mark.parametrize(("forward", "rest"), [(0.002, 0.02), (0.01, 0.002), (0.012, 0.0)])
+@pytest.mark.parametrize("form", ["step", "loader, step"])
+def test_turns_of_an_evaluation_without_a_loader_are_as_long_as_the_next_one_shows(
+    form: str, forward: float, rest: float
+) -> None:
+    """Of the first, and behind the last, nothing shows what is done beside the forward pass."""
+    program = Program(form)
+    for _ in range(4):
+        for batch in program.batches(30, 0.004):
+            program.work(0.006)
+            program.give(step=True, batch=batch)
+        program.model.evaluation_begins(program.clock.now_ns())
+        for _ in range(6):
+            program.clock.advance(forward)
+            program.give(task="eval", step=True, batch=Tensor(64))
+            program.clock.advance(rest)
+    program.finish()
+    evaluated = [step for step in program.steps if step.task == "eval"]
+    assert [step.items for step in evaluated] == [64] * 24
+    whole = [step.busy_ns for step in evaluated if step.busy_ns is not None]
+    assert whole == [pytest.approx((forward + rest) * 1e9)] * (20 if rest else 24)
+    trained = [step for step in program.steps if step.task == "train"][1:]
+    assert [step.busy_ns for step in trained] == [pytest.approx(0.01e9)] * 119
+    assert pauses(program)[0] == pytest.approx(3 * 6 * (forward + rest), rel=0.01)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from scripts import Timed
 
@@ -70,3 +72,25 @@ def test_a_stop_at_the_last_turn_is_one(timed: Timed) -> None:
     assert timed.voir("--no-monitor", "--stop", "5", "main.py").status == 0
     record = timed.record()
     assert (record["stopped_early"], record["tasks"]["train"]["steps"]) == ("after 5 steps", 5)
+
+
+@pytest.mark.parametrize("without_loading", [False, True])
+def test_a_size_that_cannot_be_computed_leaves_the_script_and_its_steps(
+    timed: Timed, without_loading: bool
+) -> None:
+    """Under plain python the function is not even called."""
+    script = f"""
+    import voir
+
+    def size(batch):
+        return {{0: 3, 1: 5}}[batch % 3]
+
+    batches = voir.iterate("train", range(30), True, {without_loading}, batch_size=size)
+    print(sum(1 for batch in batches))
+    """
+    timed.write("main.py", dedent(script))
+    told = timed.voir("--no-monitor", "main.py")
+    assert told.stdout.split() == ["30"]
+    assert told.stderr.count("size raised KeyError: 2 [batch-size]") == 1
+    assert timed.record()["tasks"]["train"]["steps"] == 30
+    assert timed.record()["tasks"]["train"]["items"] == 80
