@@ -29,6 +29,9 @@ class Gradients:
         roots: Must not look at modules that are called within ``backward``.
         counting: The light steps.
         failed: Told of errors; raises those that are meant for the script.
+
+    Attributes:
+        taken: How often ``autograd.grad`` was called, but for gradients of gradients.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Gradients:
         self._backward: Codes
         self._zero: Codes
         self._grad: Codes
+        self.taken = 0
 
     def place(self, torch: Any) -> list[Undo]:
         """Put the hooks in; returns what takes them out.
@@ -165,7 +169,9 @@ class Gradients:
                     losses = transforms.losses(event["outputs"], inputs)
                     if losses is None:
                         loop().batches.repeated()  # Nothing is learned from what it was given.
+                    self.taken += losses is not None
                 return losses
+            self.taken += 1
             first = inputs[0] if type(inputs) in (list, tuple) and inputs else inputs
             return event["outputs"] if isinstance(first, parameter) else None
 

@@ -157,7 +157,8 @@ class Auto:
             self._operations = hooks.operations
             self._steps.settle(over=True)
             if not self._steps.train and TRAIN not in self._steps.elsewhere:
-                self._report_unused(hooks.unused)
+                taken = hooks.gradients if self._steps.nothing else 0
+                self._report_unused(hooks.unused, taken)
             if self._breakdown is None:  # Nobody else has begun to measure, and would end it.
                 self._measuring.loaders.close()
                 self._seek(self._steps.elsewhere)
@@ -169,10 +170,12 @@ class Auto:
             what = f"the script has shown no step, but started {counted(n)} of which voir sees none"
             self._ov.report(Problem("other-processes", "auto", what, remedy=REMEDY))
 
-    def _report_unused(self, n: int) -> None:
+    def _report_unused(self, backward: int, gradients: int) -> None:
         """No optimizer has used what was learned: say so, unless the script has just begun."""
-        if n > 1:
-            what = f"backward was called {n} times, but no optimizer stepped: no step is counted"
+        for name, n in (("backward", backward), ("autograd.grad", gradients)):
+            if n <= 1:
+                continue
+            what = f"{name} was called {n} times, but no optimizer stepped: no step is counted"
             self._ov.report(Problem("no-step", "auto", what, remedy=STEPPED))
 
     def tell(self) -> None:

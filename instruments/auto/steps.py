@@ -162,6 +162,11 @@ class Steps:
 
     # What is seen
 
+    @property
+    def nothing(self) -> bool:
+        """Whether no step of any task was seen, nor told of by others."""
+        return not (self.train or self._counts or self.elsewhere)
+
     def step(
         self,
         now: int,

@@ -87,6 +87,11 @@ class TorchHooks:
         """How often the script has called ``backward`` since an optimizer stepped."""
         return sum(loop.unused for loop in list(self._loops.values()))
 
+    @property
+    def gradients(self) -> int:
+        """How often it has called ``autograd.grad``, or a function that ``torch.func`` made."""
+        return 0 if self._gradient_hooks is None else self._gradient_hooks.taken
+
     def works(self) -> bool:
         """Whether a model has been at work, or something has been learned."""
         return self._known.trains or any(loop.works for loop in list(self._loops.values()))

@@ -192,6 +192,39 @@ def test_gradients_that_no_optimizer_uses_are_told(
     assert all(f"auto: {told}, but no optimizer stepped" in problem for problem in seen.problems)
 
 
+#: What learns without ``backward``, in ways that may be for something else, too.
+TAKEN = {
+    "plain tensors": "torch.autograd.grad((x @ weight).sum(), [weight])",
+    "a function, beside an optimizer": "taken(values, x)",
+    "once": "taken(values, x) if turn == 0 else None",
+    "an attack": "with torch.no_grad(): model.eval()(x)\n    taken(values, x)",
+}
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_gradients_that_are_taken_where_nothing_else_is_seen_are_told(
+    taken: str, tmp_path: Path
+) -> None:
+    (tmp_path / "main.py").write_text(
+        f"""
+import torch
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters())
+called = torch.func.functional_call
+taken = torch.func.grad(lambda values, x: called(model, values, (x,)).sum())
+values = {{name: value.detach() for name, value in model.named_parameters()}}
+weight = torch.ones(2, 1, requires_grad=True)
+for turn in range(6):
+    x = torch.ones(4, 2)
+    {TAKEN[taken]}
+"""
+    )
+    told = [problem for problem in watched(tmp_path / "main.py").problems if "grad" in problem]
+    assert len(told) == (taken not in ("once", "an attack"))
+    assert all("autograd.grad was called 6 times, but no optimizer" in each for each in told)
+
+
 def test_the_first_step_of_a_script_without_a_loader_begins_with_its_forward(
     tmp_path: Path,
 ) -> None:
