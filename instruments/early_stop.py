@@ -11,7 +11,7 @@ from typing import Any
 from overseer import Overseer, OverseerAbort, StopProgram, instrument_definition
 from overseer.errors import Problem, UsageError, VoirError
 
-from .meter import method_in
+from .meter import measuring_of, method_in
 
 #: The task of events that name none.
 TASK = "train"
@@ -20,6 +20,8 @@ REMEDIES = {
     "step": "For example: ov.probe('//train_epoch > #endloop_inp as step').give()",
     "rate": "For example: ov.require(rate(interval=10)): one every 10 steps but those skipped.",
 }
+#: What is given of windows of steps, which are known when the step behind them has ended.
+WINDOWS = frozenset({"rate", "loading_share", "compute_share"})
 #: How often threads that go on are stopped again: one that swallows every stop is let go then.
 TIMES = 1000
 
@@ -48,6 +50,8 @@ def early_stop(
     yield ov.phases.init
     counter = _Steps(ov, n, task, signal) if key == "step" else _Counter(ov, key, n, task, signal)
     ov.expect_stop()
+    if key in WINDOWS:
+        measuring_of(ov).at_once = True
     counter.listen()
     try:
         yield ov.phases.run_script(priority=200)  # Before others ask whether it was stopped.

@@ -74,6 +74,8 @@ class Measuring:
         sinks: Whom else new steps are handed to.
         summed: To be called when all is summed up.
         works: Tells whether PyTorch's hooks have seen a model at work; None without such.
+        at_once: Somebody counts what is given of steps, to stop the script there: each step is
+            worked off as soon as it ends, by the script's own thread.
     """
 
     # Not a dataclass: to import dataclasses is a tenth of what starting may take.
@@ -90,6 +92,7 @@ class Measuring:
         self.sinks: list[Sink] = []
         self.summed: list[Callable[[], object]] = []
         self.works: Callable[[], bool] | None = None
+        self.at_once = False
         self._further: list[Losses] = []
         self._waiting: list[Subscription] = []
         self._due = False
@@ -358,6 +361,8 @@ class Meter:
             heard = [(instead.get(keys[0], fn), keys) for fn, keys in heard]
         else:
             heard += [(self.seldom, ("step",)), (self.seldom, ("$wrap",))]
+        if self._asked.at_once:  # Behind those that note it.
+            heard += [(self._work_off, ("step",)), (self._work_off, ("$wrap",))]
         return [*heard, (self._losses, ("loss",)), (self._watch, ("loader",))]
 
     @property
@@ -403,6 +408,11 @@ class Meter:
             self.model.on_wrap(event)
         else:
             self.left = True
+
+    def _work_off(self, event: Event) -> None:
+        """Hear that a step may have ended."""
+        if "$wrap" not in event or event["$wrap"].get("step") != "begin":
+            self.model.full()
 
     def awaited(self, event: Event) -> None:
         """Hear of the waits of ``voir.iterate``; the pair it gives begins with them."""
@@ -457,7 +467,8 @@ class Meter:
         early = self._ticks <= EAGER
         if not early and self._ticks % self._patience and self.model.waiting < CROWD:
             return
-        self.model.drain(partial(sleep, REST_SECONDS))
+        if not self._asked.at_once or self.model.waiting >= CROWD:
+            self.model.drain(partial(sleep, REST_SECONDS))
         for each in (self._losses, *self._asked.further):
             each.keep_up(self.model)
         self._ov.hasten()  # That a device is in use is known by now.

@@ -105,11 +105,12 @@ class Loop:
         "_aside", "_backs", "_backward", "_backward_began", "_batch", "_began", "_candidate",
         "_closure", "_deep", "_ender", "_fetched", "_first", "_forward", "_got", "_graded",
         "_inner", "_inner_before", "_kept", "_known", "_last", "_late", "_learned", "_learned_from",
-        "_learns", "_loading", "_losses", "_made", "_model", "_models", "_nested", "_opening",
-        "_operations", "_optimized", "_optimizer", "_part", "_passes", "_per_batch", "_phases",
-        "_previewed", "_previewing", "_previews", "_repeats", "_resumed", "_role", "_scaled",
-        "_sink", "_step_began", "_stepped", "_stepping", "_transfer", "_turns", "_way", "_zeroed",
-        "alike", "batches", "given", "items", "missed", "pattern", "step_ns", "within", "works",
+        "_learns", "_loading", "_looked", "_looking", "_losses", "_made", "_model", "_models",
+        "_nested", "_opening", "_operations", "_optimized", "_optimizer", "_part", "_passes",
+        "_per_batch", "_phases", "_previewed", "_previewing", "_previews", "_repeats", "_resumed",
+        "_role", "_scaled", "_sink", "_step_began", "_stepped", "_stepping", "_transfer", "_turns",
+        "_way", "_zeroed", "alike", "batches", "given", "items", "missed", "pattern", "step_ns",
+        "within", "works",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, phases: Phases, known: Known) -> None:
@@ -125,6 +126,8 @@ class Loop:
         self.items: int | None = None
         self.given = Given(None, False)
         self._previewed: list[Batch] = []
+        self._looked: Pass | None = None  # In evaluation mode, but recording gradients.
+        self._looking = False
         self._previews = self._previewing = False  # It learns from what it was so given before.
         self._per_batch = PerBatch(sink.evaluated, sink.mark, self.batches.feeds, known.hurried)
         self._passes = Passes(self._per_batch.made, self._per_batch)
@@ -220,6 +223,8 @@ class Loop:
             self.look(self.within.begin)
         if self._sink.holding and not (grad and training):
             self._sink.settle()  # Else that is done when it is known what the model is given.
+        if self._looked is not None:
+            self._settle_looked(model, grad and training)
         self._way.module_begins()
         if grad and training:
             self._candidate = not (learns or self._known.trains)
@@ -227,6 +232,7 @@ class Loop:
             # A teacher's comes after the student's.
             self._candidate = (grad or not self._began) and not (training and self._previews)
         self._previewing = training and not grad and self._candidate
+        self._looking = grad and not training
         certain = not grad and not training and model == self._model
         batches = self.batches
         fetches = batches.fetches if batches.waiting else 0
@@ -284,6 +290,7 @@ class Loop:
                 self._previews |= given.batch in self._previewed
                 self._previewed = []
             if not self._began:
+                self._looked = made if self._looking and self._known.trains else None
                 self._begin(begin, given)
             elif self._opening is not None:
                 self._goes_on(begin, given.batch)
@@ -294,6 +301,24 @@ class Loop:
         elif begin > self._backward_began:  # Nothing was learned within it.
             self._way.goes_ahead(begin, end)
             self._inner += end - begin
+
+    def _settle_looked(self, model: int, learns: bool) -> None:
+        """Whether what seems to have opened a step was a pass of an evaluation's.
+
+        It was if the model goes on in training mode, before anything is learned: without
+        ``no_grad`` a single one looks like a step's.
+        """
+        looked, self._looked = self._looked, None
+        if looked is None or not self._began or not learns or looked.model != model:
+            return
+        self.alike = self._models = 0
+        self._began = self._loading = self._got = 0
+        self._way.ahead.clear()
+        self._passes.looked()
+        self.batches.evaluated()
+        self._resumed.evaluated()
+        for listener in self._phases.listeners:
+            listener("eval", looked.began, looked.ended)
 
     def _whole(self, given: Given) -> bool:
         """Whether it is as much as the last step learned from: not one of several parts of that."""
@@ -390,6 +415,7 @@ class Loop:
 
     def _learn(self, tensors: Any) -> None:
         self._known.trains = self._learned = self._learns = True
+        self._looked = None
         self._backs += 1
         if self._operations.due:
             self._operations.add(_all(tensors))
@@ -666,6 +692,12 @@ class Loop:
         more = self._known.optimizers > 1 and self.alike < ALIKE
         # At the very end: a run may be stopped here.
         self._sink.step(now, items, losses, spent, more=more)
+
+    def ends(self) -> None:
+        """The script has ended: tell of what was held back."""
+        if self._looked is not None:
+            self._settle_looked(self._looked.model, learns=True)
+        self.tell()
 
     def tell(self, items: int | None = None) -> None:
         """Tell of the first step, if that is still to be done."""

@@ -95,7 +95,7 @@ class Passes:
                 self._before = first.model
                 self._first, self._other, self._running = None, None, False
             elif first is not None and not self._running:
-                self._tell(first)
+                self._tell(first._replace(late=True))
             self._running = True
             if trains and fetches and hears is not None and not self._waits:
                 self._unsure = hears.elsewhere and hears.feeding  # Several are an evaluation.
@@ -115,7 +115,7 @@ class Passes:
             return False  # The same batch once more.
         if not self._running:
             self._running = True
-            self._tell(first)
+            self._tell(first._replace(late=True))
         elif trains and fetches and hears is not None and hears.elsewhere:
             self._unsure = True
         self._counts = True
@@ -133,6 +133,12 @@ class Passes:
                 self._tell(made)
         else:
             self._other = made
+
+    def looked(self) -> None:
+        """The pass that was made last, and alone, is an evaluation's."""
+        first, self._first = self._first, None
+        if first is not None:
+            self._tell(first._replace(late=True))
 
     def learned(self) -> None:
         """The script learns: what was seen belongs to a step."""

@@ -93,6 +93,8 @@ class PerBatch:
 
     def made(self, made: Pass) -> None:
         """A pass has been made."""
+        if made.late and made.mark is None:
+            made = made._replace(mark=self._mark(made.ended))
         if made.unsure:
             self._unsure.append(made._replace(mark=self._mark(made.ended), late=True, unsure=False))
             if len(self._unsure) >= FEW:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
-from overseer.measure.items import Sizer
+from overseer.measure.items import SIZE_ATTRIBUTES, Sizer
 from overseer.measure.waiting import SAME
 
 #: Among so many parameters is one that tells what a sample looks like.
 FIRST = 8
+#: Among so many parts of an object is a tensor, if it is a batch.
+PARTS = 32
 #: The sizes of a tensor.
 Shape = tuple[int, ...]
 
@@ -101,6 +103,22 @@ def _dimensions(tensor: Any, weight: Shape | None) -> int:
     return dimensions if fits else 0
 
 
+def _inside(value: Any) -> list[Any]:
+    """The first parts of a mapping, a list, a named tuple or a dataclass; none of all else."""
+    kind = type(value)
+    if isinstance(value, Mapping):
+        if "_metadata" in getattr(value, "__dict__", ()):
+            return []  # A module's ``state_dict``.
+        return [value[key] for key in islice(value.keys(), PARTS)]
+    if kind in (list, tuple) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        return list(value[:PARTS])
+    return [getattr(value, name) for name in getattr(kind, "__dataclass_fields__", ())]
+
+
+def _states_size(value: Any) -> bool:
+    return any(type(getattr(value, name, None)) is int for name in SIZE_ATTRIBUTES)
+
+
 class Sizes:
     """Reads the first dimension of the first tensor; asks nothing of a device.
 
@@ -122,6 +140,7 @@ class Sizes:
         unknown: Callable[[str], object] = bool,
     ) -> None:
         self._tensor, self._tokens, self._unknown = torch.Tensor, tokens, unknown
+        self._parameter, self._module = torch.nn.Parameter, torch.nn.Module
         self._functions = getattr(torch._C, "_functorch", None)
         self._sizer = Sizer()
         self._asked = asked
@@ -197,6 +216,9 @@ class Sizes:
         for value in (*args, *kwargs.values()):
             if type(value) in (dict, list, tuple):
                 return Given(self._of_several(value, weight), False)
+        for value in (*args, *kwargs.values()):
+            if self._is_batch(value) and (items := self._sizer.size(value).items) is not None:
+                return Given(items, False)
         return Given(None, False)
 
     def _of_several(self, values: Any, weight: Shape | None) -> int | None:
@@ -204,6 +226,29 @@ class Sizes:
         if type(values) is list and all(self._is_sample(each, weight) for each in values):
             return len(values) or None
         return self._sizer.size(values).items
+
+    def _is_batch(self, value: Any) -> bool:
+        """Whether an object of another kind is a batch: it has tensors in it, and no model.
+
+        A configuration that has a batch size is none. Of what may be anything, but for its
+        attributes, only the size that it states is known.
+        """
+        try:
+            own = _inside(value)
+            parts = own or list(vars(value).values())[:PARTS]
+            if any(isinstance(each, self._module) for each in (value, *parts)):
+                return False
+            if not any(self._is_input(each) for part in parts for each in (part, *_inside(part))):
+                return False
+            return bool(own) or _states_size(value)
+        except Exception:  # Any library's objects may raise anything when looked at.
+            return False
+
+    def _is_input(self, value: Any) -> bool:
+        """Whether it is a tensor with a size that may be read, and none of a model's own."""
+        if not isinstance(value, self._tensor) or isinstance(value, self._parameter):
+            return False
+        return value.grad_fn is None and any(type(size) is int for size in value.shape[:1])
 
     def _is_sample(self, value: Any, weight: Shape | None) -> bool:
         return isinstance(value, self._tensor) and _dimensions(value, weight) > 0

@@ -133,7 +133,7 @@ class TorchHooks:
             loop.look(self._now())
             loop.believe()
         for loop in list(self._loops.values()):
-            loop.tell()
+            loop.ends()
             self._tell_unsized(loop)
 
     def silence(self) -> None:

@@ -279,7 +279,8 @@ def _samples(batch: Any) -> bool:
     kinds = {type(each): each for each in some}  # Looking at one of each kind costs less.
     many = isinstance(batch, list) or len(batch) > _FIELDS  # A short tuple: inputs and targets.
     if _is_mapping(lead):
-        return many and all(map(_is_mapping, kinds.values())) and _keys_in_common(some)
+        samples = many and all(map(_is_mapping, kinds.values())) and _keys_in_common(some)
+        return samples and not _batched(batch)
     if hasattr(type(lead), "__dataclass_fields__"):
         return many and len(kinds) == 1
     return all(map(_opaque, kinds.values())) and _of_one_kind(list(kinds))
@@ -337,6 +338,32 @@ def _same_keys(mappings: Any) -> bool:
 def _few_samples(batch: Any) -> bool:
     """Whether a short tuple of mappings, with nothing beside it, is one of samples."""
     return isinstance(batch, tuple) and _same_keys(batch) and all(map(_unbatched, batch))
+
+
+def _batched(part: Any) -> bool:
+    """Whether a short list of mappings is one of inputs, as of encoded questions and answers.
+
+    One tensor each tells too little: those of samples are often as long as each other.
+    """
+    return _shared(part) > 0 and len(list(part[0].keys())) > 1
+
+
+def _shared(part: Any) -> int:
+    """How long all tensors in a short list of mappings are, if that may be a batch's size; else 0.
+
+    Only where there is nothing but tensors, and neither sequences alone nor pictures.
+    """
+    if not isinstance(part, list) or not 1 < len(part) <= _FIELDS or not _same_keys(part):
+        return 0
+    found = [_shape(each[key]) for each in part for key in list(each.keys())]
+    if not all(shape is not None and len(shape) for shape in found):
+        return 0
+    shapes = [tuple(shape) for shape in found]
+    lengths = {shape[0] or 0 for shape in shapes}
+    if len(lengths) > 1 or max(map(len, shapes)) < 2:
+        return 0
+    turned = [(*shape[2:], *shape[:2]) for shape in shapes]  # With channels last.
+    return 0 if any(_pictures([shape]) for shape in shapes + turned) else lengths.pop()
 
 
 def _unbatched(mapping: Any) -> bool:
@@ -464,6 +491,8 @@ def _unstacked(parts: list[Any]) -> int:
         return 0
     if len({len(part) for part in lists}) != 1:
         return 0
+    if len(lists) == 1 and _batched(lists[0]):
+        return 0
     whole = any(map(_single, lists)) or (len(lists) > 1 and all(map(_rows, lists)))
     return len(lists[0]) if whole else 0
 
@@ -488,16 +517,16 @@ def _agreed(part: Any, found: int, others: list[Any], depth: int) -> int:
     Where they agree with neither or with both, it is as long as it would be alone; but beside an
     object that nothing is known of, dictionaries with the same keys are its samples' targets.
     """
-    shapes = _even(part)
-    if not shapes and not (isinstance(part, tuple) and _single(part)):
+    shapes, shared = _even(part), _shared(part)
+    if not shapes and not shared and not (isinstance(part, tuple) and _single(part)):
         if not _tuples(part):
             return found
         others = [each for each in others if not isinstance(each, list | tuple)]
-    stacked, length = shapes[0][0] if shapes else found, len(part)
+    stacked, length = shapes[0][0] if shapes else shared or found, len(part)
     said = {_said(other, shapes, depth) for other in others}
     if (stacked in said) == (length in said):
-        targets = isinstance(part, tuple) and length not in said and any(map(_opaque, others))
-        return length if targets and _same_keys(part[:_LOOKED_AT]) else found
+        targets = length not in said and _same_keys(part[:_LOOKED_AT])
+        return length if targets and any(map(_opaque, others)) else found
     return stacked if stacked in said else length
 
 

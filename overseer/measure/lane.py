@@ -23,6 +23,8 @@ _ROW = 3
 LONGER = 4
 #: An evaluation's first step is known in part where the next takes so many times as long.
 PART = 1.05
+#: So many steps tell how long the work behind a step's end may be.
+RESTS = 64
 #: The items of so many steps tell how many are usual.
 SIZES = 64
 
@@ -56,6 +58,7 @@ class Lane:
         self.far: dict[int, tuple[int, int]] = {}
         self.slow = False
         self.rest: int | None = None
+        self.rests: deque[int] = deque(maxlen=RESTS)
         self.behind = self._rest_behind = self._first_rest = 0
         self._left_at = -1
         self.sizes: deque[int | None] = deque(maxlen=SIZES)
@@ -318,7 +321,7 @@ class Lane:
         """What of the time behind the last step in a loop is the step's: as much as of others."""
         usual, work = self.rest, self.evidence.work.median
         if usual is not None:
-            return ns if ns <= 2 * usual else usual
+            return ns if ns <= 2 * max((usual, *self.rests)) else usual
         return ns if work is None or ns <= work else 0
 
     def lengthen(self, ns: int) -> None:
@@ -327,6 +330,8 @@ class Lane:
         A step ends where the script says so, say with the optimizer's, but its loop's body may do
         more for it: take its loss, log it.
         """
+        if self.rest is not None:  # What compiles is over with the first.
+            self.rests.append(self.rest)
         self.rest = ns
         self.pending[-1] = _longer(self.pending[-1], ns)
         if self.evidence.closed == 1:
@@ -359,7 +364,7 @@ class Lane:
         loading = compute = ready = None
         taken = None
         if self.fed or self._track.loads:
-            taken = self._take()
+            taken = self._take(now)
             loading = 0
             if taken is not None:
                 loading, ready = taken.ns, taken.end
@@ -381,7 +386,7 @@ class Lane:
         loading = gap = begin - last
         compute = now - begin
         if self.fed or self._track.loads:
-            taken = self._take()
+            taken = self._take(now)
             loading = taken.ns if taken is not None else 0
             awaited = min(pair.awaited, loading, gap)
             gap -= awaited
@@ -396,7 +401,7 @@ class Lane:
         track, last, begin = self._track, self.last_end, pair.begin
         if last is not None and begin < last:
             begin = last  # Two pairs that overlap share the time: it is counted once.
-        taken = self._take()
+        taken = self._take(now)
         self._has_begun()
         paused = track.paused_ns - max(pair.paused, self.evidence.paused)
         before = self.evidence.before(last, begin, taken, pair, self.fed)
@@ -421,7 +426,7 @@ class Lane:
         return self._close(step, before.far, self.evidence.far_work(compute))
 
     def _close_end(self, now: int, items: int | None) -> list[Step]:
-        taken = self._take()
+        taken = self._take(now)
         compiled = self._track.compiled_ns
         before = self.evidence.until(self.last_end, now, taken, compiled > (self.last_end or 0))
         busy, pause = before.rest, before.pause
@@ -512,9 +517,9 @@ class Lane:
         if not self.evidence.aside:
             self._track.bodies.clear()
 
-    def _take(self) -> Loads | None:
+    def _take(self, now: int) -> Loads | None:
         track = self._track
-        taken = track.take_aside(self) if self.evidence.aside else track.take(self)
+        taken = track.take_aside(self, now) if self.evidence.aside else track.take(self)
         if taken is not None:
             self.fed = True
         return taken

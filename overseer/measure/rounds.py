@@ -236,7 +236,9 @@ def _until_asked(
     """When steps begin and end that last until the next batch is asked for; but for the last."""
     starts = list(map(max, asked, lasts))
     lane.lengthen(starts[0] - lasts[0])
-    lane.rest = starts[-1] - lasts[len(starts) - 1]
+    rests = list(map(sub, starts, lasts))
+    lane.rests.extend(rests[:-1])
+    lane.rest = rests[-1]
     return starts, [*starts[1:], ends[len(starts) - 1]]
 
 

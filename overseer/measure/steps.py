@@ -226,7 +226,7 @@ class StepModel:
                 self.note((self.what(BEGUN, task), began, thread, None, there, None))
             self.note((self.what(ENTER, task), began, thread, None, None, None))
         items, mark = self.counts(event, task), event.get(MARK)
-        self.note((self.what(STEP, task), ended, thread, items, None, mark))
+        self.note((self.what(STEP, task), ended, thread, items, ENDED, mark))
 
     def mark(self, now: int) -> Mark | None:
         """The device's mark for a step that has just ended, to be told of by a later event."""
@@ -476,6 +476,8 @@ class StepModel:
                 continue
             lane = at.lanes.get(task) or threads.lane(thread, at, task)
             if kind == STEP:
+                if ident is not None and mark is None and lane.evidence.aside:
+                    ns -= max(0, line.host_ns - now)  # Other boundaries have come since.
                 steps.extend(lane.step(ns, items))
             elif kind == END:
                 steps.extend(lane.end(ns, name, ident, items))

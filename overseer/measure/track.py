@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 class Loads:
     """Waits for batches since the last step: nanoseconds, how many, first begin, last end.
 
-    ``paused`` is what the track's pauses came to at the first begin.
+    ``paused`` is what the track's pauses came to at the first begin, and ``last`` when the last
+    wait began, and the one before it ended.
     """
 
-    __slots__ = ("begin", "end", "n", "ns", "paused")
+    __slots__ = ("begin", "end", "last", "n", "ns", "paused")
 
     def __init__(self, begin: int, end: int, paused: int) -> None:
         self.begin = begin
@@ -27,6 +28,14 @@ class Loads:
         self.ns = end - begin
         self.n = 1
         self.paused = paused
+        self.last = begin, end
+
+    def without_last(self, paused: int) -> tuple[Loads, Loads]:
+        """The waits but the last, and that; pauses have come to so much by now."""
+        (begin, before), end = self.last, self.end
+        rest = Loads(self.begin, before, self.paused)
+        rest.ns, rest.n = self.ns - (end - begin), self.n - 1
+        return rest, Loads(begin, end, paused)
 
 
 class Track:
@@ -182,6 +191,7 @@ class Track:
         else:
             seen.ns += now - begin
             seen.n += 1
+            seen.last = begin, seen.end
             seen.end = now
         if paused:  # By what makes the batches.
             seen.ns -= min(paused, now - begin)
@@ -335,10 +345,16 @@ class Track:
             each.ns for source, each in self.loads.items() if not self._of_other(source, lane)
         )
 
-    def take_aside(self, lane: Lane) -> Loads | None:
-        """The waits since the last step but for those of one that an evaluation lies within."""
+    def take_aside(self, lane: Lane, now: int) -> Loads | None:
+        """The waits since the last step but for those of one that an evaluation lies within.
+
+        An evaluation's first step may be told of when its second batch has come: ``now`` it ended.
+        """
         own = self.loads_aside(lane)
         kept = {source: each for source, each in self.loads.items() if source not in own}
+        for source, each in own.items():
+            if each.n > 1 and each.last[0] >= now:
+                own[source], kept[source] = each.without_last(self.paused_ns)
         self.loads = own
         taken = self.take(lane)
         self.loads = {**kept, **self.loads}

@@ -716,7 +716,7 @@ def test_a_stop_at_a_window_loses_no_step_that_was_made_by_then(
     record = place.record()
     assert record["stopped_early"] == "after 5 events with 'rate'"
     assert record["tasks"]["train"]["steps"] in (int(ran.stdout), int(ran.stdout) + 1)
-    assert int(ran.stdout) >= 50
+    assert int(ran.stdout) in (50, 51, 52)  # It is known when the step behind it has ended.
 
 
 KEPT = """

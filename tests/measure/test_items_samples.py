@@ -176,6 +176,86 @@ def test_inputs_and_targets_are_as_long_as_the_first_of_them(batch: Any, items: 
     assert counted(batch, batch, batch) == [items] * 3
 
 
+def encoded(*shape: int, count: int = 2) -> list[dict[str, Tensor]]:
+    """Questions, answers and the like, each in a dictionary as sentence-transformers has them."""
+    return [{"input_ids": Tensor(*shape), "attention_mask": Tensor(*shape)} for _ in range(count)]
+
+
+def boxes(count: int) -> list[dict[str, Tensor]]:
+    """As :func:`targets`, with as many on each picture as on the others."""
+    return [{"boxes": Tensor(7, 4), "labels": Tensor(7)} for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("batch", "items"),
+    [
+        (encoded(16, 12), 16),
+        (encoded(16, 12, count=3), 16),
+        (encoded(16, 12, count=5), 16),
+        ([*encoded(16, 12, count=1), *encoded(16, 30, count=1)], 16),
+        ([UserDict(each) for each in encoded(16, 12)], 16),
+        ([{"x": X, "valid": Y}] * 2, 32),
+        ((encoded(16, 12), Tensor(16)), 16),
+        ((encoded(16, 12, count=3), Tensor(16)), 16),
+        ([encoded(16, 12), Tensor(16)], 16),
+        ((encoded(16, 12), [0] * 16), 16),
+        ((encoded(16, 12), None), 16),
+        ((encoded(16, 12),), 16),
+        ((encoded(1, 12), Tensor(1)), 1),
+        ({"features": encoded(16, 12), "labels": Tensor(16)}, 16),
+        ({"labels": Tensor(16), "features": encoded(16, 12)}, 16),
+        (Pair(encoded(16, 12), Tensor(16)), 16),
+        ((encoded(16, 12), Tensor(16), Tensor(2)), 16),
+        (([{"x": X}] * 2, Tensor(32)), 32),
+        ((tuple(encoded(16, 12)), Tensor(16)), 16),
+    ],
+)
+def test_a_few_dictionaries_of_equally_long_tensors_are_as_long_as_these(
+    batch: Any, items: int
+) -> None:
+    assert batch_size(batch) == items
+    assert counted(batch, batch, batch) == [items] * 3
+
+
+@pytest.mark.parametrize(
+    ("batch", "items"),
+    [
+        (encoded(16, 12, count=6), 6),
+        (encoded(16, 12, count=1), 1),
+        (encoded(12), 2),
+        ((encoded(12), Tensor(2)), 2),
+        ([*encoded(16, 12), *encoded(15, 12)], 4),
+        ([{**each, "label": 1} for each in encoded(16, 12)], 2),
+        ([{**each, "label": Tensor()} for each in encoded(16, 12)], 2),
+        ([{**each, "text": "a"} for each in encoded(16, 12)], 2),
+        ([{"image": Tensor(3, 64, 64), **each} for each in targets(2)], 2),
+        ([{"image": Tensor(3, 64, 64), "boxes": Tensor(3, 4)}] * 2, 2),
+        ([{"image": Tensor(64, 48, 3), "mask": Tensor(64, 48)}] * 2, 2),
+        ([{"boxes": Tensor(0, 4), "labels": Tensor(0)}] * 2, 2),
+        ([{"x": Tensor(None, 4), "y": Tensor(None)}] * 2, 2),
+        ((encoded(16, 12), Tensor(2)), 2),
+        ((encoded(16, 12), [0, 1]), 2),
+        ({"samples": encoded(16, 12), "labels": Tensor(2)}, 2),
+        ((boxes(2), pictures(2)), 2),
+        ((boxes(2), SAME * 2, Tensor(2)), 2),
+        ((pictures(2), boxes(2)), 2),
+        (([Picture()] * 2, boxes(2)), 2),
+        ((Picture(), boxes(2)), 2),
+        ((boxes(2), boxes(2)), 2),
+    ],
+)
+def test_dictionaries_of_one_sample_each_are_as_many_as_the_list_has(
+    batch: Any, items: int
+) -> None:
+    assert batch_size(batch) == items
+    assert counted(batch, batch, batch) == [items] * 3
+
+
+def test_tokens_are_those_of_the_first_dictionary_unless_it_is_a_sample() -> None:
+    assert Sizer().size(encoded(16, 12)).tokens == 16 * 12
+    assert Sizer().size(encoded(16, 12, count=6)).tokens is None
+
+
 @pytest.mark.parametrize(
     "batch", [(Picture(), 5), [Picture(), Outputs(1)], [iter([1]), iter([2])], (Picture(), None)]
 )

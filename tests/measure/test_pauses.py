@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from overseer.measure.hearing import ENDED
 from overseer.measure.typical import FLOOR_NS, Typical
 
 from .program import FORMS, Program, Tensor
@@ -1347,3 +1348,51 @@ def test_turns_of_an_evaluation_without_a_loader_are_as_long_as_the_next_one_sho
     trained = [step for step in program.steps if step.task == "train"][1:]
     assert [step.busy_ns for step in trained] == [pytest.approx(0.01e9)] * 119
     assert pauses(program)[0] == pytest.approx(3 * 6 * (forward + rest), rel=0.01)
+
+
+def test_what_is_done_in_every_fifth_turn_is_work_in_a_loops_last_turn_too() -> None:
+    """Figures are logged behind the optimizer's step, and the loop is left then and there."""
+    program = Program("loader, step")
+    for _ in range(4):
+        for number, batch in enumerate(program.batches(15, 0.004)):
+            program.work(0.006)
+            program.give(step=True, batch=batch)
+            program.clock.advance(0.010 if number % 5 == 4 else 0.0001)
+        program.clock.advance(0.002)
+    program.finish()
+    busy = sum(step.busy_ns or 0 for step in program.steps[20:])
+    assert busy == pytest.approx((40 * 0.0101 + 8 * 0.0099) * 1e9, rel=0.005)
+    assert pauses(program)[0] == pytest.approx(3 * 0.002, abs=0.001)
+
+
+@pytest.mark.parametrize("batches", [2, 3, 8])
+def test_an_evaluations_first_step_may_be_told_of_when_its_second_batch_has_come(
+    batches: int,
+) -> None:
+    """That it is one shows when the model is given the next."""
+    program = Program("loader, step")
+    for _ in range(4):
+        for batch in program.batches(20, 0.004):
+            program.work(0.006)
+            program.give(step=True, batch=batch)
+        program.clock.advance(0.001)
+        ended = 0
+        for number in range(batches):
+            program.model.loading_begins("held")
+            program.clock.advance(0.012)
+            program.model.loading_ends("held")
+            if number == 1:
+                told = {ENDED: ended, "batch": Tensor(64)}
+                program.give(task="eval", step=True, **told)
+            program.clock.advance(0.003)
+            ended = program.clock.now_ns()
+            if number:
+                program.give(task="eval", step=True, batch=Tensor(64))
+        program.model.loading_begins("held")
+        program.model.loading_ends("held", exhausted=True)
+    program.finish()
+    evaluated = [step for step in program.steps if step.task == "eval"]
+    assert [step.busy_ns for step in evaluated] == [pytest.approx(0.015e9)] * 4 * batches
+    assert [step.loading_ns for step in evaluated] == [pytest.approx(0.012e9)] * 4 * batches
+    trained = [step for step in program.steps if step.task == "train"][1:]
+    assert [step.busy_ns for step in trained] == [pytest.approx(0.010e9)] * 79
