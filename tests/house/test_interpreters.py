@@ -17,7 +17,7 @@ SUITES = ["tests/probes", "tests/launch", "tests/cli", "tests/test_*.py"]
 #: the others, what passes on the oldest and on the newest passes on those in between.
 CLOSEST = SUITES[:2]
 NEEDED = ["pytest", "hypothesis", "pyte", "pyyaml", "cloudpickle"]
-SECONDS = 600
+SECONDS = 900
 
 
 def _version(python: Path) -> tuple[int, int] | None:
