@@ -172,11 +172,10 @@ class Auto:
 
     def _report_unused(self, backward: int, gradients: int) -> None:
         """No optimizer has used what was learned: say so, unless the script has just begun."""
-        for name, n in (("backward", backward), ("autograd.grad", gradients)):
-            if n <= 1:
-                continue
-            what = f"{name} was called {n} times, but no optimizer stepped: no step is counted"
-            self._ov.report(Problem("no-step", "auto", what, remedy=STEPPED))
+        for done, n in (("backward was called", backward), ("gradients were taken", gradients)):
+            if n > 1:
+                what = f"{done} {n} times, but no optimizer stepped: no step is counted"
+                self._ov.report(Problem("no-step", "auto", what, remedy=STEPPED))
 
     def tell(self) -> None:
         """Say where the time went."""

@@ -7,7 +7,8 @@ beginning: the tail must hold a third of the steps, hiccups in it may cost it a 
 but one long stretch of another level, a slow epoch say, is none, a tail that drifts is not steady,
 nor is one that comes after many changes and is not free of them, nor one so uneven that its rate
 over a dozen steps says little of that over the next, and the boundary is moved to the very step: of
-a decay, to where an exponential fitted to it is within the tolerance.
+a decay, to where an exponential fitted to it is within the tolerance; behind a spike that comes
+early, and has none like it later.
 Where single steps vary, so do means: a machine that does other things too has its better and worse
 moments. If no level is kept by the first measure, or from late on only, one is looked for with a
 tolerance that goes by the noise; if there is none at all, a cliff between two levels that the
