@@ -66,11 +66,12 @@ class Audience:
 
     def asked(self, name: Hashable) -> None:
         """A loader is asked for a batch."""
+        at = self.model.moment() if self.model is not None else None
         if self._awaited.setdefault(get_ident(), name) == name:
             for begins in self.begins:
                 begins(name)  # Who held a step back has it noted before.
         if self.model is not None:
-            self.model.loading_begins(name)
+            self.model.loading_begins(name, at)
 
     @property
     def awaits(self) -> bool:
@@ -108,10 +109,11 @@ class Audience:
 
     def waits(self, name: Hashable) -> None:
         """The script waits for what is no loader by itself."""
+        at = self.model.moment() if self.model is not None else None
         for waiting in self.waiting:
             waiting(name)
         if self.model is not None:
-            self.model.loading_begins(name)
+            self.model.loading_begins(name, at)
 
     def waited(self, name: Hashable, begun: int, ended: int, late: bool = False) -> None:
         """It waits no more; that it did is told ``late``."""

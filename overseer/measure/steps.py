@@ -49,6 +49,8 @@ from .timeline import Marks
 
 Event = dict[str, Any]
 Sink = Callable[[Steps], object]
+#: A time of the host's clock, in nanoseconds, and the device's mark for it, if one is in use.
+Moment = tuple[int, Mark | None]
 
 #: Names of ``$wrap`` pairs that surround a step, or the work in one.
 STEP_PAIRS = WORK_PAIRS | {"step"}
@@ -294,9 +296,22 @@ class StepModel:
         """The calling thread leaves the loop over ``source``, which has more batches."""
         self._note(GIVEN_UP, self.now(), TASK, None, source)
 
-    def loading_begins(self, source: Hashable = None) -> None:
-        """The calling thread waits for a batch from ``source``, any name for a loader."""
-        self._note(LOADING, self.now(), TASK, None, source)
+    def moment(self) -> Moment:
+        """This one, for what is noted only when others have been told of it."""
+        now, marks = self.now(), self.marks
+        return now, None if marks.device is None else marks.mark(now, self.thread(), False)
+
+    def loading_begins(self, source: Hashable = None, at: Moment | None = None) -> None:
+        """The calling thread waits for a batch from ``source``, any name for a loader.
+
+        Args:
+            source: The name.
+            at: Since when, as :meth:`moment` returned it; None: it is just asked for.
+        """
+        now, mark = self.moment() if at is None else at
+        self.note((self.what(LOADING, TASK, source), now, self.thread(), None, None, mark))
+        if len(self.fresh) > FULL:
+            self.full()
 
     def loading_ends(self, source: Hashable = None, exhausted: bool = False) -> None:
         """The batch has come; or, ``exhausted``, the loader has no more."""

@@ -300,3 +300,32 @@ def test_a_wait_within_another_and_one_on_another_thread_are_told_apart() -> Non
     waited = {step.thread: step.loading_ns for step in watched.steps}
     assert waited[2] == 1_000_000_000
     assert waited[1] is not None and waited[1] >= 1_000_000_000
+
+
+def test_what_others_do_when_a_loader_is_asked_is_the_loaders_time(
+    device: Callable[[FakeClock], Any],
+) -> None:
+    watched, loader = Watched(device), Loader()
+    watched.audience.begins.append(lambda name: watched.clock.advance(0.125))
+    for _ in range(8):
+        watched.step(loader)
+    steps = watched.known()
+    assert [(loading, compute) for _, loading, compute, _, _ in steps[1:]] == [
+        (375_000_000, 750_000_000)
+    ] * 7
+
+
+def test_what_others_do_when_something_else_is_waited_for_is_no_work_on_a_batch() -> None:
+    watched = Watched()
+    watched.audience.waiting.append(lambda name: watched.clock.advance(0.125))
+    for _ in range(8):
+        watched.audience.waits("generator")
+        began = watched.clock.now_ns()
+        watched.clock.advance(0.25)
+        watched.audience.waited("generator", began, watched.clock.now_ns())
+        watched.clock.advance(0.75)
+        watched.model.on_step({"step": True, "batch_size": 4})
+    steps = watched.known()
+    assert [(loading, compute) for _, loading, compute, _, _ in steps[1:]] == [
+        (375_000_000, 750_000_000)
+    ] * 7
