@@ -47,6 +47,8 @@ STEPS = frozenset({"step", "compute", "compute_start"})
 REMEDY = "Probe the end of a step: //FUNCTION(X as batch) > #endloop_X as step, for X in its loop."
 #: Where PyTorch's DataLoader lives, in every version; its package is imported when it is.
 TORCH = "torch.utils.data.dataloader"
+#: The name of the code of a generator that is an expression: no function makes a later one.
+EXPRESSION = "<genexpr>"
 #: What the keys begin with of what a generator goes over.
 OVER = "over"
 #: From when until when something was waited for, in nanoseconds.
@@ -308,8 +310,11 @@ class Feeds:
         """A loader is this one; whether it is watched, and not only later ones like it."""
         code = generator.gi_code
         if self.known(code):
+            own, frame = code.co_varnames[:1], generator.gi_frame
+            if self._told[kind_of(code)].names is None and frame is not None:
+                self.add(id(frame.f_locals.get(own[0])))  # It is an object's, and has its name.
             return True
-        if len(self._told) < KINDS:
+        if len(self._told) < KINDS and code.co_name != EXPRESSION:
             kind = kind_of(code)
             watched = self._told[kind] = self._watched(kind, Watched.LOADER)
             self.add(kind)

@@ -18,7 +18,7 @@ from overseer.imports import Watch, on_import
 from overseer.measure.audience import Audience
 
 from .feeds import TORCH as TORCH
-from .feeds import Feeds, Markers, Watched, is_torchs, yielding
+from .feeds import EXPRESSION, Feeds, Markers, Watched, is_torchs, yielding
 from .leaving import Leaving
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ class Loaders:
         if isinstance(loader, GeneratorType):
             if not self.feeds.watch(loader):
                 self.unseen = "generator"
+                self.unheard |= loader.gi_code.co_name == EXPRESSION
             return
         self.feeds.add(name_of(loader))
         if kind in self._seen or len(self._seen) >= KINDS:
@@ -272,8 +273,7 @@ class Loaders:
             self._place_in(function, {"#value as iterator": self._iterator})
 
     def _iterator(self, event: dict[str, Any]) -> None:
-        if not isinstance(event["iterator"], GeneratorType):
-            self.watch(event["iterator"])  # So that is given, too.
+        self.watch(event["iterator"])  # So that is given, too.
 
     def _place_in(self, function: FunctionType, markers: Markers, more: str = "") -> None:
         """Listen at places in a method, with the loader itself as ``self``, and ``more``."""

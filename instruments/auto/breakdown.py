@@ -119,7 +119,9 @@ class Breakdown:
         loading = number(part(task, "loading").get("seconds"))
         compute = number(part(task, "compute").get("seconds"))
         known: dict[str, float] = {}
+        times = (self._steps - before) / watched
         if loading is not None and compute:
+            times *= (loading + compute) * 1e9 / whole
             if loading > 0:
                 known["loading"] = loading
             # On a device's clock the host's waits for batches are another time.
@@ -130,7 +132,8 @@ class Breakdown:
         seen = max(seen, took)
         if not seen:
             return {}
-        factor = whole / seen / 1e9  # Of short steps not all are watched.
+        # Of short steps not all are watched, and those that are take longer, for they are.
+        factor = min(max(whole / seen, times), whole / took) / 1e9
         known |= {name: ns * factor for name, ns in zip(PARTS, parts, strict=True) if ns > 0}
-        known["other"] = (seen - took) * factor
+        known["other"] = max(0.0, whole / 1e9 - took * factor)
         return {**known, "steps": self._steps - before, "watched": watched}

@@ -15,6 +15,8 @@ from itertools import accumulate
 from .statistics import quantile
 
 _WINDOW = 7
+#: So many steps at either end have what is about them on one side only.
+HALF = _WINDOW // 2
 #: The 0.7 quantile of the absolute difference of two standard normals.
 _Q70 = 1.0364 * math.sqrt(2)
 
@@ -35,7 +37,7 @@ def noise(values: Sequence[float], lag: int = 1) -> float:
 
 def clipped(values: Sequence[float], sigma: float) -> list[float]:
     """``values`` kept within three sigma of the median of the seven around each."""
-    n, half, bound = len(values), _WINDOW // 2, 3 * sigma
+    n, half, bound = len(values), HALF, 3 * sigma
     out = []
     for i, value in enumerate(values):
         start = max(0, min(i - half, n - _WINDOW))

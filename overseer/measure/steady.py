@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 
 from .bounding import CHUNK, bounded_sums, grain, reach
-from .changepoints import changepoints, clipped, noise
+from .changepoints import HALF, changepoints, clipped, noise
 from .cycles import without_cycle
 from .decays import Decay, decay, is_decay
 from .series import Series
@@ -59,6 +59,8 @@ ODD = 20
 SPIKE, EARLY = 5, 20
 #: Where more of the tail's steps are outside its band, they are of another mode, not of warm-up.
 MODES = 0.05
+#: As slow as others is what takes so many times as long beyond the level; and what may be chance.
+LIKE, CHANCE = 1.5, 0.005
 #: A decay is looked at from where it is so near its level, as a part of it or in times the noise;
 #: and the tail is so many of its time constants long: what is left makes up to 1 % of it then.
 NEAR, OVER = (0.25, 25), TOLERANCE / 0.01
@@ -348,7 +350,7 @@ class _Search:
 
     def _tail_of(self, segments: list[Segment], level: float, lenient: bool) -> int | None:
         """The segment from which on the most steps are at ``level`` and the fewest are not."""
-        best, found, score, after = 0, None, 0, 0
+        best, found, score, after, off = 0, None, 0, 0, 0.0
         for i in range(len(segments) - 1, self._behind(segments, level) - 1, -1):
             alike = self._alike(segments[i], level)
             score += segments[i].steps if alike else -_HICCUP * segments[i].steps
@@ -356,7 +358,9 @@ class _Search:
                 best, found = score, i
             elif found is None:
                 after += segments[i].steps
-        few = after <= max(5, self.steps // 40) or (lenient and self._ends_oddly(segments, level))
+                off += (segments[i].mean - level) * segments[i].steps
+        few = after <= max(5, self.steps // 40) and abs(off) <= self.tolerance * level * self.steps
+        few = few or (lenient and self._ends_oddly(segments, level))
         return found if few else None
 
     def _alike(self, segment: Segment, level: float) -> bool:
@@ -450,6 +454,8 @@ class _Search:
             score += 1 if inside[i] else -_OUTLIER
             if score >= best or i == end - 1:
                 best, found = score, i
+        if found > at and self._as_later(inside, at, found, level):
+            found = at
         if 3 * self.sigma > self.tolerance * level and abs(other - level) < 6 * self.sigma:
             return found  # Single steps do not tell one level from the other.
         score, best = 0, 0
@@ -461,15 +467,39 @@ class _Search:
                 break
         return found
 
+    def _as_later(self, inside: Sequence[bool], at: int, to: int, level: float) -> bool:
+        """Whether up to ``to`` steps are outside by as much, and as many by chance, as later on.
+
+        Then they are of another mode, as those are.
+        """
+        half = (to + self.n) // 2
+        later = [abs(self.values[i] - level) for i in range(half, self.n) if not inside[i]]
+        first = [abs(self.values[i] - level) for i in range(at, to) if not inside[i]]
+        if len(later) < 2 or max(first, default=0) > LIKE * quantile(sorted(later), 0.5):
+            return False
+        share, m = len(later) / (self.n - half), to - at
+        chances = (
+            math.comb(m, k) * share**k * (1 - share) ** (m - k) for k in range(len(first), m + 1)
+        )
+        return sum(chances) > CHANCE
+
     def _decay(self, at: int, level: float) -> _Way | None:
-        """The decay that ends at ``at`` or about there, None if it is none, or not over soon."""
+        """The decay that ends at ``at`` or about there, None if it is none, or not over soon.
+
+        The first steps of all, of those that are bounded by what is about them, have it on one
+        side only: there a decay is made flat.
+        """
+        whole = [*self.values[:HALF], *self.bounded[HALF:]]
+        return self._decay_of(whole, at, level) or self._decay_of(self.bounded, at, level)
+
+    def _decay_of(self, bounded: Sequence[float], at: int, level: float) -> _Way | None:
         part, noises = NEAR
         begin, near = at, max(part * level, noises * self.sigma)
-        while begin > 0 and abs(self.bounded[begin - 1] - level) <= near:
+        while begin > 0 and abs(bounded[begin - 1] - level) <= near:
             begin -= 1
         if at - begin < 4:
             return None
-        values = self.bounded[begin : min(self.head, at + 3 * (at - begin) + 20)]
+        values = bounded[begin : min(self.head, at + 3 * (at - begin) + 20)]
         found = decay(values)
         if found is None or not is_decay(found, values, at - begin, self.sigma):
             return None

@@ -110,6 +110,17 @@ def decaying_in_noise(random: Random) -> tuple[list[float], int | None]:
     return _decay(random, 0.025, excess), _within(excess)
 
 
+def decaying_soon(random: Random) -> tuple[list[float], int | None]:
+    """Over in a dozen steps, the first of which are far from the rest."""
+    n, tau, by = random.choice([60, 100, 150]), random.uniform(2, 5), random.uniform(0.5, 3)
+
+    def excess(i: int) -> float:
+        return by * math.exp(-i / tau)
+
+    values = [1 + excess(i) for i in range(n)]
+    return [v * random.gauss(1, 0.03) for v in values], _within(excess)
+
+
 def decaying_twice(random: Random) -> tuple[list[float], int | None]:
     """At once by much, and slowly by a little."""
     fast, slow = random.uniform(1, 3), random.uniform(6, 15)
@@ -176,6 +187,13 @@ def bimodal(random: Random) -> tuple[list[float], int | None]:
     other, often = random.uniform(1.2, 1.6), random.uniform(0.2, 0.5)
     values = [value * (other if random.random() < often else 1) for value in _even(random, n, 0.02)]
     return _scaled(values, until, random.uniform(2.5, 3)), until
+
+
+def slow_now_and_then(random: Random) -> tuple[list[float], int | None]:
+    """From the first step on, one in ten takes longer: two of the first three may."""
+    n, slow = random.randint(80, 400), random.uniform(1.5, 3)
+    values = _even(random, n, random.choice([0.01, 0.02, 0.03]))
+    return [v * slow if random.random() < 0.1 else v for v in values], 0
 
 
 def in_three_modes(random: Random) -> tuple[list[float], int | None]:
@@ -424,6 +442,14 @@ def throttled_late(random: Random) -> tuple[list[float], int | None]:
     return [v * 1.4 if i >= start else v for i, v in enumerate(_even(random, n, 0.02))], None
 
 
+def slow_at_the_end(random: Random) -> tuple[list[float], int | None]:
+    """A short run: its last steps say that its mean is not what it goes on with."""
+    n = random.randint(25, 40)
+    last, slow = n // 6, random.uniform(1.7, 2.5)
+    values = _even(random, n, random.choice([0.01, 0.02]))
+    return [v * slow if i >= n - last else v for i, v in enumerate(values)], None
+
+
 def slow_for_a_while_late(random: Random) -> tuple[list[float], int | None]:
     """Less than a third of the run comes behind it."""
     n = random.randint(350, 800)
@@ -526,6 +552,7 @@ STEADY: tuple[Kind, ...] = (
     bimodal, alternating, accumulating, checkpoints, outliers, correlated, slower,
     small_last_batches, hiccup, varied_lengths, slow_every_few_steps, collecting_garbage,
     low_cliff, odd_end, long_hiccup, slow_for_a_while, slow_in_every_epoch,
+    decaying_soon, slow_now_and_then,
 )  # fmt: skip
 #: Levels that may be the same performance: steady from the first step or from the last change.
 ALIKE: tuple[Kind, ...] = (lower_cliff, lowest_cliff, low_stairs)
@@ -536,7 +563,7 @@ DRIFTING: tuple[Kind, ...] = (
     drifting_in_noise, drifting_in_two_modes, drifting_with_spikes, leaking, decaying_for_ever,
     decaying_for_long, drifting_behind_a_decay, growing_peaks,
     wandering, saw_tooth, throttled_late, two_speeds, drifting_least, bent, rising_late,
-    slow_for_a_while_late,
+    slow_for_a_while_late, slow_at_the_end,
 )  # fmt: skip
 #: Series that change all the time: no figure of a part of them says much of another.
 ERRATIC: tuple[Kind, ...] = (contended, contended_in_bursts, two_modes_far_apart)
