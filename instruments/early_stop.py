@@ -79,6 +79,7 @@ class _Counter:
         self.ov, self.key, self.n, self.task, self.signal = ov, key, n, task, signal
         self.seen = 0
         self._left = TIMES
+        self._over = False
         self._raised: BaseException | None = None
         self.reason = f"after {n} events with {key!r}"
 
@@ -125,6 +126,8 @@ class _Counter:
         if isinstance(self.signal, str):
             self.ov.log({"$event": self.signal})
             return
+        if self._over:
+            return  # What is known only now has stopped nothing.
         self._raised = _made(self.signal, value)
         self.ov.stopped_early = self.reason
         raise self._raised
@@ -134,7 +137,7 @@ class _Counter:
 
         Nothing swallows a ``StopProgram``: that is raised anew until it has left the script.
         """
-        raised = self._raised
+        raised, self._over = self._raised, True
         if raised is None or isinstance(raised, (StopProgram, OverseerAbort)):
             return
         if raised is not error and not _got_out(raised):
@@ -231,7 +234,7 @@ class _Steps(_Counter):
             self.count(value)
 
     def _stop(self, value: object) -> None:
-        if not isinstance(self.signal, str):
+        if not isinstance(self.signal, str) and not self._over:
             self.ov.stopped_on = get_ident()
         super()._stop(value)
 

@@ -17,8 +17,8 @@ from overseer.errors import Problem
 from overseer.imports import Watch, on_import
 from overseer.measure.audience import Audience
 
-from .feeds import TORCH as TORCH
 from .feeds import EXPRESSION, Feeds, Markers, Watched, is_torchs, yielding
+from .feeds import TORCH as TORCH
 from .leaving import Leaving
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: The class whose ``__next__`` gives a DataLoader's batches; the second before PyTorch 1.2.
 ITERATORS = ("_BaseDataLoaderIter", "_DataLoaderIter")
+#: The class of those with workers, and what ends these.
+WORKED, SHUTS = "_MultiProcessingDataLoaderIter", "_shutdown_workers"
 #: How many kinds of loaders are watched; a script that makes up more has them unwatched.
 KINDS = 64
 #: So many loaders are remembered, to know of one with the name of another that it is another.
@@ -197,6 +199,11 @@ class Loaders:
                 if isinstance(begins, FunctionType):
                     self._leaving = Leaving(self._audience, name_of)
                     self._begins(begins, self._leaving)
+                shuts = getattr(getattr(package.dataloader, WORKED, None), SHUTS, None)
+                if isinstance(shuts, FunctionType):
+                    self._place_in(
+                        shuts, {"#enter": self._shuts(False), "#exit": self._shuts(True)}
+                    )
                 return
         self._unwatched(f"{TORCH} has none of {', '.join(ITERATORS)}")
 
@@ -234,6 +241,12 @@ class Loaders:
         if leaving is not None:
             code, made = function.__code__, leaving.made
             self._place_in(function, {"#value as iterator": lambda e: made(code, e["iterator"])})
+
+    def _shuts(self, over: bool) -> Callable[[dict[str, Any]], object]:
+        """What listens to a loader that begins, or is ``over`` with, shutting its workers down."""
+        from overseer.measure.waiting import name_of
+
+        return lambda event: self._audience.shuts(name_of(event["self"]), over)
 
     def _begun(self, event: dict[str, Any]) -> None:
         from overseer.measure.waiting import SAMPLER, name_of

@@ -133,7 +133,7 @@ class Breakdown:
         if not seen:
             return {}
         # Of short steps not all are watched, and those that are take longer, for they are.
-        factor = min(max(whole / seen, times), whole / took) / 1e9
+        factor = min(max(whole / seen, times), whole / max(1, took)) / 1e9
         known |= {name: ns * factor for name, ns in zip(PARTS, parts, strict=True) if ns > 0}
         known["other"] = max(0.0, whole / 1e9 - took * factor)
         return {**known, "steps": self._steps - before, "watched": watched}

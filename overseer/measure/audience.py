@@ -57,6 +57,11 @@ class Audience:
         if self.model is not None:
             self.model.loader_other(name)
 
+    def shuts(self, name: Hashable, over: bool) -> None:
+        """A loader that nobody waits for shuts its workers down; or that is over."""
+        if self.model is not None and not self.awaits:
+            self.model.loader_shuts(name, over)
+
     def left(self, name: Hashable) -> None:
         """A loop is left in which a loader has more batches."""
         for waiting in self.waiting:

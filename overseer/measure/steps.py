@@ -41,6 +41,8 @@ from .threads import (
     PAUSE,
     RESTART,
     RESUME,
+    SHUT,
+    SHUTS,
     STEP,
     Threads,
     between,
@@ -291,6 +293,10 @@ class StepModel:
     def loader_other(self, source: Hashable) -> None:
         """What the calling thread knew by the name ``source`` is gone, and another has it."""
         self._note(OTHER, self.now(), TASK, None, source)
+
+    def loader_shuts(self, source: Hashable, over: bool) -> None:
+        """The calling thread begins to shut the workers of ``source`` down; or that is over."""
+        self._note(SHUT if over else SHUTS, self.now(), TASK, None, source)
 
     def loader_left(self, source: Hashable) -> None:
         """The calling thread leaves the loop over ``source``, which has more batches."""

@@ -11,7 +11,7 @@ from .track import Track
 
 STEP, BEGIN, END, ABANDON, RESTART = range(5)
 LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN, BODY = range(5, 15)
-LEARNED, GIVEN_UP, ASIDE, OTHER = range(BODY + 1, BODY + 5)
+LEARNED, GIVEN_UP, ASIDE, OTHER, SHUTS, SHUT = range(BODY + 1, BODY + 7)
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
 THREADS = 64
@@ -110,5 +110,7 @@ def between(track: Track, kind: int, ns: int, source: Hashable) -> None:
         track.shown_ns = ns
     elif kind == OTHER:
         track.other(source)
+    elif kind in (SHUTS, SHUT):
+        track.shuts(ns, source, kind == SHUT)
     else:
         track.begun(ns, source)

@@ -61,6 +61,7 @@ class Track:
     """
 
     __slots__ = (
+        "_anew",
         "_aside_paused",
         "_asked_paused",
         "_begun",
@@ -71,6 +72,7 @@ class Track:
         "_owners",
         "_pauses",
         "_seam",
+        "_shuts",
         "_single",
         "_spent",
         "_spent_source",
@@ -111,6 +113,8 @@ class Track:
         self._seam: tuple[int, int, Hashable] | None = None
         self._owners: dict[Hashable, Lane] = {}
         self._single: Hashable = None
+        self._anew: tuple[Hashable, int] | None = None
+        self._shuts: tuple[Hashable, int] = (None, -1)
         self.loads: dict[Hashable, Loads] = {}
         self.own: frozenset[Hashable] | set[Hashable] = frozenset()
         self.awaited: dict[Hashable, int] = {}
@@ -138,6 +142,8 @@ class Track:
         self._spent, self._spent_source = -1, None
         if self._seam is not None or self._beside(source):
             return  # It was used up, by a step that goes on.
+        if source in self.own and self.closed - closed <= 1 and self.left_ns < self.last_end:
+            self._anew = source, now
         if self.left_ns < self.last_end and 0 <= spent < self.last_end:
             self.left_ns = self.last_end  # The last step came behind the end of the loop.
             self.changes += 1
@@ -172,6 +178,11 @@ class Track:
         if self._single is not None and source == self._single:
             self.loads.pop(source, None)  # It was only looked at.
             self._single = None
+        if self._anew is not None:
+            anew, since = self._anew
+            self._anew = None
+            if anew == source and since >= self.last_end:
+                now = since  # What it takes to begin anew for each step is a wait, too.
         self.awaited[source] = now
         self._asked_paused = self.paused_ns
         if self._seam is not None and (source in self.own or source == self._seam[2]):
@@ -227,6 +238,22 @@ class Track:
             self._unused(unused.begin, now, unused.paused)
         elif not self._beside(source):
             self._leave(begin, source)
+
+    def shuts(self, now: int, source: Hashable, over: bool) -> None:
+        """The workers of ``source`` are being shut down, while no batch is awaited.
+
+        For a loader that begins anew for each step that is a wait, too.
+        """
+        if not over:
+            self._shuts = source, now
+            return
+        (shut, since), self._shuts = self._shuts, (None, -1)
+        last = self.loads.get(source)
+        if last is None or shut != source or since < last.end:
+            return
+        if self._begun.get(source, (-1, 0))[0] == self.closed:
+            last.ns += now - since
+            last.end = now
 
     def given_up(self, now: int, source: Hashable) -> None:
         """The loop over ``source``, which feeds steps and has more batches, is left."""

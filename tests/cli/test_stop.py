@@ -763,3 +763,36 @@ def test_a_stop_that_comes_while_a_library_sizes_the_batch_loses_no_step(place: 
     place.write("voirfile.py", LAST.replace("SELECTOR", ENDS_OF_PAIRS))
     assert place.voir("main.py").seen == (0, "0\n1\n2\n3\n")
     assert place.record()["tasks"]["train"]["steps"] == 4
+
+
+@pytest.mark.parametrize(("steps", "stopped"), [(30, False), (31, True)])
+def test_a_window_that_is_known_when_the_script_has_ended_has_stopped_nothing(
+    place: Place, steps: int, stopped: bool
+) -> None:
+    place.write(
+        "main.py",
+        f"""
+        def train():
+            for inp in [[1, 2]] * {steps}:
+                pass
+            print("to the end")
+
+        train()
+        """,
+    )
+    place.write(
+        "voirfile.py",
+        """
+        from voir.instruments import early_stop, rate
+
+        def instrument_probes(ov):
+            yield ov.phases.load_script
+            ov.probe("//train(inp as batch) > #endloop_inp as step").give()
+            ov.require(rate(interval=10), early_stop(key="rate", n=3))
+        """,
+    )
+    ran = place.voir("main.py")
+    assert ran.seen == (0, "" if stopped else "to the end\n"), ran.stderr
+    assert place.record().get("stopped_early") == (
+        "after 3 events with 'rate'" if stopped else None
+    )

@@ -48,7 +48,10 @@ def test_a_loader_that_another_uses_up_is_left_when_that_one_is() -> None:
     assert section["rate"]["steady"] == pytest.approx(8 / 0.007)
 
 
-KINDS = ["step", "load", "loaded", "exhausted", "left", "begun", "learned", "enter", "leave"]
+KINDS = [
+    "step", "load", "loaded", "exhausted", "left", "begun", "learned", "enter", "leave", "shuts",
+    "shut",
+]  # fmt: skip
 
 
 @settings(max_examples=200, deadline=None)
@@ -80,9 +83,56 @@ def happen(program: Program, kind: str, loader: int) -> None:
         program.give(step=True, batch=Tensor(2))
     elif kind in ("loaded", "exhausted"):
         model.loading_ends(loader, exhausted=kind == "exhausted")
+    elif kind in ("shuts", "shut"):
+        model.loader_shuts(loader, over=kind == "shut")
     elif kind in ("load", "left", "begun"):
         named = {"load": model.loading_begins, "left": model.loader_left}
         named.get(kind, model.loader_begins)(loader)
     else:
         others = {"learned": model.learned, "enter": model.loop_begins, "leave": model.loop_ends}
         others[kind]()
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_a_loader_that_begins_anew_for_each_step_is_waited_for_from_then_on(workers: bool) -> None:
+    program = Program()
+    model, clock = program.model, program.clock
+    for _ in range(20):
+        model.loader_begins("loader")
+        clock.advance(0.002)
+        model.loading_begins("loader")
+        clock.advance(0.001)
+        model.loading_ends("loader")
+        if workers:
+            model.loader_shuts("loader", over=False)
+            clock.advance(0.004)
+            model.loader_shuts("loader", over=True)
+        clock.advance(0.005)
+        program.give(step=True, batch=Tensor(8))
+    program.finish()
+    section, loading = program.section(), 19 * (0.007 if workers else 0.003)
+    assert section["loading"]["seconds"] == pytest.approx(loading)
+    assert section["compute"]["seconds"] == pytest.approx(19 * 0.005)
+    assert section["pause"]["count"] == 0
+
+
+def test_workers_that_are_shut_down_at_the_end_of_an_epoch_are_no_wait() -> None:
+    program = Program()
+    model, clock = program.model, program.clock
+    for _ in range(3):
+        model.loader_begins("loader")
+        clock.advance(0.002)
+        for _ in range(10):
+            model.loading_begins("loader")
+            clock.advance(0.001)
+            model.loading_ends("loader")
+            clock.advance(0.005)
+            program.give(step=True, batch=Tensor(8))
+        model.loader_shuts("loader", over=False)
+        clock.advance(0.004)
+        model.loader_shuts("loader", over=True)
+        model.loader_left("loader")
+    program.finish()
+    section = program.section()
+    assert section["loading"]["seconds"] == pytest.approx(30 * 0.001)
+    assert section["pause"] == {"seconds": pytest.approx(2 * 0.006), "count": 2}

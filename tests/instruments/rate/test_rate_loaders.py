@@ -229,6 +229,85 @@ def test_a_loader_of_the_scripts_own_is_seen(training: Place, kind: str) -> None
     agrees(training, training.voir("--loading-rate", *WHOLE, "main.py"))
 
 
+HANDED_OUT = """
+    from training import wait
+
+    class Loader:
+        def __iter__(self):
+            return GIVES
+
+        def batches(self):
+            for i in range(6):
+                wait()
+                yield [i, i]
+    """
+#: What is given, and what its ``__iter__`` returns.
+GIVEN = {
+    "a generator that another method makes": ("Loader()", "self.batches()"),
+    "a generator that was made": ("Loader().batches()", "self"),
+    "a generator that __iter__ made": ("iter(Loader())", "self.batches()"),
+}
+
+
+@pytest.mark.parametrize("selectors", [(LOADER,), (STEP, LOADER)], ids=["alone", "with steps"])
+@pytest.mark.parametrize("kind", GIVEN)
+def test_a_given_loader_that_is_or_hands_out_a_generator_is_seen_without_the_flag(
+    training: Place, kind: str, selectors: tuple[str, ...]
+) -> None:
+    made, gives = GIVEN[kind]
+    training.write(
+        "main.py",
+        dedent(HANDED_OUT).replace("GIVES", gives)
+        + dedent(
+            f"""
+            from training import *
+
+            def train(loader):
+                for inp in loader:
+                    work()
+
+            for _ in range(3):
+                loader = {made}
+                spend("train", train, loader)
+            truth()
+            """
+        ),
+    )
+    voirfile(training, *selectors)
+    ran = training.voir("main.py")
+    told, task = truth(ran), training.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (18, 36)
+    assert task["loading"]["seconds"] == pytest.approx(told["loading"], rel=0.001)
+    assert training.record()["problems"] == []
+
+
+@pytest.mark.parametrize("selectors", [(LOADER,), (STEP, LOADER)], ids=["alone", "with steps"])
+def test_a_given_loader_that_hands_out_a_generator_expression_is_named(
+    training: Place, selectors: tuple[str, ...]
+) -> None:
+    training.write(
+        "main.py",
+        """
+        from training import *
+
+        class Loader:
+            def __iter__(self):
+                return ([i, i] for i in range(6))
+
+        def train(loader):
+            for inp in loader:
+                work()
+
+        loader = Loader()
+        spend("train", train, loader)
+        """,
+    )
+    voirfile(training, *selectors)
+    ran = training.voir("main.py")
+    assert "the loader that was given is a generator, which cannot be watched" in ran.stderr
+    assert [p["slug"] for p in training.record()["problems"]] == ["unwatched-loader"]
+
+
 #: How the loop over an object with a ``__next__`` is left: used up, by ``break``, by an exception.
 LEAVES = {
     "used up": "pass",

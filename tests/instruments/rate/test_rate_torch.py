@@ -167,3 +167,41 @@ def test_where_a_model_is_at_work_nothing_is_said_of_a_given_loader(place: Place
     voirfile(place, GIVEN)
     assert "no-rate" not in place.voir("main.py").stderr
     assert place.record()["tasks"]["train"]["steps"] == 10
+
+
+ANEW = """
+    import time
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.set_num_threads(1)
+    now = time.perf_counter
+
+    def first(loader):
+        iterator = iter(loader)
+        return next(iterator)
+
+    model = nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = TensorDataset(torch.randn(80, 8), torch.randint(3, (80,)))
+    loader = DataLoader(data, batch_size=8, num_workers=1)
+    waits = []
+    for step in range(12):
+        begin = now()
+        inp, target = BATCH
+        waits.append(now() - begin)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inp), target).backward()
+        optimizer.step()
+    print(sum(waits[1:]))
+    """
+
+
+@pytest.mark.parametrize("batch", ["next(iter(loader))", "first(loader)"])
+def test_workers_started_and_ended_for_each_step_are_waited_for(place: Place, batch: str) -> None:
+    place.write("main.py", ANEW.replace("BATCH", batch))
+    ran = place.voir("--skip", "1", "main.py")
+    task, waited = place.record()["tasks"]["train"], float(ran.stdout.split()[-1])
+    assert (task["steps"], task["items"], task["pause"]["count"]) == (12, 96, 0)
+    assert 0.8 * waited < task["loading"]["seconds"] <= waited
