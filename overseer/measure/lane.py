@@ -131,7 +131,7 @@ class Lane:
         """A pair ended without a batch: the iterator had no more."""
         pair = self.pairs.pop((name, ident), None)
         if pair is not None:
-            self._track.left_ns = pair.begin
+            self._track.left_ns, self._track.left_lane = pair.begin, None
             self._track.changes += 1
 
     def end(self, now: int, name: Hashable, ident: Hashable, items: int | None) -> list[Step]:
@@ -239,7 +239,7 @@ class Lane:
         self.unmatched = self.unmatched and pair.items is None
         if self.evidence.aside:
             self._track.aside(held.end_ns, now)
-        self._ended(now)
+        self._ended(now, again=True)
 
     def step(self, now: int, items: int | None) -> list[Step]:
         """A step ends; beside a pair for the same loop it only adds what the pair lacks."""
@@ -263,7 +263,7 @@ class Lane:
         """
         self.unmatched = False
         since, self._told = self.evidence.closed - self._told, self.evidence.closed
-        if not self.pending or self._track.left_ns >= self.pending[-1].end_ns:
+        if not self.pending or self._is_left(self.pending[-1].end_ns):
             return False
         step = self.pending[-1]
         later = now - step.end_ns
@@ -282,8 +282,13 @@ class Lane:
             pause_ns=step.pause_ns + paused + far,
             estimated=step.estimated or (BY_LENGTH if far else False),
         )
-        self._ended(now)
+        self._ended(now, again=True)
         return True
+
+    def _is_left(self, since: int) -> bool:
+        """Whether its own loop has been left since then, and not only an evaluation's."""
+        track = self._track
+        return track.left_ns >= since and track.left_lane in (None, self)
 
     def _paused_since(self, since: int, ns: int) -> int:
         """What of so long a time since the last pair were pauses: declared, or an evaluation."""
@@ -553,14 +558,15 @@ class Lane:
         took = far + work.median
         return 0 if took <= work.limit * times else took - round(work.median * times)
 
-    def _ended(self, now: int) -> None:
+    def _ended(self, now: int, again: bool = False) -> None:
+        """A step has ended; or the same ``again``, that is longer than it seemed."""
         track = self._track
         if track.last_lane is not self:
             track.last_lane = self
             track.changes += 1
             if not self.evidence.aside:
                 track.aside_ns = -1
-        track.closed += 1
+        track.closed += not again
         self.last_end = track.last_end = now
         self.behind = 0
         self.evidence.paused = track.paused_ns

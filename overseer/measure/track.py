@@ -45,6 +45,7 @@ class Track:
         paused_ns: Declared pauses so far, and loops that held no step; the last ended at
             ``resumed_at``.
         left_ns: When a loop that held steps was last left; -1 for never.
+        left_lane: Whose steps that loop held; None: of the last, and it may be another's, too.
         entered_ns: When a loop was last entered; -1 for never. Pauses came to ``entered_paused``.
         bodies: When loops began their work on a first batch, what pauses had come to, and whether
             each loop's beginning is seen; until a step tells that it was its own, or is past.
@@ -90,6 +91,7 @@ class Track:
         "last_end",
         "last_lane",
         "learned",
+        "left_lane",
         "left_ns",
         "loads",
         "own",
@@ -106,6 +108,7 @@ class Track:
         self.closed = 0
         self.lanes: dict[str, Lane] = {}
         self.last_lane: Lane | None = None
+        self.left_lane: Lane | None = None
         self.last_end = self.aside_ns = self.resumed_at = self.shown_ns = -1
         self.around: Lane | None = None
         self.aside_seen = self.learned = False
@@ -145,12 +148,15 @@ class Track:
         if source in self.own and self.closed - closed <= 1 and self.left_ns < self.last_end:
             self._anew = source, now
         if self.left_ns < self.last_end and 0 <= spent < self.last_end:
-            self.left_ns = self.last_end  # The last step came behind the end of the loop.
+            self.left_ns, self.left_lane = (
+                self.last_end,
+                None,
+            )  # The last step came behind the end of the loop.
             self.changes += 1
         if source in self.loads and self._between_loops:
             del self.loads[source]  # It was only looked at before.
         if self.closed - closed > 1 and source in self.own and self.left_ns < self.last_end:
-            self.left_ns = self.last_end
+            self.left_ns, self.left_lane = self.last_end, None
             self.changes += 1
             self.loads.pop(source, None)  # No step came of these: an exception, perhaps.
 
@@ -278,6 +284,7 @@ class Track:
         self.left_ns = now
         owner = self._owners.get(source)
         lane = owner if owner is not None and self._in(source, owner) else self.last_lane
+        self.left_lane = lane
         if lane is not None:
             lane.left(now)
 
@@ -297,7 +304,7 @@ class Track:
         if closed == self.closed:
             self._unused(entered, now, paused)
         else:
-            self.left_ns = now
+            self.left_ns, self.left_lane = now, None
         self.entered_ns = -1
 
     def pause(self, now: int) -> None:

@@ -198,3 +198,57 @@ def test_pairs_that_overlap_are_steps_also_where_one_lies_within_another() -> No
             program.clock.advance(0.002)
             end(program, number + ident)
     assert counted(program) == (60, 480)
+
+
+@pytest.mark.parametrize("batches", [1, 6])
+@pytest.mark.parametrize("size", [None, 8])
+def test_an_evaluation_between_a_pair_and_the_event_behind_it_makes_no_step_more(
+    size: int | None, batches: int
+) -> None:
+    program = Program()
+    model, clock = program.model, program.clock
+    for turn in range(160):
+        model.loading_begins("train")
+        clock.advance(0.005)
+        model.loading_ends("train")
+        pair(program, 0.01, size=size)
+        if turn % 25 == 24:
+            for _ in range(batches):
+                model.loading_begins("held out")
+                clock.advance(0.006)
+                model.loading_ends("held out")
+                clock.advance(0.008)
+                program.give(task="eval", step=True, batch=Tensor(8))
+            model.loading_begins("held out")
+            model.loading_ends("held out", exhausted=True)
+        event(program, 0)
+    assert counted(program) == (160, 1280)
+    section = program.section()
+    assert section["rate"]["steady"] == pytest.approx(8 / 0.015)
+    assert section["loading"]["share"] == pytest.approx(1 / 3)
+    assert section["pause"] == {"seconds": pytest.approx(6 * batches * 0.014), "count": 6}
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_a_step_that_is_shown_twice_is_one_to_a_loader_that_begins_anew_for_each(
+    inner: bool,
+) -> None:
+    program = Program()
+    model, clock = program.model, program.clock
+    for _ in range(40):
+        model.loader_begins("train")
+        clock.advance(0.002)
+        model.loading_begins("train")
+        clock.advance(0.004)
+        model.loading_ends("train")
+        if inner:
+            program.wrap("compute_start", "begin", 2)
+        pair(program, 0.01)
+        if inner:
+            program.wrap("compute_start", "end", 2, batch=Tensor(8))
+        else:
+            event(program, 0)
+    assert counted(program) == (40, 320)
+    section = program.section()
+    assert section["rate"]["steady"] == pytest.approx(8 / 0.016)
+    assert section["pause"]["count"] == 0
