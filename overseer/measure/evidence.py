@@ -28,6 +28,8 @@ ASIDE = EVALUATIONS | {"inference"}
 #: took no more than so much, what was before the evaluation included, before. Of one that took more
 #: than about the usual, the rest may be the evaluation's.
 _MOST_OF, _ABOUT, _NOT_MORE = 0.75, 1.05, 1.25
+#: One that took less than so much of it is none that was seen.
+_LEAST_OF = 0.125
 _NO_BOUNDARY = -1
 _NO_PAUSE = -2
 
@@ -151,18 +153,28 @@ class Evidence:
             whole = pair.inner_ns is not None or (taken is None and fed)
             start = taken.begin if taken is not None else begin if whole else self._entered()
             return Before(begin - start if 0 <= start <= begin else None)
-        foreign = track.last_end if track.last_lane is not self._lane else -1
+        foreign, aside = track.last_end if track.last_lane is not self._lane else -1, 0
+        if taken is not None and taken.begin < track.aside_ns < foreign <= begin:
+            # The evaluation lies between the batch and the work on it.
+            foreign, aside = -1, track.last_end - track.aside_ns
         resumed = self._resumed(last, begin, taken, foreign)
-        if resumed == _NO_PAUSE and self._called:
+        if resumed == _NO_PAUSE and self._called and not aside:
             resumed = taken.begin if taken is not None else _NO_BOUNDARY
         if resumed >= 0:
             # After an evaluation, say, a checkpoint is saved before the loader is asked again.
             watched = within or taken is not None
             asked = begin if within else taken.begin if taken is not None else resumed
+            if self.aside and not watched and self.gaps.median is not None:
+                # Before an evaluation's step, the other task's may have gone on behind its end.
+                asked = begin - self.gaps.median
+            if not watched and not self.aside and resumed == foreign:
+                rest = self._rest_around(last, begin)
+                if rest is not None:
+                    return Before(rest, begin - last - rest)
             resumed = max(resumed, asked)
             far = 0 if watched else self._beyond(begin - resumed)
-            return Before(begin - resumed - far, resumed - last + far, far > 0)
-        declared = min(max(0, pair.paused - self.paused), begin - last)
+            return Before(begin - resumed - far - aside, resumed - last + far + aside, far > 0)
+        declared = min(max(0, pair.paused - self.paused) + aside, begin - last)
         gap = begin - last - declared
         if resumed == _NO_BOUNDARY:
             return _shared(gap, self.gaps.median, declared)
@@ -217,6 +229,10 @@ class Evidence:
             # After an evaluation, say, a checkpoint is saved: that is no part of the step either.
             self.work.others += 1
             work = now - max(resumed, taken.end if taken is not None else 0)
+            if resumed == foreign and not self.aside and work < _LEAST_OF * (self.work.median or 0):
+                return Before(
+                    None
+                )  # It was done before the evaluation, of which is not known when.
             far = work - (self.work.median or 0) if work > self.work.limit and not compiled else 0
             return Before(now - resumed - far, resumed - last + far, far > 0)
         declared = min(track.paused_ns - self.paused, now - last)  # It may hold our last step.
@@ -273,6 +289,18 @@ class Evidence:
         rest = min(seen, max(behind, usual))
         return Before(rest, now - last - rest, True)
 
+    def _rest_around(self, last: int, begin: int) -> int | None:
+        """What of a gap is before an evaluation and behind it, if as much as that is usual.
+
+        The batch that comes behind the evaluation was awaited before; None where it was not.
+        """
+        track, usual = self._track, self.gaps.median
+        if usual is None or not last < track.aside_ns <= track.last_end:
+            return None
+        behind = begin - track.last_end
+        rest = behind + track.aside_ns - last
+        return rest if abs(rest - usual) < abs(behind - usual) else None
+
     def _unseen(self) -> int:
         """How long the last turn may have gone on behind the last pass of an evaluation."""
         track, lane = self._track, self._track.last_lane
@@ -314,6 +342,13 @@ class Evidence:
         """How many steps may be judged by what is usual now."""
         return min(self.work.room, self.gaps.room) if paired else self.work.room
 
+    def unseen(self, work: int) -> bool:
+        """Whether so little is known of a step's work that it is none that was seen.
+
+        An evaluation in it may have begun any time.
+        """
+        return work < _LEAST_OF * (self.work.median or 0)
+
     def far_gap(self, ns: int) -> int:
         """How much a gap exceeds the usual, when it is far above it and worth two steps; else 0."""
         if self.gaps(ns) and ns > 2 * (self.work.median or 0):
@@ -343,7 +378,7 @@ class Evidence:
             return self.restarted
         if not last < foreign <= until:
             foreign = _NO_PAUSE
-        if last <= track.left_ns <= until:
+        if last <= track.left_ns <= until and track.left_lane in (None, self._lane):
             if track.left_ns <= track.entered_ns <= until:
                 return track.entered_ns
             if taken is not None:

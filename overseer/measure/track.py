@@ -304,8 +304,15 @@ class Track:
         if closed == self.closed:
             self._unused(entered, now, paused)
         else:
-            self.left_ns, self.left_lane = now, None
+            self.left_ns, self.left_lane = now, None if self._trained(entered) else self.last_lane
         self.entered_ns = -1
+
+    def _trained(self, since: int) -> bool:
+        """Whether other steps than an evaluation's have ended since then."""
+        return any(
+            lane.last_end is not None and lane.last_end > since and not lane.evidence.aside
+            for lane in self.lanes.values()
+        )
 
     def pause(self, now: int) -> None:
         """A declared pause begins."""
