@@ -229,10 +229,9 @@ class Evidence:
             # After an evaluation, say, a checkpoint is saved: that is no part of the step either.
             self.work.others += 1
             work = now - max(resumed, taken.end if taken is not None else 0)
-            if resumed == foreign and not self.aside and work < _LEAST_OF * (self.work.median or 0):
-                return Before(
-                    None
-                )  # It was done before the evaluation, of which is not known when.
+            asked = taken.begin if taken is not None else foreign
+            if asked < foreign and not self.aside and self.unseen(work):
+                return Before(None)  # It was done before the evaluation, which began any time.
             far = work - (self.work.median or 0) if work > self.work.limit and not compiled else 0
             return Before(now - resumed - far, resumed - last + far, far > 0)
         declared = min(track.paused_ns - self.paused, now - last)  # It may hold our last step.

@@ -426,7 +426,7 @@ class Lane:
             self.task, self.count[0], items, self.units, begin - (before.rest or 0), begin, now,
             loading, compute, busy, pause, self.thread, before.estimated,
         )  # fmt: skip
-        if paused and self.evidence.unseen(compute):
+        if paused and track.last_lane is not self and self.evidence.unseen(compute):
             return self._close(step._replace(loading_ns=None, compute_ns=None, busy_ns=None), 0, 0)
         if track.compiled_ns > begin:
             return self._close(step._replace(estimated=COMPILED), 0, 0)

@@ -45,7 +45,7 @@ class Track:
         paused_ns: Declared pauses so far, and loops that held no step; the last ended at
             ``resumed_at``.
         left_ns: When a loop that held steps was last left; -1 for never.
-        left_lane: Whose steps that loop held; None: of the last, and it may be another's, too.
+        left_lane: The evaluation whose steps that loop held; None where they were a training's.
         entered_ns: When a loop was last entered; -1 for never. Pauses came to ``entered_paused``.
         bodies: When loops began their work on a first batch, what pauses had come to, and whether
             each loop's beginning is seen; until a step tells that it was its own, or is past.
@@ -284,7 +284,9 @@ class Track:
         self.left_ns = now
         owner = self._owners.get(source)
         lane = owner if owner is not None and self._in(source, owner) else self.last_lane
-        self.left_lane = lane
+        # What has fed an evaluation's steps may feed the training's, too: these came last.
+        aside = lane is not None and lane is self.last_lane and lane.evidence.aside
+        self.left_lane = lane if aside else None
         if lane is not None:
             lane.left(now)
 
