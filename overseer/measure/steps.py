@@ -65,6 +65,8 @@ CHUNK = 512
 SOME = 16
 #: Boundaries that may wait for the device; beyond that the host's clock has to do.
 LATE = 8192
+#: The end of a step that comes so long before what came before it is of a clock that jumped.
+JUMP_NS = 100_000_000
 #: Raises, in C: there is no next item.
 _EMPTY: Callable[[], object] = iter(()).__next__
 #: Kinds of boundary, with their tasks and names, that are kept so that the like are the same.
@@ -491,6 +493,8 @@ class StepModel:
             if thread != known or at is None:
                 at, known = threads.of(thread, now), thread
             line = at.timeline
+            if line.host_ns - now > JUMP_NS and (kind == END or (kind == STEP and ident is None)):
+                line.host_ns = now  # The clock has jumped back: none of these is told late.
             ns = line.unmarked(now) if mark is None else marks.place(line, now, mark)
             if kind > RESTART:
                 between(at.track, kind, ns, name if ident is None else ident)

@@ -533,6 +533,24 @@ def test_a_clock_that_jumps_back_makes_no_step_of_negative_length() -> None:
     assert all((step.busy_ns or 0) >= 0 for step in got)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("back", [1.0, 3600.0])
+def test_a_clock_that_jumps_back_spoils_one_step_and_no_rate(form: str, back: float) -> None:
+    program = Program(form)
+
+    def jump(turn: int) -> float:
+        if turn == 100:
+            program.clock.advance(-back)
+        return 0.01
+
+    program.epoch(200, compute=jump)
+    program.finish()
+    section = program.section()
+    assert (section["steps"], section["items"]) == (200, 6400)
+    assert section["rate"]["median"] == pytest.approx(32 / 0.014, rel=0.01)
+    assert section["rate"]["steady"] == pytest.approx(32 / 0.014, rel=0.02)
+
+
 @pytest.mark.parametrize(
     "batch", [object(), "text", Tensor(), [], iter([1]), 5], ids=lambda b: type(b).__name__
 )
