@@ -140,3 +140,21 @@ class Statistics:
 def quartiles(ordered: Sequence[float]) -> tuple[float, float, float]:
     """First quartile, median and third quartile of sorted values."""
     return quantile(ordered, 0.25), quantile(ordered, 0.5), quantile(ordered, 0.75)
+
+
+def at_least(k: int, n: int, share: float) -> float:
+    """The probability of ``k`` or more of ``n``, each with the probability ``share``: binomial.
+
+    By logarithms, for the number of ways to choose is beyond what a float holds from some 1,000 on.
+
+    Args:
+        k: How many.
+        n: Of how many.
+        share: More than 0 and less than 1.
+    """
+    ways = math.lgamma(n + 1)
+    yes, no = math.log(share), math.log1p(-share)
+    return sum(
+        math.exp(ways - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * yes + (n - i) * no)
+        for i in range(k, n + 1)
+    )

@@ -30,7 +30,7 @@ from .cycles import without_cycle
 from .decays import Decay, decay, is_decay
 from .series import Series
 from .slopes import PLAIN, drifts, levelled, peaks_rise, rising, sloping
-from .statistics import quantile
+from .statistics import at_least, quantile
 
 #: Means this close are the same performance; Traini et al. use the same.
 TOLERANCE = 0.05
@@ -477,11 +477,9 @@ class _Search:
         first = [abs(self.values[i] - level) for i in range(at, to) if not inside[i]]
         if len(later) < 2 or max(first, default=0) > LIKE * quantile(sorted(later), 0.5):
             return False
-        share, m = len(later) / (self.n - half), to - at
-        chances = (
-            math.comb(m, k) * share**k * (1 - share) ** (m - k) for k in range(len(first), m + 1)
-        )
-        return sum(chances) > CHANCE
+        # Of all there are: no more than nearly all.
+        share = len(later) / (self.n - half + 1)
+        return at_least(len(first), to - at, share) > CHANCE
 
     def _decay(self, at: int, level: float) -> _Way | None:
         """The decay that ends at ``at`` or about there, None if it is none, or not over soon.

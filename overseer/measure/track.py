@@ -148,10 +148,8 @@ class Track:
         if source in self.own and self.closed - closed <= 1 and self.left_ns < self.last_end:
             self._anew = source, now
         if self.left_ns < self.last_end and 0 <= spent < self.last_end:
-            self.left_ns, self.left_lane = (
-                self.last_end,
-                None,
-            )  # The last step came behind the end of the loop.
+            # The last step came behind the end of the loop.
+            self.left_ns, self.left_lane = self.last_end, None
             self.changes += 1
         if source in self.loads and self._between_loops:
             del self.loads[source]  # It was only looked at before.

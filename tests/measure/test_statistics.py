@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.measure.statistics import Sample, Statistics, Summary, quantile
+from overseer.measure.statistics import Sample, Statistics, Summary, at_least, quantile
 
 FINITE = st.floats(-1e9, 1e9, allow_nan=False)
 
@@ -80,3 +80,16 @@ def test_the_scripts_own_randomness_is_untouched() -> None:
     found = Statistics(size=10)
     found.extend(range(1000))
     assert random.getstate() == before
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "share"), [(0, 9, 0.2), (3, 9, 0.2), (9, 9, 0.9), (2, 40, 0.05)]
+)
+def test_a_binomial_tail_is_the_sum_of_its_terms(k: int, n: int, share: float) -> None:
+    terms = (math.comb(n, i) * share**i * (1 - share) ** (n - i) for i in range(k, n + 1))
+    assert at_least(k, n, share) == pytest.approx(sum(terms))
+
+
+def test_a_binomial_tail_of_very_many_is_no_overflow() -> None:
+    assert at_least(1500, 3000, 0.5) == pytest.approx(0.5, abs=0.01)
+    assert at_least(3000, 3000, 0.1) == 0
