@@ -230,7 +230,6 @@ class Measuring:
         self._start().awaited(event)
 
     def _wait_no_more(self) -> None:
-        # A thread may be waiting to tell of a step: it is handed on, see _consider.
         for waiting in self._waiting:
             waiting.leave()
 

@@ -50,7 +50,10 @@ class Plan:
         quicks: By which inserted code notes such events itself.
     """
 
-    __slots__ = ("_direct", "_stream", "_subscriptions", "push", "quicks", "tally", "wanted")
+    __slots__ = (
+        "_changes", "_direct", "_keys", "_stream", "_subscriptions", "push", "quicks", "tally",
+        "wanted",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class Plan:
         subscriptions: tuple[Subscription, ...],
         tally: Tally,
     ) -> None:
-        self._stream = stream
+        self._stream, self._keys, self._changes = stream, keys, stream.changes
         self._subscriptions = subscriptions
         self.push = stream.push
         self.tally = tally
@@ -82,7 +85,12 @@ class Plan:
         with self._stream.lock:
             if self.wanted:
                 self._sample(event)
-            self._rest(event, 0, None, but)
+            plan = self
+            if self._changes != self._stream.changes:
+                # While another thread had the lock one listener may have handed over to another,
+                # and this plan may have been made when both were there.
+                plan = self._stream.plan(self._keys)
+            plan._rest(event, 0, None, but)
 
     def outlet(self, but: object = None) -> Listener:
         """What delivers an event that may still inherit keys, in as few calls as there can be.

@@ -89,7 +89,7 @@ class Subscription:
         self.leave()
 
     def leave(self) -> None:
-        """Stop listening, but for events that are on their way, on other threads."""
+        """Stop listening, but for an event that it is just hearing."""
         self.stream.remove(self)
 
 
@@ -108,6 +108,7 @@ class EventStream:
             into another without two threads waiting for each other.
         sampler: Sees events now and then: after it had enough of those with the same keys, not
             before :meth:`anew`.
+        changes: How often who listens has changed.
         closed: Whether the stream has been completed.
     """
 
@@ -116,6 +117,7 @@ class EventStream:
     def __init__(self, report: Report) -> None:
         self.report = report
         self._listeners: tuple[Subscription, ...] = ()
+        self.changes = 0
         self._plans: dict[Keys, Plan] = {}
         self._tallies: dict[Keys, Tally] = {}
         self._others = Tally()
@@ -167,6 +169,7 @@ class EventStream:
     def _change(self, listeners: Callable[[], tuple[Subscription, ...]]) -> None:
         with self.lock:
             self._listeners = listeners()
+            self.changes += 1
             self._plans.clear()
         for outlet in tuple(self._outlets):
             outlet.changed()

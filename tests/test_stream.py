@@ -199,6 +199,37 @@ class TestLeaving:
         stream.push({"x": 1})
         assert seen == []
 
+    @pytest.mark.parametrize("known", [True, False])
+    def test_what_waits_while_a_listener_hands_over_is_heard_once(
+        self, stream: Stream, seen: list[Event], known: bool
+    ) -> None:
+        """As the step model is made by the first step, while other threads show theirs."""
+        if not known:  # More combinations than are remembered.
+            for number in range(MAX_PLANS):
+                stream.push({f"key{number}": number})
+        others: list[threading.Thread] = []
+
+        def other(number: int) -> None:
+            thread = threading.Thread(target=stream.push, args=({"x": number},))
+            others.append(thread)
+            thread.start()
+            thread.join(0.1)  # It waits: no other thread can deliver now.
+
+        def first(event: Event) -> None:
+            other(2)  # By a plan with this listener.
+            stream.listen(seen.append)
+            stream.plan(("x",))  # As outlets do.
+            other(3)  # By one with both.
+            waiting.leave()
+            other(4)
+            seen.append(event)
+
+        waiting = stream.listen(first, "x")
+        stream.push({"x": 1})
+        for thread in others:
+            thread.join()
+        assert sorted(event["x"] for event in seen) == [1, 2, 3, 4]
+
     def test_a_cleared_stream_has_no_listeners(self, stream: Stream, seen: list[Event]) -> None:
         stream.listen(seen.append)
         stream.clear()
