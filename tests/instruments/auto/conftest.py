@@ -51,6 +51,11 @@ def watched(script: str | Path, *options: str, instruments: tuple[Any, ...] = ()
     return Watched(printed.getvalue(), overseer.summary.get("tasks", {}), told, overseer, caught)
 
 
+def explained(pause: dict[str, Any]) -> int:
+    """How many pauses have a cause: what a busy machine keeps waiting has none, and is one too."""
+    return int(pause["count"] - pause.get("unexplained", 0))
+
+
 def plain(script: str | Path) -> str:
     """What the script prints under python."""
     path = SCRIPTS / script

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
-from .conftest import watched
+from .conftest import explained, watched
 
 LOOP = """
 import time, torch
@@ -40,7 +40,7 @@ def test_an_evaluation_in_every_turn_is_a_pause_each_time(times: int, tmp_path: 
     tasks = watched(tmp_path / "main.py").tasks
     train = tasks["train"]
     assert (train["steps"], tasks["eval"]["steps"]) == (40, 40 * times)
-    assert train["pause"]["count"] == 39
+    assert explained(train["pause"]) == 39
     # Of the last pass is seen when the model is through with it, not what is done then.
     shortest = 39 * (times * 0.010 - 0.006)
     assert train["pause"]["seconds"] > shortest
@@ -51,4 +51,4 @@ def test_what_an_agent_does_in_every_turn_is_no_evaluation(tmp_path: Path) -> No
     tasks = watched(tmp_path / "main.py").tasks
     assert "eval" not in tasks
     assert tasks["inference"]["steps"] == 80
-    assert tasks["train"]["pause"]["count"] == 0
+    assert explained(tasks["train"]["pause"]) == 0

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
-from .conftest import watched
+from .conftest import explained, watched
 
 #: What several batches come to without gradients goes into the losses of each of them.
 SCRIPT = """
@@ -50,7 +50,7 @@ def test_what_is_looked_at_before_is_a_part_of_the_step(evaluates: bool, tmp_pat
     tasks = watched(tmp_path / "main.py").tasks
     train = tasks["train"]
     assert (train["steps"], train["items"]) == (24, 576)
-    assert train["pause"]["count"] == 2
+    assert explained(train["pause"]) == 2
     assert "loading" in train
     # Of the very first batches it is not known yet.
     assert tasks["eval"]["steps"] == 3 + 15 * evaluates

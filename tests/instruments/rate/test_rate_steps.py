@@ -299,9 +299,13 @@ def test_iterate_times_the_steps_as_the_script_does(timed: Timed) -> None:
     assert 30 * 16 / window["train_rate"] == pytest.approx(truth(ran)["compute"])
 
 
-def test_another_call_of_a_short_loop_is_known_by_no_length(place: Place) -> None:
+def test_another_call_of_a_short_loop_is_known_by_no_length(timed: Timed) -> None:
+    loop = LOOP.replace("import sys, time", "import passing as time")
     main = "[train([[1] * 8] * 3) or time.sleep(0.05) for epoch in range(3)]"
-    found = tasks(place, PAIR, main=main)["train"]
+    timed.write("main.py", loop.format(main=main))
+    voirfile(timed, PAIR)
+    assert timed.voir("main.py").status == 0
+    found = timed.record()["tasks"]["train"]
     assert (found["pause"]["count"], found["pause"].get("unexplained")) == (2, None)
 
 
