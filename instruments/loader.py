@@ -67,7 +67,7 @@ class Loaders:
         self._read: dict[Hashable, tuple[object, ...]] = {}
         self._waiting: Watch | None = None
         self._leaving: Leaving | None = None
-        self._probed = False
+        self._selectors: set[str] = set()
         self.feeds = Feeds(ov, self._audience, self._place, self._answers_at)
         self.given = self.feeds.given
 
@@ -179,9 +179,9 @@ class Loaders:
             self._waiting.dispose()
         if self._leaving is not None:
             self._leaving.close()
-        told = self._probed and not self.feeds.in_vain
+        told = self._selectors and not self.feeds.in_vain
         for verdict in self._ov.probes.verdicts() if told else ():
-            if verdict["state"] != "unresolved" or "where" in verdict:
+            if verdict["state"] != "unresolved" or verdict["selector"] not in self._selectors:
                 continue
             # What only hands on another's batches, by ``yield from``, keeps nobody waiting.
             if not (self._audience.heard and verdict["hint"].endswith(YIELDLESS)):
@@ -297,9 +297,9 @@ class Loaders:
         self, where: str, markers: Markers, env: Mapping[str, Any]
     ) -> list[Callable[[], object]]:
         """Listen at places in code; returns what ends that."""
-        self._probed = True
-        place = self._ov.probes.probe
-        placed = [place(f"{where} > {marker}", env=env) for marker in markers]
+        selectors = [f"{where} > {marker}" for marker in markers]
+        self._selectors.update(selectors)
+        placed = [self._ov.probes.probe(selector, env=env) for selector in selectors]
         heard = zip(placed, markers.values(), strict=True)
         return [probe.listen(listener, "loader").dispose for probe, listener in heard]
 

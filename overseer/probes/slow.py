@@ -99,7 +99,9 @@ class Slow:
         try:
             self._path.attach(placed, ptera_bridge.resolver(placed.asked.env, placed.selector))
         except Exception as error:
-            why = error.what if isinstance(error, VoirError) else said(error)
+            why = said(error)
+            if isinstance(error, VoirError):
+                why = f"{error.what}. {error.remedy}" if error.remedy else error.what
             self._places.give_up(placed, f"ptera cannot serve it: {why}")
             return
         self._places.troubles.pop(placed, None)

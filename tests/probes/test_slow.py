@@ -165,6 +165,7 @@ def test_ptera_leaves_nothing_behind(made: Script) -> None:
         ("//outer > //inner > nope", "ptera cannot serve it: "),
         ("//waits > //inner > x", "waits is asynchronous, which ptera does not do"),
         ("//outer > x > y", "ptera cannot serve it: there is no x where the probe //outer > x > y"),
+        ("//outer > inner > x", "For a function of the script, write //inner"),
     ],
 )
 def test_what_ptera_cannot_serve_says_so(made: Script, selector: str, hint: str) -> None:

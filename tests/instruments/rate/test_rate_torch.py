@@ -169,6 +169,14 @@ def test_where_a_model_is_at_work_nothing_is_said_of_a_given_loader(place: Place
     assert place.record()["tasks"]["train"]["steps"] == 10
 
 
+def test_a_probe_for_steps_that_is_misspelt_is_no_loaders(place: Place) -> None:
+    place.write("main.py", IDLE.format(turn="model(inp).mean().backward(); optimizer.step()"))
+    voirfile(place, "//training(inp) > #endloop_inp as step")
+    ran = place.voir("main.py")
+    assert "unresolved" in ran.stderr
+    assert place.record()["problems"] == []
+
+
 ANEW = """
     import time
     import torch
