@@ -12,12 +12,19 @@ from overseer.launch import signals
 from overseer.launch.signals import ECHO, Echoes
 from tests.running import Place
 
-#: Interrupts itself, and again for the next 50 ms: every time that something is to be closed.
+#: Interrupts itself, and again for 50 ms once it has ended: every time that something is to be
+#: closed.
 FORWARDED = """
-import os, signal, threading, time
+import os, signal, sys, threading, time
 import voir
 
+def running(frame):
+    return frame is not None and (frame.f_code.co_filename == __file__ or running(frame.f_back))
+
 def forward():
+    main = threading.main_thread().ident
+    while running(sys._current_frames()[main]):
+        time.sleep(0.001)
     until = time.perf_counter() + 0.05
     while time.perf_counter() < until:
         time.sleep(0.002)

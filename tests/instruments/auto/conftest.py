@@ -16,6 +16,7 @@ import pytest
 from instruments.auto import instrument_auto
 from instruments.rate import instrument_rates
 from overseer import Overseer
+from overseer.clock import Clock
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -37,10 +38,16 @@ class Watched:
         return known
 
 
-def watched(script: str | Path, *options: str, instruments: tuple[Any, ...] = ()) -> Watched:
+def watched(
+    script: str | Path,
+    *options: str,
+    instruments: tuple[Any, ...] = (),
+    clock: Clock | None = None,
+) -> Watched:
     """Run a script under voir, in this process."""
     path = SCRIPTS / script
-    overseer = Overseer([instrument_auto, instrument_rates, *instruments], stderr=io.StringIO())
+    all_of_them = [instrument_auto, instrument_rates, *instruments]
+    overseer = Overseer(all_of_them, clock=clock, stderr=io.StringIO())
     printed, caught = io.StringIO(), None
     with redirect_stdout(printed):
         try:

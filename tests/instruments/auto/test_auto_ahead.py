@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
+from typing import Any
 
 import pytest
+
+from overseer.clock import FakeClock
 
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
@@ -13,7 +18,7 @@ from .conftest import Watched, watched
 
 #: Batches of 8, of which the last has 4, each loaded in so many seconds.
 HEAD = """
-    import time
+    import passing as time
     import torch
     from torch import nn
     from torch.utils.data import DataLoader
@@ -67,10 +72,14 @@ HEAD = """
 
 
 def run(tmp_path: Path, script: str, work: float = 0) -> Watched:
-    """Run a script, of which each forward pass takes so many seconds."""
-    path = tmp_path / "main.py"
+    """Run a script, of which each forward pass takes so many seconds; no others pass."""
+    path, clock = tmp_path / "main.py", FakeClock(10**12)
     path.write_text(dedent(HEAD).replace("WORK", str(work)) + dedent(script))
-    seen = watched(path)
+    passing: Any = ModuleType("passing")
+    passing.sleep = clock.advance
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "passing", passing)
+        seen = watched(path, clock=clock)
     assert (seen.error, seen.problems) == (None, [])
     return seen
 
