@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from overseer import Overseer, OverseerAbort, StopProgram, instrument_definition
+from overseer.coroutines import coroutine
 from overseer.errors import Problem, UsageError, VoirError
 
 from .meter import measuring_of, method_in
@@ -81,6 +82,7 @@ class _Counter:
         self._left = TIMES
         self._over = False
         self._raised: BaseException | None = None
+        self._coroutine: int | None = None
         self.reason = f"after {n} events with {key!r}"
 
     def listen(self) -> None:
@@ -108,8 +110,10 @@ class _Counter:
             self._stop(value)
 
     def again(self, value: object) -> None:
-        """A step after the last: stop the thread that goes on, or has begun another work."""
-        if isinstance(self.signal, str) or get_ident() == threading.main_thread().ident:
+        """A step after the last: stop what goes on, or has begun another work."""
+        if isinstance(self.signal, str):
+            return
+        if get_ident() == threading.main_thread().ident and coroutine() in (None, self._coroutine):
             return  # There, the stop is on its way.
         if self._left and not _stops(sys.exc_info()[1]):
             self._left -= 1
@@ -128,7 +132,7 @@ class _Counter:
             return
         if self._over:
             return  # What is known only now has stopped nothing.
-        self._raised = _made(self.signal, value)
+        self._raised, self._coroutine = _made(self.signal, value), coroutine()
         self.ov.stopped_early = self.reason
         raise self._raised
 
@@ -145,7 +149,7 @@ class _Counter:
 
 
 class _Shown:
-    """What has shown the steps of one task on one thread: events, or pairs, of which some are open.
+    """What has shown the steps of one task in one thread, or coroutine of it: events, or pairs.
 
     Attributes:
         seen: How many steps that came to.
@@ -178,7 +182,7 @@ class _Steps(_Counter):
         steps = f"{n} steps" if n > 1 else "a step"
         self.reason = f"after {steps}" + (f" of {task!r}" if task is not None else "")
         self._names, self._without_batch = STEP_PAIRS, without_batch
-        self._shown: dict[tuple[int, str], _Shown] = {}
+        self._shown: dict[tuple[int, int | None, str], _Shown] = {}
         self._method: str | None = ""  # Not known before the script runs.
 
     def listen(self) -> None:
@@ -213,7 +217,7 @@ class _Steps(_Counter):
 
     def _of(self, event: dict[str, Any]) -> _Shown:
         """What has shown the steps of an event's task on this thread."""
-        key = (get_ident(), str(event.get("task", TASK)))
+        key = (get_ident(), coroutine(), str(event.get("task", TASK)))
         shown = self._shown.get(key)
         if shown is None:
             shown = self._shown[key] = _Shown()
@@ -235,7 +239,7 @@ class _Steps(_Counter):
 
     def _stop(self, value: object) -> None:
         if not isinstance(self.signal, str) and not self._over:
-            self.ov.stopped_on = get_ident()
+            self.ov.stopped_on = get_ident(), coroutine()
         super()._stop(value)
 
 

@@ -85,7 +85,8 @@ class Overseer(Scheduler):
         waits: When the script, in ``voir.iterate``, asks for a batch, and when that has come: an
             event with ``source``, and then also ``exhausted``, whether there was none left.
         expects_stop: Somebody may end the script at an event: those are told at once.
-        stopped_on: The thread on which so many steps as were asked for have been counted.
+        stopped_on: The thread, and the coroutine, if any, in which so many steps as were asked for
+            have been counted.
         iterations: What ``voir.iterate`` has returned and the script still has.
     """
 
@@ -137,7 +138,7 @@ class Overseer(Scheduler):
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
-        self.stopped_on: int | None = None
+        self.stopped_on: tuple[int, int | None] | None = None
         self.iterations: WeakSet[Iteration[Any]] = WeakSet()
         self.expects_stop = False
         self._insistence: Insistence | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 
 from .boundary import in_plumbing
+from .coroutines import coroutine
 from .insist import due_to
 
 
@@ -28,15 +29,16 @@ def unfinished() -> bool:
     return any(each is frame for each in _frames(error.__traceback__))
 
 
-def unfinished_since(thread: int | None) -> Callable[[], bool]:
+def unfinished_since(place: tuple[int, int | None] | None) -> Callable[[], bool]:
     """As :func:`unfinished`, where so many steps were asked for, of whatever thread.
 
     Args:
-        thread: The one that made the last of them: what the others are in the midst of is no more.
+        place: The thread, and the coroutine, if any, that made the last of them: what the others
+            are in the midst of is no more.
     """
-    if thread is None:
+    if place is None:
         return unfinished
-    return lambda: get_ident() != thread or unfinished()
+    return lambda: (get_ident(), coroutine()) != place or unfinished()
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:

@@ -41,6 +41,7 @@ class Pair:
         batch: The items of a pair of the same name within, which tells of the same step.
         crossed: One of the same name that began before it has ended.
         inner: The numbers of the steps that such pairs within have been, before that was known.
+        whose: The coroutine that is in it, if any.
     """
 
     __slots__ = (
@@ -54,9 +55,12 @@ class Pair:
         "outer",
         "paused",
         "stepped_ns",
+        "whose",
     )
 
-    def __init__(self, begin: int, awaited: int, paused: int, outer: Pair | None) -> None:
+    def __init__(
+        self, begin: int, awaited: int, paused: int, outer: Pair | None, whose: int | None = None
+    ) -> None:
         self.begin = begin
         self.awaited = awaited
         self.paused = paused
@@ -66,6 +70,7 @@ class Pair:
         self.inner: tuple[int, ...] = ()
         self.crossed = False
         self.outer = outer
+        self.whose = whose
         self.stepped_ns = -1
 
     def absorb(self, items: int | None) -> None:

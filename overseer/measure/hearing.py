@@ -190,6 +190,7 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
     up, wanted, inherits, aside, failed, _ = gate
     now, ident, marks = model.now, model.thread, model.marks
     opened, called, getframe = pair.open.opened, pair.open.calls.setdefault, sys._getframe
+    whose = model.coroutine
     what, event, note = model.what(BEGIN, TASK, pair.name), composer(keys)(dict), model.taker
     own = {"what": what, "opened": opened.setdefault, "called": called}
     resume = model.offer(source.quick, gate, own)
@@ -207,7 +208,7 @@ def _pair_begins(model: StepModel, keys: Keys, gate: Gate, source: Source) -> Ta
         try:
             thread = ident()
             mark = None if marks.device is None else marks.mark(at, thread, False)
-            note((what, at, thread, None, number, mark))
+            note((what, at, thread, whose(), number, mark))
         except BaseException as error:
             failed(error, event(batch, other))
 

@@ -27,6 +27,8 @@ PART = 1.05
 RESTS = 64
 #: The items of so many steps tell how many are usual.
 SIZES = 64
+#: Pairs that may be open at once: those that exceptions left never end; and several coroutines'.
+OPEN, APART = 16, 4096
 
 
 class Lane:
@@ -51,7 +53,9 @@ class Lane:
         self.last_end: int | None = None
         self.changes = -1
         self.unmatched = self.fed = self._paired = False
-        self._beside = self.part = False
+        self._beside = self._apart = self.part = False
+        self._events = 0  # That came before the ends of their pairs, of several coroutines.
+        self._stepped: tuple[int, int | None] = 0, None
         self._nested: bool | None = None  # Not known.
         self._told = 0
         self.pending: list[Step] = []
@@ -75,6 +79,9 @@ class Lane:
         them: the script was stopped right there.
         """
         steps = []
+        if self._events > 0 and self.pairs:  # Of one of these: which one nobody knows.
+            first = next(iter(self.pairs.values()))
+            first.stepped_ns, first.items = self._stepped
         for (name, ident), pair in list(self.pairs.items()):
             if pair.stepped_ns >= max(pair.begin, self.last_end or 0):
                 steps += self.end(pair.stepped_ns, name, ident, None)
@@ -92,23 +99,30 @@ class Lane:
             steps[-1] = _paused(steps[-1], paused)
         return steps
 
-    def begin(self, now: int, name: Hashable, ident: Hashable) -> None:
+    def begin(self, now: int, name: Hashable, ident: Hashable, whose: int | None = None) -> None:
         """A pair begins; within one of another name it is that one's work.
 
         So it is within one of its own name where such pairs have been found to lie in one another.
+
+        Args:
+            now: When.
+            name: Its name.
+            ident: What it and its end have alike, and no other that is open.
+            whose: The coroutine that is in it, if any: it lies in no pair of another's.
         """
         pairs = self.pairs
         outer = None
         if pairs:
+            self._apart = self._apart or any(pair.whose != whose for pair in pairs.values())
             self._end_left(name)
-            outer = self._outer(name)
+            outer = self._outer(name, whose)
             pairs.pop((name, ident), None)
             self._beside = True
-            if len(pairs) >= 16:  # Left by exceptions: they never end.
+            if len(pairs) >= (APART if self._apart else OPEN):
                 del pairs[next(iter(pairs))]
         track = self._track
         awaited = track.awaited_ns(self) if track.loads else 0
-        pair = pairs[name, ident] = Pair(now, awaited, track.paused_ns, outer)
+        pair = pairs[name, ident] = Pair(now, awaited, track.paused_ns, outer, whose)
         if not self.evidence.aside:
             track.around = self
         elif awaited:
@@ -120,10 +134,11 @@ class Lane:
             if key[0] == name and pair.stepped_ns >= max(pair.begin, self.last_end or 0):
                 self.pending = [*self.end(pair.stepped_ns, *key, None), *self.pending]
 
-    def _outer(self, name: Hashable) -> Pair | None:
+    def _outer(self, name: Hashable, whose: int | None) -> Pair | None:
         """The open pair around one that begins, unless an exception left it."""
         for (other, _), pair in self.pairs.items():
-            if (other != name or self._nested) and pair.begin >= (self.last_end or 0):
+            there = self._apart or pair.begin >= (self.last_end or 0)
+            if (other != name or self._nested) and pair.whose == whose and there:
                 return pair
         return None
 
@@ -145,6 +160,7 @@ class Lane:
         if around is not None and self._lies_around(now, ident, pair, around, items):
             return []
         self._paired = True
+        self._events -= self._apart
         self.unmatched = pair.items is None
         items = pair.known if items is None else items
         last = self.last_end
@@ -169,7 +185,9 @@ class Lane:
             return []
         if own.crossed:
             self._nested = False
-        alike = [pair for (other, _), pair in self.pairs.items() if other == name]
+        whose = own.whose
+        open_ = self.pairs.items()
+        alike = [pair for (other, _), pair in open_ if other == name and pair.whose == whose]
         at = alike.index(own)
         for later in alike[at + 1 :]:
             later.crossed = True
@@ -246,9 +264,13 @@ class Lane:
         if self.pairs:
             pair = next(reversed(self.pairs.values()))
             pair.absorb(items)
-            pair.stepped_ns = now
+            if self._apart:
+                self._events += 1
+                self._stepped = now, items  # It may be another's.
+            else:
+                pair.stepped_ns = now
             return []
-        if self.unmatched and self._extend(now, items):
+        if (self.unmatched and self._extend(now, items)) or (self._apart and self._paired):
             return []
         track = self._track
         if self.last_end is None or track.changes != self.changes or len(track.loads) > 1:

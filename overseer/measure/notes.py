@@ -2,7 +2,8 @@
 
 A tuple for each note would cost as much again, and half of that in the garbage collector, which
 counts tuples and does not count numbers. A note is :data:`WIDTH` values in a row: what happened,
-host time, thread, items, id of the pair, device mark.
+host time, thread, items (where a pair begins: the coroutine that is in it), id of the
+pair, device mark.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from .spans import NOTHING, ONE_STEP, Span
 
 #: Tasks and threads a window tells apart; a run with more has its later ones in no window.
 _TASKS = 256
-_THREADS = 64
+_THREADS = 256
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..clock import Clock
+from ..coroutines import coroutine
 from ..errors import Problem
 from ..ways import Gate, Offer, Quick
 from .columns import Steps
@@ -96,6 +97,7 @@ class StepModel:
         sinks: Called with new steps.
         unfinished: Tells whether a step ends only because a stop passes; None: there is no stop.
         plain: Tells whether an event is an end of a pair, although it is a plain one.
+        coroutines: Whether pairs of coroutines have been seen.
         delivered: Called when all of them have been: what a sink was asked to raise, it may.
     """
 
@@ -128,6 +130,7 @@ class StepModel:
         self.sinks: list[Sink] = []
         self.unfinished: Callable[[], bool] | None = None
         self.plain: Callable[[Event], bool] = _never
+        self.coroutines = False
         self.delivered: Callable[[], object] = list
         self._put = self.fresh.extend
 
@@ -168,7 +171,8 @@ class StepModel:
 
         def ready() -> bool:
             alike = not sized or (counts.multiplier == 1 and plain_tensor(counts.tensors))
-            return alike and not gate.wanted and self.marks.device is None
+            plainly = not gate.wanted and not self.coroutines
+            return alike and plainly and self.marks.device is None
 
         def values() -> dict[str, Any]:
             torch: Any = sys.modules.get("torch")
@@ -183,6 +187,15 @@ class StepModel:
         """What stands behind names that are the same for all notes of inserted code."""
         named = {"put": self._put, "now": self.now, "ident": self.thread, "id": id}
         return {**named, "frame": sys._getframe}
+
+    def coroutine(self) -> int | None:
+        """The coroutine that runs on the calling thread, if any.
+
+        What is open when a pair of a thread begins is around it; not so with coroutines.
+        """
+        running = coroutine()
+        self.coroutines |= running is not None
+        return running
 
     def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
         """What to listen to: callables, each with the keys its events have; none acts twice."""
@@ -264,7 +277,7 @@ class StepModel:
             if type(task) is not str:
                 task = str(task)
             if begins:
-                self._note(BEGIN, now, task, None, name, ident)
+                self._note(BEGIN, now, task, self.coroutine(), name, ident)
             elif name == "step" and without_batch(event):
                 self._note(ABANDON, now, task, None, name, ident)
             else:
@@ -507,7 +520,7 @@ class StepModel:
             elif kind == END:
                 steps.extend(lane.end(ns, name, ident, items))
             elif kind == BEGIN:
-                lane.begin(ns, name, ident)
+                lane.begin(ns, name, ident, items)
             elif kind == ABANDON:
                 lane.abandon(name, ident)
             else:

@@ -17,7 +17,7 @@ from .step import COMPILED, Step
 
 _BUSY, _ESTIMATED = Step._fields.index("busy_ns"), Step._fields.index("estimated")
 _TASKS = 256
-_THREADS = 64
+_THREADS = 256
 #: That close to its true beginning the steady state is found.
 _CLOSE = 2
 #: Of how many parts a run's series of step times is, at most.

@@ -14,7 +14,7 @@ LOADING, LOADED, EXHAUSTED, ENTER, LEAVE, PAUSE, RESUME, COMPILED, BEGUN, BODY =
 LEARNED, GIVEN_UP, ASIDE, OTHER, SHUTS, SHUT = range(BODY + 1, BODY + 7)
 
 #: Threads, and tasks of a thread, that are told apart; those unseen longest make room.
-THREADS = 64
+THREADS = 256
 LANES = 32
 
 
@@ -47,10 +47,14 @@ class Threads:
         found = self._threads.get(thread)
         if found is None:
             if len(self._threads) >= THREADS:
-                oldest = min(self._threads, key=lambda key: self._threads[key].timeline.ns)
-                self._evict(self._threads.pop(oldest).lanes)
+                self._evict(self._threads.pop(min(self._threads, key=self._rank)).lanes)
             found = self._threads[thread] = Thread(host_ns)
         return found
+
+    def _rank(self, thread: int) -> tuple[bool, int]:
+        """The first in this order makes room: without an open pair, and unseen longest."""
+        at = self._threads[thread]
+        return any(lane.pairs for lane in at.lanes.values()), at.timeline.ns
 
     def known(self, thread: int) -> Thread | None:
         """The thread's own, if it was seen before."""

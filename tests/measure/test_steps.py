@@ -488,6 +488,35 @@ def test_threads_one_after_the_other_do_not_add() -> None:
     assert program.section()["rate"]["median"] == pytest.approx(8 / 0.005, rel=0.01)
 
 
+def test_a_hundred_threads_that_are_in_a_step_at_once_lose_none() -> None:
+    program = Program("pair")
+    for turn in range(3):
+        for end in (False, True):
+            for thread in range(100):
+                program.thread = thread
+                program.clock.advance(0.0005)
+                pair = {"name": "compute", "step": "end" if end else "begin", "id": thread}
+                program.give(**{"$wrap": pair}, **({"batch_size": 8 + turn} if end else {}))
+    program.finish()
+    section = program.section()
+    assert (section["steps"], section["items"]) == (300, 100 * (8 + 9 + 10))
+
+
+def test_threads_that_were_in_no_step_make_room_before_others() -> None:
+    program = Program("pair")
+    program.thread = 10**6
+    program.give(**{"$wrap": {"name": "compute", "step": "begin", "id": 1}})
+    for thread in range(2 * THREADS):
+        program.thread = thread
+        program.clock.advance(0.005)
+        program.give(step=True, batch_size=8)
+    program.thread = 10**6
+    program.give(**{"$wrap": {"name": "compute", "step": "end", "id": 1}}, batch_size=5)
+    program.finish()
+    section = program.section()
+    assert (section["steps"], section["items"]) == (2 * THREADS + 1, 16 * THREADS + 5)
+
+
 def test_a_thousand_threads_lose_no_step() -> None:
     program = Program("step")
     for thread in range(1000):
