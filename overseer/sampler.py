@@ -40,6 +40,7 @@ class Sampler:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._started = clock.now_ns()
+        self._whole: dict[tuple[str, ...], int] = {}
         self._taken: set[tuple[str, ...]] = set()
         # Not a list that is swapped: another thread may be about to add to it.
         self._kept: deque[Event] = deque()
@@ -57,13 +58,18 @@ class Sampler:
         Returns:
             Whether it will want the next one, before :meth:`take` is called.
         """
-        if seen > WHOLE:
-            shape = tuple(event)
-            if shape in self._taken:
-                return False
+        shape = tuple(event)
+        whole = self._whole.get(shape, 0)
+        # By those that were kept: of two threads the second may have counted its event first.
+        if whole < WHOLE and (whole or seen <= WHOLE):
+            whole += 1
+            self._whole[shape] = whole
+        elif shape in self._taken:
+            return False
+        else:
             self._taken.add(shape)
         self._kept.append(self._line(event, seen))
-        return seen < WHOLE
+        return 0 < whole < WHOLE
 
     def _line(self, event: Event, seen: int) -> Event:
         line: Event = {"t": round((self._clock.now_ns() - self._started) / 1e9, 6)}

@@ -31,6 +31,14 @@ def test_an_event_that_comes_while_others_are_taken_is_kept_for_the_next_time() 
     assert [line["x"] for line in [*sampler.taken, *sampler.take()]] == [0, 1, 2]
 
 
+def test_the_first_hundred_are_kept_though_threads_count_several_before_one_is() -> None:
+    sampler = Sampler(Clock())
+    seen = [*range(1, 98), 100, 100, 100, *range(101, 110)]
+    wants = [sampler({"x": number}, n) for number, n in enumerate(seen)]
+    assert [line["x"] for line in sampler.take()] == [*range(100), 100]  # And the next one.
+    assert wants == [True] * 99 + [False] * 10
+
+
 def test_when_a_step_was_that_is_told_of_late_is_voir_s_own_affair() -> None:
     sampler = Sampler(Clock())
     sampler({"step": 1, ENDED: 5, BEGAN: 3, "$wrap": "begin"}, 1)
