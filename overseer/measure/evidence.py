@@ -41,7 +41,7 @@ class Pair:
         batch: The items of a pair of the same name within, which tells of the same step.
         crossed: One of the same name that began before it has ended.
         inner: The numbers of the steps that such pairs within have been, before that was known.
-        whose: The coroutine that is in it, if any.
+        whose: The coroutine that is in it; None: the thread, with all that run on it.
     """
 
     __slots__ = (

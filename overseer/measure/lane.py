@@ -113,7 +113,8 @@ class Lane:
         pairs = self.pairs
         outer = None
         if pairs:
-            self._apart = self._apart or any(pair.whose != whose for pair in pairs.values())
+            if whose is not None and not self._apart:
+                self._apart = any(pair.whose not in (None, whose) for pair in pairs.values())
             self._end_left(name)
             outer = self._outer(name, whose)
             pairs.pop((name, ident), None)
@@ -138,7 +139,8 @@ class Lane:
         """The open pair around one that begins, unless an exception left it."""
         for (other, _), pair in self.pairs.items():
             there = self._apart or pair.begin >= (self.last_end or 0)
-            if (other != name or self._nested) and pair.whose == whose and there:
+            known = pair.whose is None or pair.whose == whose  # Not another coroutine's.
+            if (other != name or self._nested) and known and there:
                 return pair
         return None
 
@@ -185,9 +187,9 @@ class Lane:
             return []
         if own.crossed:
             self._nested = False
-        whose = own.whose
+        those = (None, own.whose)
         open_ = self.pairs.items()
-        alike = [pair for (other, _), pair in open_ if other == name and pair.whose == whose]
+        alike = [pair for (other, _), pair in open_ if other == name and pair.whose in those]
         at = alike.index(own)
         for later in alike[at + 1 :]:
             later.crossed = True

@@ -84,6 +84,31 @@ def test_a_thread_that_had_no_coroutines_at_first_is_no_exception(place: Place) 
     assert steps(place, "a pair of a call", 4, begin=begin) == (40, 160)
 
 
+AROUND = """
+    import asyncio
+    import voir
+
+    async def handle(batch):
+        await asyncio.sleep(0)
+        with voir.give.wrap({name!r}, batch=batch):
+            await asyncio.sleep(0)
+
+    async def both(batch):
+        await asyncio.gather(handle(batch), handle(batch))
+
+    for batch in voir.iterate("train", [[0] * 4] * 12, report_batch=True):
+        asyncio.run(both(batch))
+    """
+
+
+@pytest.mark.parametrize("name", ["compute", "loading"])
+def test_what_coroutines_do_in_a_turn_is_no_step_beside_it(place: Place, name: str) -> None:
+    place.write("main.py", AROUND.format(name=name))
+    assert place.voir("--no-voirfile", "main.py").status == 0
+    task = place.record()["tasks"]["train"]
+    assert (task["steps"], task["items"]) == (12, 48)
+
+
 @pytest.mark.parametrize("many", [3, 40])
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "a pair in a pair"])
 def test_a_stop_is_exact(place: Place, way: str, many: int) -> None:
