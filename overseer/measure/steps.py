@@ -194,7 +194,8 @@ class StepModel:
         What is open when a pair of a thread begins is around it; not so with coroutines.
         """
         running = coroutine()
-        self.coroutines |= running is not None
+        if running is not None:
+            self.coroutines = True
         return running
 
     def listeners(self) -> list[tuple[Callable[[Event], None], tuple[str, ...]]]:
