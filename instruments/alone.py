@@ -16,8 +16,8 @@ from overseer.measure.steps import STEP_PAIRS
 from .loader import Loaders
 
 if TYPE_CHECKING:
+    from overseer.engine.bus import Subscription
     from overseer.measure.counts import Counts
-    from overseer.stream import Subscription
 
 #: What steps are told to hold where nothing says otherwise.
 ITEMS = "items"
@@ -113,7 +113,7 @@ class Alone:
         ident = get_ident()
         self._giving.add(ident)
         try:
-            self._ov.give(**event)
+            self._ov.publish(**event)
         finally:
             self._giving.discard(ident)
 

@@ -55,7 +55,7 @@ def _give_all(ov: Overseer, readers: dict[str, Reader]) -> None:
             del readers[key]
             ov.report(problem("instrument", f"monitor of {key}", error))
         else:
-            ov.give(**{"task": "main", "time": time, key: value})
+            ov.publish(**{"task": "main", "time": time, key: value})
 
 
 @instrument_definition

@@ -105,7 +105,7 @@ class _Counter:
     def count(self, value: object) -> None:
         """One more; the last one stops the script."""
         self.seen += 1
-        self.ov.give(task="early_stop", progress=(self.seen, self.n))
+        self.ov.publish(task="early_stop", progress=(self.seen, self.n))
         if self.seen == self.n:
             self._stop(value)
 

@@ -18,12 +18,12 @@ from .seldom import Seldom
 from .untold import Untold
 
 if TYPE_CHECKING:
+    from overseer.engine.bus import Subscription
     from overseer.measure.device import Device
     from overseer.measure.losses import Losses
     from overseer.measure.rates import Rates, Reading
     from overseer.measure.spans import Span
     from overseer.measure.steps import StepModel
-    from overseer.stream import Subscription
 
 Sink = Callable[[Any], object]
 Event = dict[str, Any]
@@ -328,7 +328,7 @@ class Meter:
         self._ticks = 0
         once = Counts(1, asked.batch_size, "auto", model.unsized)
         self._alone = Alone(ov, asked.loaders, once, bool(asked.logged), lambda: asked.works)
-        self._plain = PlainPairs(model, once, ov.give, ov.listen)
+        self._plain = PlainPairs(model, once, ov.publish, ov.listen)
         self.seldom = Seldom(ov, model.thread)
         model.sinks += [*self._rates, self._tasks, *asked.sinks]
         self._wishes: list[BaseException] = []
@@ -454,7 +454,7 @@ class Meter:
             if reading.loading_share is not None:
                 event["loading_share"] = reading.loading_share
                 event["compute_share"] = reading.compute_share
-            self._ov.give(**event)
+            self._ov.publish(**event)
         for key in windows.logged:
             value = reading.rate if key == "train_rate" else getattr(reading, key)
             if value is not None:
@@ -470,9 +470,6 @@ class Meter:
             self.model.drain(partial(sleep, REST_SECONDS))
         for each in (self._losses, *self._asked.further):
             each.keep_up(self.model)
-        self._ov.hasten()  # That a device is in use is known by now.
-        if early:
-            self._ov.weigh()
 
 
 def _interrupted(act: Callable[[], object]) -> bool:

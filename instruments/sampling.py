@@ -201,7 +201,7 @@ class _Delivery:
         data = self._reading()
         if data is not None:
             time = self._ov.clock.wall_ns() / 1e9
-            self._ov.give(**{"task": "main", "time": time, self._key: data})
+            self._ov.publish(**{"task": "main", "time": time, self._key: data})
 
     def _reading(self) -> object | None:
         try:

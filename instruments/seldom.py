@@ -11,7 +11,7 @@ from .untold import BEHIND, EVENTS
 
 if TYPE_CHECKING:
     from overseer import Overseer
-    from overseer.stream import Subscription
+    from overseer.engine.bus import Subscription
 
 Event = dict[str, Any]
 #: So many pairs and events of a loop are looked at before it is said that they are one for one;

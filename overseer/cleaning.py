@@ -121,14 +121,14 @@ def _finals_in(filename: str, names: dict[str, object]) -> list[Lines]:
     # Most runs are not stopped, and of those that are most do not swallow it.
     from linecache import getlines
 
-    from .probes.sources import parsed
+    from .probes.source import parsed
 
     try:
         tree = parsed("".join(getlines(filename, names)), filename)
     except Exception:  # It is no python any more, or somebody's loader does not say.
         return []
-    nodes: Iterator[Any] = ast.walk(tree)  # There are two kinds, of which python 3.10 has one.
-    found = (node for node in nodes if getattr(node, "finalbody", None))
+    tries = (node for node in ast.walk(tree) if isinstance(node, ast.Try | ast.TryStar))
+    found = (node for node in tries if node.finalbody)
     return [(_last(n.orelse or n.handlers or n.body) + 1, _last(n.finalbody)) for n in found]
 
 

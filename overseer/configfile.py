@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -102,10 +101,8 @@ def _mapping(values: object, source: str, shape: str) -> Values:
 
 
 def _parse_toml(data: bytes, path: str) -> Values:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib  # type: ignore[import-not-found,unused-ignore]
+    import tomllib
+
     try:
         parsed: Values = tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -167,14 +167,14 @@ def _told(event: Mapping[str, Any]) -> tuple[Value, ...]:
 
 def _start(run: Run, trace: Trace) -> int:
     """When the run began, in nanoseconds since the epoch; else when its trace does."""
-    from datetime import datetime, timezone
+    from datetime import UTC, datetime
 
     try:
         began = datetime.fromisoformat(str(run.facts.get("started")).rstrip("Z"))
     except ValueError:
         starts = [one.start for one in trace.slices()]
         return min(starts, default=0)
-    return round(began.replace(tzinfo=timezone.utc).timestamp() * 1e6) * 1000
+    return round(began.replace(tzinfo=UTC).timestamp() * 1e6) * 1000
 
 
 def _rows(trace: Trace) -> Iterator[tuple[Process, Thread]]:

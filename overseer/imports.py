@@ -115,10 +115,9 @@ class _Watcher:
         return None
 
     def loaded(self, name: str) -> None:
-        """Call back whoever waits for ``name``, each once."""
-        with self._lock:
-            waiting = tuple(self.callbacks.get(name, ()))
-        for callback in waiting:
+        """Call back whoever waits for ``name``, each once; also who begins to wait meanwhile."""
+        while waiting := tuple(self.callbacks.get(name, ())):
+            callback = waiting[0]
             try:
                 if self._remove(self.callbacks, name, callback):
                     callback(sys.modules[name])

@@ -11,14 +11,14 @@ def _opcodes(*names: str) -> frozenset[int]:
     return frozenset(opmap[name] for name in names if name in opmap)
 
 
-#: What handlers begin with; before 3.11 there is none, nor the need to know.
+#: What handlers begin with.
 _HANDLES = _opcodes("PUSH_EXC_INFO")
 #: What a coroutine waits at, and what ends by the exception that iterators end by.
-_YIELDS = _opcodes("YIELD_VALUE", "YIELD_FROM")
-_ITERATES = _opcodes("FOR_ITER", "END_FOR", "SEND", "END_SEND", "YIELD_FROM")
+_YIELDS = _opcodes("YIELD_VALUE")
+_ITERATES = _opcodes("FOR_ITER", "END_FOR", "SEND", "END_SEND")
 #: What may come first where a ``with`` is left, and what a call consists of.
-_BEFORE = _opcodes("NOP", "POP_BLOCK", "ROT_TWO", "SWAP")
-_CALLS = _opcodes("CACHE", "CALL", "PRECALL", "CALL_FUNCTION")
+_BEFORE = _opcodes("NOP", "SWAP")
+_CALLS = _opcodes("CACHE", "CALL", "PRECALL")
 
 
 def enters_handler(frame: FrameType) -> bool:
@@ -33,9 +33,9 @@ def exhausts(frame: FrameType, kind: type[BaseException]) -> bool:
 
 def waits(frame: FrameType) -> bool:
     """Whether a frame that is left has come to a ``yield`` or ``await``, not to its end."""
-    # Python 3.10 is still to do what it waits at, 3.13 has done it.
+    # Python 3.13 has done what it waits at.
     code, at = frame.f_code.co_code, max(frame.f_lasti, 2)
-    return not _YIELDS.isdisjoint(code[at - 2 : at + 4 : 2])
+    return not _YIELDS.isdisjoint(code[at - 2 : at + 2 : 2])
 
 
 def leaves_with(frame: FrameType) -> bool:
@@ -62,9 +62,9 @@ def _nothing(code: CodeType) -> bytes:
     load = bytes([opmap["LOAD_CONST"], index & 255])
     if index > 255:
         load = bytes([opmap["EXTENDED_ARG"], index >> 8 & 255]) + load
-    return load + bytes([opmap["DUP_TOP"], 0]) * 2 if "DUP_TOP" in opmap else load * 3
+    return load * 3
 
 
 def may_handle(code: CodeType) -> bool:
-    """Whether there may be a ``try`` or a ``with`` in some code; before 3.11, it does not say."""
-    return bool(getattr(code, "co_exceptiontable", True))
+    """Whether there may be a ``try`` or a ``with`` in some code."""
+    return bool(code.co_exceptiontable)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .stream import Event, EventStream
+from .engine.bus import Bus
 
 if TYPE_CHECKING:
-    from .given import LogStream
+    from .engine.operators import LogStream
+
+    Event = dict[str, Any]
 
 
 class Log:
@@ -18,7 +20,7 @@ class Log:
         before: Called with each event before it is sent; the streams' lock is not taken for that.
     """
 
-    def __init__(self, stream: EventStream) -> None:
+    def __init__(self, stream: Bus) -> None:
         self.before: Callable[[Event], object] | None = None
         self._stream = stream
         self._proxy: LogStream | None = None
@@ -32,7 +34,7 @@ class Log:
 
     def _operators(self) -> LogStream:
         if self._proxy is None:
-            from .given import LogStream
+            from .engine.operators import LogStream
 
             self._proxy = LogStream(self._stream)
         return self._proxy

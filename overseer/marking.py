@@ -11,9 +11,10 @@ from string import Formatter
 from typing import Any
 
 from .errors import VoirError
-from .stream import Event
 from .trace.describe import described, label_of
 from .trace.emit import Channel, channel
+
+Event = dict[str, Any]
 
 #: The channel of what voirfiles record, unless they name another.
 VOIRFILE = "voirfile"

@@ -226,8 +226,7 @@ def _negated(option: str) -> str:
 
 
 def _is_class(kind: Any) -> bool:
-    # In Python 3.10 list[int] is an instance of type too.
-    return isinstance(kind, type) and typing.get_origin(kind) is None
+    return isinstance(kind, type)
 
 
 def _is_union(kind: Any) -> bool:

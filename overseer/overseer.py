@@ -7,7 +7,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from time import sleep
@@ -29,31 +29,33 @@ from .boundary import problem as problem_of
 from .clock import Clock
 from .commandline import LONGEST_STEP, HelpAsked, add_options, target_of
 from .deadline import Deadline
-from .early import EarlyEvents
+from .engine.bus import Bus, Subscription
+from .engine.values import Own
 from .errors import Problem, UsageError, VoirError
-from .foreseen import Foreseen
 from .insist import Insistence, due_to, insisting
 from .launch import Program, Target, current_directory, exit_status, in_child, locate
 from .log import Log
 from .options import OptionParser, configurations
 from .phases import Phase
+from .recorder import recorder
 from .scheduler import Instrument, Scheduler
-from .stream import Event, EventStream, Outlet, Subscription
 from .timers import Timer
 from .version import version
-from .weighing import Account, Turns, Weighed
+from .weighing import Account
 
 if TYPE_CHECKING:
     from logging import LogRecord
 
-    from .given import Given
-    from .probed import Placed, Probe
+    from .engine.operators import Given
+    from .engine.probe import Probe
     from .probes import Engine
     from .recording import Recording
     from .script import Iteration
 
 #: Milliseconds to wait for the script to come out of what is not its own code, to end it there.
 REACHING = 1000
+#: How many events wait at most to be read: 2 and 4 MiB, touched as they are used.
+STRUCTURE_RING, VALUE_RING = 1 << 16, 1 << 17
 #: What a selector has that captures steps.
 STEP_KEYS = (" as step", "compute_start", "compute_end")
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
@@ -112,8 +114,8 @@ class Overseer(Scheduler):
         self._tell = tell or self._write
         self._deadline = Deadline(longest_step)
         super().__init__(PHASES, args=(self,), report=self.report, deadline=self._deadline)
-        self._given_stream, self._log_stream = EventStream(self.report), EventStream(self.report)
-        self.waits = EventStream(self.report)
+        self.bus, self._log_stream = Bus(self.report, records=True), Bus(self.report)
+        self.waits = Bus(self.report)
         self.log = Log(self._log_stream)
         self._given: Given | None = None
         self._engine: Engine | None = None
@@ -123,7 +125,6 @@ class Overseer(Scheduler):
         self.misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] = []
         self.run: dict[str, Any] = {}
-        self._foreseen = Foreseen()
         self._loaded = self._heard = self._judged = self._leaving = False
         self._instruments = list(instruments)
         self.logfile = logfile
@@ -134,7 +135,6 @@ class Overseer(Scheduler):
         self.program: Program | None = None
         self.summary: dict[str, Any] = {}
         self.account = Account(self.clock, since_ns)
-        self.hear = Weighed(self._given_stream.push, self.account.now_ns)
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
@@ -156,39 +156,30 @@ class Overseer(Scheduler):
     def given(self) -> Given:
         """The stream of events, with all of giving's operators."""
         if self._given is None:
-            from .given import Given
+            from .engine.operators import Given
 
-            self._given = Given(self._given_stream)
+            self._given = Given(self.bus)
         return self._given
 
     def give(self, **event: Any) -> None:
         """Put an event into the given stream; from any thread, delivered before this returns."""
-        self._given_stream.push(event)
+        self.bus.give(event)
 
-    def outlet(self, changed: Callable[[], object]) -> Outlet:
-        """A quicker way to give events whose keys are known: its ``for_keys`` makes the callable.
-
-        Args:
-            changed: Called when that is to be made anew, for others listen.
-        """
-        return self._given_stream.outlet(changed)
+    def publish(self, **event: Any) -> None:
+        """The same for what voir itself finds: strict operators pass over what lacks their key."""
+        self.bus.give(Own(event))
 
     def queue(self, **event: Any) -> None:
         """The same as :meth:`give`, the event marked with the time under ``$queued``."""
         event["$queued"] = self.clock.wall_ns() / 1e9
-        self._given_stream.push(event)
+        self.bus.give(event)
 
-    def inherits(self, keys: ContextVar[Event]) -> None:
-        """Have every event inherit what ``keys`` holds in the context that gives it."""
-        if self._given_stream.inherited is not keys:
-            self._given_stream.inherited = keys
-
-    def listen(self, fn: Callable[[Event], object], *keys: str) -> Subscription:
-        """Call ``fn(event)`` for each given event that has all of ``keys``: the fast lane."""
-        return self._given_stream.listen(fn, *keys)
+    def listen(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
+        """Call ``fn(event)`` for each given event that has all of ``keys``."""
+        return self.bus.listen(fn, *keys)
 
     def at_stop(self, fn: Callable[[], object]) -> None:
-        """Call ``fn`` once when a stop has been raised; then listeners choose anew what hears.
+        """Call ``fn`` once when a stop has been raised.
 
         It is called before the stop passes through the script, perhaps by a signal's handler.
         """
@@ -197,10 +188,10 @@ class Overseer(Scheduler):
     @property
     def undisturbed(self) -> AbstractContextManager[object]:
         """Within, events of other threads wait: to begin something once, and hear all of it."""
-        lock: AbstractContextManager[object] = self._given_stream.lock
+        lock: AbstractContextManager[object] = self.bus.lock
         return lock
 
-    def listen_log(self, fn: Callable[[Event], object], *keys: str) -> Subscription:
+    def listen_log(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
         """Call ``fn(event)`` for each event that leaves the process."""
         return self._log_stream.listen(fn, *keys)
 
@@ -243,8 +234,6 @@ class Overseer(Scheduler):
         told, self._to_tell = self._to_tell, []
         for each in told:
             each()
-        if told:
-            self._given_stream.choose_anew()
 
     def _quieten(self) -> None:
         """Threads and tasks that end by what ends the script do so without a word."""
@@ -274,23 +263,9 @@ class Overseer(Scheduler):
 
     @property
     def events(self) -> int:
-        """How many events there have been so far, of those that are counted as voir's own cost."""
+        """How many events there have been so far."""
         fired = self._engine.fired.values() if self._engine is not None else ()
-        return self.hear.events + sum(fired)
-
-    def weigh(self) -> None:
-        """Time the next few events of each probe, for the account of voir's own cost."""
-        if self._engine is not None:
-            self._engine.weigh(self.account.now_ns, self.account.sitting)
-
-    def turns(self) -> Turns:
-        """Weighs turns of a loop that voir goes through itself."""
-        return Turns(self.account, self.hear)
-
-    def hasten(self) -> None:
-        """See which events probed code may note by itself; to be called now and then."""
-        if self._engine is not None:
-            self._engine.hasten(self.clock.now_ns())
+        return self.bus.events + sum(fired)
 
     def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
         """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
@@ -320,13 +295,13 @@ class Overseer(Scheduler):
             overridable: Whether ``override`` may replace the variable's value.
             kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
         """
-        from .probed import Nowhere, Probe
+        from .engine.probe import Nowhere, Probe
         from .probes import ABSENT
 
         frame = sys._getframe(1)
         kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
         where = kwargs.pop("where", None) or f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        placed: Placed
+        placed: Any
         try:
             _check_selector(selector)
             late = not self.phases.run_script.pending
@@ -336,11 +311,8 @@ class Overseer(Scheduler):
         except VoirError as error:
             self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
             placed = Nowhere(str(selector))
-        given = self._given_stream
         giving = partial(self._giving, str(selector), where)
-        probe = Probe(
-            placed, given, self.report, absent=ABSENT, overridable=overridable, giving=giving
-        )
+        probe = Probe(placed, self.bus, self.report, ABSENT, giving)
         self._probes.append(probe)
         return probe
 
@@ -490,6 +462,7 @@ class Overseer(Scheduler):
         """
         global _active
         before, _active = _active, self
+        recorder.open(STRUCTURE_RING, VALUE_RING)
         token = current_overseer.set(self)
         try:
             value = self._guarded_walk(list(argv))
@@ -550,7 +523,8 @@ class Overseer(Scheduler):
             self.exit_status = status or self.exit_status or 0
 
     def _walk(self, argv: list[str]) -> object:
-        early = EarlyEvents(self._given_stream, self._log_stream)
+        early: list[dict[str, Any]] = []
+        keeping = self._log_stream.listen(early.append, who="the record")
         self._begin(self.phases.init)
         self.require(*self._instruments)
         self.end(self.phases.init)
@@ -558,7 +532,10 @@ class Overseer(Scheduler):
         self._begin(self.phases.parse_args)
         target = self._parse(argv)
         self._connect(target)
-        early.deliver(self.recording)
+        keeping.dispose()
+        if self.recording is not None:
+            for event in early:
+                self.recording.log(event)
         self.end(self.phases.parse_args)
         self.status = "running"
         self._phase(self.phases.load_script, lambda: self._load(target))
@@ -651,7 +628,7 @@ class Overseer(Scheduler):
         self.recording = Recording(self, target.name if target else "")
         self._exit.callback(tell_failures(self._import_failed).dispose)
         # The second, because the first comes too early when it is our side that imports giving.
-        for module in ("giving", f"{__package__}.connection"):
+        for module in ("giving", f"{__package__}.engine.operators"):
             self._exit.callback(on_import(module, self._hear_giving).dispose)
 
     def _import_failed(self, name: str, error: Exception) -> None:
@@ -659,11 +636,11 @@ class Overseer(Scheduler):
 
     def _hear_giving(self, module: object) -> None:
         """Let ``giving.give`` reach the run, once giving and our side of it are there."""
-        from . import connection
+        from .engine import operators
 
-        if not self._heard and hasattr(connection, "connected"):
+        if not self._heard and hasattr(operators, "connected"):
             self._heard = True
-            self._exit.enter_context(connection.connected(self._given_stream, self.hear))
+            self._exit.enter_context(operators.connected(self.bus))
 
     def _load(self, target: Target | None) -> None:
         if target is None:
@@ -678,7 +655,6 @@ class Overseer(Scheduler):
             self._engine.main_loaded()
 
     def _instrument(self, tree: Any, module: str, filename: str) -> Any:
-        self._foresee(tree)
         with self._deciding:
             if self._engine is None:
                 self._parts.append((tree, module, filename))  # A probe set later needs it.
@@ -689,20 +665,11 @@ class Overseer(Scheduler):
         finally:
             self.charge(self.clock.cpu_ns() - begun)
 
-    def _foresee(self, tree: Any) -> None:
-        """Import giving before the script is at work, where that is going to need it."""
-        begun = self.clock.cpu_ns()
-        if self._foreseen(tree):
-            with suppress(Exception):  # The script fails where it uses it, if it does.
-                from . import connection  # noqa: F401
-        self.charge(self.clock.cpu_ns() - begun)
-
     def _run(self) -> object:
         assert self.program is not None and self.recording is not None
         if self._engine is not None:  # Else it is soon enough when there is something to record.
             self.recording.prepare()
             self.recording.save_up()
-        self.weigh()
         with self.account.script():
             try:
                 value = self.program.run()
@@ -731,7 +698,7 @@ class Overseer(Scheduler):
         if self.program is not None:  # Else nothing ran, and there is nothing to reduce.
             for probe in self._probes:
                 self._last(probe._exit)
-            self._last(self._given_stream.complete)
+            self._last(self.bus.complete)
         self._last(lambda: self._begin(self.phases.finalize))
         self._last(lambda: self.end(self.phases.finalize))
         self._last(self.close)
@@ -739,8 +706,9 @@ class Overseer(Scheduler):
         self._last(self._finish_recording)
         self._last(self._log_stream.complete)
         self._last(self._exit.close)
-        self._given_stream.clear()
+        self.bus.clear()
         self._log_stream.clear()
+        recorder.close()
 
     def _close_probes(self) -> None:
         if self._engine is not None:

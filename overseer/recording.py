@@ -6,18 +6,16 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .boundary import Guarded, acting, said
 from .errors import Problem
 from .launch import current_directory
+from .recorder import recorder
+from .recorder.log import header
 from .sampler import Sampler
 from .spare import Spare, make_room
-from .stream import Event
 from .version import version
-from .weighing import Inserted
 
 if TYPE_CHECKING:
     from .overseer import Overseer
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from .record.directory import RunDirectory
     from .record.metrics import MetricsLog
     from .record.provenance import Provenance
+    from .sampler import Event
 
 _T = TypeVar("_T")
 #: How often what was given is written, in seconds: at most this much is lost to a SIGKILL.
@@ -63,14 +62,12 @@ class Recording:
         self._waiting: list[Event] = []
         self._sampler = Sampler(ov.clock)
         self._flushing: Any = None
-        self._turns = 0
         self._spare: Spare | None = None
         if not ov.options.no_record:
             make_room()
         ov.log.before = self._begin_aside
         ov._log_stream.listen(self.log, who="the record")
-        ov._given_stream.sampler = Guarded(self.given, "the record", ov.report)
-        ov._given_stream.anew()
+        ov.bus.sampler = Guarded(self.given, "the record", ov.report)
 
     @property
     def directory(self) -> RunDirectory:
@@ -147,7 +144,7 @@ class Recording:
         with self._making:
             if self._flushing is None:
                 with acting("the record"):  # Not whoever happened to give something first.
-                    self._flushing = self._ov.every(INTERVAL / 2, self._turn, first=INTERVAL / 2)
+                    self._flushing = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
                 self._flushing.__enter__()
                 self.save_up()
 
@@ -170,18 +167,10 @@ class Recording:
         if spare is not None:
             spare.release()
 
-    def _turn(self) -> None:
-        """Write, and half-way between weigh events: one that is recorded costs more than others."""
-        self._turns += 1
-        if self._turns % 2:
-            self._ov.weigh()
-        else:
-            self.flush()
-
     def flush(self) -> None:
         """Write what was given since the last time; runs on a thread of its own."""
         lines = self._sampler.take()
-        self._ov._given_stream.anew()
+        self._ov.bus.sample()
         if not lines:
             return
         begins = self._metrics is None
@@ -295,28 +284,14 @@ class Recording:
         }
 
     def _overhead(self) -> dict[str, float | None] | None:
-        """voir's own cost: what was timed, and events at what one costs on this machine."""
+        """voir's own cost: what recording has taken, and what else was charged."""
         ov = self._ov
-        if not ov._given_stream.events:
+        if not ov.events:
             return None
-        from .measure.cost import cold_ns, warm_ns
-
-        now, account, engine = ov.clock.now_ns, ov.account, ov._engine
-        events = 0.0
-        if engine is not None and any((fired := engine.fired).values()):
-            like = _like_inserted()
-            inserted = Inserted(cold_ns(now, like), warm_ns(now, like))
-            events += account.events_ns(fired, inserted, engine.noted, engine.unheard)
-            events += account.hooked_ns(inserted.displacing)
-        if ov.hear.events:
-            from .script import around_giving
-
-            around = partial(around_giving, step=1, batch_size=1)
-            events += account.given_ns(ov.hear, cold_ns(now, around))
-        own = (events + ov.charged_ns) / 1e9  # Charged last: to measure this costs something, too.
-        seconds = (now() - self.started) / 1e9 + self._before  # And has made the run longer.
+        own = (header(recorder.header()).own + ov.charged_ns) / 1e9
+        seconds = (ov.clock.now_ns() - self.started) / 1e9 + self._before
         share = min(1.0, own / seconds) if seconds > 0 else None
-        return {"seconds": own, "share": share, "outside": account.outside_ns / 1e9}
+        return {"seconds": own, "share": share, "outside": ov.account.outside_ns / 1e9}
 
     def _instruments(self) -> list[dict[str, Any]]:
         writers = [w for w in (self._data_fd, self._metrics) if w is not None]
@@ -363,19 +338,6 @@ def _diagnosis(facts: dict[str, Any]) -> dict[str, Any]:
 
     found = diagnose(facts)
     return {"diagnosis": found.as_facts()} if found is not None else {}
-
-
-def _like_inserted() -> Callable[[], object]:
-    """What inserted code does for an event besides calling those who listen."""
-    tally = repeat(None)
-
-    def event() -> None:
-        try:
-            next(tally, callable({"key": True, "other": tally}))
-        except BaseException:
-            raise
-
-    return event
 
 
 def _data_fd(ov: Overseer) -> DataFd | None:

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .boundary import OverseerAbort, StopProgram
 from .clock import Clock
+from .engine.bus import Bus
 from .errors import Problem, VoirError
 from .scheduler import Scheduler
-from .stream import EventStream
 
 if TYPE_CHECKING:
-    from .given import Given
+    from .engine.operators import Given
 
 Instrument = Callable[..., Any]
 
@@ -147,7 +147,7 @@ class GivenRunner(PhaseRunner):
         kwargs: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(phase_names, args, kwargs)
-        self._stream = EventStream(self._on_problem)
+        self._stream = Bus(self._on_problem)
         self._connection = ExitStack()
         self._given: Given | None = None
 
@@ -155,21 +155,21 @@ class GivenRunner(PhaseRunner):
     def given(self) -> Given:
         """The stream, with all of giving's operators."""
         if self._given is None:
-            from .given import Given
+            from .engine.operators import Given
 
             self._given = Given(self._stream)
         return self._given
 
     def give(self, **data: Any) -> None:
         """Put an event into the stream; from any thread, delivered before this returns."""
-        self._stream.push(data)
+        self._stream.give(data)
 
     def queue(self, **data: Any) -> None:
         """The same as :meth:`give`, the event marked with the time under ``$queued``."""
         self.give(**data, **{"$queued": Clock().wall_ns() / 1e9})
 
     def _prepare(self) -> None:
-        from .connection import connected
+        from .engine.operators import connected
 
         self._connection.enter_context(connected(self._stream))
         super()._prepare()

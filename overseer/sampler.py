@@ -16,7 +16,8 @@ from typing import Any
 
 from .boundary import asked_for
 from .clock import Clock
-from .stream import Event
+
+Event = dict[str, Any]
 
 #: How many events of one combination of keys are kept before sampling begins.
 WHOLE = 100

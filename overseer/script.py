@@ -11,17 +11,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from .boundary import let_through, said
+from .engine.values import Own, keys_in_force, numbers
 from .errors import Problem
-from .inheriting import own
 from .overseer import active
 from .unsized import Unsized
-
-if TYPE_CHECKING:
-    from .overseer import Overseer
-    from .weighing import Turns
 
 T = TypeVar("T")
 _loaded: Any = None
@@ -43,16 +39,15 @@ class Give:
             if handlers:
                 _hand(values, handlers)
             if overseer is not None and values:
-                overseer.hear(values)
+                overseer.bus.give(values)
         return args[0] if len(args) == 1 else None
 
     @property
     def inherited(self) -> ContextVar[dict[str, Any]]:
         """What holds the keys that events inherit."""
-        if (overseer := _alone()) is None:
-            return _with_giving().inherited()  # type: ignore[no-any-return]
-        overseer.inherits(own.keys)
-        return own.keys
+        if (overseer := active()) is not None:
+            overseer.bus.may_inherit()
+        return keys_in_force
 
     @contextmanager
     def inherit(self, **keys: Any) -> Iterator[None]:
@@ -72,7 +67,6 @@ class Give:
             name: The kind of block.
             keys: What both events have; what is put into the yielded dict, only the last has.
         """
-        numbers = own.numbers if _alone() is not None else _with_giving().numbers()
         number = next(numbers)
         self.produce({"$wrap": {"name": name, "step": "begin", "id": number}, **keys})
         extra: dict[str, Any] = {}
@@ -93,7 +87,7 @@ class Give:
         if handlers:
             _hand(values, handlers)
         if overseer is not None and values:
-            overseer.hear(values)
+            overseer.bus.give(values)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -104,13 +98,15 @@ class Give:
 give = Give()
 
 
-def _alone() -> Overseer | None:
-    """The run in progress, if giving has not been imported in it; else None."""
-    overseer = active()
-    if overseer is None or "giving" in sys.modules:
-        return None
-    own.used = True  # Before it is looked for once more: another thread may be importing it.
-    return overseer if "giving" not in sys.modules else None
+class _Publish(Give):
+    """Gives events of voir's own: strict operators pass over those that lack their key."""
+
+    def produce(self, values: dict[str, Any]) -> None:
+        """Give an event."""
+        super().produce(Own(values))
+
+
+_publish = _Publish()
 
 
 def _with_giving() -> Any:
@@ -119,9 +115,9 @@ def _with_giving() -> Any:
     if _loaded is None:
         overseer = active()
         began = overseer.clock.cpu_ns() if overseer is not None else 0
-        from . import connection
+        from .engine import operators
 
-        _loaded = connection
+        _loaded = operators
         if overseer is not None:
             overseer.charge(overseer.clock.cpu_ns() - began)
     return _loaded
@@ -137,12 +133,6 @@ def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
     if "giving" not in sys.modules:
         return ()
     return _with_giving().own_handlers()  # type: ignore[no-any-return]
-
-
-def around_giving(*args: Any, **values: Any) -> bool:
-    """Do what :data:`give` does with an event, but for handing it over; it is weighed by this."""
-    overseer, handlers = active(), _own_handlers()
-    return (overseer is not None or bool(handlers)) and bool(args or not values)
 
 
 def _hand(values: dict[str, Any], handlers: Iterable[Callable[[dict[str, Any]], object]]) -> None:
@@ -243,38 +233,29 @@ def iterating(task: str, iterable: Iterable[T], steps: _Steps) -> Generator[T, b
         yield from iterable
         return
     total = _length(iterable)
-    iterator = iter(iterable)  # Before anything is weighed: a loader may start its workers here.
-    turns = steps.turns = overseer.turns() if overseer is not None else None
+    iterator = iter(iterable)
     if overseer is not None:
         overseer.waits.push({"source": task, "begins": True})
-    numbers = count()
+    turns = count()
     while True:
         with _inheriting(task):
-            for done in numbers:
+            for done in turns:
                 if total is not None and done <= total:
-                    give(task=task, progress=(done, total))
+                    _publish.produce({"task": task, "progress": (done, total)})
                 try:
                     # Past the total too: only the iterator knows where it ends, and what it does
                     # then.
                     with steps.around(iterator, last=done == total) as batch:
-                        if turns is not None:
-                            turns.end()
                         steps.within = True
                         try:
                             left = yield batch
                         finally:
                             steps.within = False
-                        if turns is not None:
-                            turns.begin()
                 except _Exhausted:
                     return
                 if left:
                     break
-        if turns is not None:
-            turns.end()
         yield batch
-        if turns is not None:
-            turns.begin()
 
 
 @contextmanager
@@ -316,13 +297,11 @@ class _Steps:
         ignore_loading: ``None`` when steps are not reported at all.
 
     Attributes:
-        turns: Weighs what an iteration costs.
         within: Whether the script has a batch, and has not come for the next.
     """
 
     def __init__(self, task: str, batch_size: Any, ignore_loading: bool | None) -> None:
         self._task, self._batch_size = task, batch_size
-        self.turns: Turns | None = None
         self.within = False
         self._ignore_loading = ignore_loading
 
@@ -338,11 +317,11 @@ class _Steps:
             yield self._next(iterator)
         elif self._ignore_loading or last:
             batch = self._awaited(iterator)
-            with give.wrap("step", task=self._task, **self._size(batch)):
+            with _publish.wrap("step", task=self._task, **self._size(batch)):
                 yield batch
         else:
             unknown = {"batch": None} if self._batch_size is None else {"batch_size": None}
-            with give.wrap("step", task=self._task, **unknown) as extra:
+            with _publish.wrap("step", task=self._task, **unknown) as extra:
                 batch = self._awaited(iterator)
                 extra.update(self._size(batch))
                 yield batch
@@ -363,17 +342,11 @@ class _Steps:
             overseer.waits.push({"source": self._task, "exhausted": exhausted})
 
     def _next(self, iterator: Iterator[T]) -> T:
-        """The next batch, while nothing is weighed."""
-        turns = self.turns
-        if turns is not None:
-            turns.pause()
+        """The next batch."""
         try:
             return next(iterator)
         except StopIteration:
             raise _Exhausted from None
-        finally:
-            if turns is not None:
-                turns.resume()
 
     def _size(self, batch: Any) -> dict[str, Any]:
         size = self._batch_size

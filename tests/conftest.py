@@ -45,7 +45,8 @@ def footprint() -> dict[str, object]:
         "threads": [t.name for t in threading.enumerate() if t.name.startswith("voir")],
         "timers": list(_attribute("overseer.timers", "_open") or ()),
         "finders": [f for f in sys.meta_path if _ours(f)],
-        "builtins": set(vars(builtins)) - {"_"},
+        # Names that inserted code calls stay, as that code does.
+        "builtins": {n for n in vars(builtins) if not n.startswith("<voir ")} - {"_", "__dir__"},
         "alarm": (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)),
         "run": _attribute("overseer.overseer", "_active"),
         "probes": set(_attribute("ptera.probe", "global_probes") or ()),

@@ -92,11 +92,6 @@ class TestReading:
         assert caught.value.slug == "missing-extra"
         assert 'pip install "voir-overseer[yaml]"' in str(caught.value.remedy)
 
-    @pytest.mark.skipif(sys.version_info >= (3, 11), reason="TOML is in the standard library")
-    def test_toml_before_python_3_11_is_read_by_tomli(self, project: Path) -> None:
-        read_config(written(project, "c.toml", "stop = 3\n"))
-        assert "tomli" in sys.modules
-
 
 class TestPyproject:
     def test_its_table_is_found_from_a_directory_below(self, project: Path) -> None:

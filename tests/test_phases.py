@@ -7,7 +7,7 @@ import traceback
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import pytest
 
@@ -16,9 +16,6 @@ from overseer.deadline import Deadline
 from overseer.errors import InternalError, Problem
 from overseer.phases import Phase, PhaseSequence
 from overseer.scheduler import Scheduler
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 NAMES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 Steps = Generator[Any, Any, None]

@@ -177,12 +177,12 @@ def test_a_record_is_begun_while_the_script_may_give(tmp_path: Path) -> None:
         """
         import threading
         from overseer.recording import Recording
-        from overseer.stream import EventStream
+        from overseer.engine.bus import Bus
 
         begins, threading.found, threading.logged = Recording._begin, [], threading.Event()
 
         def watched(self):
-            threading.found.append(EventStream.lock._is_owned())
+            threading.found.append(Bus.lock._is_owned())
             begins(self)
 
         def log(ov):

@@ -14,11 +14,10 @@ import pytest
 from giving import given
 
 from overseer.clock import FakeClock
-from overseer.connection import connected
+from overseer.engine.bus import Bus
+from overseer.engine.operators import connected
 from overseer.errors import Problem
 from overseer.script import give, iterate, log
-from overseer.stream import EventStream
-from overseer.weighing import Account, Turns, Weighed
 
 Event = dict[str, Any]
 
@@ -28,19 +27,16 @@ class Run:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self.stream, self.waits = (EventStream(self.problems.append) for _ in range(2))
+        self.stream, self.waits = (Bus(self.problems.append) for _ in range(2))
         self.iterations: WeakSet[Any] = WeakSet()
         self.heard: list[Event] = []
         self.logged: list[Event] = []
         self.clock = FakeClock()
-        self.account = Account(self.clock)
         self.stream.listen(self.heard.append)
 
-    def hear(self, event: Event) -> None:
-        self.stream.push(event)
-
-    def turns(self) -> Turns:
-        return Turns(self.account, Weighed(self.stream.push, self.clock.now_ns))
+    @property
+    def bus(self) -> Bus:
+        return self.stream
 
     def log(self, event: Event) -> None:
         self.logged.append(event)
@@ -153,21 +149,6 @@ class TestIterate:
     def test_progress_is_given_before_each_and_after_the_last(self, run: Run) -> None:
         assert list(iterate("train", "ab")) == ["a", "b"]
         assert run.heard == [{"task": "train", "progress": (n, 2)} for n in range(3)]
-
-    def test_what_the_loader_takes_to_begin_and_for_a_batch_is_not_voirs(self, run: Run) -> None:
-        class Loader:
-            def __iter__(self) -> Iterator[int]:
-                run.clock.advance(3)
-                return self
-
-            def __next__(self) -> int:
-                run.clock.advance(1)
-                return 8
-
-        way = Weighed(lambda event: None, run.clock.now_ns)
-        for _ in zip(iterate("train", Loader(), report_batch=True), range(5)):  # noqa: B905
-            run.clock.advance(2)
-        assert run.account.given_ns(way) == 0
 
     def test_without_a_length_there_is_no_progress(self, run: Run) -> None:
         assert list(iterate("train", iter("ab"))) == ["a", "b"]

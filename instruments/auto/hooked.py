@@ -22,16 +22,15 @@ class Hooked:
         now: Reads the clock that hooks are timed by.
     """
 
-    __slots__ = ("_account", "_hear", "now", "on", "passes", "times")
+    __slots__ = ("now", "on", "passes", "times")
 
     def __init__(self, ov: Overseer) -> None:
-        self._account, self._hear = ov.account, ov.hear
-        self.now = ov.account.now_ns
+        self.now = ov.clock.cpu_ns
         self.on, self.times, self.passes = True, 1, 0
 
     def begins(self) -> tuple[int, int]:
         """A hook begins: the time, and how many events there have been."""
-        return self.now(), self._hear.events
+        return self.now(), 0
 
     def ends(self, begun: tuple[int, int], times: int | None = None) -> None:
         """It has ended; the events that it gave are counted with it, and not once more.
@@ -40,9 +39,6 @@ class Hooked:
             begun: What :meth:`begins` returned.
             times: For how many it stands; as many as an optimizer's, if not given.
         """
-        began, events = begun
-        took, each = max(0, self.now() - began), self.times if times is None else times
-        self._account.hooked(took, each, self._hear.events - events)
 
     def stepped(self, steps: int) -> None:
         """A step has ended that was watched in full: the first few are timed each."""

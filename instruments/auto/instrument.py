@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import BooleanOptionalAction
 from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer
@@ -15,7 +16,7 @@ from ..meter import Measuring, measuring_of
 from .phases import phases_of
 
 if TYPE_CHECKING:
-    from overseer.stream import Subscription
+    from overseer.engine.bus import Subscription
 
     from .breakdown import Breakdown
     from .progress import Progress
@@ -77,14 +78,15 @@ class Auto:
         """Put the hooks in."""
         if not all(hasattr(torch, part) for part in PARTS):
             return  # Something else of that name.
-        from .steps import Steps
+        from .steps import Outlet, Steps
         from .torch_hooks import TorchHooks
 
         ov = self._ov
         begun = ov.clock.cpu_ns()
         asked, loaders = self._measuring, self._measuring.loaders
         self._steps = Steps(
-            self._push, ov.outlet, self._satisfied, asked.further_losses, self._awaited, asked.mark,
+            self._push, partial(Outlet, ov.bus), self._satisfied, asked.further_losses,
+            self._awaited, asked.mark,
             asked.evaluation_begins, asked.evaluation_ends,
         )  # fmt: skip
         self._hooks = TorchHooks(ov, torch, self._steps, phases_of(ov), loaders, asked)
@@ -132,7 +134,7 @@ class Auto:
     def _push(self, event: dict[str, Any]) -> None:
         if self._breakdown is None:
             self._begin()
-        self._ov.give(**event)
+        self._ov.publish(**event)
 
     def _begin(self) -> None:
         from .breakdown import Breakdown

@@ -58,7 +58,7 @@ class Progress:
             entry["total"] = total
         self._bars[name] = {**entry, "seconds": (now - since) / 1e9}
         if total is not None:
-            self._ov.give(task=name, progress=(done, total))
+            self._ov.publish(task=name, progress=(done, total))
 
 
 def named(description: object, position: int) -> str:

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from overseer.engine.bus import Bus, inheriting
 from overseer.measure.hearing import BEGAN, ENDED, MARK
 from overseer.measure.steps import STEP_PAIRS
-from overseer.stream import Outlet
 
 from .loop import EVALUATION, INFERENCE
 from .passes import Pass
@@ -30,6 +30,20 @@ WAITING = 65536
 HELD = 16
 #: Optimizers, beside the first, whose losses are told apart.
 OPTIMIZERS = 8
+
+
+class Outlet:
+    """Gives events to everybody but one listener."""
+
+    inherits = False
+
+    def __init__(self, bus: Bus, changed: Callable[[], object]) -> None:
+        self._bus = bus
+        bus.on_change(changed)
+
+    def for_keys(self, keys: object, but: object) -> Callable[[Event], object]:
+        """What takes events."""
+        return lambda event: self._bus.push(inheriting(event), but)
 
 
 class Held(NamedTuple):

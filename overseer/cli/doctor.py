@@ -1,4 +1,4 @@
-"""``voir doctor RUN``: what a run left behind, what of it is damaged, and what to do."""
+"""``voir doctor``: whether voir, or what a run left behind, is sound, and what to do if not."""
 
 from __future__ import annotations
 
@@ -19,25 +19,34 @@ RECORD = ("run.json", "metrics.jsonl", NAME)
 
 def parser() -> CommandParser:
     """What ``voir doctor`` takes."""
-    about, example = "Say what a run left behind, and how sound.", "voir doctor voir-runs/RUN"
+    about = "Say what a run left behind, and how sound; without a run, how voir is installed."
+    example = "voir doctor voir-runs/RUN"
     made = CommandParser(prog="voir doctor", description=about, example=example)
-    made.add_argument("run", metavar="RUN", help="a run directory, or a .pftrace file")
+    made.add_argument("run", metavar="RUN", nargs="?", help="a run directory, or a .pftrace file")
     return made
 
 
 def doctor(argv: list[str]) -> tuple[str, int]:
-    """Examine the run that ``argv`` names; what to print, and the exit status: 1 when it is bad.
+    """Examine what ``argv`` names; what to print, and the exit status: 1 when something is bad.
 
     Raises:
         VoirError: There is no such directory or file.
     """
-    path = Path(parser().parse_args(argv).run)
+    findings = _findings(parser().parse_args(argv).run)
+    worst = 1 if any(finding.state == BAD for finding in findings) else 0
+    return "".join(_line(finding) for finding in findings), worst
+
+
+def _findings(run: str | None) -> list[Finding]:
+    if run is None:
+        from .installation import installation
+
+        return list(installation())
+    path = Path(run)
     if not path.exists():
         what = f"{path}: there is no such directory"
         raise VoirError("run-missing", what, "Name a directory in voir-runs/.")
-    findings = list(examine(path) if path.is_dir() else examined(path))
-    worst = 1 if any(finding.state == BAD for finding in findings) else 0
-    return "".join(_line(finding) for finding in findings), worst
+    return list(examine(path) if path.is_dir() else examined(path))
 
 
 def _line(finding: Finding) -> str:

@@ -16,11 +16,11 @@ Facts = Mapping[str, Any]
 
 
 class Finding(NamedTuple):
-    """Something about one file.
+    """Something about one file, or one part of the installation.
 
     Attributes:
         state: ``ok``, ``note`` (nothing is wrong, but know it) or ``bad`` (something is lost).
-        what: The file.
+        what: The file or part.
         said: What about it.
         remedy: What to do.
     """

@@ -39,7 +39,7 @@ def fresh_main() -> ModuleType:
 
 def safe_path() -> bool:
     """Whether python was told (-P, -I, PYTHONSAFEPATH) to keep ``sys.path[0]`` safe."""
-    return bool(getattr(sys.flags, "safe_path", sys.flags.isolated))
+    return bool(sys.flags.safe_path)
 
 
 def replace_first_path(path: str | None) -> None:
@@ -97,6 +97,6 @@ def absolute(name: str) -> str:
     directory = current_directory()
     if os.path.isabs(name) or not directory:
         return name
-    if name in {"", "."} and sys.version_info >= (3, 11):
+    if name in {"", "."}:
         return directory
     return f"{directory}{os.sep}{name}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 
@@ -36,7 +35,7 @@ def _related(error: BaseException) -> Iterator[BaseException]:
     for one in (error.__cause__, error.__context__):
         if one is not None:
             yield one
-    if sys.version_info >= (3, 11) and isinstance(error, BaseExceptionGroup):  # noqa: F821
+    if isinstance(error, BaseExceptionGroup):
         yield from error.exceptions
 
 

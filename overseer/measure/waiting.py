@@ -1,7 +1,7 @@
 """Waits for batches, as probes in a loader's own code tell of them: noted by the step model.
 
 A loader is asked for a batch in every step, and mostly it is the same loader and nobody but the
-step model wants to know. Then inserted code notes it by itself (:mod:`..probes.quick`), or a wait
+step model wants to know. Then inserted code notes it by itself (inserted code), or a wait
 takes two short calls in Python.
 """
 

@@ -1,13 +1,16 @@
 """Probes: from a selector to events.
 
-``Engine`` places probes in code that runs now or later; a ``PlacedProbe`` delivers its events to
-plain callables (``listen``) or lets one replace the value (``intercept``, which returns
-``ABSENT`` to leave it alone).
+``Engine`` places probes in code that runs now or later. A ``PlacedProbe`` has sites, which record
+events, and hands events to plain callables (``listen``), or lets one replace the value
+(``intercept``, which returns ``ABSENT`` to leave it alone).
+
+:mod:`.selector` reads what is wanted, :mod:`.unit` makes code with calls inserted (:mod:`.insert`),
+and :mod:`.functions` gives it to functions that are there.
 """
 
 from __future__ import annotations
 
 from .engine import Engine
-from .placed import ABSENT, Listening, PlacedProbe
+from .probe import ABSENT, Listening, PlacedProbe
 
 __all__ = ["ABSENT", "Engine", "Listening", "PlacedProbe"]

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
 
-from ..errors import Problem
-from ..imports import Watch, on_import, transform_source
-from .compiling import when_compiling
-from .hidden import Hidden
-from .placed import PlacedProbe
-from .places import Places
-from .ptera_cost import PTERA
-from .scopes import Scope
-from .selectors import MAIN, Asked
-from .slow import Slow
-from .stanzas import Trigger
-from .swapping import Swapper
-from .units import Unfit, Unit, merged
-from .verdicts import missing, silent, verdict
+from ..boundary import said
+from ..errors import VoirError
+from ..imports import on_import, transform_source
+from . import dynamo
+from .calls import Trigger
+from .explain import fits, lines, verdict
+from .functions import renew
+from .names import put
+from .probe import PlacedProbe
+from .selector import MAIN, looked_up, read
+from .source import Unreadable, compiled, source_of
+from .unit import Unit
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..sittings import Sittings
+    import ast
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..errors import Problem
+    from ..imports import Watch
+    from .ptera import Ptera
+    from .scopes import Scope
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
@@ -36,26 +38,23 @@ class Engine:
     """Places probes.
 
     Args:
-        report: Called with each problem: a listener that fails, a probe that came to nothing.
-        debug: Called with lines that explain what was done.
+        report: Called with each problem: a listener that fails.
+        debug: Called with lines that say where probes were put, or why not.
     """
 
     def __init__(
-        self, report: Callable[[Problem], None], debug: Callable[[str], object] | None = None
+        self, report: Callable[[Problem], object], debug: Callable[[str], object] | None = None
     ) -> None:
         self.report = report
+        self._debug = debug or (lambda line: None)
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        self._hidden = Hidden()
-        names = self._hidden.share(self._failed, _unbound)
         self._probes: list[PlacedProbe] = []
-        self._places = Places(names, debug or (lambda line: None))
-        self._swapper = Swapper(lambda placing, why: self._places.drop(*placing, why))
-        self._slow = Slow(self._places, self.is_loaded, self._release, self._changed, self._hidden)
+        self._units: dict[str, list[Unit]] = {}
         self._watches: dict[str, list[Watch]] = {}
-        self._main_loaded = False
-        self._arrived: set[str] = set()
-        self._compiling = False
+        self._loaded: set[str] = set()
+        self._dynamo: Watch | None = None
+        self._ptera: Ptera | None = None
         self._closed = False
         _engines.add(self)
 
@@ -84,26 +83,16 @@ class Engine:
         Raises:
             VoirError: The selector cannot be read.
         """
-        from .ptera_bridge import modules_of, read
-
-        asked = Asked(selector, dict(env or {}), raw, probe_type)
-        wish = read(asked)
+        wish = read(selector, dict(env or {}), raw, probe_type)
+        placed = PlacedProbe(wish, self.report, where=where, overridable=overridable, late=late)
         with self._lock:
-            placed = PlacedProbe(
-                wish,
-                asked,
-                len(self._probes),
-                self._hidden,
-                self._changed,
-                self.report,
-                where=where,
-                overridable=overridable,
-                late=late,
-            )
             self._probes.append(placed)
-            for name in modules_of(wish, asked):
-                self._await(name)
-            self._mind_torch(placed)
+            if self._dynamo is None:
+                self._dynamo = dynamo.watch()
+            dynamo.know(placed)
+            for name in wish.modules:
+                self._await(self._module(name))
+            self._attach(placed)
         return placed
 
     def _await(self, name: str) -> None:
@@ -111,42 +100,27 @@ class Engine:
         if name not in self._watches and not self.is_loaded(name) and name != MAIN:
             self._watches[name] = [
                 transform_source(name, self.instrument),
-                on_import(name, lambda module: self._loaded(name)),
+                on_import(name, lambda module: self._arrived(name)),
             ]
+
+    def _module(self, name: str) -> str:
+        """The module that a selector means: a script run with ``-m`` has two names."""
+        spec = getattr(sys.modules.get(MAIN), "__spec__", None)
+        return MAIN if spec is not None and spec.name == name else name
 
     def is_loaded(self, name: str) -> bool:
         """Whether the module is there, all of it; of the script, what defines things."""
-        if name == MAIN:
-            return self._main_loaded
+        if name in self._loaded or name == MAIN:
+            return name in self._loaded
         module = sys.modules.get(name)
         spec = getattr(module, "__spec__", None)
-        # The import system takes it for unfinished until those have returned who wait for it.
-        there = name in self._arrived or not getattr(spec, "_initializing", False)
-        return module is not None and there
-
-    def _mind_torch(self, placed: PlacedProbe) -> None:
-        if self._compiling:
-            placed.go_opaque()
-        elif "torch" not in self._watches:
-            self._watches["torch"] = [when_compiling(self._compile)]
-
-    def _compile(self) -> None:
-        """The script is about to compile something: hide the inside of probes from Dynamo."""
-        if self._compiling or not self._ours():
-            return
-        with self._lock:
-            self._compiling = True
-            there = tuple(self._probes)
-        # Without the lock: the lanes take that of a stream, whose listeners may set probes.
-        for placed in there:
-            placed.go_opaque()
-            self._changed(placed)
+        return module is not None and not getattr(spec, "_initializing", False)
 
     def _ours(self) -> bool:
         """Whether the run goes on, and in this process."""
         return not self._closed and os.getpid() == self._pid
 
-    # Code that is executed under our eyes
+    # Code that is executed under the engine's eyes
 
     def instrument(self, tree: ast.Module, module: str, filename: str) -> ast.Module:
         """The tree to run in place of ``tree``, with calls for the probes known now.
@@ -154,184 +128,138 @@ class Engine:
         A tree that no probe concerns is returned as it is. Called for each part of ``__main__``
         in turn; for another module, each time it is executed.
         """
+        if not self._ours():
+            return tree
         with self._lock:
-            self._arrived.discard(module)
-            unit = self._places.execute(tree, module, filename)
+            before = self._units.get(MAIN, []) if module == MAIN else []
+            unit = Unit(module, filename, tree, before[0].futures if before else ())
+            self._units[module] = [*before, unit]
+            self._loaded -= {module} - {MAIN}
             for placed in self._probes:
-                wish = placed.wish
-                if wish.module in _names_of(module) and not (wish.function or wish.slow):
-                    self._places.add(placed, unit)
-            unit.loaded, changed = self._instrumented(unit)
-            return self._slow.instrument(changed, unit)
+                if placed.wish.slow:
+                    self._attach_when_defined(placed, unit)
+                elif self._module(placed.wish.module) == module:
+                    self._add(placed, unit)
+            return self._executed(unit)
 
-    def _instrumented(self, unit: Unit) -> tuple[dict[Scope, list[Trigger]], ast.Module]:
-        try:
-            orders = self._orders_at_load(unit)
-            return orders, unit.instrumented(orders)
-        except Unfit:
-            self._drop_unfit(unit)
-            orders = self._orders_at_load(unit)
-            return orders, unit.instrumented(orders)
-
-    def _orders_at_load(self, unit: Unit) -> dict[Scope, list[Trigger]]:
-        """For all code that cannot be reached later, and for functions somebody listens to."""
-        return merged(
-            (place.scope, placed.triggers(guarded=not place.swappable))
-            for placed, place in self._places.within(unit)
-            if placed.active or not place.swappable
-        )
-
-    def _drop_unfit(self, unit: Unit) -> None:
-        for placed, place in list(self._places.within(unit)):
+    def _executed(self, unit: Unit) -> ast.Module:
+        """The tree to run: without probes if python cannot compile it with them."""
+        tree = unit.executed()
+        if unit.module == MAIN and unit.orders:
             try:
-                unit.instrumented({place.scope: placed.triggers(guarded=not place.swappable)})
-            except Unfit as unfit:
-                self._places.drop(placed, place, str(unfit))
+                compiled(tree, unit.filename)
+            except Unreadable as error:
+                unit.orders, unit.loaded = {}, {}
+                for placed in self._probes:
+                    if unit in (of for of, _ in placed.places):
+                        placed.trouble = str(error)
+                return unit.tree
+        return tree
+
+    def _add(self, placed: PlacedProbe, unit: Unit) -> list[Scope]:
+        """Put the probe wherever it fits in ``unit`` and is not yet."""
+        wish, added = placed.wish, []
+        for scope in unit.at(wish.path):
+            fit = all(fits(capture, scope, placed.overridable) for capture in wish.captures)
+            if fit and (unit, scope) not in placed.places:
+                placed.places.append((unit, scope))
+                unit.orders.setdefault(scope, []).extend(placed.triggers)
+                added.append(scope)
+                at = ", ".join(map(str, lines(wish, scope))) or scope.key[1]
+                self._debug(f"{wish.text}: {unit.filename}:{at}")
+        return added
+
+    def _attach_when_defined(self, placed: PlacedProbe, unit: Unit) -> None:
+        """Let the script's top level say when it defines what a slow probe names."""
+        module = unit.scopes[0]
+        for name, path in placed.wish.references:
+            if self._module(name) == unit.module == MAIN and path and path[0] in module.bound:
+                event = put(f"{placed.number} defined", lambda *values: self._attach(placed))
+                unit.orders.setdefault(module, []).append(Trigger(path[0], event, event))
 
     # Code that is there already
 
     def main_loaded(self) -> None:
         """The script's definitions have run: attach to them."""
-        self._main_loaded = True
-        self._loaded(MAIN)
+        self._arrived(MAIN)
 
-    def _loaded(self, name: str) -> None:
+    def _arrived(self, name: str) -> None:
         if not self._ours():
             return
-        from .ptera_bridge import modules_of
-
         with self._lock:
-            self._arrived.add(name)
-            for watch in self._watches.get(name, [])[1:]:
-                watch.dispose()
-            units = self._places.units_of(name)
-            done = name != MAIN and any(unit.loaded is not None for unit in units)
+            self._loaded.add(name)
             for placed in self._probes:
-                if done and not placed.wish.slow:
-                    continue  # The module was executed with the probe in it.
-                if set(modules_of(placed.wish, placed.asked)) & set(_names_of(name)):
-                    self._changed(placed)
+                if name in map(self._module, placed.wish.modules):
+                    self._attach(placed)
 
-    def _changed(self, placed: PlacedProbe) -> None:
-        """Somebody listens, or nobody any more: bring the code in line."""
-        if not self._ours():
+    def _attach(self, placed: PlacedProbe) -> None:
+        """Put the probe in the code that is there, if all that it names is."""
+        modules = set(map(self._module, placed.wish.modules))
+        if not (self._ours() and all(map(self.is_loaded, modules))):
             return
-        with self._lock:
-            if placed.active and not placed.wish.slow:
-                self._places.resolve(placed, self.is_loaded(placed.wish.module))
-            if placed.wish.slow or self._slow.claims(placed):
-                self._slow.update(placed)
+        try:
+            if placed.wish.slow:
+                self._attach_slow(placed)
                 return
-            blocks = {
-                (place.unit, place.scope.block)
-                for place in self._places.of(placed)
-                if place.swappable and self.is_loaded(place.unit.module)
-            }
-            for unit, block in blocks:
-                self._bring_in_line(unit, block)
+            for unit in self._units_of(self._module(placed.wish.module)):
+                for scope in self._add(placed, unit):
+                    placed.trouble = renew(unit, scope) or placed.trouble
+        except Unreadable as error:
+            placed.trouble = str(error)
+        if placed.trouble:
+            self._debug(f"{placed.selector}: {placed.trouble}")
 
-    def _release(self, function: FunctionType) -> None:
-        """Give a function its own code back: ptera will rewrite it."""
-        found = self._places.holder(function)
-        if found is not None:
-            self._swapper.restore_one(function, found[0], found[1].block)
+    def _units_of(self, module: str) -> list[Unit]:
+        if module not in self._units and module != MAIN:
+            tree, filename = source_of(sys.modules[module])
+            self._units[module] = [Unit(module, filename, tree)]
+        return self._units.get(module, [])
 
-    def _bring_in_line(self, unit: Unit, block: int) -> None:
-        here = [
-            (placed, place)
-            for placed, place in self._places.within(unit)
-            if place.scope.block == block and place.swappable and placed.active
-        ]
-        self._swapper.bring_in_line(unit, block, here)
+    def _attach_slow(self, placed: PlacedProbe) -> None:
+        if self._ptera is None:
+            from .ptera import Ptera
+
+            self._ptera = Ptera()
+        if self._ptera.serves(placed):
+            return
+        try:
+            self._ptera.attach(placed, lambda symbol: looked_up(symbol, placed.wish))
+            placed.trouble = ""
+        except Exception as error:
+            why = said(error)
+            if isinstance(error, VoirError):
+                why = f"{error.what}. {error.remedy}" if error.remedy else error.what
+            placed.trouble = f"ptera cannot serve it: {why}"
 
     # While the script runs, and after
 
     @property
     def fired(self) -> dict[int, int]:
-        """How often each probe has fired, by its number; of ptera's, how often it did anything."""
-        serves, ptera = self._slow.serves, self._slow.counted.times
-        own = {placed.number: placed.fired for placed in self._probes if not serves(placed)}
-        return own | {PTERA: ptera} if ptera else own
-
-    @property
-    def noted(self) -> dict[int, int]:
-        """How many of those were noted by inserted code itself, by the probe's number."""
-        # What ptera serves has no lanes.
-        noted = ((p.number, [lane.quick.noted for lane in p.lanes]) for p in self._probes)
-        return {number: max(each, default=0) for number, each in noted}
-
-    @property
-    def unheard(self) -> dict[int, int]:
-        """How many of them nobody heard, by the probe's number."""
-        return {placed.number: placed.unheard for placed in self._probes}
+        """How often each probe has fired, by its number."""
+        return {placed.number: placed.fired for placed in self._probes}
 
     def shows(self, key: str) -> bool:
         """Whether events of a probe carry ``key``."""
         return any(one.key == key for p in tuple(self._probes) for one in p.wish.captures)
 
-    def _failed(self, number: int) -> None:
-        """Called by inserted code with an exception in hand; raises it if the script is meant."""
-        error = sys.exc_info()[1]
-        if error is None or self._closed or not self._probes[number].failed(error):
-            return
-        traceback = error.__traceback__
-        # The first entry is the script's frame, which gets another one now.
-        raise error.with_traceback(traceback.tb_next if traceback is not None else None)
+    def verdicts(self) -> list[dict[str, Any]]:
+        """What became of each probe, as ``run.json`` has it."""
+        with self._lock:
+            return [self._verdict(placed) for placed in self._probes]
+
+    def _verdict(self, placed: PlacedProbe) -> dict[str, Any]:
+        served = self._ptera is not None and self._ptera.serves(placed)
+        attached = served or bool(placed.places and not placed.trouble)
+        return verdict(placed, attached, self._units.get(self._module(placed.wish.module), []))
 
     def silence(self) -> None:
         """Deliver nothing any more: in the child of a fork, the run is the parent's."""
         self._lock = threading.RLock()
-        self._slow.silence()
         for placed in self._probes:
             placed.silence()
 
-    def weigh(self, now: Callable[[], int], sitting: Callable[[int], Sittings]) -> None:
-        """Time what the next few events at each place of every probe take their listeners.
-
-        Args:
-            now: Reads a clock, in nanoseconds.
-            sitting: Returns what is told of events of the probe of a number.
-        """
-        if self._ours():
-            self._slow.counted.weigh(now, sitting(PTERA))
-        # Without the lock: the lanes take that of a stream, whose listeners may set probes.
-        for placed in tuple(self._probes) if self._ours() else ():
-            of = sitting(placed.number)
-            if of.due(placed.fired):
-                of.begin(placed.fired)
-                for lane in placed.lanes:
-                    lane.weigh(now, of.place())
-
-    def hasten(self, now: int) -> None:
-        """See which events inserted code may note by itself; to be called now and then.
-
-        Args:
-            now: The time, in nanoseconds.
-        """
-        for placed in tuple(self._probes) if self._ours() else ():
-            for lane in placed.lanes:
-                lane.quick.consider(now)
-
-    def verdicts(self) -> list[dict[str, Any]]:
-        """What became of each probe, as ``run.json`` has it."""
-        with self._lock:
-            return [verdict(p, *self._state_of(p)) for p in self._probes]
-
-    def _state_of(self, placed: PlacedProbe) -> tuple[bool, str]:
-        """Whether the probe found its code, and what to say if it has not fired."""
-        if not placed.wish.slow:
-            self._places.resolve(placed, self.is_loaded(placed.wish.module))
-        trouble = self._places.troubles.get(placed)
-        if placed.wish.slow:
-            return self._slow.attached(placed), trouble or silent(placed, [])
-        places = self._places.of(placed)
-        if places:
-            return True, trouble or silent(placed, places)
-        units = self._places.units_of(placed.wish.module)
-        return False, trouble or missing(placed.wish, units, placed.overridable)
-
     def close(self) -> None:
-        """Give all code back and leave nothing behind; harmless when done twice.
+        """End the run: sites fall silent, the code goes on calling them; harmless when done twice.
 
         Verdicts are to be asked for before.
         """
@@ -339,32 +267,14 @@ class Engine:
             return
         with self._lock:
             self._closed = True
-            for watch in (w for watches in self._watches.values() for w in watches):
+            watches = [watch for those in self._watches.values() for watch in those]
+            for watch in [*watches, *([self._dynamo] if self._dynamo else ())]:
                 watch.dispose()
-            self._slow.close()
-            in_use = self._swapper.restore(self._places.units)
             for placed in self._probes:
-                placed.retire()
-            units = self._places.units if in_use else []
-            self._hidden.clear({name for unit in units for name in unit.lasting})
-            self._places.forget()
+                placed.silence()
+            if self._ptera is not None:
+                self._ptera.close()
             _engines.discard(self)
-
-
-def _names_of(module: str) -> tuple[str, ...]:
-    """The names under which selectors may know ``module``: a script run with -m has two."""
-    if module != MAIN:
-        return (module,)
-    spec = getattr(sys.modules.get(MAIN), "__spec__", None)
-    return (MAIN, spec.name) if spec is not None else (MAIN,)
-
-
-def _unbound() -> bool:
-    """Called by inserted code with an exception in hand: a captured variable has no value."""
-    error = sys.exc_info()[1]
-    return isinstance(error, NameError) and (
-        error.__traceback__ is None or error.__traceback__.tb_next is None
-    )
 
 
 def _after_fork() -> None:
@@ -374,5 +284,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-__all__ = ["Engine"]

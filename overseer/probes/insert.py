@@ -9,552 +9,295 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
 
-from ..targets import targets
-from .hidden import Shared
+from . import calls
 from .scopes import (
+    Blocks,
     Comprehension,
     Definition,
     For,
-    Scope,
-    binding_line,
+    With,
+    all_bindings,
     bindings,
+    first_line,
     loops,
-    opening_line,
-    pattern_names,
 )
-from .stanzas import Stanzas, Trigger, unplaced
-from .turns import Part, turn
 
-Node = TypeVar("Node", bound=ast.AST)
-Orders = Mapping[Scope, list[Trigger]]
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_TRIES = tuple(getattr(ast, name) for name in ("Try", "TryStar") if hasattr(ast, name))
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
+    from .calls import Trigger
+    from .scopes import Scope
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be inserted, and how.
-
-    Attributes:
-        orders: What to insert in which scope.
-        names: Hidden names that all probes share.
-        entry: The line of a function's first instruction; -1: it has none.
-        ordered: For functions where an insertion comes before the first mention of a variable:
-            the order in which the compiler must meet the local variables.
-        lasting: Collects the hidden names that stand in expressions, which cannot be done without
-            as long as the code is used.
-    """
-
-    orders: Orders
-    names: Shared
-    entry: Callable[[Scope], int]
-    ordered: Mapping[Scope, Sequence[str]]
-    lasting: set[str]
+    Orders = Mapping[Scope, Sequence[Trigger]]
 
 
-def insert(statement: ast.stmt, module: Scope, wanted: Wanted) -> list[ast.stmt]:
-    """A top-level ``statement`` of ``module`` with everything that is wanted inside it."""
-    return _Inserter(module, wanted).statement(statement)
+def insert(statement: ast.stmt, module: Scope, orders: Orders) -> list[ast.stmt]:
+    """A top-level ``statement`` of ``module`` with all calls that ``orders`` want inside it."""
+    return _Inserter(module, orders).body([statement])
 
 
 def top(tree: ast.Module) -> int:
     """How many of the module's first statements have to stay first: docstring and futures."""
-    at = int(_documented(tree.body))
+    at = len(_docstring(tree.body))
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             at = index + 1
     return at
 
 
-def declared(names: Iterable[str]) -> list[ast.stmt]:
-    """A statement that makes hidden names global.
-
-    They are found faster then, and no class or module namespace is asked for them first.
-    """
-    unique = list(dict.fromkeys(names))
-    return [unplaced(ast.Global(unique))] if unique else []
+def _docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    first: Any = body[0] if body else None
+    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return [first] if documented and isinstance(first.value.value, str) else []
 
 
 class _Inserter:
     """Works on the statements of one scope; inner scopes get an inserter of their own."""
 
-    def __init__(self, scope: Scope, wanted: Wanted) -> None:
-        self._scope = scope
-        self._wanted = wanted
-        triggers = wanted.orders.get(scope, [])
-        # What is overridden is overridden before anybody else sees it.
-        self._triggers = sorted(triggers, key=lambda t: not t.overrides)
-        self._inner = {id(s.node): s for o in wanted.orders for s in o.chain()}
-        #: What stands in a part of a loop's body, by the block that it goes to the end of.
-        self._parts: dict[int, list[tuple[Part, Trigger]]] = {}
-        #: What ends before a ``return``, and before what else leaves the innermost loop.
-        self._returning: list[Trigger] = []
-        self._leaving: list[Trigger] = []
-        self._starts, self._ends = self._loops("#loop_"), self._loops("#endloop_")
-        self._expressions = self._has_expressions()
-        self._cold = wanted.entry(scope) if scope.is_function else -1
+    def __init__(self, scope: Scope, orders: Orders) -> None:
+        self._scope, self._orders = scope, orders
+        # What is overridden is overridden before other probes see it.
+        self._triggers = sorted(orders.get(scope, ()), key=lambda trigger: not trigger.overrides)
+        self._inner = {id(one.node): one for wanted in orders for one in wanted.chain()}
+        self._starts, self._ends = self._of_loops("#loop_"), self._of_loops("#endloop_")
+        names = {trigger.name for trigger in self._triggers}
+        walrus = (n.target.id for n in scope.own if isinstance(n, ast.NamedExpr)) if names else ()
+        self._in_expressions = bool(names & {"#yield", "#receive", *walrus})
         #: Variables that certainly have a value at the place that is worked on.
         self._sure = set(scope.parameters)
-        self.relays: list[str] = []
+        #: Names that are called without a handler.
+        self._called: list[str] = []
 
-    def _loops(self, kind: str) -> dict[int, list[Trigger]]:
+    def _of_loops(self, marker: str) -> dict[int, list[Trigger]]:
         found: dict[int, list[Trigger]] = {}
         for trigger in self._triggers:
-            if trigger.name.startswith(kind):
-                name = trigger.name[len(kind) :]
-                for loop in loops(self._scope, name):
-                    parts = turn(loop, name) if isinstance(loop, ast.While) else []
-                    for part in parts:
-                        self._parts.setdefault(id(part.block), []).append((part, trigger))
-                    if not parts:
-                        found.setdefault(id(loop), []).append(trigger)
+            if trigger.name.startswith(marker):
+                for loop in loops(self._scope, trigger.name[len(marker) :]):
+                    found.setdefault(id(loop), []).append(trigger)
         return found
 
-    def _has_expressions(self) -> bool:
-        """Whether any expression of this scope has to pass through a probe."""
-        names = {t.name for t in self._triggers}
-        if names & {"#yield", "#receive"}:
-            return True
-        walrus = (n for n in self._scope.own if isinstance(n, ast.NamedExpr)) if names else ()
-        return any(node.target.id in names for node in walrus)
+    # Calls
 
-    def use(self, name: str) -> None:
-        """Note that an expression of this scope calls ``name``."""
-        self.relays.append(name)
-        self._wanted.lasting.add(name)
+    def _named(self, *names: str) -> list[Trigger]:
+        """The triggers for variables or markers."""
+        return [trigger for name in names for trigger in self._triggers if trigger.name == name]
 
-    def named(self, name: str) -> list[Trigger]:
-        """The triggers for a variable or marker."""
-        return [t for t in self._triggers if t.name == name]
+    def _unsure(self, trigger: Trigger) -> list[str]:
+        """The variables that come along and may have no value here."""
+        sure = self._sure - self._scope.deleted
+        return [name for name in trigger.others if name and name not in sure]
 
-    def stanzas(self, bound: Iterable[str] = (), line: int = -1) -> Stanzas:
-        """The builder for a place where ``bound`` were just bound."""
-        definite = (self._sure - self._scope.deleted).union(bound)
-        return Stanzas(self._wanted.names, line, definite, self._cold, self._scope.deleted)
+    def _fire(self, trigger: Trigger, value: ast.expr, line: int) -> ast.stmt:
+        unsure = set(self._unsure(trigger)) & set(self._scope.bound)
+        return calls.fired(trigger, value, line, bool(unsure) and self._scope.is_function)
 
-    def blind(self) -> Stanzas:
-        """The builder for a place from which the scope's variables cannot be read."""
-        return Stanzas(self._wanted.names, cold=self._cold)
+    def _mark(self, triggers: Iterable[Trigger], line: int) -> list[ast.stmt]:
+        return [self._fire(trigger, ast.Constant(True), line) for trigger in triggers]
 
-    def after(self, names: Iterable[str], line: int = -1) -> list[ast.stmt]:
+    def _end(self, trigger: Trigger, line: int) -> ast.stmt:
+        """What fires at the end of a call or an iteration."""
+        # Suspended calls are ended when python itself ends, and has removed the names.
+        suspended = isinstance(self._scope.node, ast.AsyncFunctionDef) or self._yields
+        if suspended or not self._scope.is_function or self._unsure(trigger):
+            return self._fire(trigger, ast.Constant(True), line)
+        self._called.append(trigger.event)
+        return calls.marked(trigger)
+
+    def _after(self, names: Iterable[str], line: int) -> list[ast.stmt]:
         """What comes after ``names`` were bound."""
         unique = list(dict.fromkeys(names))
-        made = self.stanzas(unique, line)
-        return [s for name in unique for t in self.named(name) for s in made.variable(t)]
+        self._sure.update(unique)
+        made = [self._fire(t, calls.read(t.name), line) for t in self._named(*unique)]
+        # Where branches come together, the next instruction may have the line of any of them.
+        return [*made, calls.located(ast.Pass(), line)] if made else []
+
+    def _through(
+        self, triggers: Iterable[Trigger], value: ast.expr, alone: bool | None = None
+    ) -> ast.expr:
+        """An expression, passed through probes; other variables go along if they have a value."""
+        for trigger in triggers:
+            self._called.append(trigger.relay)
+            without = bool(self._unsure(trigger)) if alone is None else alone
+            value = calls.passed(trigger, value, without)
+        return value
 
     # Statements
 
     def body(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Statements one after the other."""
-        if parts := self._parts.get(id(statements)):
-            return self._parted(statements, parts)
-        return [made for statement in statements for made in self.statement(statement)]
+        return [made for statement in statements for made in self._statement(statement)]
 
-    def _parted(
-        self, statements: Sequence[ast.stmt], parts: list[tuple[Part, Trigger]], done: int = 0
-    ) -> list[ast.stmt]:
-        """Statements with iterations of loops that begin, or go on, somewhere among them."""
-        if not parts:
-            return self.body(statements[done:])
-        first = min(parts, key=lambda each: each[0].at)[0]
-        at, until = first.at, len(statements) if first.until is None else first.until
-        made = self.body(statements[done:at])
-        here = [(part, trigger) for part, trigger in parts if part.at == at]
-        others = [each for each in parts if each not in here]
-        within = self.stanzas((), opening_line(list(statements[at:])))
-        starts = [t for part, t in here if part.begins and t.name.startswith("#loop_")]
-        ends = [(part, t) for part, t in here if t.name.startswith("#endloop_")]
-        body = [s for t in starts for s in within.marker(t)]
-        # What has a value here has one at the end.
-        last = [s for part, t in ends if not part.goes_on for s in self.stanzas().marker(t)]
-        going = [t for part, t in ends if part.goes_on]
-        caught = [s for t in going for s in self.stanzas().marker(t)]
-        before = self._returning, self._leaving
-        self._returning, self._leaving = [*before[0], *going], [*before[1], *going]
-        inner = [(part, trigger) for part, trigger in others if part.at < until]
-        body += self._parted(statements[:until], inner, at)
-        self._returning, self._leaving = before
-        if caught:
-            body = within.attempt(body, caught)
-        if last:
-            body = within.attempt(body, None, last) if body else last
-        behind = [each for each in others if each not in inner]
-        return [*made, *body, *self._parted(statements, behind, until)]
+    def _statement(self, node: Any) -> list[ast.stmt]:
+        if isinstance(node, ast.Return):
+            return self._return(node)
+        if isinstance(node, With):
+            return [self._with(node)]
+        made = self._copied(node)
+        if isinstance(node, Definition) and id(node) in self._inner:
+            made.body = _Inserter(self._inner[id(node)], self._orders).whole()
+        if isinstance(node, For):
+            return [made]
+        return [made, *self._after(bindings(node), node.lineno)]
 
-    def _leave(self, node: Any) -> list[ast.stmt]:
-        """``continue`` or ``break``: what goes on behind the part that it stands in ends here."""
-        made = self.stanzas((), node.lineno)
-        return [*(s for t in self._leaving for s in made.marker(t)), node]
+    def _copied(self, node: Any) -> Any:
+        """A node with everything inserted in the blocks and expressions that it consists of."""
+        made = copy.copy(node)
+        for name, part in ast.iter_fields(node):
+            if not (isinstance(part, list) and part and isinstance(part[0], Blocks)):
+                setattr(made, name, self._expression(part))
+            elif not isinstance(node, Definition):
+                before = set(self._sure)
+                setattr(made, name, self._block(node, name, part))
+                self._sure = before
+        if isinstance(node, ast.match_case) and node.guard is not None:
+            self._guard(made, self._named(*all_bindings(node.pattern)))
+        return made
 
-    def statement(self, node: ast.stmt) -> list[ast.stmt]:
-        """One statement and what comes after it."""
-        handle = self._HANDLERS.get(type(node))
-        if handle is not None:
-            return handle(self, node)
-        names = bindings(node)
-        made = (
-            self._definition(node) if isinstance(node, Definition) else self._expressions_of(node)
+    def _block(self, node: Any, name: str, part: list[Any]) -> list[Any]:
+        if not isinstance(part[0], ast.stmt):
+            return [self._copied(each) for each in part]
+        if name != "body":
+            return self.body(part)
+        # A `while` comes back to its body, not to its head.
+        line = first_line(
+            part[0] if isinstance(node, ast.While) else getattr(node, "pattern", node)
         )
-        self._sure.update(names)
-        return [made, *self.after(names, binding_line(node))]
-
-    def _alternatives(self, *bodies: list[ast.stmt]) -> list[list[ast.stmt]]:
-        """Bodies of which one is executed; sure is then what all that go on have bound."""
-        before, ends, made = self._sure, [], []
-        for body in bodies:
-            self._sure = set(before)
-            made.append(self.body(body))
-            if not (body and isinstance(body[-1], _LEAVES)):
-                ends.append(self._sure)
-        self._sure = set.intersection(*ends) if ends else set(before)
-        return made
-
-    def _tentative(self, bound: Iterable[str], body: list[ast.stmt]) -> list[ast.stmt]:
-        """A body that may be left at any point, or never entered; ``bound`` are bound before it."""
-        before = self._sure
-        self._sure = before.union(bound)
-        made = self.body(body)
+        made = self._mark(self._starts.get(id(node), ()), line)
+        if isinstance(node, (*For, ast.ExceptHandler)):
+            made += self._after(bindings(node), line)
+        elif isinstance(node, ast.match_case):
+            after = self._after(all_bindings(node.pattern), line)
+            made += after if node.guard is None else []
+        before = set(self._sure)
+        made += self.body(part)
         self._sure = before
-        return made
+        ends = [self._end(trigger, line) for trigger in self._ends.get(id(node), ())]
+        return [calls.finally_(made, ends)] if ends else made
 
-    def _definition(self, node: Any) -> Any:
-        changed = copy.copy(node)
-        for part in ("decorator_list", "bases", "keywords", "args"):
-            if self._expressions and hasattr(node, part):
-                setattr(changed, part, self._rewritten(getattr(node, part)))
-        scope = self._inner.get(id(node))
-        if scope is not None:
-            inner = _Inserter(scope, self._wanted)
-            changed.body = inner.scope_body()
-        return changed
+    def _guard(self, case: Any, triggers: list[Trigger]) -> None:
+        """Let a guard see what its pattern has captured, also when it says no."""
+        seen = []
+        for trigger in triggers:
+            value = self._through([trigger], calls.read(trigger.name))
+            if trigger.overrides:
+                value = ast.NamedExpr(ast.Name(trigger.name, ast.Store()), value)
+            seen.append(value)
+        if seen:
+            both: list[ast.expr] = [ast.List(seen, ast.Load()), case.guard]
+            case.guard = calls.located(ast.BoolOp(ast.And(), both))
 
-    def scope_body(self) -> list[ast.stmt]:
-        """The whole body of this function or class."""
-        body = self._scope.body
-        head = body[:1] if _documented(body) else []
-        rest = body[len(head) :]
-        if not self._scope.is_function:
-            hidden = [*self._wanted.names.all, *(n for t in self._triggers for n in t.hidden)]
-            return [*head, *declared(hidden if self._triggers else ()), *self.body(rest)]
-        if not self._triggers and self._scope not in self._wanted.ordered:
-            return self.body(body)
-        return [*head, *self._function(rest)]
+    def _with(self, node: Any) -> ast.stmt:
+        made, items, body = copy.copy(node), node.items, node.body
+        for index, item in enumerate(items[:-1], 1):
+            # `with a as x, b as y` is `with a as x: with b as y`; x is bound before b is called.
+            if self._named(*bindings(item)):
+                inner = copy.copy(node)
+                inner.items = items[index:]
+                items, body = items[:index], [inner]
+                break
+        made.items, before = self._expression(items), set(self._sure)
+        made.body = [*self._after(bindings(items[-1]), node.lineno), *self.body(body)]
+        self._sure = before  # What it manages may swallow an exception.
+        return made  # type: ignore[no-any-return]
 
-    def _function(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        line = self._cold
-        made = self.stanzas((), line)
-        caught = [s for t in self.named("#error") for s in self.stanzas().error(t)]
-        last = self._last()
-        inner = [*self._entry(line), *self.body(body), *self._implicit_return(body)]
-        # A `try` of ours starts where its first statement does.
-        if caught or last:
-            inner += _end(body)
-        if caught:
-            inner = made.attempt(inner, caught)
-        if last:
-            inner = made.attempt(inner, None, last)
-        reach = made.reachable(list(dict.fromkeys(self.relays))) if self.relays else []
-        order = self._wanted.ordered.get(self._scope)
-        before = made.mention(order, self._scope.bound) if order else []
-        return [*before, *reach, *inner]
+    def _return(self, node: Any) -> list[ast.stmt]:
+        made, triggers = self._copied(node), self._named("#value")
+        if not triggers:
+            return [made]
+        value = made.value or ast.Constant(None)
+        if self._async_generator:
+            return [*self._mark_value(triggers, value), made]
+        unsure = [name for trigger in triggers for name in self._unsure(trigger)]
+        alone, made.value = copy.copy(made), self._through(triggers, value, alone=False)
+        if not unsure:
+            return [made]
+        alone.value = self._through(triggers, value, alone=True)
+        return [calls.if_bound(unsure, made, node.lineno), alone]
 
-    def _last(self) -> list[ast.stmt]:
-        """What a call does at its very end, without branches as in :meth:`_implicit_return`.
+    def _mark_value(self, triggers: list[Trigger], value: ast.expr) -> list[ast.stmt]:
+        return [calls.located(ast.Expr(self._through(triggers, value)))]
 
-        But with those of what inserted code notes by itself, where they show in no line.
-        """
-        exits, hidden = self.named("#exit"), _returns_from_with(self._scope)
-        noted = [t for t in exits if hidden and t.noting is not None]
-        made = [s for t in noted for s in self.stanzas().marker(t)]
-        passed = [t for t in exits if t not in noted]
-        ends = [self._through([t], unplaced(ast.Constant(True))) for t in passed]
-        leaves = dict.fromkeys(t.leave for t in self._triggers if t.leave)
-        for name in leaves:
-            self.use(name)
-        calls = [*ends, *(self.stanzas().leave(name) for name in leaves)]
-        made += [unplaced(ast.Expr(call)) for call in calls]
-        if made and self._scope.is_suspended:
-            return self.blind().unless_gone(made)
-        return made
-
-    def _entry(self, line: int) -> list[ast.stmt]:
-        """At the start of a call: the marker, what is only read, the parameters."""
-        made = self.stanzas(self._scope.parameters, line)
-        stanzas = [s for t in self.named("#enter") for s in made.marker(t)]
-        for trigger in self._triggers:
-            name = trigger.name
-            if not name.startswith("#") and name not in self._scope.bound:
-                stanzas += made.notice(trigger.reader)
-        return stanzas + self.after(self._scope.parameters, line)
-
-    def _implicit_return(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        values = self.named("#value")
-        if not values or (body and isinstance(body[-1], (ast.Return, ast.Raise))):
-            return []
-        # Without branches: the compiler copies the end of a function to every place that leads
-        # there, each copy with the line of that place, but only if it is straight.
-        value = self._through(values, unplaced(ast.Constant(None)))
-        if self._overridden(values):
-            return [unplaced(ast.Return(value))]
-        return [unplaced(ast.Expr(value))]
-
-    def _overridden(self, triggers: list[Trigger]) -> bool:
-        return any(t.overrides for t in triggers) and not self._async_generator
+    @property
+    def _yields(self) -> bool:
+        return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in self._scope.own)
 
     @property
     def _async_generator(self) -> bool:
-        node = self._scope.node
-        return isinstance(node, ast.AsyncFunctionDef) and self._scope.is_generator
+        return self._yields and isinstance(self._scope.node, ast.AsyncFunctionDef)
 
-    def _return(self, node: Any) -> list[ast.stmt]:
-        made = self.stanzas((), node.lineno)
-        ends = [s for t in self._returning for s in made.marker(t)]
-        return [*ends, *self._valued(node)]
+    # Functions and classes
 
-    def _valued(self, node: Any) -> list[ast.stmt]:
-        values = self.named("#value")
-        changed = self._expressions_of(node)
-        if not values:
-            return [changed]
-        if node.value is None and not self._overridden(values):
-            made = self.stanzas((), node.lineno)
-            return [*(s for t in values for s in made.nothing(t)), changed]
-        if changed is node:
-            changed = copy.copy(node)
-        value = changed.value or unplaced(ast.Constant(None))
-        changed.value = self._through(values, value)
-        return [changed]
+    def whole(self) -> list[ast.stmt]:
+        """The body of this function or class."""
+        body = self._scope.node.body
+        head = _docstring(body) if self._triggers else []
+        rest = body[len(head) :]
+        if not self._triggers:
+            return self.body(body)
+        if self._scope.is_function:
+            return [*head, *self._function(rest, first_line((rest or head)[0]))]
+        names = [name for t in self._triggers for name in (t.event, t.relay)]
+        return [*head, calls.declared(names), *self.body(rest)]
 
-    def _through(self, triggers: Iterable[Trigger], value: ast.expr) -> ast.expr:
-        for trigger in triggers:
-            self.use(trigger.relay)
-            value = self.stanzas().through(trigger, value)
-        return value
+    def _function(self, body: list[ast.stmt], line: int) -> list[ast.stmt]:
+        made = [*self._entry(line), *self.body(body), *self._implicit_return(body)]
+        made = made or [calls.located(ast.Pass(), line)]
+        self._sure = set(self._scope.parameters)
+        errors = self._named("#error")
+        if errors:
+            fired = [self._fire(t, calls.exception(), line) for t in errors]
+            made = [calls.on_error(made, fired, line)]
+        exits = [self._end(trigger, line) for trigger in self._named("#exit")]
+        if exits:
+            made = [calls.finally_(made, exits, line)]
+        return [calls.present(dict.fromkeys(self._called), line), *made] if self._called else made
 
-    def _loop(self, node: Any) -> list[ast.stmt]:
-        changed = copy.copy(node)
-        bound = targets(node.target) if isinstance(node, For) else []
-        for part in ("iter", "test", "target"):
-            if hasattr(node, part):
-                setattr(changed, part, self._rewritten(getattr(node, part)))
-        # What the turn has deleted has no value at its end.
-        line, made = binding_line(node), self.stanzas(set(bound) - self._scope.deleted)
-        # A `while` comes back to its body, not to its head.
-        starts = self.stanzas(bound, line if bound else opening_line(node.body))
-        body = [s for t in self._starts.get(id(node), ()) for s in starts.marker(t)]
-        around, self._leaving = self._leaving, []
-        body += [*self.after(bound, line), *self._tentative(bound, node.body)]
-        self._leaving = around
-        if ends := self._ends.get(id(node)):
-            body = self.stanzas(bound, line).attempt(
-                body, None, [s for t in ends for s in made.marker(t)]
-            )
-        changed.body, changed.orelse = body, self._tentative((), node.orelse)
-        return [changed]
+    def _entry(self, line: int) -> list[ast.stmt]:
+        """At the start of a call: the marker, variables that are only read, parameters."""
+        made = self._mark(self._named("#enter"), line)
+        for trigger in self._triggers:
+            if not trigger.name.startswith("#") and trigger.name not in self._scope.bound:
+                made.append(self._fire(trigger, calls.read(trigger.name), line))
+        return [*made, *self._after(self._scope.parameters, line)]
 
-    def _if(self, node: Any) -> list[ast.stmt]:
-        changed = copy.copy(node)
-        changed.test = self._rewritten(node.test)
-        changed.body, changed.orelse = self._alternatives(node.body, node.orelse)
-        return [changed]
-
-    def _with(self, node: Any) -> list[ast.stmt]:
-        changed = copy.copy(node)
-        for index, item in enumerate(node.items):
-            # `with a as x, b as y` is `with a as x: with b as y`; x is bound before b is called.
-            names = bindings(item)
-            if any(self.named(name) for name in names) and index + 1 < len(node.items):
-                inner = copy.copy(node)
-                changed.items, inner.items = node.items[: index + 1], node.items[index + 1 :]
-                changed.items = self._rewritten(changed.items)
-                self._sure.update(names)
-                changed.body = [*self.after(names, binding_line(item)), *self._with(inner)]
-                return [changed]
-        changed.items = self._rewritten(node.items)
-        last, names = node.items[-1], [n for item in node.items for n in bindings(item)]
-        self._sure.update(names)
-        after = self.after(bindings(last), binding_line(last))
-        # What it manages may swallow an exception of its body.
-        changed.body = [*after, *self._tentative((), node.body)]
-        return [changed]
-
-    def _try(self, node: Any) -> list[ast.stmt]:
-        changed = copy.copy(node)
-        before = set(self._sure)
-        changed.body = self.body(node.body)
-        changed.orelse = self.body(node.orelse)
-        ends = [self._sure]
-        changed.handlers = []
-        for handler in node.handlers:
-            self._sure = set(before)
-            changed.handlers.append(self._except(handler))
-            if not isinstance(handler.body[-1], _LEAVES):
-                ends.append(self._sure)
-        self._sure = before
-        changed.finalbody = self.body(node.finalbody)
-        self._sure = self._sure | set.intersection(*ends)
-        return [changed]
-
-    def _except(self, node: ast.ExceptHandler) -> ast.ExceptHandler:
-        changed = copy.copy(node)
-        if node.type is not None:
-            changed.type = self._rewritten(node.type)
-        changed.body = [*self.after(bindings(node), binding_line(node)), *self.body(node.body)]
-        return changed
-
-    def _match(self, node: Any) -> list[ast.stmt]:
-        changed = copy.copy(node)
-        changed.subject = self._rewritten(node.subject)
-        changed.cases = [self._case(case) for case in node.cases]
-        return [changed]
-
-    def _case(self, node: Any) -> Any:
-        changed = copy.copy(node)
-        names = pattern_names(node.pattern)
-        captured = [t for name in names for t in self.named(name)]
-        if node.guard is None:
-            changed.body = [*self.after(names), *self._tentative(names, node.body)]
-            return changed
-        # The names are bound before the guard is asked, and stay bound when it says no.
-        changed.guard = self._rewritten(node.guard)
-        changed.body = self._tentative(names, node.body)
-        if captured:
-            seen: list[ast.expr] = [self._seen(trigger) for trigger in captured]
-            first = unplaced(ast.List(seen, ast.Load()))
-            changed.guard = unplaced(ast.BoolOp(ast.And(), [first, changed.guard]))
-        return changed
-
-    def _seen(self, trigger: Trigger) -> ast.expr:
-        value = self._through([trigger], unplaced(ast.Name(trigger.name, ast.Load())))
-        if not trigger.overrides:
-            return value
-        store = unplaced(ast.Name(trigger.name, ast.Store()))
-        return unplaced(ast.NamedExpr(store, value))
-
-    _HANDLERS: Mapping[type, Callable[[_Inserter, Any], list[ast.stmt]]] = {
-        ast.Return: _return,
-        **dict.fromkeys((ast.Continue, ast.Break), _leave),
-        **dict.fromkeys((*For, ast.While), _loop),
-        ast.If: _if,
-        **dict.fromkeys((ast.With, ast.AsyncWith), _with),
-        **dict.fromkeys(_TRIES, _try),
-        ast.Match: _match,
-    }
+    def _implicit_return(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        values = self._named("#value")
+        if not values or (body and isinstance(body[-1], (ast.Return, ast.Raise))):
+            return []
+        if self._async_generator:
+            return self._mark_value(values, ast.Constant(None))
+        return self._return(calls.located(ast.Return(None)))
 
     # Expressions
 
-    def _expressions_of(self, node: Any) -> Any:
-        return self._rewritten(node) if self._expressions else node
+    def _expression(self, node: Any, within: bool = False) -> Any:
+        """A copy of an expression, or list of nodes, with what it binds and yields passed through.
 
-    def _rewritten(self, node: Any) -> Any:
-        """The expression, or list of nodes, with what it binds and yields passed through."""
-        if not self._expressions:
-            return node
+        Args:
+            node: What to copy.
+            within: Whether it is in a comprehension, where other variables cannot be read.
+        """
         if isinstance(node, list):
-            return [self._rewritten(one) for one in node]
-        made = _Expressions(self).visit(_copied(node))
-        # The line of a decorator is the line of the definition.
-        return ast.copy_location(made, node) if isinstance(node, ast.expr) else made
-
-
-def _copied(node: Any) -> Any:
-    """A copy of a tree, without what others have hung on its nodes.
-
-    Python has one ``Load`` for all trees, and giving's way to find names hangs a frame on it.
-    """
-    if isinstance(node, list):
-        return [_copied(each) for each in node]
-    if not isinstance(node, ast.AST) or isinstance(node, ast.expr_context):
-        return node
-    of = type(node)
-    made = of(**{name: _copied(getattr(node, name)) for name in of._fields if hasattr(node, name)})
-    return ast.copy_location(made, node)
-
-
-class _Expressions(ast.NodeTransformer):
-    """Passes what an expression binds or yields through probes; works on a copy, in place."""
-
-    def __init__(self, inserter: _Inserter) -> None:
-        self._inserter = inserter
-        self._comprehensions = 0
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        """Only the defaults belong to the scope around."""
-        node.args.defaults = [self.visit(default) for default in node.args.defaults]
-        node.args.kw_defaults = [d and self.visit(d) for d in node.args.kw_defaults]
-        return node
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
-        """``(x := e)``: overridden inside, seen outside."""
-        node.value = self.visit(node.value)
-        value: ast.expr = node
-        for trigger in self._inserter.named(node.target.id):
-            if trigger.overrides:
-                node.value = self._through(trigger, node.value)
-            else:
-                value = self._through(trigger, value)
-        return value
-
-    def visit_Yield(self, node: ast.Yield) -> ast.AST:
-        """``yield e``: what goes out, and what comes back."""
-        value = self.visit(node.value) if node.value is not None else None
-        for trigger in self._inserter.named("#yield"):
-            value = self._through(trigger, value or unplaced(ast.Constant(None)))
-        node.value = value
-        received: ast.expr = node
-        for trigger in self._inserter.named("#receive"):
-            received = self._through(trigger, received)
-        return received
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Mark where other variables of the function cannot be read in place."""
-        inside = isinstance(node, Comprehension)
-        self._comprehensions += inside
-        try:
-            return super().generic_visit(node)
-        finally:
-            self._comprehensions -= inside
-
-    def _through(self, trigger: Trigger, value: ast.expr) -> ast.expr:
-        self._inserter.use(trigger.relay)
-        made = self._inserter.stanzas() if not self._comprehensions else self._inserter.blind()
-        return made.through(trigger, value)
-
-
-def _end(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The return that stands at the end of every function, unless it is there already."""
-    if body and isinstance(body[-1], (ast.Return, ast.Raise)):
-        return []
-    return [unplaced(ast.Return(None))]
-
-
-def _returns_from_with(scope: Scope) -> bool:
-    """Whether the one ``return``, of a name, ends a ``with``: the last line is that of its exit.
-
-    To a tracer it is so even behind branches, unless what it manages hushes an exception.
-    """
-    last = scope.body[-1]
-    within = isinstance(last, ast.With)
-    while isinstance(last, ast.With):
-        last = last.body[-1]
-    one = [node for node in scope.own if isinstance(node, ast.Return)] == [last]
-    return within and one and isinstance(getattr(last, "value", None), ast.Name)
-
-
-def _documented(body: list[ast.stmt]) -> bool:
-    return bool(body) and _is_docstring(body[0])
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
-
-
-__all__ = ["Orders", "Wanted", "declared", "insert", "top"]
+            return [self._expression(each, within) for each in node]
+        # Python has one ``Load`` for all trees.
+        plain = not isinstance(node, ast.AST) or isinstance(node, ast.expr_context)
+        if plain or not self._in_expressions:
+            return node
+        made = copy.copy(node)
+        within = within or isinstance(node, Comprehension)
+        for name, part in ast.iter_fields(node):
+            if not (isinstance(node, ast.Lambda) and name == "body"):
+                setattr(made, name, self._expression(part, within))
+        alone = True if within else None
+        if isinstance(made, ast.NamedExpr):
+            triggers = self._named(made.target.id)
+            made.value = self._through([t for t in triggers if t.overrides], made.value, alone)
+            return self._through([t for t in triggers if not t.overrides], made, alone)
+        if isinstance(made, ast.Yield):
+            value, triggers = made.value or ast.Constant(None), self._named("#yield")
+            made.value = self._through(triggers, value, alone) if triggers else made.value
+            return self._through(self._named("#receive"), made, alone)
+        return made

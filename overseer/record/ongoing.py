@@ -6,7 +6,7 @@ import math
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from statistics import fmean, quantiles
 from typing import Any, BinaryIO
 
@@ -137,7 +137,7 @@ def _started(facts: Mapping[str, Any]) -> float:
         began = datetime.fromisoformat(str(facts.get("started")).rstrip("Z"))
     except ValueError:
         return math.inf
-    return began.replace(tzinfo=timezone.utc).timestamp() + 1
+    return began.replace(tzinfo=UTC).timestamp() + 1
 
 
 def ends_torn(run: Run) -> bool:

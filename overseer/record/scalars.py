@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def _began(run: Run) -> float:
         began = datetime.fromisoformat(str(run.facts.get("started")).rstrip("Z"))
     except ValueError:
         return run.path.stat().st_mtime
-    return began.replace(tzinfo=timezone.utc).timestamp()
+    return began.replace(tzinfo=UTC).timestamp()
 
 
 def scalars(run: Run) -> Iterator[Scalar]:

@@ -18,6 +18,7 @@ ELSEWHERE = {
     "./dev demo": "test_the_demo_trains_the_example_under_the_dashboard",
     "./dev test": "test_dev_test_checks_and_then_runs_pytest",
 }
+C_SOURCE = "overseer/recorder/_recorder.c"
 COMMANDS = [command for command in commands() if command.command not in ELSEWHERE]
 
 
@@ -51,12 +52,13 @@ def test_the_command_works(command: Command, tmp_path: Path) -> None:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of what ``dev`` needs, with an environment that is already set up."""
-    for name in ("dev", "pyproject.toml", "voirfile.py", ".ci/run"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("dev", "pyproject.toml", "setup.py", "voirfile.py", ".ci/run", C_SOURCE):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / ".venv/bin").mkdir(parents=True)
-    (tmp_path / ".venv/installed").write_text("examples,gpu,test,yaml\n")
+    logged(tmp_path, "setup")
+    (tmp_path / "log").unlink()
     return tmp_path
 
 
@@ -79,12 +81,12 @@ def run(checkout: Path, *command: str, **env: str) -> subprocess.CompletedProces
     )
 
 
-def logged(checkout: Path, *arguments: str) -> list[str]:
+def logged(checkout: Path, *arguments: str, **env: str) -> list[str]:
     """The commands that ``dev`` runs in its environment, which here only write themselves down."""
     log = checkout / "log"
     for name in ("python", "ruff", "mypy", "voir"):
         tool(checkout, name, f'echo {name} "$@" >> "{log}"')
-    done = run(checkout, str(checkout / "dev"), *arguments)
+    done = run(checkout, str(checkout / "dev"), *arguments, **env)
     assert done.returncode == 0, done.stderr
     return log.read_text().splitlines() if log.exists() else []
 
@@ -112,6 +114,13 @@ def test_dev_test_checks_and_then_runs_pytest(checkout: Path) -> None:
     assert logged(checkout, "test", "-k", "one") == expected
 
 
+def test_dev_test_all_runs_the_sanitizers_last(checkout: Path) -> None:
+    ran = logged(checkout, "test-all")
+    assert ran[:3] == ["ruff check .", "ruff format --check .", "mypy"]
+    assert ran[-1].split()[-1] == "tests/recorder/sanitizers.py"
+    assert (ROOT / "tests/recorder/sanitizers.py").is_file()
+
+
 def test_dev_test_stops_where_a_check_fails(checkout: Path) -> None:
     logged(checkout, "help")
     tool(checkout, "ruff", "exit 1")
@@ -127,20 +136,53 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_what_is_asked_for_anew_is_installed_once(checkout: Path) -> None:
-    (checkout / ".venv/installed").write_text("examples\n")
-    installing = [line for line in logged(checkout, "setup") if "pip install" in line]
-    assert [line.split()[-1] for line in installing] == [
-        "torch==2.13.0",
-        ".[examples,gpu,test,yaml]",
-    ]
-    (checkout / "log").unlink()
+    stamp = checkout / ".venv/installed"
+    stamp.write_text(stamp.read_text().replace("examples,gpu,test,yaml", "examples"))
+    assert installed(checkout, "setup") == ["torch==2.13.0", ".[examples,gpu,test,yaml]"]
     assert logged(checkout, "setup") == []
     assert logged(checkout, "demo") == ["voir --dash examples/digits/main.py --epochs 3"]
 
 
-def test_a_changed_project_file_is_installed_again(checkout: Path) -> None:
-    os.utime(checkout / ".venv/installed", (0, 0))
-    assert any(".[examples]" in line for line in logged(checkout, "demo"))
+def installed(checkout: Path, *arguments: str, **env: str) -> list[str]:
+    """What ``dev`` has pip install."""
+    lines = logged(checkout, *arguments, **env)
+    (checkout / "log").unlink(missing_ok=True)
+    return [line.split()[-1] for line in lines if "pip install" in line]
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.py", C_SOURCE])
+def test_what_an_installation_is_made_from_is_installed_again_when_it_changes(
+    checkout: Path, name: str
+) -> None:
+    file = checkout / name
+    file.write_text(file.read_text() + "\n")
+    os.utime(file, (0, 0))  # As a file from an archive is.
+    assert installed(checkout, "demo") == ["torch==2.13.0", ".[examples]"]
+    assert installed(checkout, "demo") == []
+
+
+def test_another_compiler_builds_the_extension_again(checkout: Path) -> None:
+    assert ".[examples]" in installed(checkout, "demo", CC="false")
+    assert installed(checkout, "demo", CC="false") == []
+    assert ".[examples]" in installed(checkout, "demo")
+
+
+def test_what_changes_while_it_is_installed_is_installed_the_next_time(checkout: Path) -> None:
+    (checkout / ".venv/installed").unlink()
+    tool(checkout, "python", f'echo >> "{checkout / C_SOURCE}"')
+    assert run(checkout, str(checkout / "dev"), "setup").returncode == 0
+    assert installed(checkout, "setup") != []
+
+
+def test_it_says_where_the_extension_could_not_be_compiled(checkout: Path) -> None:
+    (checkout / ".venv/installed").unlink()
+    (checkout / "overseer/__init__.py").touch()
+    (checkout / "overseer/recorder/__init__.py").write_text("reason = 'no compiler'\n")
+    python = f'case "$1" in -c) exec "{sys.executable}" "$@" ;; esac'
+    tool(checkout, "python", python)
+    done = run(checkout, str(checkout / "dev"), "setup")
+    assert done.returncode == 0
+    assert "dev: the recorder in Python is used: no compiler\n" in done.stderr
 
 
 def test_without_the_right_python_it_says_which_is_needed(checkout: Path) -> None:

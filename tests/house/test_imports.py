@@ -71,12 +71,11 @@ def test_the_instruments_do_not_import_the_facade() -> None:
     assert offending("instruments", forbidden=("voir",)) == []
 
 
-#: giving has two: its operators cost a run that only hears its ``give`` nothing.
 HOMES = {
-    "giving": ("overseer.given", "overseer.probestream", "overseer.connection"),
-    "reactivex": ("overseer.given", "overseer.probestream"),
-    "ptera": ("overseer.probes.ptera_bridge",),
-    "codefind": ("overseer.probes.ptera_bridge",),
+    "giving": ("overseer.engine.operators",),
+    "reactivex": ("overseer.engine.operators",),
+    "ptera": ("overseer.probes.ptera",),
+    "codefind": ("overseer.probes.ptera",),
 }
 
 

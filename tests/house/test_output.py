@@ -14,7 +14,7 @@ ENDS = {"sys.exit", "os._exit", "exit", "quit", "os.abort"}
 QUIET = {
     "overseer.launch.script",
     "instruments.dash.dashboard",
-    "overseer.given",
+    "overseer.engine.operators",
     "overseer.smuggle",
 }
 #: Commands that run no script: stdout is their own.

@@ -9,27 +9,59 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
+import tomllib
 import zipfile
+from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
 import pytest
 
+from tests.recorder.compiler import FILE, compiler
 from tests.running import Place
 
 from .source import PACKAGES, ROOT
 
 pytestmark = pytest.mark.slow
 
-#: The base install; reading TOML is part of python itself from 3.11 on.
 BASE = {"ptera", "giving", "rich", "psutil"}
 #: What pip says when it has nowhere to get packages from.
 NO_INDEX = ("No matching distribution found", "Could not find a version", "Connection", "timed out")
+#: What is in a checkout and not in the repository, and what only the repository needs.
+LEFT_OUT = [".git", ".ci", ".*_cache", ".venv*", ".hypothesis", "__pycache__", "*.so", "*.egg-info"]
+LEFT_OUT += ["build", "dist", "voir-runs", "actual", "*.actual"]
+EXTENSION = f"overseer/recorder/{FILE}"
+#: What an earlier build, of other sources, has left.
+STALE = b"an extension of an earlier build"
+RECORDED = """
+from overseer.recorder import recorder
+recorder.open(64, 64)
+recorder.put(1, 32, 0, 1, 0, 1.0, 0, 0)
+print(recorder.NAME, len(recorder.drain(1, 0)[0]))
+"""
 
 
-def step(*command: str, cwd: Path) -> None:
+@dataclass(frozen=True)
+class Tree:
+    """A copy of the project, and the names of the files that are the project's."""
+
+    path: Path
+    files: frozenset[str]
+
+    @property
+    def packaged(self) -> set[str]:
+        """The Python files and markers of the three packages."""
+        files = {name for name in self.files if name.partition("/")[0] in PACKAGES}
+        return {name for name in files if name.endswith((".py", "/py.typed"))}
+
+
+def step(*command: str, cwd: Path, **env: str) -> None:
     """Run a step of building or installing; skip when it lacks only an index to install from."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    environ = {**os.environ, **env}
+    done = subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300
+    )
     said = done.stdout + done.stderr
     if done.returncode != 0 and any(sign in said for sign in NO_INDEX):
         pytest.skip(f"pip has no index to install from: {said.strip().splitlines()[-1]}")
@@ -37,12 +69,49 @@ def step(*command: str, cwd: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the source distribution, so that this one is complete too."""
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    """A copy of the project, with what an earlier build of other sources has left in it."""
+    tree = tmp_path_factory.mktemp("tree") / "voir"
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    files = frozenset(f.relative_to(tree).as_posix() for f in tree.rglob("*") if f.is_file())
+    (tree / EXTENSION).write_bytes(STALE)
+    platform = sysconfig.get_platform()
+    for name in (f"lib.{platform}-{sys.implementation.cache_tag}", "lib"):
+        left = tree / "build" / name
+        for file in (left / EXTENSION, left / "overseer/deleted.py", left / "tests/test_old.py"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(STALE)
+            os.utime(file, (2**32, 2**32))  # Newer than anything that is built now.
+    return Tree(tree, files)
+
+
+@pytest.fixture(scope="module")
+def dist(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, and the wheel that is built from it, so that it is complete."""
     out = tmp_path_factory.mktemp("dist")
-    step(sys.executable, "-m", "build", "--outdir", str(out), str(ROOT), cwd=out)
+    step(sys.executable, "-m", "build", "--outdir", str(out), str(tree.path), cwd=out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    """The wheel."""
+    (built,) = dist.glob("*.whl")
+    return built
+
+
+def wheel_of(tree: Tree, out: Path, **env: str) -> Path:
+    """A wheel that is built from the tree itself, as ``pip install .`` does."""
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(tree.path)]
+    step(*command, cwd=out, **env)
     (built,) = out.glob("*.whl")
     return built
+
+
+@pytest.fixture(scope="module")
+def fallback(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that is built where there is no compiler."""
+    return wheel_of(tree, tmp_path_factory.mktemp("fallback"), CC="false")
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +138,80 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.partition("/")[0] for name in names} == {
-        *PACKAGES,
-        "voir_overseer-0.1.0.dist-info",
-    }
-    for package in PACKAGES:
-        assert {f"{package}/__init__.py", f"{package}/py.typed"} <= set(names)
-        files = {f.relative_to(ROOT).as_posix() for f in (ROOT / package).rglob("*.py")}
-        assert files == {n for n in names if n.startswith(f"{package}/") and n.endswith(".py")}
+def names_in(wheel: Path) -> set[str]:
+    """The files in a wheel, without those about it."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    return {name for name in names if not name.startswith("voir_overseer-0.1.0.dist-info/")}
+
+
+def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path, tree: Tree) -> None:
+    assert {f"{package}/py.typed" for package in PACKAGES} <= tree.packaged
+    assert names_in(wheel) - {EXTENSION} == tree.packaged
+
+
+def test_the_wheel_has_the_extension_and_is_for_this_platform(wheel: Path) -> None:
+    compiler()
+    assert EXTENSION in names_in(wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read(EXTENSION) != STALE
+    assert re.search(r"-cp3\d+-cp3\d+-\w+\.whl\Z", wheel.name)
+
+
+def test_the_source_distribution_holds_the_repository(dist: Path, tree: Tree) -> None:
+    (source,) = dist.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        members = {m.name.partition("/")[2] for m in archive if m.isfile()}
+    made = {n for n in members if n.startswith("voir_overseer.egg-info/")}
+    assert members - made - {"PKG-INFO", "setup.cfg"} == tree.files
+
+
+def test_the_source_and_its_distribution_make_the_same_wheel(
+    wheel: Path, tree: Tree, tmp_path: Path
+) -> None:
+    assert names_in(wheel_of(tree, tmp_path)) == names_in(wheel)
+
+
+def test_without_a_compiler_the_wheel_has_no_extension(fallback: Path, tree: Tree) -> None:
+    assert names_in(fallback) == tree.packaged
+
+
+def test_without_a_compiler_voir_says_so_and_works(
+    fallback: Path, installed: Path, place: Place
+) -> None:
+    python = str(installed / "python")
+    target = place.path / "site"
+    options = ["-q", "--disable-pip-version-check", "--no-deps", "--target", str(target)]
+    step(python, "-m", "pip", "install", *options, str(fallback), cwd=place.path)
+    env = {"PYTHONPATH": str(target)}
+    said = place.run(python, "-m", "voir", "doctor", env=env)
+    assert said.status == 0, said.stderr
+    assert (
+        "recorder         in Python, which is slower: the C extension is not there" in said.stdout
+    )
+    assert "--force-reinstall --no-cache-dir --no-deps" in said.stdout
+    recorded = place.run(python, "-c", RECORDED, env=env)
+    assert recorded.seen == (0, "Python 32\n"), recorded.stderr
+
+
+def test_the_extension_in_the_wheel_records(installed: Path, place: Place) -> None:
+    compiler()
+    recorded = place.run(str(installed / "python"), "-c", RECORDED)
+    assert recorded.seen == (0, "C 32\n"), recorded.stderr
+    said = place.run(str(installed / "voir"), "doctor")
+    assert "ok    recorder         in C\n" in said.stdout
+
+
+def test_the_command_that_tests_wheels_of_other_platforms_passes(
+    installed: Path, place: Place
+) -> None:
+    compiler()
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    env = {"PATH": os.pathsep.join([str(installed), os.environ["PATH"]])}
+    command = settings["tool"]["cibuildwheel"]["test-command"]
+    done = place.run("sh", "-c", command, env=env)
+    assert done.status == 0, done.stderr
+    assert place.run("sh", "-c", command, env={**env, "VOIR_RECORDER": "python"}).status == 1
 
 
 def test_the_distribution_is_named_and_licensed(metadata: Message) -> None:
@@ -88,10 +221,9 @@ def test_the_distribution_is_named_and_licensed(metadata: Message) -> None:
 
 def test_the_base_install_is_four_packages(metadata: Message) -> None:
     requirements = [r for r in metadata.get_all("Requires-Dist", []) if "extra ==" not in r]
-    unconditional = {re.split(r"[^\w-]", r)[0] for r in requirements if ";" not in r}
-    conditional = {re.split(r"[^\w-]", r)[0] for r in requirements if ";" in r}
-    assert unconditional == BASE
-    assert conditional == {"tomli"}
+    assert {re.split(r"[^\w-]", r)[0] for r in requirements} == BASE
+    assert [r for r in requirements if ";" in r] == []
+    assert metadata["Requires-Python"] == ">=3.11"
 
 
 def test_every_extra_is_there(metadata: Message) -> None:

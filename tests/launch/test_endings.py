@@ -99,8 +99,6 @@ ENDINGS = {
     "a generator's exit": "raise GeneratorExit",
     "a group": "raise BaseExceptionGroup('all', [ValueError(1), KeyboardInterrupt()])",
 }
-if sys.version_info < (3, 11):
-    del ENDINGS["a group"]
 ending = pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 
 

@@ -1,7 +1,6 @@
 """A script sees the world as if python had started it."""
 
 import os
-import sys
 import zipfile
 
 import pytest
@@ -27,7 +26,6 @@ def test_a_script_finds_the_same_namespace_and_path(same, flags):
     assert "__file__" in same(SHOW, flags=flags).stdout
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="-P came with 3.11")
 @pytest.mark.parametrize("argv", [("main.py",), ("-m", "tokenize", "main.py"), (".",)], ids=str)
 @pytest.mark.parametrize("how", ["flag", "environment"])
 def test_a_safe_path_stays_safe(same, argv, how):

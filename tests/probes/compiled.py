@@ -1,7 +1,7 @@
 """Probes in code that ``torch.compile`` compiles: it compiles as before, and values are seen.
 
 The tests are here, and run by ``test_compiled.py`` in a process of their own: torch is half a
-million objects, which those tests would walk that look for functions in use.
+million objects, which other tests would walk.
 """
 
 from __future__ import annotations
@@ -47,6 +47,12 @@ def broken(x):
     print("a graph break")
     after = before * 2
     return after
+
+def mixed(batch, pair, model):
+    if pair[1] > 2:
+        extra = pair[1]
+    out = model(batch["x"]) + pair[0]
+    return out
 
 class Model(torch.nn.Module):
     def __init__(self):
@@ -194,9 +200,50 @@ def test_compiled_code_goes_on_when_the_run_has_ended(script: Make, counters: An
     run(made.main.x, made.main.w)
     made.engine.close()
     assert float(run(made.main.x, made.main.w)) == 6.0
+    assert float(run(torch.ones(5, 3), made.main.w)) == 6.0  # Compiled once more, and whole.
     assert len(events) == 1
-    names = torch._dynamo.config.reorderable_logging_functions
-    assert [f for f in names if f.__module__.startswith("overseer")] == []
+    assert graphs(counters)[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("selector", "others"),
+    [
+        ("//mixed(batch, pair, model) > out", {"batch", "pair", "model"}),
+        ("//mixed(batch) > #value as out", {"batch"}),
+        ("//mixed(extra) > out", set()),  # It may have no value, and that is not known in a graph.
+        ("//mixed(extra) > #value as out", set()),
+    ],
+)
+def test_any_argument_leaves_the_graph_whole(
+    script: Make, counters: Any, selector: str, others: set[str]
+) -> None:
+    made = ready(script)
+    model = made.call("Model()")
+    batch, pair = {"x": made.main.x}, (made.main.x, 3)
+    events = made.probe(selector)
+    run = made.call("compiled(mixed)")
+    for _ in range(2):
+        shown = run(batch, pair, model)
+    assert graphs(counters) == (1, {})
+    assert [event.keys() - {"out"} for event in events] == [others] * 2
+    assert torch.equal(events[1]["out"], shown)
+    if others == {"batch", "pair", "model"}:
+        assert events[0]["model"] is model
+        assert torch.equal(events[0]["batch"]["x"], made.main.x)
+        assert events[0]["pair"][1] == 3
+    made.call("mixed")(batch, pair, model)
+    assert "extra" in events[2] or "extra" not in selector
+
+
+def test_a_listener_is_called_without_being_compiled(script: Make, counters: Any) -> None:
+    made = ready(script)
+    torch.compile(made.main.broken, backend="eager")(made.main.x)
+    without = graphs(counters)
+    torch._dynamo.reset()
+    counters.clear()
+    made.placed("//broken > after").listen(lambda event: (event["after"] + 1).sum())
+    torch.compile(made.main.broken, backend="eager")(made.main.x)
+    assert graphs(counters) == without
 
 
 @pytest.mark.parametrize("selector", ["before", "(before) > after", "x", "#value", "#enter"])
@@ -215,23 +262,3 @@ def test_code_that_runs_between_graphs_is_left_alone(
         compiled(made.main.x)
     assert graphs(counters) == without
     assert len(events) == (0 if selector == "#enter" else 3)
-
-
-def test_runs_that_are_over_are_not_told_what_is_compiled() -> None:
-    from torch._dynamo.eval_frame import OptimizeContext
-
-    from overseer.probes import compiling
-
-    told: list[int] = []
-    watches = [compiling.when_compiling(lambda n=n: told.append(n)) for n in range(3)]  # type: ignore[misc]
-    told.clear()  # Those that begin when something has been compiled are told at once.
-    beginning = OptimizeContext.__init__
-    watches[1].dispose()
-    torch.compile(lambda x: x + 1, backend="eager")
-    assert told == [0, 2]
-    for watch in watches:
-        watch.dispose()
-    compiling.when_compiling(lambda: None).dispose()
-    torch.compile(lambda x: x + 1, backend="eager")
-    assert told == [0, 2]
-    assert OptimizeContext.__init__ is beginning  # Not wrapped once more for each run.

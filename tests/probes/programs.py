@@ -26,10 +26,6 @@ def flip():
     return tick() // 1000 * 7 % 5 < 3
 def more():
     return count < 60 and flip()
-def fetch():
-    if flip():
-        return tick()
-    raise Boom(tick())
 def use(*values):
     return values
 class Boom(Exception):
@@ -42,37 +38,8 @@ class manager:
 """
 
 
-#: Python 3.10 does not agree with itself about the lines of targets, and of several managers.
-SPREAD = (
-    "({}, *{}) = (\n    ticks(3)\n)"
-    if sys.version_info < (3, 11)
-    else "({},\n *{}) = (\n    ticks(3)\n)"
-)
-
-
 def lines(*parts: str) -> str:
     return "\n".join(parts)
-
-
-def two_managers(first: str, second: str, body: str) -> str:
-    """``body`` under two context managers: of one statement, but for Python 3.10."""
-    if sys.version_info < (3, 11):
-        inner = lines(f"with manager() as {second}:", body)
-        return lines(f"with manager() as {first}:", block(inner))
-    return lines(f"with manager() as {first}, manager() as {second}:", body)
-
-
-def fetching(name: str, body: str, leave: str) -> str:
-    """A loop that fetches what it works on in its body."""
-    tried = lines("try:", f"    {name} = fetch()", "except Boom:", f"    {leave}")
-    return lines("while more():", block(lines(tried, body)))
-
-
-def working(name: str, body: str, leave: str, rest: str) -> str:
-    """A loop that works with it where it fetches it, and behind that."""
-    tried = lines("try:", block(lines(f"{name} = fetch()", f"use({name})", body)))
-    handler = lines("except Boom:", f"    {leave}")
-    return lines("while more():", block(lines(tried, handler, rest)))
 
 
 def block(text: str) -> str:
@@ -86,7 +53,7 @@ simple = st.one_of(
     names.map(lambda n: f"{n} = tick()"),
     pairs.map(lambda p: f"{p[0]} = {p[1]} = tick()"),
     pairs.map(lambda p: f"{p[0]}, {p[1]} = ticks(2)"),
-    pairs.map(lambda p: SPREAD.format(*p)),
+    pairs.map(lambda p: f"({p[0]},\n *{p[1]}) = (\n    ticks(3)\n)"),
     names.map(lambda n: f"{n} += tick()"),
     names.map(lambda n: f"{n}: int = tick()"),
     names.map(lambda n: f"del {n}"),
@@ -114,13 +81,13 @@ def compound(body: st.SearchStrategy[str], looped: st.SearchStrategy[str]) -> An
             lambda t: lines(f"for {t[0]} in ticks(2):", block(t[1]), "else:", block(t[2]))
         ),
         looped.map(lambda t: lines("while more():", block(t))),
-        st.tuples(names, looped, leaves).map(lambda t: fetching(*t)),
-        st.tuples(names, looped, leaves, looped).map(lambda t: working(*t)),
         st.tuples(names, looped).map(
             lambda t: lines(f"while ({t[0]} := tick()) and more():", block(t[1]))
         ),
         one.map(lambda t: lines(f"with manager() as {t[0]}:", block(t[1]))),
-        st.tuples(pairs, body).map(lambda t: two_managers(*t[0], block(t[1]))),
+        st.tuples(pairs, body).map(
+            lambda t: lines(f"with manager() as {t[0][0]}, manager() as {t[0][1]}:", block(t[1]))
+        ),
         one.map(lambda t: lines("try:", block(t[1]), f"except Boom as {t[0]}:", block(t[2]))),
         one.map(lambda t: lines("try:", block(t[1]), "finally:", block(t[2]))),
         st.tuples(pairs, body, body).map(
@@ -135,109 +102,6 @@ def compound(body: st.SearchStrategy[str], looped: st.SearchStrategy[str]) -> An
 
 def bodies(statements: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.lists(statements, min_size=1, max_size=4).map("\n".join)
-
-
-#: A loop that takes batches by hand, and notes what becomes of each.
-BY_HAND = """
-log = []
-class Boom(Exception):
-    pass
-class quiet:
-    def __enter__(self):
-        return self
-    def __exit__(self, *error):
-        return False
-def source():
-    for number in range(1, 8):
-        log.append("fetch")
-        yield number
-def turn():
-    log.append("turn")
-    if log.count("turn") > 30:
-        raise OverflowError
-def work(batch):
-    log.append("work")
-    return batch
-def note(*values):
-    log.append("note")
-"""
-
-_working = ["work(batch)", "loss = work(batch)"]
-_doing = [*_working, "n += 1", "note()", "other = 1", "if n < 0:\n    done = True"]
-_leaving = [
-    "if batch % 3 == 0:\n    continue",
-    "if batch == 5:\n    break",
-    "if batch == 5:\n    return",
-    "if batch == 5:\n    return note()",
-    "if batch % 3 == 1:\n    raise Boom",
-    "for one in (1, 2):\n    if batch % 2:\n        break\n    work(batch)",
-    "for one in (1, 2):\n    if batch == 4:\n        return\nelse:\n    continue",
-    "try:\n    if batch % 3 == 0:\n        continue\nfinally:\n    note()",
-    "with quiet():\n    if batch % 3 == 0:\n        continue",
-    "try:\n    if batch % 3 == 0:\n        raise Boom\nexcept Boom:\n    continue",
-]
-_work, _leave = st.sampled_from(_working), st.sampled_from(_leaving)
-_optional = st.one_of(
-    st.tuples(_work, _leave).map("\n".join),
-    st.lists(st.sampled_from(_doing), min_size=1, max_size=2).map("\n".join),
-    st.tuples(_leave, _work, st.sampled_from(_doing)).map("\n".join),
-    _leave,
-    st.just(""),
-)
-_ends = st.sampled_from(["break", "return", "done = True", "note()\nbreak"])
-_asks = st.sampled_from(["batch is None", "not batch", "batch is None or n > 90"])
-_failing = st.sampled_from(["", "pass", "note()", "continue", "break", "n += 1\ncontinue"])
-_finally = st.sampled_from(["", "pass", "n += 1", "note()"])
-
-
-def _clause(head: str, body: str) -> str:
-    return lines(head, block(body)) + "\n" if body else ""
-
-
-def _tries(end: str, failing: str, parts: list[str], last: str) -> str:
-    within, otherwise, rest = parts
-    tried = lines("try:", block(lines("batch = next(it)", within)), "except StopIteration:")
-    clauses = _clause("except Boom:", failing) + _clause("else:", otherwise)
-    clauses += _clause("finally:", last)
-    told = "if done:\n    break\n" if end == "done = True" and not failing else ""
-    return f"{tried}\n{block(end)}\n{clauses}{told}{rest}"
-
-
-def _asked(ask: str, end: str, before: str, parts: list[str]) -> str:
-    return lines("batch = next(it, None)", before, _clause(f"if {ask}:", end), *parts)
-
-
-def _chosen(end: str, parts: list[str]) -> str:
-    held = _clause("if batch is None:", end) + _clause("else:", parts[0] or "pass")
-    return lines("batch = next(it, None)", held, parts[1] if end != "done = True" else "n += 1")
-
-
-def _looped(body: str) -> str:
-    body = block(lines("turn()", body))
-    return f"def f(it):\n    n, done = 0, False\n    while not done:\n{block(body)}\n"
-
-
-def _managed(body: str, rest: str) -> str:
-    return lines("with quiet():", block(body), rest)
-
-
-def _carried(body: str, rest: str) -> str:
-    body = lines("turn()", body, "batch = next(it, None)", rest)
-    head = "def f(it):\n    n, done = 0, False\n    batch = next(it, None)\n"
-    return f"{head}    while batch is not None:\n{block(block(body))}\n"
-
-
-_three = st.lists(_optional, min_size=3, max_size=3)
-_leavers = st.sampled_from(["break", "return", "note()\nbreak"])
-_asking = st.builds(_asked, _asks, _leavers, st.sampled_from(["", "n += 1", "note()"]), _three)
-by_hand = st.one_of(
-    st.builds(_tries, _ends, _failing, _three, _finally).map(_looped),
-    st.builds(_tries, _leavers, _failing, _three, _finally).map(_looped),
-    _asking.map(_looped),
-    st.builds(_chosen, _ends, _three).map(_looped),
-    st.builds(_managed, _asking, _optional).map(_looped),
-    st.builds(_carried, _optional, st.sampled_from(["", "n += 1", "note()"])),
-)
 
 
 def _programs(leaf: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -285,17 +149,17 @@ def _plain(value: object) -> str:
     return "inner" if callable(value) else repr(value)
 
 
-def line_events(namespace: dict[str, Any]) -> list[tuple[str, int | None]]:
-    """What a tracer sees of ``f``: calls, lines, returns and exceptions."""
-    events: list[tuple[str, int | None]] = []
+def traced_lines(namespace: dict[str, Any]) -> set[int | None]:
+    """The lines of ``f`` that a tracer sees, as coverage does."""
+    seen: list[int | None] = []
 
     def local(frame: FrameType, event: str, argument: object) -> Any:
-        # When an exception leaves a function that has its end probed, no line is to blame.
-        events.append((event, None if event == "return" and argument is None else frame.f_lineno))
+        if event == "line":
+            seen.append(frame.f_lineno)
         return local
 
-    _traced(namespace, lambda frame: local if frame.f_code.co_name == "f" else None, events)
-    return events
+    _traced(namespace, lambda frame: local if frame.f_code.co_name == "f" else None, seen)
+    return set(seen)
 
 
 def bindings(namespace: dict[str, Any], name: str) -> list[object]:

@@ -1,6 +1,7 @@
 """A script under the engine, in this process: loaded in two parts, as voir does it."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import io
@@ -17,6 +18,7 @@ from overseer.errors import Problem
 from overseer.probes import Engine, PlacedProbe
 
 Event = dict[str, Any]
+_FUTURES = __future__.annotations.compiler_flag
 
 
 class Script:
@@ -83,8 +85,11 @@ class Script:
         return ast.Module(body[:end], []), ast.Module(body[end:], [])
 
     def _execute(self, tree: ast.Module) -> None:
+        # As in the script as a whole: the rest has no __future__ imports of its own.
+        code = compile(self.source, str(self.path), "exec", dont_inherit=True)
         tree = self.engine.instrument(tree, "__main__", str(self.path))
-        exec(compile(tree, str(self.path), "exec", dont_inherit=True), self.main.__dict__)
+        flags = code.co_flags & _FUTURES
+        exec(compile(tree, str(self.path), "exec", flags, dont_inherit=True), self.main.__dict__)
 
 
 def _defines(node: ast.stmt, kinds: tuple[type, ...]) -> bool:

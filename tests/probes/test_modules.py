@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from overseer.imports import on_import
+
 from .conftest import Make
 
 WORK = "READY = bool(1)\ndef work(n):\n    result = n * n\n    return result\n"
@@ -61,6 +63,17 @@ def test_a_module_that_was_imported_before_is_seen_from_now_on(script: Make, fol
     assert results == [{"result": 4}, {"result": 9}]
 
 
+def test_a_probe_may_be_set_when_its_module_has_just_been_imported(
+    script: Make, folder: Path
+) -> None:
+    add(folder, "noticed.py")
+    made, results = script("import noticed\n"), []
+    on_import("noticed", lambda _: results.append(made.probe("/noticed/work > result")))
+    made.load()
+    assert made.call("noticed.work(3)") == 9
+    assert results == [[{"result": 9}]]
+
+
 def test_what_another_module_took_by_name_is_the_same_function(script: Make, folder: Path) -> None:
     add(folder, "source.py")
     made = script("from source import work\n")
@@ -92,6 +105,16 @@ def test_modules_of_packages_are_seen(script: Make, folder: Path) -> None:
     made.load()
     made.call("pack.sub.work(2), space.part.work(3)")
     assert found == [[{"NAME": "pack"}], [{"result": 4}], [{"result": 9}]]
+
+
+def test_a_script_run_with_m_has_the_name_of_its_module_too(script: Make) -> None:
+    made = script("def f():\n    x = 1\n")
+    made.main.__spec__ = ModuleSpec("pack.run", None)
+    early = made.probe("/pack.run/f > x")
+    made.load()
+    late = made.probe("/pack.run/f > x")
+    made.call("f()")
+    assert early == late == [{"x": 1}]
 
 
 def test_modules_that_import_each_other_are_seen(script: Make, folder: Path) -> None:
@@ -218,12 +241,3 @@ def test_a_module_with_a_loader_of_its_own_is_seen_once_it_is_there(
     made.load()
     assert made.call("odd.work(3), odd.extra") == (9, 1)
     assert results == [{"result": 9}]
-
-
-def test_the_slow_path_waits_for_modules_too(script: Make, folder: Path) -> None:
-    add(folder, "slowly.py", "def f(n):\n    x = n\n    return x\ndef g(n):\n    return f(n)\n")
-    made = script("def go():\n    import slowly\n    return slowly.g(2), slowly.f(3)\n")
-    events = made.probe("/slowly/g > /slowly/f > x")
-    made.load()
-    assert made.call("go()") == (2, 3)
-    assert events == [{"x": 2}]

@@ -26,7 +26,7 @@ class Spot:
     defines: str
     does: str
     expected: dict[str, list[object]]
-    since: tuple[int, int] = (3, 10)
+    since: tuple[int, int] = (3, 11)
 
     @property
     def source(self) -> str:
@@ -201,17 +201,6 @@ for k in range(2):
     fs.append(f)
 print([f(1) for f in fs])
 """, {"//f > x": [1, 2], "// > f": ["f", "f"]}),
-    Spot("generators", """
-def f(n):
-    for i in range(n):
-        got = yield i
-    return "end"
-def g(n):
-    r = yield from f(n)
-    yield r
-""", "it = g(2); print(next(it), it.send(7), list(it))",
-         {"//f > i": [0, 1], "//f > got": [7, None], "//f > #yield": [0, 1],
-          "//f > #receive": [7, None], "//f > #value": ["end"], "//g > r": ["end"]}),
     Spot("async", """
 import asyncio, contextlib
 async def ticks(n):
@@ -244,19 +233,6 @@ def work():
          "print(textwrap.dedent('  a'), json.loads('[1]'))",
          {"/textwrap/dedent > margin": [None, "  "],
           "/json.decoder/JSONDecoder/decode > obj": [[1]]}),
-    Spot("recursion", "def f(n):\n    r = 1 if n < 2 else n * f(n - 1)\n    return r\n",
-         "print(f(4))", {"//f > r": [1, 2, 6, 24], "//f > #enter": [True] * 4}),
-    Spot("calls that never return", """
-def f(n):
-    x = n
-    if n:
-        raise KeyError(n)
-    x = 5
-def forever():
-    raise SystemExit(3)
-""", "f(0)\ntry:\n    f(1)\nexcept KeyError as e:\n    print(repr(e))\nforever()",
-         {"//f > x": [0, 5, 1], "//f > #exit": [True, True], "//f > #error": ["KeyError"],
-          "//forever > #error": ["SystemExit"]}),
     Spot("with type parameters", """
 def step[T](x: T, *rest: T) -> T:
     y = x
@@ -302,42 +278,28 @@ def values(events: dict[str, list[dict[str, object]]]) -> dict[str, list[object]
     }
 
 
-def supported() -> list[object]:
-    return [
-        pytest.param(
-            spot,
-            id=spot.name,
-            marks=pytest.mark.skipif(sys.version_info < spot.since, reason="newer syntax"),
-        )
-        for spot in SPOTS
-    ]
-
-
-@pytest.mark.parametrize("spot", supported())
-def test_code_here_is_seen_when_the_probe_was_there_first(script: Make, spot: Spot) -> None:
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("spot", SPOTS, ids=lambda spot: spot.name)
+def test_code_here_is_seen_whether_it_or_the_probe_was_there_first(
+    script: Make, spot: Spot, early: bool
+) -> None:
+    if sys.version_info < spot.since:
+        pytest.skip("newer syntax")
     made = script(spot.source)
     expected = without_voir(spot, made.path)
-    events = {selector: made.probe(selector) for selector in spot.expected}
+    events: dict[str, list[dict[str, object]]] = {}
 
-    def act() -> None:
-        made.load().run()
-
-    assert seen(act, made.path) == expected
-    assert values(events) == spot.expected
-    assert made.problems == []
-
-
-@pytest.mark.parametrize("spot", supported())
-def test_code_here_is_seen_when_it_was_there_first(script: Make, spot: Spot) -> None:
-    made = script(spot.source)
-    expected = without_voir(spot, made.path)
-    events = {}
+    def probe() -> None:
+        events.update({selector: made.probe(selector) for selector in spot.expected})
 
     def act() -> None:
         made.load()
-        events.update({selector: made.probe(selector) for selector in spot.expected})
+        if not early:
+            probe()
         made.run()
 
+    if early:
+        probe()
     assert seen(act, made.path) == expected
     assert values(events) == spot.expected
     assert made.problems == []

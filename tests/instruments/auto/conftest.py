@@ -95,4 +95,3 @@ def nothing_is_left_in_torch() -> Any:
         assert len(tables) >= 6
         assert [t for t in tables if isinstance(t, dict) and "voir.auto" in t] == []
         assert not hasattr(torch.nn.Module.compile, "_torchdynamo_disable")
-        assert "voir" not in " ".join(torch.autograd.backward.__code__.co_names)

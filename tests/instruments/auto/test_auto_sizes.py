@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
+
 from instruments.rate import rate
-from overseer.probes.quick import Quick
 
 from .conftest import Watched, watched
 
@@ -224,19 +224,12 @@ EPOCHS = {
 
 
 @pytest.fixture
-def light_and_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long steps are, they get light; inserted code notes what it can from the start."""
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long steps are, they get light."""
     monkeypatch.setattr("instruments.auto.light.FULL_NS", 10**12)
-    made = Quick.__init__
-
-    def calm(quick: Quick, *args: Any) -> None:
-        made(quick, *args)
-        quick._calm = True
-
-    monkeypatch.setattr(Quick, "__init__", calm)
 
 
-@pytest.mark.usefixtures("light_and_noted")
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("held", [8, 200])
 @pytest.mark.parametrize("epochs", EPOCHS)
 def test_a_new_loaders_first_step_is_not_sized_by_the_evaluation_before(
@@ -252,7 +245,7 @@ def test_a_new_loaders_first_step_is_not_sized_by_the_evaluation_before(
     assert (seen.problems, seen.error) == ([], None)
 
 
-@pytest.mark.usefixtures("light_and_noted")
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize("other", [8, 200])
 def test_a_light_step_is_not_sized_by_a_batch_that_another_loader_gives_meanwhile(
     tmp_path: Path, other: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import nullcontext
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -25,9 +24,6 @@ from scripts import (
 
 from instruments.loader import Loaders
 from overseer import Overseer
-from overseer.measure.steps import StepModel
-from overseer.measure.waiting import Ear
-from overseer.probes import quick
 from tests.running import Place, Ran
 
 ROOT = Path(__file__).parents[3]
@@ -588,53 +584,6 @@ def test_a_script_without_torch_does_not_get_it(training: Place) -> None:
     ran = training.voir("--loading-rate", "main.py")
     assert (ran.status, ran.stdout) == (0, "False\n")
     assert "--loading-rate: the run showed nothing" in ran.stderr
-
-
-class Held:
-    """An iterator whose ``__next__`` is like that of PyTorch's own."""
-
-    def __init__(self, sampler: list[int]) -> None:
-        self._index_sampler, self._indices, self.given = sampler, iter(sampler), 0
-
-    def __iter__(self) -> Held:
-        return self
-
-    def __next__(self) -> list[int]:
-        with nullcontext():
-            data = self._next_data()
-            self.given += 1
-            return data
-
-    def _next_data(self) -> list[int]:
-        return [next(self._indices)]
-
-
-def test_inserted_code_notes_the_batches_of_one_epoch_after_the_other(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(quick, "SPARSE_NS", 0)
-    found: list[int] = []
-    made: list[dict[str, Any]] = []
-    hear = Ear.__call__
-    monkeypatch.setattr(Ear, "__call__", lambda ear, event: hear(ear, made.append(event) or event))
-
-    def instrument_held(ov: Overseer) -> Generator[Any, Any, None]:
-        yield ov.phases.load_script
-        loaders, model, sampler = Loaders(ov), StepModel(ov.clock), list(range(20))
-        loaders.measure(model)
-        loaders._answers(Held.__next__)  # type: ignore[arg-type]
-        for epoch in range(6):
-            ov.hasten()
-            assert list(Held(sampler)) == [[i] for i in sampler]
-            if epoch == 2:
-                before = ov.probes.noted
-        found.append(model.notes)
-        found.extend(n - before[probe] for probe, n in ov.probes.noted.items())
-
-    Overseer([instrument_held])(["--no-record", str(place.write("main.py", "pass"))])
-    # Of each probe: its calls, their errors, their ends but for those.
-    assert found == [6 * 21 * 2, 3 * 21, 0, 3 * 20]
-    assert ["batch" in event for event in made] == [False] * 6
 
 
 def test_a_loader_in_the_place_of_another_is_not_taken_for_it(place: Place) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from instruments.timeline.figures import Figures
 from overseer.clock import Clock
-from overseer.stream import EventStream
+from overseer.engine.bus import Bus
 from overseer.trace import open_trace
 from overseer.trace.process import this_process
 from overseer.trace.recorder import recorder
@@ -18,7 +18,7 @@ from overseer.trace.writer import Writer
 
 
 def test_monitors_losses_and_progress(tmp_path: Path) -> None:
-    stream = EventStream(pytest.fail)
+    stream = Bus(pytest.fail)
     ov: Any = SimpleNamespace(listen=stream.listen)
     path = tmp_path / "trace.pftrace"
     writer = Writer(str(path), this_process("x", Clock()), recorder, 1 << 20, pytest.fail)

@@ -1,0 +1,1 @@
+"""The engine: what takes a script through its phases and carries events to instruments."""

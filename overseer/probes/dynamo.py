@@ -1,0 +1,115 @@
+"""Keeps code that ``torch.compile`` compiles whole: tells Dynamo what inserted calls are.
+
+Dynamo knows logging functions, which it may move behind the graph. It loses those of functions that
+it inlines, and gives up on arguments that are neither tensors nor constants; so it is told here how
+to treat a site. Events are kept until the graph has run; a relay's value goes through untouched.
+What happens inside a graph has no time of its own, so markers and pairs make no events there, and
+the probe is told. Sites stay known when a run has ended: compiled code goes on calling them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import suppress
+from importlib import import_module
+
+from ..imports import on_import
+from .names import put
+from .probe import PlacedProbe
+from .selector import ALSO, END, LOOPS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..imports import Watch
+
+#: Stands for values that cannot be taken out of a graph.
+NOT_SEEN = "<not seen inside torch.compile>"
+#: What a callable returns its first argument for, and the probe to tell if it makes no events.
+_known: dict[Any, tuple[bool, PlacedProbe | None]] = {}
+_prepared = threading.Event()
+
+
+def watch() -> Watch:
+    """Prepare Dynamo when it is imported; at once if it is."""
+    return on_import("torch._dynamo", _prepare)
+
+
+def know(placed: PlacedProbe) -> None:
+    """Tell Dynamo of a probe's sites, now or when it is imported."""
+    captures = placed.wish.captures
+    paired = any(capture.role == END for capture in captures)
+    triggers = [capture for capture in captures if capture.role != ALSO]
+    sites = zip(placed.sites, triggers, strict=True) if not placed.wish.slow else ()
+    for site, trigger in sites:
+        timed = paired or trigger.name.startswith(("#enter", "#exit", *LOOPS))
+        _known[site.event] = (False, placed if timed else None)
+        _known[site.relay] = (True, placed if timed or placed.overridable else None)
+        if _prepared.is_set():
+            _register(site.event)
+            _register(site.relay)
+
+
+def _prepare(dynamo: Any) -> None:
+    variable: Any = import_module("torch._dynamo.variables.misc").DebuggingVariable
+    before = variable.call_function
+    if not hasattr(before, "__voir__"):
+
+        def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+            known = _known.get(self.value)
+            return _call(self, tx, args, *known) if known else before(self, tx, args, kwargs)
+
+        call_function.__voir__ = True  # type: ignore[attr-defined]
+        variable.call_function = call_function
+    put("compiling", sys.modules["torch"].compiler.is_dynamo_compiling)
+    for method in (PlacedProbe.hand, PlacedProbe.replaced):
+        _leave_alone(method)
+    _prepared.set()
+    for site in list(_known):
+        _register(site)
+
+
+def _register(function: Any) -> None:
+    sys.modules["torch._dynamo.config"].reorderable_logging_functions.add(function)
+    if hasattr(function, "__code__"):
+        _leave_alone(function)
+
+
+def _leave_alone(function: Any) -> None:
+    """Let Dynamo compile neither ``function`` nor what it calls, where it runs between graphs."""
+    with suppress(ImportError, AttributeError):  # An older torch compiles them, or tries to.
+        types, skip = import_module("torch._dynamo.types"), "torch._C._dynamo.eval_frame"
+        strategy = types.FrameExecStrategy(types.FrameAction.SKIP, types.FrameAction.SKIP)
+        import_module(skip).set_code_exec_strategy(function.__code__, strategy)
+
+
+def _call(variable: Any, tx: Any, args: Any, passes: bool, unseen: PlacedProbe | None) -> Any:
+    """What a call of a site is in a graph: nothing, and an event behind it."""
+    if unseen is not None:
+        unseen.unseen = True
+    elif not tx.export:
+        # The frame that is compiled replays them; those of an inlined frame would be lost.
+        tx.output.root_tx.debug_locals.append((variable, [_outside(arg) for arg in args]))
+    return args[0] if passes else _variables().ConstantVariable.create(None)
+
+
+def _variables() -> Any:
+    return sys.modules["torch._dynamo.variables"]
+
+
+def _outside(value: Any) -> Any:
+    """``value`` if it can be made again behind the graph, or what says that it cannot."""
+    return value if _is_plain(value) else _variables().ConstantVariable.create(NOT_SEEN)
+
+
+def _is_plain(value: Any) -> bool:
+    v = _variables()
+    if isinstance(value, (v.TensorVariable, v.ConstantVariable, v.SymNodeVariable)):
+        return True
+    if isinstance(value, (v.ListVariable, v.TupleVariable)):
+        return all(_is_plain(item) for item in value.items)
+    if isinstance(value, v.ConstDictVariable):
+        return all(_is_plain(item) for item in value.items.values())
+    return getattr(value, "source", None) is not None

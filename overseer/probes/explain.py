@@ -1,0 +1,236 @@
+"""What became of a probe, in words: its verdict, and the nearest names that exist."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+import sys
+from types import FunctionType, ModuleType
+
+from .functions import unwrapped
+from .scopes import bindings, loops
+from .selector import ALSO, LOOPS, MAIN, reference
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from .probe import PlacedProbe
+    from .scopes import Scope
+    from .selector import Capture, Wish
+    from .unit import Unit
+
+_UNSEEN = (
+    "inside torch.compile: not seen; markers and pairs have no time inside a graph, "
+    "and nothing can be overridden there"
+)
+
+
+def verdict(placed: PlacedProbe, attached: bool, units: Sequence[Unit]) -> dict[str, Any]:
+    """One entry of ``probes`` in ``run.json``.
+
+    Args:
+        placed: The probe.
+        attached: Whether it found its code.
+        units: What is known of the source of its module.
+    """
+    state = "fired" if placed.fired else "never fired" if attached else "unresolved"
+    if placed.unseen and state == "never fired":
+        state = "compiled away"
+    made: dict[str, Any] = {"selector": placed.selector, "state": state, "fired": placed.fired}
+    if placed.where:
+        made["where"] = placed.where
+    if placed.unseen:
+        made["hint"] = _UNSEEN
+    elif state != "fired":
+        silent = _silent(placed) if attached else _missing(placed, units)
+        made["hint"] = placed.trouble or silent
+    return made
+
+
+def fits(capture: Capture, scope: Scope, overridable: bool) -> bool:
+    """Whether a scope has what a selector captures."""
+    name = capture.name
+    if name.startswith(LOOPS):
+        return bool(loops(scope, name.partition("_")[2]))
+    if name in ("#yield", "#receive"):
+        return scope.is_function and any(isinstance(node, ast.Yield) for node in scope.own)
+    if capture.is_marker:
+        return scope.is_function
+    if capture.role == ALSO:
+        return not scope.path or name in scope.bound or name in scope.read
+    # What is only read is reported when a call begins; nothing there could be overridden.
+    return name in scope.bound or (scope.is_function and not overridable and name in scope.read)
+
+
+def lines(wish: Wish, scope: Scope) -> list[int]:
+    """The lines where the selector's events come from."""
+    found: set[int] = set()
+    for trigger in wish.triggers:
+        if trigger.name.startswith(LOOPS):
+            found |= {loop.lineno for loop in loops(scope, trigger.name.partition("_")[2])}
+        else:
+            found |= {getattr(n, "lineno", 0) for n in scope.own if trigger.name in bindings(n)}
+    return sorted(found - {0})
+
+
+def _silent(placed: PlacedProbe) -> str:
+    """Why a probe that found its code has not fired."""
+    if placed.late:
+        return "it was set when the script had ended: set it before run_script has"
+    if not placed.heard:
+        return "nobody listened to it: add .give(), .display() or another subscriber"
+    if not placed.places:
+        return "the code it names was never reached"
+    reached = placed.triggers[0]
+    if not any(s.in_function or reached in u.loaded.get(s, ()) for u, s in placed.places):
+        return "that code had run already when the probe was set: set it earlier"
+    unit, scope = placed.places[0]
+    at = ", ".join(map(str, lines(placed.wish, scope) or [scope.key[1] or 1]))
+    where = f"{os.path.basename(unit.filename)}:{at}"
+    return f"its place in {_named(placed.wish)}, {where}, was never reached"
+
+
+def _missing(placed: PlacedProbe, units: Sequence[Unit]) -> str:
+    """Why a selector found no code."""
+    wish = placed.wish
+    if units and not wish.slow:
+        found = [scope for unit in units for scope in unit.at(wish.path)]
+        if found:
+            return _no_name(placed, found)
+        return _elsewhere(wish) or _no_code(wish, units)
+    absent = [name for name in wish.modules if name != MAIN and name not in sys.modules]
+    if not absent:
+        return "the script was never loaded"
+    from difflib import get_close_matches
+
+    near = ", ".join(get_close_matches(absent[0], list(sys.modules), 3, 0.8))
+    return f"{absent[0]} was never imported" + (f"; {near} was" if near else "")
+
+
+def _named(wish: Wish) -> str:
+    """The code that a selector names, for a sentence."""
+    name = reference(wish.module, wish.path)
+    return name if wish.path else f"the top level of {_module(wish)}"
+
+
+def _module(wish: Wish) -> str:
+    return "the script" if wish.module == MAIN else wish.module
+
+
+def _no_code(wish: Wish, units: Sequence[Unit]) -> str:
+    """What there is instead of the class or function that a selector names."""
+    name = reference(wish.module, wish.path)
+    outer = [scope for unit in units for scope in unit.at(wish.path[:-1])]
+    if any(_binds_lambda(scope, wish.path[-1]) for scope in outer):
+        return f"{name} is a lambda: probes go into functions that def makes"
+    every = list(dict.fromkeys(s.path for unit in units for s in unit.scopes if s.path))
+    same = [path for path in every if path[-len(wish.path) :] == wish.path]
+    if same:
+        return f"there is no {name}; write {' or '.join(reference(wish.module, p) for p in same)}"
+    if outer and outer[0].path:
+        inner = dict.fromkeys(s.path[-1] for scope in outer for s in scope.inner)
+        around = reference(wish.module, outer[0].path)
+        return f"there is no {name}; {around} has {_near(wish.path[-1], inner) or 'none in it'}"
+    near = _near("/".join(wish.path), ["/".join(path) for path in every])
+    return f"there is no {name}; {_module(wish)} has {near or 'no function or class'}"
+
+
+def _binds_lambda(scope: Scope, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda)
+        for node in scope.own
+        if name in bindings(node)
+    )
+
+
+def _no_name(placed: PlacedProbe, found: list[Scope]) -> str:
+    """What the scopes lack, which are there; the script's top level has several."""
+    wish, scope, where = placed.wish, found[0], _named(placed.wish)
+
+    def has(capture: Capture, scope: Scope) -> bool:
+        return fits(capture, scope, placed.overridable)
+
+    nowhere = [c for c in wish.captures if not any(has(c, one) for one in found)]
+    if not nowhere:
+        wanted = " and ".join(capture.name for capture in wish.captures)
+        return f"{where} is defined {len(found)} times, never with all of {wanted}"
+    name = nowhere[0].name
+    if name.startswith(LOOPS):
+        name = name.partition("_")[2]
+        others = [one for each in found for one in each.bound if loops(each, one)]
+        return f"no loop of {where} binds {name}; its loops bind {_near(name, others) or 'none'}"
+    if name in ("#yield", "#receive") and scope.is_function:
+        return f"{where} has no yield"
+    if nowhere[0].is_marker:
+        return f"{name} means nothing in {where}: only functions have it"
+    if placed.overridable and any(name in each.read for each in found):
+        return f"{where} only reads {name}, so it cannot be overridden there"
+    near = _near(name, dict.fromkeys(one for each in found for one in each.bound))
+    return f"{where} has no variable {name}; it has {near or 'none'}"
+
+
+def _near(wanted: str, names: Iterable[str], most: int = 5) -> str:
+    """The names most like ``wanted``, likest first, and a few others."""
+    from difflib import get_close_matches
+
+    names = list(names)
+    close = get_close_matches(wanted, names, most)
+    return ", ".join([*close, *(name for name in names if name not in close)][:most])
+
+
+# What a path leads to in the module that runs, if not to source
+
+
+def _elsewhere(wish: Wish) -> str:
+    """What a path leads to that has no place in its module's source; empty: unknown."""
+    name, found = reference(wish.module, wish.path), _at_run_time(wish)
+    functions = unwrapped(found)
+    found = functions[0] if functions else found
+    kind = type(found)
+    if found is _at_run_time or kind.__module__ == "functools":
+        return ""
+    if isinstance(found, ModuleType):
+        return f"{name} is a module; its top level is {reference(found.__name__, ())}"
+    if isinstance(found, FunctionType):
+        return _function(found, name) or _defined(found, wish, name)
+    if (found if isinstance(found, type) else kind).__module__ == "builtins":
+        return f"{name} has no Python code: it is built in; probe what calls it"
+    if isinstance(found, type):
+        return _defined(found, wish, name)
+    methods = reference(kind.__module__, tuple(kind.__qualname__.split(".")))
+    return f"{name} is an object, not code: its methods are in {methods}"
+
+
+def _at_run_time(wish: Wish) -> Any:
+    """What the path names, without running any of the script's code; this function if nothing."""
+    found: Any = sys.modules.get(wish.module)
+    for index, part in enumerate(wish.path):
+        of = found.__mro__ if isinstance(found, type) else (found,)
+        spaces = [getattr(one, "__dict__", {}) for one in of]
+        spaces += [] if index else [vars(builtins)]
+        found = next((space[part] for space in spaces if part in space), _at_run_time)
+    return found
+
+
+def _function(function: FunctionType, name: str) -> str:
+    filename = function.__code__.co_filename
+    if function.__name__ == "<lambda>":
+        return f"{name} is a lambda: probes go into functions that def makes"
+    if filename.startswith("<frozen "):
+        return f"{name} is frozen into the interpreter; probe what calls it"
+    if not os.path.exists(filename):
+        made = f"{name} was made at run time, by {filename}, and has no source"
+        return f"{made}; probe what calls it"
+    return ""
+
+
+def _defined(named: Any, wish: Wish, name: str) -> str:
+    """Where the class or function was defined, if that is not what the selector says."""
+    path = tuple(part for part in named.__qualname__.split(".") if part != "<locals>")
+    home = named.__module__
+    if not isinstance(home, str) or (home, path) == (wish.module, wish.path):
+        return ""
+    return f"{name} is defined as {reference(home, path)}; write that"

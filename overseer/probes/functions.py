@@ -1,0 +1,102 @@
+"""Live functions: found for a piece of source, and given other code.
+
+Most functions are found by name, through the decorators that people use. For closures, and for what
+other decorators hide, all objects of the process are looked at once.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from types import CodeType, FunctionType, MethodType
+
+from .names import OURS
+from .unit import key_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from .scopes import Scope
+    from .unit import Key, Unit
+
+
+def renew(unit: Unit, scope: Scope) -> str:
+    """Give the live functions of ``scope``, and those around it, code with all that is wanted now.
+
+    Returns:
+        Why a function of ``scope`` could not be given any; an empty string if all is well.
+    """
+    if not scope.in_function:
+        return ""
+    known = list(unit.known(scope.block))
+    codes = unit.renewed(scope.block)
+    wrong = ""
+    for function in _live(unit, [one for one in scope.chain() if one.is_function]):
+        key, code = key_of(function.__code__), function.__code__
+        if any(code == of.get(key) for of in known) or probed(code):
+            function.__code__ = codes[key]
+        elif key == scope.key:
+            wrong = _why_not(function, unit)
+    return wrong
+
+
+def probed(code: CodeType) -> bool:
+    """Whether inserted calls are in ``code``; of an earlier run, if they are not this one's."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return any(name.startswith(OURS) for name in code.co_names) or any(map(probed, inner))
+
+
+def _why_not(function: FunctionType, unit: Unit) -> str:
+    if hasattr(function, "__ptera_info__"):
+        what = f"ptera rewrites {function.__qualname__} for a selector of the slow path"
+        return f"{what}: no other probe can be in it; watch this variable with a slow selector too"
+    what = f"the code that runs is not what {unit.filename} says"
+    return f"{what}: edited since, or changed by another tool"
+
+
+def _live(unit: Unit, scopes: list[Scope]) -> list[FunctionType]:
+    """The functions that are alive for these scopes of a unit."""
+    module = sys.modules.get(unit.module)
+    found: dict[Key, FunctionType] = {}
+    for scope in scopes:
+        for function in named(module, scope.path):
+            if function.__code__.co_filename == unit.filename:
+                found[key_of(function.__code__)] = function
+    if all(scope.key in found and not scope.many for scope in scopes):
+        return [found[scope.key] for scope in scopes]
+    keys = {scope.key for scope in scopes}
+    # The type first: of a million objects, a few thousand are functions.
+    functions = [one for one in gc.get_objects() if type(one) is FunctionType]
+    return [
+        one
+        for one in functions
+        if one.__code__.co_filename == unit.filename and key_of(one.__code__) in keys
+    ]
+
+
+def named(module: Any, path: Iterable[str]) -> list[FunctionType]:
+    """The functions that a path leads to in a module, without running any of its code."""
+    found = module
+    for part in path:
+        if not isinstance(found, (type, type(sys))):
+            return []
+        found = vars(found).get(part)
+    return unwrapped(found)
+
+
+def unwrapped(value: Any) -> list[FunctionType]:
+    """The functions behind decorators, properties and caches, the innermost only."""
+    for _ in range(100):
+        if isinstance(value, property):
+            return [f for one in (value.fget, value.fset, value.fdel) for f in unwrapped(one)]
+        if isinstance(value, (staticmethod, classmethod, MethodType)):
+            value = value.__func__
+        elif isinstance(value, FunctionType) and "__wrapped__" in value.__dict__:
+            value = value.__dict__["__wrapped__"]
+        elif type(value).__module__ == "functools":
+            value = getattr(value, "__wrapped__", None) or getattr(value, "func", None)
+        else:
+            break
+    return [value] if isinstance(value, FunctionType) else []

@@ -1,0 +1,45 @@
+"""Names that inserted code calls: found like builtins, and never in the script's way.
+
+They are in the namespace of ``builtins``, where a plain name is looked up last, in every module and
+on every thread. They contain spaces, so no script can spell them, and a token of this process, so
+code that travels to another process finds no namesake there. They stay when a run has ended,
+because the code that calls them stays. ``dir(builtins)`` leaves them out.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+
+from ..clock import time_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Every such name begins so.
+OURS = "<voir "
+_PREFIX = f"{OURS}{os.getpid():x}-{time_ns() & 0xFFFFFFFF:x} "
+_space: dict[str, Any] = builtins.__dict__
+
+
+def put(label: str, value: Any) -> str:
+    """Put ``value`` behind the name for ``label``; returns the name."""
+    name = sys.intern(f"{_PREFIX}{label}>")  # Found by identity, as the names in code objects are.
+    _space[name] = value
+    _space.setdefault("__dir__", _visible)
+    return name
+
+
+def _visible() -> list[str]:
+    """What ``dir(builtins)`` shows without voir."""
+    return [name for name in _space if not name.startswith(OURS) and name != "__dir__"]
+
+
+#: Returns the exception that is being handled.
+EXCEPTION = put("exception", sys.exception)
+#: Returns whether Dynamo traces the caller: never, until torch has that.
+COMPILING = put("compiling", bool)
+
+__all__ = ["COMPILING", "EXCEPTION", "OURS", "put"]

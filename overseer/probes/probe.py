@@ -1,0 +1,238 @@
+"""A placed probe: its sites, and who hears its events or replaces its values."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+
+from ..boundary import current, name_of, problem, wished
+from ..recorder import recorder, table
+from ..recorder.sites import BEGINS, ENDS, VALUE, VALUES
+from .calls import Trigger
+from .names import put
+from .selector import END, FOCUS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..errors import Problem
+    from .scopes import Scope
+    from .selector import Capture, Wish
+    from .unit import Unit
+
+    Event = dict[str, Any]
+    Listener = Callable[[Event], object]
+
+#: How many events a listener hears that does not hear all, before it is armed again.
+FIRST = 100
+_numbers = count()
+
+
+class _Absent:
+    """What an interceptor returns to leave a value alone."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()
+
+
+class Listening:
+    """A listener or interceptor of a probe.
+
+    Attributes:
+        fn: What is called.
+        who: Whose it is, for reports.
+    """
+
+    __slots__ = ("_always", "_placed", "fn", "who")
+
+    def __init__(self, placed: PlacedProbe, fn: Listener, who: str | None, always: bool) -> None:
+        self._placed, self.fn, self._always = placed, fn, always
+        self.who = who or current() or name_of(fn)
+
+    @property
+    def always(self) -> bool:
+        """Whether it hears every event; else those for which the probe is armed."""
+        return self._always
+
+    @always.setter
+    def always(self, on: bool) -> None:
+        if on != self._always:
+            self._always = on
+            self._placed.arrange()
+
+    def dispose(self) -> None:
+        """Stop listening; harmless when done twice."""
+        self._placed.remove(self)
+
+
+class PlacedProbe:
+    """A probe in its place.
+
+    Attributes:
+        selector: Its text.
+        wish: What the selector asks for.
+        where: Where it was set, ``file:line``.
+        number: Its number in the table of sites.
+        overridable: Whether :meth:`intercept` may replace the value.
+        late: Whether it was set when the script had ended.
+        sites: What inserted code calls: one site for each trigger of the selector.
+        triggers: What to insert for each site.
+        places: The scopes that it was inserted in.
+        trouble: Why it came to nothing, if that is known.
+        unseen: Whether some of its calls are inside a graph of torch's, where they make no events.
+    """
+
+    def __init__(
+        self,
+        wish: Wish,
+        report: Callable[[Problem], object],
+        *,
+        where: str | None = None,
+        overridable: bool = False,
+        late: bool = False,
+    ) -> None:
+        self.selector, self.wish, self.where = wish.text, wish, where
+        self.overridable, self.late = overridable, late
+        self._report = report
+        self._listeners: tuple[Listening, ...] = ()
+        self._interceptors: tuple[Listening, ...] = ()
+        self._lock = threading.RLock()
+        self.places: list[tuple[Unit, Scope]] = []
+        self.trouble = ""
+        self.unseen = self._closed = False
+        keys = [capture.key for capture in wish.captures]
+        file, _, line = (where or "").rpartition(":")
+        more = {"file": file, "line": int(line)} if file and line.isdigit() else {}
+        self.number = table.add(VALUE, self.selector, selector=self.selector, keys=keys, **more)
+        self.sites: list[Any] = []
+        self.triggers: list[Trigger] = []
+        for capture in [None] if wish.slow else wish.triggers:
+            self._add_site(capture)
+        self.arrange()
+
+    def _add_site(self, trigger: Capture | None) -> None:
+        """Add the site of a trigger; ``None``: that of events that ptera makes."""
+        focus = next((c for c in self.wish.captures if c.role == FOCUS), None)
+        # The end of a pair does not come along with its beginning.
+        along = [c for c in self.wish.captures if c is trigger or not trigger or c.role != END]
+        others = tuple("" if c.is_marker else c.name for c in along if c is not trigger)
+        at = next((i for i, c in enumerate(along) if c is (trigger or focus)), 0)
+        more: dict[str, Any] = {"keys": tuple(c.key for c in along), "focus": at} if along else {}
+        if trigger and focus and any(c.role == END for c in self.wish.captures):
+            role = ENDS if trigger.role == END else BEGINS
+            more |= {"role": role, "pair": self.number, "name": focus.key}
+        site = recorder.Site(self.number, VALUE, VALUES, **more)
+        self.sites.append(site)
+        if trigger:
+            number, overrides = next(_numbers), self.overridable and trigger is focus
+            event, relay = put(f"{number}", site.event), put(f"{number} relay", site.relay)
+            self.triggers.append(Trigger(trigger.name, event, relay, others, at, overrides))
+
+    @property
+    def fired(self) -> int:
+        """How many events there were while somebody listened."""
+        return sum(site.fired for site in self.sites)
+
+    @property
+    def heard(self) -> bool:
+        """Whether somebody listens or intercepts."""
+        return bool(self._listeners or self._interceptors)
+
+    def listen(self, fn: Listener, who: str | None = None, always: bool = True) -> Listening:
+        """Call ``fn(event)`` for each event, at once, on the thread that made it.
+
+        An error of ``fn`` is reported once, and ``fn`` is then left out.
+
+        Args:
+            fn: What to call.
+            who: Whose it is.
+            always: Whether it hears every event; else it hears the first, and those for which
+                :meth:`arm` was called.
+        """
+        with self._lock:
+            added = Listening(self, fn, who, always)
+            self._listeners = (*self._listeners, added)
+            self.arrange()
+        return added
+
+    def intercept(self, fn: Listener, who: str | None = None) -> Listening:
+        """Let the focus take the value that ``fn(event)`` returns, unless that is ``ABSENT``."""
+        with self._lock:
+            added = Listening(self, fn, who, True)
+            self._interceptors = (*self._interceptors, added)
+            self.arrange()
+        return added
+
+    def remove(self, listening: Listening) -> None:
+        """Take a listener or interceptor out; harmless if it is not there."""
+        with self._lock:
+            self._listeners = tuple(one for one in self._listeners if one is not listening)
+            self._interceptors = tuple(one for one in self._interceptors if one is not listening)
+            self.arrange()
+
+    def arm(self, n: int) -> None:
+        """Let those who do not hear every event hear the next ``n``."""
+        if self._listeners and not any(one.always for one in self._listeners):
+            for site in self.sites:
+                site.hand = n
+
+    def arrange(self) -> None:
+        """Set the sites as those who listen now need them."""
+        with self._lock:
+            hand = FIRST if self._listeners else 0
+            if any(one.always for one in self._listeners):
+                hand = -1
+            for site in self.sites:
+                site.bus = self.hand if self._listeners else None
+                site.hand = hand
+                site.intercept = self.replaced if self._interceptors else None
+                site.silent = int(self._closed or not self.heard)
+
+    def silence(self) -> None:
+        """Deliver nothing any more; the code goes on calling."""
+        self._closed, self._lock = True, threading.RLock()
+        for site in self.sites:
+            site.silent = 1
+            site.bus = site.intercept = None
+
+    def hand(self, event: Event) -> None:
+        """Hand the event to every listener; what one of them asked for is raised at the end."""
+        asked: BaseException | None = None
+        for listening in self._listeners:
+            try:
+                listening.fn(event)
+            except RecursionError:
+                continue  # The script has no more stack: the event is lost.
+            except BaseException as error:
+                if wished(error):
+                    asked = error
+                else:
+                    self._failed(listening, error)
+        if asked is not None:
+            traceback = asked.__traceback__  # Begins with this frame, which is added once more.
+            raise asked.with_traceback(traceback.tb_next if traceback else None)
+
+    def replaced(self, event: Event, value: object) -> object:
+        """The value after the interceptors; the last that does not abstain decides."""
+        for listening in self._interceptors:
+            try:
+                wanted = listening.fn(event)
+            except RecursionError:
+                continue
+            except BaseException as error:
+                if wished(error):
+                    raise
+                self._failed(listening, error)
+                continue
+            value = value if wanted is ABSENT else wanted
+        return value
+
+    def _failed(self, listening: Listening, error: BaseException) -> None:
+        self.remove(listening)
+        doing = f"a subscriber of {self.selector} failed"
+        self._report(problem("subscriber", listening.who, error, doing))

@@ -1,0 +1,1426 @@
+/* The recorder in C: callables that stand where things happen in a script, and record events of 32 bytes.
+
+   Everything here runs while its thread holds the interpreter lock, so writers need no lock of their own.
+   Readers in this process copy events out with drain(); readers in other processes see only the header.
+   fallback.py has the same interface in Python; log.py describes the layout of events and header. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+
+#ifdef Py_GIL_DISABLED
+#error "the recorder relies on the interpreter lock: free-threaded builds use fallback.py"
+#endif
+
+#define FORMAT 1
+#define SAMPLE 256       /* One call in so many times itself. */
+#define SHOWN 16         /* Threads whose open kind the header shows. */
+#define WORDS 8          /* Control words. */
+#define TYPES 16         /* Exact types of tensors that can be read. */
+#define DTYPES 16
+#define RECORDS 6        /* Events that one site may record each time. */
+#define DEEP 4           /* How far a batch is searched for its first tensor, */
+#define WIDE 16          /* and how many members of each container. */
+#define OPEN_PAIRS 1024  /* Beginnings without an end that a thread keeps. */
+#define PIECE 30         /* Bytes of text in one slot that continues a note. */
+#define CONTINUES 0xFFFF
+
+enum { STRUCTURE, VALUES };
+enum { NOTHING, NUMBER, LENGTH, MODULE, RESULT, IDENTITY };                   /* What a site reads. */
+enum { SHAPE, TORCH, HELD };
+enum { PLAIN, BEGINS, ENDS };                                                 /* A site's role in a pair. */
+enum { TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128 };
+enum { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, LOOP = 14, THREAD = 22 };  /* As in sites.py. */
+
+typedef struct { uint64_t start; double value; uint32_t object; uint16_t site, thread; uint64_t rest; } event_t;
+typedef struct { uint32_t native; uint16_t thread; uint8_t kind, flags; uint64_t since, events, spare; } shown_t;
+typedef struct {
+    char magic[8];
+    uint32_t format, pid;
+    uint64_t started, monotonic, epoch, head[2], lost[2], own;
+    uint64_t control[WORDS];
+    uint8_t spare[256 - 144];
+    shown_t threads[SHOWN];
+    char directory[4096 - 256 - SHOWN * sizeof(shown_t)];
+} header_t;
+_Static_assert(sizeof(event_t) == 32, "an event has 32 bytes");
+_Static_assert(sizeof(header_t) == 4096, "the header is one page");
+
+typedef struct { PyTypeObject *type; long how; } tensor_type;  /* How it is read: SHAPE, TORCH, HELD. */
+typedef struct { PyObject *dtype; char code; } dtype_code;
+
+static struct {
+    event_t *events[2];
+    uint64_t mask[2];
+    header_t *header;                   /* Anonymous memory until it is published. */
+    int muted, submodules, due;
+    uint32_t generation, calls, pairs;
+    uint64_t armed_kinds, armed_left;
+    PyObject *armed, *hold, *grad_enabled, *running_loop, *current_task;
+    tensor_type types[TYPES];
+    dtype_code dtypes[DTYPES];
+    int n_types, n_dtypes;
+    PyTypeObject *site_type, *span_type, *loop_type;
+    PyObject *s_shape, *s_dtype, *s_is_cpu, *s_data_ptr, *s_data, *s_training, *s_parameters, *s_modules;
+    PyObject *s_stated[3], *s_wrap, *s_name, *s_step, *s_id, *s_begin, *s_end, *s_qualname;
+} G;
+
+static header_t no_header;              /* Where nothing is open: written to, read by nobody. */
+
+/* Threads: a number each while they live; a number is used again when its thread has ended. */
+
+typedef struct { uint64_t start; double value; uintptr_t task; uint64_t id; uint32_t pair, object; uint8_t depth, optimizers, structural, kind; } pair_t;
+typedef struct {
+    uint32_t generation;
+    uint16_t id;
+    int8_t shown;
+    uint8_t depth, models, optimizers, busy;
+    pair_t *open;
+    int n_open, room;
+} thread_t;
+static __thread thread_t T;
+static pthread_key_t at_exit;
+static pthread_mutex_t numbering = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t taken[1024];            /* A bit for each of 65,536 numbers. */
+static uint8_t shown[SHOWN];
+
+static inline uint64_t now(void) {
+#if defined(__APPLE__)
+    return clock_gettime_nsec_np(CLOCK_UPTIME_RAW);
+#else
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#endif
+}
+
+static uint32_t native_id(void) {
+#if defined(__linux__)
+    return (uint32_t)syscall(SYS_gettid);
+#elif defined(__APPLE__)
+    uint64_t id = 0;
+    pthread_threadid_np(NULL, &id);
+    return (uint32_t)id;
+#else
+    return 0;
+#endif
+}
+
+/* Runs when a thread ends, without the interpreter lock: nothing of Python's is touched. */
+static void thread_ends(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&numbering);
+    if (T.generation == G.generation && T.id) {
+        taken[T.id >> 6] &= ~(1ull << (T.id & 63));
+        if (T.shown >= 0) {
+            shown[T.shown] = 0;
+            G.header->threads[T.shown].thread = 0;
+        }
+    }
+    pthread_mutex_unlock(&numbering);
+    free(T.open);
+    memset(&T, 0, sizeof T);
+}
+
+static inline void put(int ring, int kind, uint16_t site, uint64_t start, uint64_t duration, double value,
+                       uint32_t object, uint8_t flags);
+
+static void number_thread(void) {
+    pair_t *open = T.open;
+    int room = T.room, at = 1;
+    memset(&T, 0, sizeof T);
+    T.open = open;
+    T.room = room;
+    T.generation = G.generation;
+    T.shown = -1;
+    pthread_mutex_lock(&numbering);
+    while (at < 0xFFFE && taken[at >> 6] >> (at & 63) & 1) at++;
+    taken[at >> 6] |= 1ull << (at & 63);
+    T.id = (uint16_t)at;
+    for (int i = 0; i < SHOWN && T.shown < 0; i++)
+        if (!shown[i]) {
+            shown[i] = 1;
+            T.shown = (int8_t)i;
+            G.header->threads[i] = (shown_t){.native = native_id(), .thread = T.id};
+        }
+    pthread_mutex_unlock(&numbering);
+    pthread_setspecific(at_exit, &T);
+    put(STRUCTURE, THREAD, 0, now(), 0, native_id(), 0, 0);
+}
+
+static inline void here(void) {
+    if (T.generation != G.generation) number_thread();
+}
+
+static inline void put(int ring, int kind, uint16_t site, uint64_t start, uint64_t duration, double value,
+                       uint32_t object, uint8_t flags) {
+    if (!G.events[ring]) return;
+    uint64_t head = G.header->head[ring];
+    if (T.optimizers) flags |= IN_OPTIMIZER;
+    if (duration >> 48) duration = (1ull << 48) - 1;
+    G.events[ring][head & G.mask[ring]] = (event_t){
+        start, value, object, site, T.id, duration | (uint64_t)T.depth << 48 | (uint64_t)flags << 56};
+    __atomic_store_n(&G.header->head[ring], head + 1, __ATOMIC_RELEASE);
+    if (ring == STRUCTURE && G.armed_kinds >> kind & 1 && G.armed_left && !--G.armed_left) G.due = 1;
+}
+
+/* What a recorded call may cost is timed in one of 256; returns when it began, 0 for the others. */
+static inline uint64_t timed(void) {
+    return (++G.calls & (SAMPLE - 1)) || T.busy ? 0 : now();
+}
+static inline void cost(uint64_t begun) {
+    if (begun) G.header->own += (now() - begun) * SAMPLE;
+}
+
+static inline uint32_t identity(PyObject *o) { return (uint32_t)((uintptr_t)o >> 4); }
+
+/* Takes what a call is to return; where so many events have come as were asked for, Python is called. */
+static PyObject *reached(PyObject *result) {
+    if (!result) return NULL;
+    G.due = 0;
+    G.armed_kinds = 0;
+    PyObject *callback = G.armed;
+    if (!callback) return result;
+    Py_INCREF(callback);
+    PyObject *done = PyObject_CallNoArgs(callback);
+    Py_DECREF(callback);
+    if (done) {
+        Py_DECREF(done);
+        return result;
+    }
+    Py_DECREF(result);
+    return NULL;
+}
+#define RETURN(result) return G.due ? reached(result) : (result)
+
+/* Reading values: no code of the script runs but attributes that state a size. Each returns 0, and NaN for
+   what is unknown; or -1 with an exception that must pass on, such as a Ctrl-C. */
+
+static int pass(void) {
+    if (!PyErr_Occurred()) return 0;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    PyErr_Clear();
+    return 0;
+}
+
+static int attribute(PyObject *o, PyObject *name, PyObject **found) {
+    *found = PyObject_GetAttr(o, name);
+    return *found ? 0 : pass();
+}
+
+static const tensor_type *tensor_of(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    for (int i = 0; i < G.n_types; i++)
+        if (G.types[i].type == type) return &G.types[i];
+    return NULL;
+}
+
+static double from_memory(const void *p, char code) {
+    float f;
+    double d;
+    int64_t q;
+    int32_t i;
+    uint16_t h;
+    switch (code) {
+    case 'f': memcpy(&f, p, 4); return f;
+    case 'd': memcpy(&d, p, 8); return d;
+    case 'q': memcpy(&q, p, 8); return (double)q;
+    case 'i': memcpy(&i, p, 4); return i;
+    case 'e': return PyFloat_Unpack2(p, PY_LITTLE_ENDIAN);
+    case 'b':
+        memcpy(&h, p, 2);
+        i = (int32_t)((uint32_t)h << 16);
+        memcpy(&f, &i, 4);
+        return f;
+    case '?': return *(const uint8_t *)p != 0;
+    }
+    return NAN;
+}
+
+/* A tensor of one element: from its memory, which is three times as fast as item(). A device's is held: its
+   value comes later, as an event of its own. */
+static int tensor_number(PyObject *o, long how, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
+    PyObject *shape = NULL, *cpu = NULL, *dtype = NULL, *pointer = NULL;
+    int status = -1, one = 1;
+    char code = 0;
+    if (attribute(o, G.s_shape, &shape) < 0) goto done;
+    if (!shape || !PyTuple_Check(shape)) { status = 0; goto done; }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
+        PyObject *n = PyTuple_GET_ITEM(shape, i);
+        one &= PyLong_CheckExact(n) && PyLong_AsLong(n) == 1;
+    }
+    if (!one) { status = pass(); goto done; }
+    if (how == TORCH && attribute(o, G.s_is_cpu, &cpu) < 0) goto done;
+    if (cpu != Py_True) {
+        if (G.hold && start && (cpu || how == HELD)) {
+            PyObject *held = PyObject_CallFunction(G.hold, "OHK", o, site, (unsigned long long)start);
+            if (held) *flags |= held == Py_True ? LATER : 0;
+            Py_XDECREF(held);
+        }
+        status = pass();
+        goto done;
+    }
+    if (attribute(o, G.s_dtype, &dtype) < 0) goto done;
+    for (int i = 0; i < G.n_dtypes; i++)
+        if (G.dtypes[i].dtype == dtype) code = G.dtypes[i].code;
+    if (code) {
+        pointer = PyObject_CallMethodNoArgs(o, G.s_data_ptr);
+        void *p = pointer && PyLong_Check(pointer) ? PyLong_AsVoidPtr(pointer) : NULL;
+        if (p) *value = from_memory(p, code);
+    }
+    status = pass();
+done:
+    Py_XDECREF(shape);
+    Py_XDECREF(cpu);
+    Py_XDECREF(dtype);
+    Py_XDECREF(pointer);
+    return status;
+}
+
+static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
+    *value = NAN;
+    if (PyFloat_Check(o)) {
+        *value = PyFloat_AS_DOUBLE(o);
+        return 0;
+    }
+    if (PyLong_Check(o)) {
+        double d = PyLong_AsDouble(o);
+        if (d == -1.0 && PyErr_Occurred()) return pass();
+        *value = d;
+        return 0;
+    }
+    const tensor_type *tensor = tensor_of(o);
+    if (tensor && tensor->how) return tensor_number(o, tensor->how, site, start, value, flags);
+    if ((PyTuple_Check(o) || PyList_Check(o)) && Py_SIZE(o) == 1)
+        return number(PySequence_Fast_GET_ITEM(o, 0), site, start, value, flags);
+    if (!strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float) {
+        PyObject *f = Py_TYPE(o)->tp_as_number->nb_float(o);
+        if (f && PyFloat_Check(f)) *value = PyFloat_AS_DOUBLE(f);
+        Py_XDECREF(f);
+        return pass();
+    }
+    return 0;
+}
+
+/* The first dimension of a tensor; NaN for a tensor of none. */
+static int rows(PyObject *o, double *value, int *dimensions) {
+    PyObject *shape;
+    *value = NAN;
+    if (dimensions) *dimensions = 0;
+    if (attribute(o, G.s_shape, &shape) < 0) return -1;
+    if (shape && PyTuple_Check(shape) && PyTuple_GET_SIZE(shape) && PyLong_CheckExact(PyTuple_GET_ITEM(shape, 0))) {
+        *value = PyLong_AsDouble(PyTuple_GET_ITEM(shape, 0));
+        if (dimensions) *dimensions = (int)PyTuple_GET_SIZE(shape);
+    }
+    Py_XDECREF(shape);
+    return pass();
+}
+
+static int is_mapping(PyObject *o) { return PyDict_Check(o); }
+static int is_scalar(PyObject *o) {
+    return o == Py_None || PyFloat_Check(o) || PyLong_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o);
+}
+
+/* What an object of the script's, or of a library's, says of its own size. */
+static int stated(PyObject *o, double *value) {
+    for (int i = 0; i < 3; i++) {
+        PyObject *n;
+        if (attribute(o, G.s_stated[i], &n) < 0) return -1;
+        if (n && PyTuple_Check(n) && PyTuple_GET_SIZE(n)) {     /* TensorDict's batch_size is a shape. */
+            PyObject *first = Py_NewRef(PyTuple_GET_ITEM(n, 0));
+            Py_SETREF(n, first);
+        }
+        if (n && PyLong_CheckExact(n)) *value = PyLong_AsDouble(n);
+        Py_XDECREF(n);
+        if (pass() < 0) return -1;
+        if (!isnan(*value)) return 0;
+    }
+    return 0;
+}
+
+static int length(PyObject *o, int deep, double *value);
+
+static int first_of(PyObject *o, int deep, double *value) {     /* Of a dictionary's values. */
+    Py_ssize_t at = 0;
+    PyObject *key, *member;
+    for (int i = 0; i < WIDE && PyDict_Next(o, &at, &key, &member); i++) {
+        Py_INCREF(member);
+        int status = is_scalar(member) ? 0 : length(member, deep + 1, value);
+        Py_DECREF(member);
+        if (status < 0 || !isnan(*value)) return status;
+    }
+    return 0;
+}
+
+/* A list or tuple: what is stacked has the size of its first tensor; samples side by side are counted. */
+static int members(PyObject *o, int deep, double *value) {
+    Py_ssize_t n = Py_SIZE(o);
+    int tensors = 0, mappings = 0, scalars = 0, unequal = 0;
+    double first = NAN;
+    for (Py_ssize_t i = 0; i < n && i < WIDE && i < Py_SIZE(o); i++) {
+        PyObject *member = PySequence_Fast_GET_ITEM(o, i);
+        if (is_scalar(member)) {
+            scalars++;
+        } else if (is_mapping(member)) {
+            mappings++;
+        } else if (tensor_of(member)) {
+            double size;
+            Py_INCREF(member);
+            int status = rows(member, &size, NULL);
+            Py_DECREF(member);
+            if (status < 0) return -1;
+            if (isnan(size)) continue;
+            unequal |= tensors && size != first;
+            if (!tensors++) first = size;
+        }
+    }
+    Py_ssize_t looked = n < WIDE ? n : WIDE;
+    if (n && (mappings == looked || (tensors == looked && unequal) || (scalars == looked && !deep))) {
+        *value = (double)n;
+        return 0;
+    }
+    if (tensors) {
+        *value = first;
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < WIDE && i < Py_SIZE(o); i++) {
+        PyObject *member = Py_NewRef(PySequence_Fast_GET_ITEM(o, i));
+        int status = is_scalar(member) ? 0 : length(member, deep + 1, value);
+        Py_DECREF(member);
+        if (status < 0 || !isnan(*value)) return status;
+    }
+    if (scalars == looked && n) *value = (double)n;
+    return 0;
+}
+
+static int length(PyObject *o, int deep, double *value) {
+    *value = NAN;
+    if (deep > DEEP || is_scalar(o)) return 0;
+    if (tensor_of(o)) return rows(o, value, NULL);
+    if (PyTuple_CheckExact(o) || PyList_Check(o)) return members(o, deep, value);
+    if (PyDict_Check(o)) return first_of(o, deep, value);
+    if (stated(o, value) < 0) return -1;
+    if (!isnan(*value)) return 0;
+    if (PyTuple_Check(o)) return members(o, deep, value);
+    PyObject *data;                                             /* UserDict and its like. */
+    if (attribute(o, G.s_data, &data) < 0) return -1;
+    int status = data && PyDict_Check(data) ? first_of(data, deep, value) : 0;
+    Py_XDECREF(data);
+    return status;
+}
+
+/* What a model is given: one vector may be one sample, so that is not known. */
+static int model_rows(PyObject *o, double *value) {
+    int dimensions;
+    if (!tensor_of(o)) return length(o, 0, value);
+    if (rows(o, value, &dimensions) < 0) return -1;
+    if (dimensions < 2) *value = NAN;
+    return 0;
+}
+
+static int has_members(PyObject *o, PyObject *name) {
+    PyObject *found;
+    if (attribute(o, name, &found) < 0) return -1;
+    int has = found && PyDict_Check(found) && PyDict_GET_SIZE(found) > 0;
+    Py_XDECREF(found);
+    return has;
+}
+
+static int module_flags(PyObject *module, uint8_t *flags) {
+    PyObject *training, *grad = G.grad_enabled ? PyObject_CallNoArgs(G.grad_enabled) : NULL;
+    if (pass() < 0) return -1;
+    if (attribute(module, G.s_training, &training) < 0) { Py_XDECREF(grad); return -1; }
+    if (training == Py_True) *flags |= TRAINING;
+    if (grad == Py_True) *flags |= GRAD;
+    Py_XDECREF(training);
+    Py_XDECREF(grad);
+    int has = has_members(module, G.s_parameters);
+    if (!has) has = has_members(module, G.s_modules);
+    if (has > 0) *flags |= MODEL;
+    return has < 0 ? -1 : 0;
+}
+
+static int current_task(uintptr_t *task) {
+    *task = 0;
+    if (!G.running_loop) return 0;
+    PyObject *loop = PyObject_CallNoArgs(G.running_loop);
+    if (!loop) return pass();
+    if (loop != Py_None) {
+        PyObject *found = PyObject_CallOneArg(G.current_task, loop);
+        if (!found) { Py_DECREF(loop); return pass(); }
+        if (found != Py_None) *task = (uintptr_t)found;
+        Py_DECREF(found);
+    }
+    Py_DECREF(loop);
+    return 0;
+}
+
+/* Spans: what is open is shown in the header, at the outermost level. */
+
+static inline uint64_t enter(int kind) {
+    uint64_t start = now();
+    if (!T.depth && T.shown >= 0) {
+        G.header->threads[T.shown].since = start;
+        G.header->threads[T.shown].kind = (uint8_t)kind;
+    }
+    if (T.depth < 255) T.depth++;
+    if (kind == OPTIMIZER) T.optimizers++;
+    return start;
+}
+static inline void leave(int kind, uint8_t depth) {
+    T.depth = depth;
+    if (kind == OPTIMIZER && T.optimizers) T.optimizers--;
+    if (!depth && T.shown >= 0) {
+        G.header->threads[T.shown].kind = 0;
+        G.header->threads[T.shown].events++;
+    }
+}
+
+/* Beginnings that wait for their end; the latest is on top. */
+
+static pair_t *push(void) {
+    if (T.n_open == T.room) {
+        int room = T.room ? T.room * 2 : 16;
+        if (room > OPEN_PAIRS) {                                /* The oldest were left by what never ends. */
+            memmove(T.open, T.open + 1, (size_t)(T.n_open - 1) * sizeof(pair_t));
+            return &T.open[T.n_open - 1];
+        }
+        pair_t *open = realloc(T.open, (size_t)room * sizeof(pair_t));
+        if (!open) return NULL;
+        T.open = open;
+        T.room = room;
+    }
+    return &T.open[T.n_open++];
+}
+static int find(uint32_t pair, uint32_t object, uintptr_t task) {
+    for (int i = T.n_open - 1; i >= 0; i--)
+        if (T.open[i].pair == pair && T.open[i].object == object && T.open[i].task == task) return i;
+    return -1;
+}
+static void take_out(int at) {
+    memmove(T.open + at, T.open + at + 1, (size_t)(T.n_open - at - 1) * sizeof(pair_t));
+    T.n_open--;
+}
+
+/* Site: what inserted code and hooks call, by its bound methods. */
+
+typedef struct { uint16_t site; uint8_t kind, ring, index, read; } record_t;
+typedef struct {
+    PyObject_HEAD
+    PyObject *keys, *bus, *intercept, *name;
+    uint64_t fired;
+    long long hand;
+    uint32_t pair;
+    int n_records, silent;
+    uint8_t role, focus, kind, ring;
+    uint16_t number;
+    record_t records[RECORDS];
+} Site;
+
+static int site_init(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"number", "kind", "ring", "keys", "focus", "role", "pair", "name", NULL};
+    Site *s = (Site *)self;
+    PyObject *keys = NULL, *name = Py_None;
+    int number = 0, kind = 0, ring = STRUCTURE, focus = 0, role = PLAIN;
+    unsigned int pair = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|iiiO!iiIO", names, &number, &kind, &ring, &PyTuple_Type, &keys, &focus, &role, &pair, &name))
+        return -1;
+    Py_ssize_t size = keys ? PyTuple_GET_SIZE(keys) : 0;
+    if (ring < 0 || ring > VALUES || size > 254 || focus < 0 || (size && focus >= size)) {
+        PyErr_SetString(PyExc_ValueError, "ring is 0 or 1, and focus the index of one of at most 254 keys");
+        return -1;
+    }
+    s->number = (uint16_t)number;
+    s->kind = (uint8_t)kind;
+    s->focus = (uint8_t)focus;
+    s->ring = (uint8_t)ring;
+    s->role = (uint8_t)role;
+    s->pair = pair;
+    Py_XSETREF(s->keys, keys ? Py_NewRef(keys) : PyTuple_New(0));
+    Py_XSETREF(s->name, name == Py_None ? NULL : Py_NewRef(name));
+    return s->keys ? 0 : -1;
+}
+static int site_traverse(Site *s, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(s));
+    Py_VISIT(s->keys);
+    Py_VISIT(s->bus);
+    Py_VISIT(s->intercept);
+    return 0;
+}
+static int site_clear(Site *s) {
+    Py_CLEAR(s->bus);
+    Py_CLEAR(s->intercept);
+    return 0;
+}
+static void site_free(Site *s) {
+    PyTypeObject *type = Py_TYPE(s);
+    PyObject_GC_UnTrack(s);
+    site_clear(s);
+    Py_CLEAR(s->keys);
+    Py_CLEAR(s->name);
+    type->tp_free(s);
+    Py_DECREF(type);
+}
+
+static PyObject *site_record(PyObject *self, PyObject *args) {
+    Site *s = (Site *)self;
+    int site, kind, ring, index, read;
+    if (!PyArg_ParseTuple(args, "iiiii", &site, &kind, &ring, &index, &read)) return NULL;
+    if (s->n_records == RECORDS || ring < 0 || ring > VALUES || index < -1 || index > 254) {
+        PyErr_Format(PyExc_ValueError, "a site records %d events at most, in ring 0 or 1", RECORDS);
+        return NULL;
+    }
+    s->records[s->n_records++] = (record_t){(uint16_t)site, (uint8_t)kind, (uint8_t)ring, (uint8_t)index, (uint8_t)read};
+    Py_RETURN_NONE;
+}
+
+static int read_value(PyObject *o, const record_t *r, uint64_t start, double *value, uint8_t *flags) {
+    *value = NAN;
+    if (!o) return 0;
+    if (r->read == NUMBER) return number(o, r->site, start, value, flags);
+    return r->read == LENGTH ? length(o, 0, value) : 0;
+}
+
+/* The value under the key of this index; with one value alone, that is the focus. */
+static PyObject *given(const Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint8_t index) {
+    if (index == 255) return NULL;
+    if (event) return PyDict_GetItemWithError(event, PyTuple_GET_ITEM(s->keys, index));
+    if (n == PyTuple_GET_SIZE(s->keys)) return index < n ? a[index] : NULL;
+    return n && index == s->focus ? a[0] : NULL;
+}
+
+/* Record; returns the number of the pair that an end closes or a beginning opens, 0 for an end without. */
+static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint64_t *id) {
+    uint64_t start = now();
+    double value;
+    if (s->role == PLAIN) {
+        for (int i = 0; i < s->n_records; i++) {
+            const record_t *r = &s->records[i];
+            uint8_t flags = 0;
+            if (read_value(given(s, a, n, event, r->index), r, start, &value, &flags) < 0) return -1;
+            put(r->ring, r->kind, r->site, start, 0, value, 0, flags);
+        }
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    uintptr_t task;
+    const record_t *r = s->n_records ? &s->records[0] : NULL;
+    uint8_t flags = 0;
+    if (current_task(&task) < 0) return -1;
+    value = NAN;
+    if (r && read_value(given(s, a, n, event, r->index), r, 0, &value, &flags) < 0) return -1;
+    if (s->role == BEGINS) {
+        pair_t *p = push();
+        *id = ++G.pairs;
+        if (p) *p = (pair_t){.start = start, .value = value, .task = task, .id = *id, .pair = s->pair};
+        return 0;
+    }
+    int at = find(s->pair, 0, task);
+    if (at < 0) return 0;
+    pair_t p = T.open[at];
+    *id = p.id;
+    take_out(at);
+    if (r) put(r->ring, r->kind, r->site, p.start, start - p.start, isnan(value) ? p.value : value, 0, flags);
+    return 0;
+}
+
+static PyObject *event_of(const Site *s, PyObject *const *a, Py_ssize_t n, uint64_t id) {
+    PyObject *event = PyDict_New();
+    if (!event) return NULL;
+    Py_ssize_t size = PyTuple_GET_SIZE(s->keys);
+    if (n == size) {
+        for (Py_ssize_t i = 0; i < n; i++)
+            if (PyDict_SetItem(event, PyTuple_GET_ITEM(s->keys, i), a[i]) < 0) goto fail;
+    } else if (n && PyDict_SetItem(event, PyTuple_GET_ITEM(s->keys, s->focus), a[0]) < 0) {
+        goto fail;
+    }
+    if (s->role != PLAIN) {
+        PyObject *wrap = PyDict_New(), *number = PyLong_FromUnsignedLongLong(id);
+        int failed = !wrap || !number || PyDict_SetItem(wrap, G.s_name, s->name ? s->name : Py_None) < 0 ||
+                     PyDict_SetItem(wrap, G.s_step, s->role == BEGINS ? G.s_begin : G.s_end) < 0 ||
+                     PyDict_SetItem(wrap, G.s_id, number) < 0 || PyDict_SetItem(event, G.s_wrap, wrap) < 0;
+        Py_XDECREF(wrap);
+        Py_XDECREF(number);
+        if (failed) goto fail;
+    }
+    return event;
+fail:
+    Py_DECREF(event);
+    return NULL;
+}
+
+/* Hand an event to Python: subscribers, and now and then the record. What that takes is voir's own cost. */
+static int hand_over(Site *s, PyObject *event, uint64_t *begun) {
+    if (s->hand > 0) s->hand--;
+    PyObject *bus = Py_NewRef(s->bus);
+    uint64_t since = now();
+    T.busy++;
+    PyObject *done = PyObject_CallOneArg(bus, event);
+    T.busy--;
+    uint64_t took = now() - since;
+    if (!T.busy) G.header->own += took;
+    if (*begun) *begun += took;
+    Py_DECREF(bus);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+static int fire(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint64_t *begun) {
+    uint64_t id = 0;
+    here();
+    if (s->n_records || s->role != PLAIN) {
+        if (record(s, a, n, event, &id) < 0) return -1;
+        if (s->role == ENDS && !id) return 0;
+    }
+    if (!s->hand || !s->bus) return 0;
+    PyObject *made = event ? Py_NewRef(event) : event_of(s, a, n, id);
+    if (!made) return -1;
+    int status = hand_over(s, made, begun);
+    Py_DECREF(made);
+    return status;
+}
+
+/* site.event(*values): as many values as keys, or the focus alone. */
+static PyObject *site_event(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    Site *s = (Site *)self;
+    if (G.muted || s->silent) Py_RETURN_NONE;
+    s->fired++;
+    if (!s->n_records && !s->hand && s->role == PLAIN) Py_RETURN_NONE;
+    uint64_t begun = timed();
+    int status = fire(s, a, n, NULL, &begun);
+    cost(begun);
+    if (status < 0) return NULL;
+    RETURN(Py_NewRef(Py_None));
+}
+
+/* site.given(event): the same for an event that is a dictionary already. */
+static PyObject *site_given(PyObject *self, PyObject *event) {
+    Site *s = (Site *)self;
+    if (!PyDict_Check(event)) {
+        PyErr_SetString(PyExc_TypeError, "an event is a dictionary");
+        return NULL;
+    }
+    if (G.muted || s->silent) Py_RETURN_NONE;
+    s->fired++;
+    uint64_t begun = timed();
+    int status = fire(s, NULL, 0, event, &begun);
+    cost(begun);
+    if (status < 0) return NULL;
+    RETURN(Py_NewRef(Py_None));
+}
+
+/* site.relay(value, *others): the same in an expression; returns the value, or what replaces it. */
+static PyObject *site_relay(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    Site *s = (Site *)self;
+    if (!n) Py_RETURN_NONE;
+    if (G.muted || s->silent) return Py_NewRef(a[0]);
+    Py_ssize_t size = PyTuple_GET_SIZE(s->keys);
+    PyObject *values[256], *result = NULL;
+    int whole = n == size && size;
+    if (whole) {                                                /* In the order of the keys. */
+        for (Py_ssize_t i = 0, other = 1; i < size; i++) values[i] = i == s->focus ? a[0] : a[other++];
+    } else {
+        values[0] = a[0];
+    }
+    s->fired++;
+    uint64_t begun = timed();
+    int status = fire(s, values, whole ? size : 1, NULL, &begun);
+    if (!status && s->intercept) {
+        PyObject *event = event_of(s, values, whole ? size : 1, 0), *intercept = Py_NewRef(s->intercept);
+        result = event ? PyObject_CallFunctionObjArgs(intercept, event, a[0], NULL) : NULL;
+        Py_XDECREF(event);
+        Py_DECREF(intercept);
+    } else if (!status) {
+        result = Py_NewRef(a[0]);
+    }
+    cost(begun);
+    RETURN(result);
+}
+
+/* site.value(x), site.mark(...), site.length(batch): one event of the site's own kind. */
+static PyObject *one(Site *s, PyObject *o, int read) {
+    if (G.muted || s->silent) Py_RETURN_NONE;
+    uint64_t begun = timed(), start = now();
+    double value = NAN;
+    uint8_t flags = 0;
+    const record_t r = {s->number, s->kind, s->ring, 0, (uint8_t)read};
+    here();
+    s->fired++;
+    if (read != NOTHING && read_value(o, &r, start, &value, &flags) < 0) return NULL;
+    put(s->ring, s->kind, s->number, start, 0, value,
+        read == NOTHING && o ? identity(o) : 0, flags);
+    cost(begun);
+    RETURN(Py_NewRef(Py_None));
+}
+static PyObject *site_value(PyObject *self, PyObject *o) { return one((Site *)self, o, NUMBER); }
+static PyObject *site_length(PyObject *self, PyObject *o) { return one((Site *)self, o, LENGTH); }
+static PyObject *site_mark(PyObject *self, PyObject *const *a, Py_ssize_t n) { return one((Site *)self, n ? a[0] : NULL, NOTHING); }
+
+/* site.enter(object, ...), site.leave(object, ...): the halves of a span, such as an optimizer's hooks. What an
+   exception left open is closed with the half around it. */
+static PyObject *site_enter(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    Site *s = (Site *)self;
+    if (G.muted || s->silent) Py_RETURN_NONE;
+    uint64_t begun = timed();
+    here();
+    while (T.n_open && T.open[T.n_open - 1].structural && T.open[T.n_open - 1].depth > T.depth) T.n_open--;
+    uint8_t depth = T.depth, optimizers = T.optimizers;
+    pair_t *p = push();
+    if (p) *p = (pair_t){.pair = s->number, .object = n ? identity(a[0]) : 0, .depth = depth, .optimizers = optimizers, .structural = 1, .kind = s->kind, .id = ++G.pairs};
+    cost(begun);
+    if (p) p->start = enter(s->kind);
+    Py_RETURN_NONE;
+}
+static PyObject *site_leave(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    Site *s = (Site *)self;
+    if (G.muted || s->silent) Py_RETURN_NONE;
+    uint64_t end = now();
+    here();
+    int at = find(s->number, n ? identity(a[0]) : 0, 0);
+    if (at < 0) Py_RETURN_NONE;
+    uint64_t begun = timed();
+    pair_t p = T.open[at];
+    leave(s->kind, p.depth);
+    T.optimizers = p.optimizers;
+    int kept = at;                                              /* Pairs of the script's may stay open around it. */
+    for (int i = at + 1; i < T.n_open; i++)
+        if (!T.open[i].structural) T.open[kept++] = T.open[i];
+    T.n_open = kept;
+    put(s->ring, s->kind, s->number, p.start, end - p.start, NAN, p.object, 0);
+    cost(begun);
+    RETURN(Py_NewRef(Py_None));
+}
+
+/* `with site:` records a span in the site's ring; it may be entered again before it is left. */
+static PyObject *site_with(PyObject *self, PyObject *unused) {
+    (void)unused;
+    Site *s = (Site *)self;
+    uintptr_t task;
+    if (G.muted || s->silent) return Py_NewRef(self);
+    here();
+    if (current_task(&task) < 0) return NULL;
+    pair_t *p = push();
+    if (p) *p = (pair_t){.task = task, .pair = s->number, .object = identity(self), .start = now()};
+    return Py_NewRef(self);
+}
+static PyObject *site_without(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    Site *s = (Site *)self;
+    uint64_t end = now();
+    uintptr_t task;
+    if (G.muted || s->silent) Py_RETURN_NONE;
+    here();
+    if (current_task(&task) < 0) return NULL;
+    int at = find(s->number, identity(self), task);
+    if (at < 0) Py_RETURN_NONE;
+    uint64_t start = T.open[at].start;
+    take_out(at);
+    s->fired++;
+    put(s->ring, s->kind, s->number, start, end - start, NAN, 0, n && a[0] != Py_None ? FAILED : 0);
+    RETURN(Py_NewRef(Py_None));
+}
+
+static PyObject *site_get_bus(Site *s, void *unused) { (void)unused; return Py_NewRef(s->bus ? s->bus : Py_None); }
+static int site_set_bus(Site *s, PyObject *value, void *unused) {
+    (void)unused;
+    Py_XSETREF(s->bus, value && value != Py_None ? Py_NewRef(value) : NULL);
+    return 0;
+}
+static PyObject *site_get_intercept(Site *s, void *unused) { (void)unused; return Py_NewRef(s->intercept ? s->intercept : Py_None); }
+static int site_set_intercept(Site *s, PyObject *value, void *unused) {
+    (void)unused;
+    Py_XSETREF(s->intercept, value && value != Py_None ? Py_NewRef(value) : NULL);
+    return 0;
+}
+static PyMemberDef site_members[] = {
+    {"number", T_USHORT, offsetof(Site, number), READONLY, NULL},
+    {"kind", T_UBYTE, offsetof(Site, kind), READONLY, NULL},
+    {"keys", T_OBJECT, offsetof(Site, keys), READONLY, NULL},
+    {"name", T_OBJECT, offsetof(Site, name), READONLY, NULL},
+    {"fired", T_ULONGLONG, offsetof(Site, fired), 0, NULL},
+    {"hand", T_LONGLONG, offsetof(Site, hand), 0, NULL},
+    {"silent", T_INT, offsetof(Site, silent), 0, NULL},
+    {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef site_getset[] = {
+    {"bus", (getter)site_get_bus, (setter)site_set_bus, NULL, NULL},
+    {"intercept", (getter)site_get_intercept, (setter)site_set_intercept, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+#define FAST(name) (PyCFunction)(void (*)(void))(name), METH_FASTCALL
+static PyMethodDef site_methods[] = {
+    {"record", site_record, METH_VARARGS, NULL},
+    {"event", FAST(site_event), NULL},
+    {"given", site_given, METH_O, NULL},
+    {"relay", FAST(site_relay), NULL},
+    {"value", site_value, METH_O, NULL},
+    {"length", site_length, METH_O, NULL},
+    {"mark", FAST(site_mark), NULL},
+    {"enter", FAST(site_enter), NULL},
+    {"leave", FAST(site_leave), NULL},
+    {"__enter__", site_with, METH_NOARGS, NULL},
+    {"__exit__", FAST(site_without), NULL},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot site_slots[] = {
+    {Py_tp_init, site_init}, {Py_tp_new, PyType_GenericNew}, {Py_tp_dealloc, site_free},
+    {Py_tp_traverse, site_traverse}, {Py_tp_clear, site_clear}, {Py_tp_members, site_members},
+    {Py_tp_getset, site_getset}, {Py_tp_methods, site_methods}, {0, NULL}};
+static PyType_Spec site_spec = {"overseer.recorder._recorder.Site", sizeof(Site), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, site_slots};
+
+/* Span: stands in the place of a callable, looks like it, and records each call. */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *inner;
+    uint16_t site, inner_site;
+    uint8_t kind, ring, read;
+    int8_t argument;
+} Span;
+
+static PyObject *span_submodule(Span *s, PyObject *const *a, size_t nf, PyObject *names) {
+    PyObject *result;
+    uint64_t start = now();
+    result = PyObject_Vectorcall(s->inner, a, nf, names);
+    put(VALUES, 0, s->inner_site, start, now() - start, NAN, PyVectorcall_NARGS(nf) ? identity(a[0]) : 0, result ? 0 : FAILED);
+    return result;
+}
+
+static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObject *names) {
+    Span *s = (Span *)self;
+    if (G.muted || !G.events[0]) return PyObject_Vectorcall(s->inner, a, nf, names);
+    here();
+    if (s->kind == FORWARD && T.models && s->ring == STRUCTURE) {
+        if (G.submodules) return span_submodule(s, a, nf, names);
+        return PyObject_Vectorcall(s->inner, a, nf, names);
+    }
+    uint64_t begun = timed();
+    Py_ssize_t n = PyVectorcall_NARGS(nf), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    uint8_t flags = 0, depth = T.depth, raises = 0;
+    int argument = s->argument, model = s->ring == STRUCTURE && (s->kind == FORWARD || s->kind == BACKWARD);
+    double value = NAN;
+    uint32_t object = argument >= 0 && argument < n ? identity(a[argument]) : 0;
+    if (s->read == MODULE) {
+        if (n && module_flags(a[0], &flags) < 0) return NULL;
+        if (flags & MODEL && all > 1 && model_rows(a[1], &value) < 0) return NULL;
+    } else if (s->read == NUMBER && all) {
+        if (number(a[argument >= 0 && argument < all ? argument : 0], s->site, now(), &value, &flags) < 0) return NULL;
+    } else if (s->read == LENGTH && argument >= 0 && argument < all && length(a[argument], 0, &value) < 0) {
+        return NULL;
+    }
+    cost(begun);
+    T.models = (uint8_t)(T.models + model);
+    uint64_t start = s->ring == STRUCTURE ? enter(s->kind) : now();
+    PyObject *result = PyObject_Vectorcall(s->inner, a, nf, names);
+    uint64_t end = now();
+    if (s->ring == STRUCTURE) leave(s->kind, depth);
+    if (model && T.models) T.models--;
+    if (!result) {
+        flags |= PyErr_ExceptionMatches(PyExc_StopIteration) ? ENDED : FAILED;
+        raises = 1;
+    } else if (s->read == RESULT && length(result, 0, &value) < 0) {
+        Py_CLEAR(result);
+    } else if (s->read == IDENTITY) {
+        value = identity(result);
+    }
+    put(s->ring, s->kind, s->site, start, end - start, value, object, flags);
+    if (begun) G.header->own += (now() - end) * SAMPLE;
+    if (raises || !result) return NULL;
+    RETURN(result);
+}
+
+static PyObject *span_get(PyObject *self, PyObject *object, PyObject *type) {
+    (void)type;
+    return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+static PyObject *span_attribute(PyObject *self, PyObject *name) {
+    /* The type's own name of a module would be found first. */
+    if (PyUnicode_CompareWithASCIIString(name, "__module__") == 0) return PyObject_GetAttr(((Span *)self)->inner, name);
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+    PyErr_Clear();
+    return PyObject_GetAttr(((Span *)self)->inner, name);
+}
+static PyObject *span_text(PyObject *self) { return PyObject_Repr(((Span *)self)->inner); }
+static PyObject *span_reduce(PyObject *self, PyObject *unused) {       /* By name, as a function is. */
+    (void)unused;
+    return PyObject_GetAttr(((Span *)self)->inner, G.s_qualname);
+}
+static PyObject *span_doc(Span *s, void *unused) {
+    (void)unused;
+    return PyObject_GetAttrString(s->inner, "__doc__");
+}
+static int span_traverse(Span *s, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(s));
+    Py_VISIT(s->inner);
+    return 0;
+}
+static int span_clear(Span *s) {
+    Py_CLEAR(s->inner);
+    return 0;
+}
+static void span_free(Span *s) {
+    PyTypeObject *type = Py_TYPE(s);
+    PyObject_GC_UnTrack(s);
+    span_clear(s);
+    type->tp_free(s);
+    Py_DECREF(type);
+}
+static PyMemberDef span_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Span, call), READONLY, NULL},
+    {"__wrapped__", T_OBJECT_EX, offsetof(Span, inner), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef span_getset[] = {{"__doc__", (getter)span_doc, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyMethodDef span_methods[] = {{"__reduce__", span_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyType_Slot span_slots[] = {
+    {Py_tp_call, PyVectorcall_Call}, {Py_tp_descr_get, span_get}, {Py_tp_getattro, span_attribute},
+    {Py_tp_repr, span_text}, {Py_tp_dealloc, span_free}, {Py_tp_traverse, span_traverse},
+    {Py_tp_clear, span_clear}, {Py_tp_members, span_members}, {Py_tp_getset, span_getset},
+    {Py_tp_methods, span_methods}, {0, NULL}};
+static PyType_Spec span_spec = {
+    "overseer.recorder._recorder.Span", sizeof(Span), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    span_slots};
+
+/* span(site, kind, callable, read=0, argument=-1, ring=0, inner_site=0) */
+static PyObject *m_span(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"site", "kind", "callable", "read", "argument", "ring", "inner_site", NULL};
+    (void)module;
+    int site, kind, read = 0, argument = -1, ring = 0, inner_site = 0;
+    PyObject *inner;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iiO|iiii", names, &site, &kind, &inner, &read, &argument, &ring, &inner_site)) return NULL;
+    if (!PyCallable_Check(inner) || ring < 0 || ring > VALUES) {
+        PyErr_SetString(PyExc_TypeError, "a span stands around a callable, in ring 0 or 1");
+        return NULL;
+    }
+    Span *s = (Span *)G.span_type->tp_alloc(G.span_type, 0);
+    if (!s) return NULL;
+    s->call = span_call;
+    s->inner = Py_NewRef(inner);
+    s->site = (uint16_t)site;
+    s->inner_site = (uint16_t)inner_site;
+    s->kind = (uint8_t)kind;
+    s->ring = (uint8_t)ring;
+    s->read = (uint8_t)read;
+    s->argument = (int8_t)argument;
+    return (PyObject *)s;
+}
+
+/* Loop: what a `for` of the script goes over; a mark before each next() and one after it, and no frame. */
+
+typedef struct { PyObject_HEAD PyObject *iterator; uint32_t object; uint16_t site; } Loop;
+
+static PyObject *loop_next(PyObject *self) {
+    Loop *l = (Loop *)self;
+    iternextfunc next = Py_TYPE(l->iterator)->tp_iternext;
+    if (G.muted || !G.events[0]) return next(l->iterator);
+    here();
+    put(STRUCTURE, LOOP, l->site, now(), 0, NAN, l->object, 0);
+    PyObject *iterator = Py_NewRef(l->iterator), *result = next(iterator);
+    Py_DECREF(iterator);
+    uint64_t end = now();
+    double value = NAN;
+    int status = result ? length(result, 0, &value) : 0;
+    put(STRUCTURE, LOOP, l->site, end, 0, value, l->object, result ? CAME : CAME | ENDED);
+    if (status < 0) Py_CLEAR(result);
+    RETURN(result);
+}
+static int loop_traverse(Loop *l, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(l));
+    Py_VISIT(l->iterator);
+    return 0;
+}
+static int loop_clear(Loop *l) {
+    Py_CLEAR(l->iterator);
+    return 0;
+}
+static void loop_free(Loop *l) {
+    PyTypeObject *type = Py_TYPE(l);
+    PyObject_GC_UnTrack(l);
+    loop_clear(l);
+    type->tp_free(l);
+    Py_DECREF(type);
+}
+static PyType_Slot loop_slots[] = {
+    {Py_tp_iter, PyObject_SelfIter}, {Py_tp_iternext, loop_next}, {Py_tp_dealloc, loop_free},
+    {Py_tp_traverse, loop_traverse}, {Py_tp_clear, loop_clear}, {0, NULL}};
+static PyType_Spec loop_spec = {"overseer.recorder._recorder.Loop", sizeof(Loop), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, loop_slots};
+
+/* loop(site, iterable) */
+static PyObject *m_loop(PyObject *module, PyObject *args) {
+    (void)module;
+    int site;
+    PyObject *iterable;
+    if (!PyArg_ParseTuple(args, "iO", &site, &iterable)) return NULL;
+    PyObject *iterator = PyObject_GetIter(iterable);
+    if (!iterator) return NULL;
+    Loop *l = (Loop *)G.loop_type->tp_alloc(G.loop_type, 0);
+    if (!l) {
+        Py_DECREF(iterator);
+        return NULL;
+    }
+    l->iterator = iterator;
+    l->object = identity(iterator);
+    l->site = (uint16_t)site;
+    return (PyObject *)l;
+}
+
+/* The rings and the header. */
+
+/* A child must not write into what it shares with its parent; another thread may have held the lock. */
+static void forked(void) {
+    G.muted = 1;
+    numbering = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void *pages(size_t size) {
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void closed(void) {
+    pthread_mutex_lock(&numbering);
+    for (int ring = 0; ring < 2; ring++) {
+        if (G.events[ring]) munmap(G.events[ring], (G.mask[ring] + 1) * sizeof(event_t));
+        G.events[ring] = NULL;
+    }
+    if (G.header != &no_header) munmap(G.header, sizeof(header_t));
+    G.header = &no_header;
+    G.generation++;
+    pthread_mutex_unlock(&numbering);
+    G.armed_kinds = G.armed_left = 0;
+    G.due = 0;
+    Py_CLEAR(G.armed);
+}
+
+/* open(structure, values, started, epoch): rings of so many events, powers of two */
+static PyObject *m_open(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long n[2], started = 0, epoch = 0;
+    if (!PyArg_ParseTuple(args, "KK|KK", &n[0], &n[1], &started, &epoch)) return NULL;
+    for (int ring = 0; ring < 2; ring++)
+        if (!n[ring] || n[ring] & (n[ring] - 1)) {
+            PyErr_SetString(PyExc_ValueError, "a ring has room for a power of two events");
+            return NULL;
+        }
+    closed();
+    header_t *header = pages(sizeof(header_t));
+    event_t *events[2] = {pages(n[0] * sizeof(event_t)), pages(n[1] * sizeof(event_t))};
+    if (!header || !events[0] || !events[1]) {
+        if (header) munmap(header, sizeof(header_t));
+        for (int ring = 0; ring < 2; ring++)
+            if (events[ring]) munmap(events[ring], n[ring] * sizeof(event_t));
+        return PyErr_NoMemory();
+    }
+    memcpy(header->magic, "voir rec", 8);
+    header->format = FORMAT;
+    header->pid = (uint32_t)getpid();
+    header->started = started;
+    header->monotonic = now();
+    header->epoch = epoch;
+    pthread_mutex_lock(&numbering);
+    memset(taken, 0, sizeof taken);
+    memset(shown, 0, sizeof shown);
+    G.header = header;
+    for (int ring = 0; ring < 2; ring++) {
+        G.events[ring] = events[ring];
+        G.mask[ring] = n[ring] - 1;
+    }
+    G.generation++;
+    pthread_mutex_unlock(&numbering);
+    G.muted = 0;
+    here();
+    Py_RETURN_NONE;
+}
+static PyObject *m_close(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    closed();
+    Py_RETURN_NONE;
+}
+
+/* publish(path, directory): from now on the header is a file, which other processes can read */
+static PyObject *m_publish(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *path, *directory;
+    if (!PyArg_ParseTuple(args, "ss", &path, &directory)) return NULL;
+    if (G.header == &no_header) {
+        PyErr_SetString(PyExc_ValueError, "the recorder is not open");
+        return NULL;
+    }
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), error = 0;
+    if (fd < 0) return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+#if defined(__APPLE__)
+    error = ftruncate(fd, sizeof(header_t)) ? errno : 0;
+#else
+    error = posix_fallocate(fd, 0, sizeof(header_t));  /* On a full disk, writing to a hole is a SIGBUS. */
+#endif
+    header_t *header = error ? MAP_FAILED : mmap(NULL, sizeof(header_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (header == MAP_FAILED && !error) error = errno;
+    close(fd);
+    if (error) {
+        unlink(path);
+        errno = error;
+        return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+    }
+    pthread_mutex_lock(&numbering);
+    memcpy(header, G.header, sizeof(header_t));
+    strncpy(header->directory, directory, sizeof(header->directory) - 1);
+    munmap(G.header, sizeof(header_t));
+    G.header = header;
+    pthread_mutex_unlock(&numbering);
+    Py_RETURN_NONE;
+}
+
+/* drain(ring, position) -> (events, next position, how many were lost before the first of them) */
+static PyObject *m_drain(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long from, lost = 0;
+    int ring;
+    if (!PyArg_ParseTuple(args, "iK", &ring, &from)) return NULL;
+    if (ring < 0 || ring > VALUES || !G.events[ring]) {
+        PyErr_SetString(PyExc_ValueError, "there is no such ring: the recorder is not open");
+        return NULL;
+    }
+    uint64_t head = __atomic_load_n(&G.header->head[ring], __ATOMIC_ACQUIRE), room = G.mask[ring] + 1;
+    if (from > head) from = head;
+    if (head - from > room) {
+        lost = head - from - room;
+        from += lost;
+        G.header->lost[ring] += lost;
+    }
+    uint64_t n = head - from, at = from & G.mask[ring], first = n < room - at ? n : room - at;
+    PyObject *made = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(event_t)));
+    if (!made) return NULL;
+    char *out = PyBytes_AS_STRING(made);
+    memcpy(out, G.events[ring] + at, first * sizeof(event_t));
+    memcpy(out + first * sizeof(event_t), G.events[ring], (n - first) * sizeof(event_t));
+    return Py_BuildValue("NKK", made, (unsigned long long)head, lost);
+}
+
+static PyObject *m_header(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBytes_FromStringAndSize((const char *)G.header, sizeof(header_t));
+}
+
+/* control(word, value=None) -> the word's value, as it was before */
+static PyObject *m_control(PyObject *module, PyObject *args) {
+    (void)module;
+    int word;
+    PyObject *value = Py_None;
+    if (!PyArg_ParseTuple(args, "i|O", &word, &value)) return NULL;
+    if (word < 0 || word >= WORDS) {
+        PyErr_Format(PyExc_ValueError, "there are %d control words", WORDS);
+        return NULL;
+    }
+    uint64_t before = __atomic_load_n(&G.header->control[word], __ATOMIC_ACQUIRE);
+    if (value != Py_None) {
+        uint64_t set = PyLong_AsUnsignedLongLong(value);
+        if (PyErr_Occurred()) return NULL;
+        __atomic_store_n(&G.header->control[word], set, __ATOMIC_RELEASE);
+    }
+    return PyLong_FromUnsignedLongLong(before);
+}
+
+/* put(ring, kind, site, start, duration, value, object, flags): an event that Python has found */
+static PyObject *m_put(PyObject *module, PyObject *args) {
+    (void)module;
+    int ring, kind, site, flags;
+    unsigned long long start, duration;
+    unsigned int object;
+    double value;
+    if (!PyArg_ParseTuple(args, "iiiKKdIi", &ring, &kind, &site, &start, &duration, &value, &object, &flags)) return NULL;
+    if (ring < 0 || ring > VALUES) {
+        PyErr_SetString(PyExc_ValueError, "there are rings 0 and 1");
+        return NULL;
+    }
+    if (!G.muted) {
+        here();
+        put(ring, kind, (uint16_t)site, start, duration, value, object, (uint8_t)flags);
+    }
+    Py_RETURN_NONE;
+}
+
+/* note(kind, site, start, text): text in slots of its own behind the event */
+static PyObject *m_note(PyObject *module, PyObject *args) {
+    (void)module;
+    int kind, site;
+    unsigned long long start;
+    Py_buffer text;
+    if (!PyArg_ParseTuple(args, "iiKy*", &kind, &site, &start, &text)) return NULL;
+    if (!G.muted && G.events[VALUES]) {
+        here();
+        put(VALUES, kind, (uint16_t)site, start ? start : now(), 0, NAN, (uint32_t)text.len, 0);
+        for (Py_ssize_t at = 0; at < text.len; at += PIECE) {
+            char slot[sizeof(event_t)] = {0};
+            Py_ssize_t n = text.len - at < PIECE ? text.len - at : PIECE, head = n < 20 ? n : 20;
+            const char *from = (const char *)text.buf + at;
+            memcpy(slot, from, (size_t)head);
+            slot[20] = slot[21] = (char)0xFF;
+            memcpy(slot + 22, from + head, (size_t)(n - head));
+            memcpy(&G.events[VALUES][G.header->head[VALUES] & G.mask[VALUES]], slot, sizeof slot);
+            __atomic_store_n(&G.header->head[VALUES], G.header->head[VALUES] + 1, __ATOMIC_RELEASE);
+        }
+    }
+    PyBuffer_Release(&text);
+    Py_RETURN_NONE;
+}
+
+/* arm(kinds, n, callback): call it when so many more events of these kinds (a bit each) have come */
+static PyObject *m_arm(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long kinds, n;
+    PyObject *callback;
+    if (!PyArg_ParseTuple(args, "KKO", &kinds, &n, &callback)) return NULL;
+    Py_XSETREF(G.armed, callback == Py_None ? NULL : Py_NewRef(callback));
+    G.armed_kinds = n ? kinds : 0;
+    G.armed_left = n;
+    G.due = 0;
+    Py_RETURN_NONE;
+}
+
+static void set_callable(PyObject **place, PyObject *value) { Py_XSETREF(*place, value == Py_None ? NULL : Py_NewRef(value)); }
+
+/* tensors(types, dtypes, grad_enabled, hold): which exact types are read, and how
+   types: {type: SHAPE, TORCH or HELD}; dtypes: {dtype: struct code} */
+static PyObject *m_tensors(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *types, *dtypes, *grad, *hold, *key, *value;
+    Py_ssize_t at = 0;
+    if (!PyArg_ParseTuple(args, "O!O!OO", &PyDict_Type, &types, &PyDict_Type, &dtypes, &grad, &hold)) return NULL;
+    G.n_types = G.n_dtypes = 0;                                 /* Types and dtypes are kept alive, for ever. */
+    while (PyDict_Next(types, &at, &key, &value) && G.n_types < TYPES)
+        if (PyType_Check(key)) G.types[G.n_types++] = (tensor_type){(PyTypeObject *)Py_NewRef(key), PyLong_AsLong(value)};
+    if (PyErr_Occurred()) return NULL;
+    at = 0;
+    while (PyDict_Next(dtypes, &at, &key, &value) && G.n_dtypes < DTYPES) {
+        const char *code = PyUnicode_AsUTF8(value);
+        if (!code) return NULL;
+        G.dtypes[G.n_dtypes++] = (dtype_code){Py_NewRef(key), code[0]};
+    }
+    set_callable(&G.grad_enabled, grad);
+    set_callable(&G.hold, hold);
+    Py_RETURN_NONE;
+}
+
+/* tasks(running_loop, current_task): asyncio's own functions, or None */
+static PyObject *m_tasks(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *running, *current;
+    if (!PyArg_ParseTuple(args, "OO", &running, &current)) return NULL;
+    set_callable(&G.running_loop, running);
+    set_callable(&G.current_task, current);
+    Py_RETURN_NONE;
+}
+
+static PyObject *m_submodules(PyObject *module, PyObject *on) {
+    (void)module;
+    G.submodules = on == Py_True;
+    Py_RETURN_NONE;
+}
+static PyObject *m_mute(PyObject *module, PyObject *on) {
+    (void)module;
+    G.muted = on == Py_True;
+    Py_RETURN_NONE;
+}
+static PyObject *m_spend(PyObject *module, PyObject *ns) {
+    (void)module;
+    uint64_t more = PyLong_AsUnsignedLongLong(ns);
+    if (PyErr_Occurred()) return NULL;
+    G.header->own += more;
+    Py_RETURN_NONE;
+}
+static PyObject *m_now(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyLong_FromUnsignedLongLong(now());
+}
+static PyObject *m_identity(PyObject *module, PyObject *o) {
+    (void)module;
+    return PyLong_FromUnsignedLong(identity(o));
+}
+static PyObject *m_length(PyObject *module, PyObject *o) {
+    (void)module;
+    double value;
+    return length(o, 0, &value) < 0 ? NULL : PyFloat_FromDouble(value);
+}
+static PyObject *m_number(PyObject *module, PyObject *o) {
+    (void)module;
+    double value;
+    uint8_t flags = 0;
+    return number(o, 0, 0, &value, &flags) < 0 ? NULL : PyFloat_FromDouble(value);
+}
+
+static PyMethodDef methods[] = {
+    {"open", m_open, METH_VARARGS, NULL},
+    {"close", m_close, METH_NOARGS, NULL},
+    {"publish", m_publish, METH_VARARGS, NULL},
+    {"drain", m_drain, METH_VARARGS, NULL},
+    {"header", m_header, METH_NOARGS, NULL},
+    {"control", m_control, METH_VARARGS, NULL},
+    {"put", m_put, METH_VARARGS, NULL},
+    {"note", m_note, METH_VARARGS, NULL},
+    {"arm", m_arm, METH_VARARGS, NULL},
+    {"tensors", m_tensors, METH_VARARGS, NULL},
+    {"tasks", m_tasks, METH_VARARGS, NULL},
+    {"submodules", m_submodules, METH_O, NULL},
+    {"mute", m_mute, METH_O, NULL},
+    {"spend", m_spend, METH_O, NULL},
+    {"now", m_now, METH_NOARGS, NULL},
+    {"identity", m_identity, METH_O, NULL},
+    {"length", m_length, METH_O, NULL},
+    {"number", m_number, METH_O, NULL},
+    {"span", (PyCFunction)(void (*)(void))m_span, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"loop", m_loop, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+
+static int intern(void) {
+    const struct { PyObject **place; const char *text; } names[] = {
+        {&G.s_shape, "shape"}, {&G.s_dtype, "dtype"}, {&G.s_is_cpu, "is_cpu"}, {&G.s_data_ptr, "data_ptr"},
+        {&G.s_data, "data"}, {&G.s_training, "training"}, {&G.s_parameters, "_parameters"}, {&G.s_modules, "_modules"},
+        {&G.s_stated[0], "num_graphs"}, {&G.s_stated[1], "batch_size"}, {&G.s_stated[2], "num_tokens"},
+        {&G.s_wrap, "$wrap"}, {&G.s_name, "name"}, {&G.s_step, "step"}, {&G.s_id, "id"}, {&G.s_begin, "begin"},
+        {&G.s_end, "end"}, {&G.s_qualname, "__qualname__"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!*names[i].place && !(*names[i].place = PyUnicode_InternFromString(names[i].text))) return -1;
+    return 0;
+}
+
+/* What is global here is made once: a script may delete the module from sys.modules and import it again. */
+static int execute(PyObject *module) {
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "the recorder serves the main interpreter only");
+        return -1;
+    }
+    if (!G.site_type) {
+        G.header = &no_header;
+        if (intern() < 0) return -1;
+        if (pthread_key_create(&at_exit, thread_ends)) {
+            PyErr_SetString(PyExc_ImportError, "the system has no thread-local storage left");
+            return -1;
+        }
+        pthread_atfork(NULL, NULL, forked);
+        PyTypeObject **places[] = {&G.span_type, &G.loop_type, &G.site_type};
+        PyType_Spec *specs[] = {&span_spec, &loop_spec, &site_spec};
+        for (int i = 0; i < 3; i++)
+            if (!*places[i] && !(*places[i] = (PyTypeObject *)PyType_FromSpec(specs[i]))) return -1;
+    }
+    if (PyModule_AddIntConstant(module, "FORMAT", FORMAT) < 0) return -1;
+    if (PyModule_AddStringConstant(module, "NAME", "C") < 0) return -1;
+    return PyModule_AddObjectRef(module, "Site", (PyObject *)G.site_type);
+}
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_recorder", NULL, 0, methods, slots, NULL, NULL, NULL};
+PyMODINIT_FUNC PyInit__recorder(void) { return PyModuleDef_Init(&definition); }

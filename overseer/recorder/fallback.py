@@ -1,0 +1,704 @@
+"""The recorder in Python, for machines without a compiler and for free-threaded builds.
+
+The same interface as ``_recorder.c``, where each part is explained. An event costs some 300 ns here
+instead of 60, callables that stand in for others have a frame in tracebacks, and the header's
+counts are brought up to date when events are read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+from collections import deque
+from functools import update_wrapper
+from itertools import count
+from weakref import WeakSet
+
+from ..clock import now_ns as now
+from . import sites as k
+from .sizes import length, model_rows, module_flags, number, readers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+FORMAT, NAME = 1, "Python"
+EVENT = struct.Struct("<QdIHHQ")
+HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
+SHOWN, WORDS, SAMPLE, OPEN_PAIRS, PIECE = 16, 8, 256, 1024, 30
+_THREAD, _OPEN = struct.Struct("<IHBBQQQ"), struct.Struct("<BBQ")
+_HEADS, _OWN, _CONTROL, _THREADS, _DIRECTORY = 40, 72, 80, 256, 768
+_LONGEST = (1 << 48) - 1
+NAN = float("nan")
+
+
+class _Thread:
+    """One thread's state: its number, what is open, and how deep it is."""
+
+    __slots__ = ("busy", "depth", "generation", "id", "models", "open", "optimizers", "shown")
+
+    def __init__(self) -> None:
+        self.open: list[list[Any]] = []
+        self.generation = self.id = self.depth = self.models = self.optimizers = self.busy = 0
+        self.shown = -1
+
+    @property
+    def stamp(self) -> int:
+        """Depth and flags, as they stand in an event."""
+        flags = k.IN_OPTIMIZER if self.optimizers else 0
+        return min(self.depth, 255) << 48 | flags << 56
+
+
+class _State:
+    """Everything that the module holds: rings, header, who is armed."""
+
+    def __init__(self) -> None:
+        self.rings: list[deque[tuple[Any, ...]]] = []
+        self.slots = [count(), count()]
+        self.header: Any = bytearray(4096)
+        self.generation = 0
+        self.muted = self.submodules = self.due = False
+        self.threads: dict[int, int] = {}
+        self.armed_kinds = self.armed_left = self.calls = 0
+        self.armed: Callable[[], object] | None = None
+        self.running_loop: Callable[[], Any] | None = None
+        self.current_task: Any = None
+        self.pairs = count(1)
+        self.sites: WeakSet[Site] = WeakSet()
+
+    def arrange(self) -> None:
+        """Have every site choose its path anew."""
+        for site in list(self.sites):
+            site.arrange()
+
+
+_g, _local = _State(), threading.local()
+
+
+def identity(value: object) -> int:
+    """The low bits of an object's address."""
+    return id(value) >> 4 & 0xFFFFFFFF
+
+
+def _here() -> _Thread:
+    """The calling thread's state, with a number of its own while it lives."""
+    try:
+        thread: _Thread = _local.thread
+    except AttributeError:
+        thread = _local.thread = _Thread()
+    if thread.generation != _g.generation:
+        _number(thread)
+    return thread
+
+
+def _number(thread: _Thread) -> None:
+    thread.__init__()  # type: ignore[misc]
+    thread.generation = _g.generation
+    me, alive = threading.get_ident(), {one.ident for one in threading.enumerate()}
+    for number_, ident in list(_g.threads.items()):
+        if ident not in alive or ident == me:  # A thread may have the id of one that has ended.
+            _g.threads.pop(number_, None)
+    thread.id = next(n for n in count(1) if n not in _g.threads)
+    _g.threads[thread.id] = me
+    native = threading.get_native_id()
+    if thread.id <= SHOWN:
+        thread.shown = thread.id - 1
+        at = _THREADS + thread.shown * 32
+        _THREAD.pack_into(_g.header, at, native, thread.id, 0, 0, 0, 0, 0)
+    _put(thread, k.STRUCTURE, k.THREAD, 0, now(), 0, float(native), 0, 0)
+
+
+def _put(
+    thread: _Thread,
+    ring: int,
+    kind: int,
+    site: int,
+    start: int,
+    ns: int,
+    value: float,
+    object_: int,
+    flags: int,
+) -> None:
+    if not _g.rings:
+        return
+    rest = thread.depth << 48 | flags << 56 | (ns if 0 <= ns <= _LONGEST else _LONGEST)
+    if thread.optimizers:
+        rest |= k.IN_OPTIMIZER << 56
+    # One tuple for each event, in a deque that drops the oldest: half the time of packing it here.
+    _g.rings[ring].append((next(_g.slots[ring]), start, value, object_, site, thread.id, rest))
+    if ring == k.STRUCTURE and _g.armed_left and _g.armed_kinds >> kind & 1:
+        _g.armed_left -= 1
+        _g.due = not _g.armed_left
+
+
+def _reached() -> None:
+    _g.due, _g.armed_kinds = False, 0
+    _g.arrange()
+    if _g.armed is not None:
+        _g.armed()
+
+
+def _timed(thread: _Thread) -> int:
+    _g.calls += 1
+    return 0 if _g.calls % SAMPLE or thread.busy else now()
+
+
+def _cost(begun: int, times: int = SAMPLE) -> None:
+    if begun:
+        spend((now() - begun) * times)
+
+
+def _task() -> int:
+    loop = _g.running_loop() if _g.running_loop is not None else None
+    return id(_g.current_task(loop)) if loop is not None else 0
+
+
+def _enter(thread: _Thread, kind: int) -> int:
+    start = now()
+    if not thread.depth and thread.shown >= 0:
+        _OPEN.pack_into(_g.header, _THREADS + thread.shown * 32 + 6, kind, 0, start)
+    if thread.depth < 255:
+        thread.depth += 1
+    thread.optimizers += kind == k.OPTIMIZER
+    return start
+
+
+def _leave(thread: _Thread, kind: int, depth: int) -> None:
+    thread.depth = depth
+    if kind == k.OPTIMIZER and thread.optimizers:
+        thread.optimizers -= 1
+    if not depth and thread.shown >= 0:
+        _g.header[_THREADS + thread.shown * 32 + 6] = 0
+
+
+def _push(thread: _Thread, *entry: Any) -> list[Any]:
+    """Open a pair: ``[pair, object, task, start, value, id, depth, optimizers, structural]``."""
+    if len(thread.open) >= OPEN_PAIRS:
+        del thread.open[0]
+    thread.open.append(list(entry))
+    return thread.open[-1]
+
+
+def _find(thread: _Thread, pair: int, object_: int, task: int) -> int:
+    opened = thread.open
+    for at in range(len(opened) - 1, -1, -1):
+        if opened[at][:3] == [pair, object_, task]:
+            return at
+    return -1
+
+
+class Site:
+    """What inserted code and hooks call; its callables are plain functions, as Dynamo wants."""
+
+    def __init__(
+        self,
+        number: int = 0,
+        kind: int = 0,
+        ring: int = k.STRUCTURE,
+        keys: tuple[str, ...] = (),
+        focus: int = 0,
+        role: int = k.PLAIN,
+        pair: int = 0,
+        name: str | None = None,
+    ) -> None:
+        if ring not in (0, 1) or (keys and not 0 <= focus < len(keys)) or len(keys) > 254:
+            raise ValueError("ring is 0 or 1, and focus the index of one of at most 254 keys")
+        self.number, self.kind, self.ring, self.keys, self.focus = number, kind, ring, keys, focus
+        self.role, self.pair, self.name = role, pair, name
+        self.fired = self._hand = self._silent = 0
+        self.bus: Callable[[dict[str, Any]], object] | None = None
+        self.intercept: Callable[[dict[str, Any], Any], Any] | None = None
+        self.records: list[tuple[int, int, int, int, int]] = []
+        # Functions, not methods: torch.compile takes only functions for logging functions.
+        self.event, self.arrange = _event(self)
+        self.relay = lambda *values: self._relay(values)
+        _g.sites.add(self)
+
+    @property
+    def hand(self) -> int:
+        """How many more events are handed to ``bus``; -1: all."""
+        return self._hand
+
+    @hand.setter
+    def hand(self, n: int) -> None:
+        self._hand = n
+        self.arrange()
+
+    @property
+    def silent(self) -> int:
+        """Whether the site does nothing."""
+        return self._silent
+
+    @silent.setter
+    def silent(self, on: int) -> None:
+        self._silent = on
+        self.arrange()
+
+    def record(self, site: int, kind: int, ring: int, index: int, read: int) -> None:
+        """Record an event of ``site`` each time, with the value under the key of this index."""
+        if len(self.records) == 6 or ring not in (0, 1) or not -1 <= index <= 254:
+            raise ValueError("a site records 6 events at most, in ring 0 or 1")
+        self.records.append((site, kind, ring, index, read))
+        self.arrange()
+
+    def _given(self, values: Any, index: int) -> Any:
+        if isinstance(values, dict):
+            return values.get(self.keys[index]) if index >= 0 else None
+        if len(values) == len(self.keys):
+            return values[index] if 0 <= index < len(values) else None
+        return values[0] if values and index == self.focus else None
+
+    def _read(self, values: Any, at: int, start: int) -> tuple[float, int]:
+        site, _, _, index, read = self.records[at]
+        found = self._given(values, index)
+        if read == k.NUMBER:
+            return number(found, site, start)
+        return (length(found), 0) if read == k.LENGTH else (NAN, 0)
+
+    def _record(self, thread: _Thread, values: Any) -> int | None:
+        """Record; returns the number of a pair, None for an end without a beginning."""
+        start = now()
+        if self.role == k.PLAIN:
+            for at, (site, kind, ring, _, _) in enumerate(self.records):
+                value, flags = self._read(values, at, start)
+                _put(thread, ring, kind, site, start, 0, value, 0, flags)
+            return 0
+        task, value = _task(), self._read(values, 0, 0)[0] if self.records else NAN
+        if self.role == k.BEGINS:
+            number_ = next(_g.pairs)
+            _push(thread, self.pair, 0, task, start, value, number_, 0, 0, False)
+            return number_
+        at = _find(thread, self.pair, 0, task)
+        if at < 0:
+            return None
+        entry = thread.open.pop(at)
+        if self.records:
+            site, kind, ring = self.records[0][:3]
+            value = entry[4] if value != value else value
+            _put(thread, ring, kind, site, entry[3], start - entry[3], value, 0, 0)
+        return int(entry[5])
+
+    def _made(self, values: Any, number_: int) -> dict[str, Any]:
+        whole = len(values) == len(self.keys)
+        event = dict(zip(self.keys, values, strict=True)) if whole else {}
+        if not whole and values:
+            event[self.keys[self.focus]] = values[0]
+        if self.role != k.PLAIN:
+            step = "begin" if self.role == k.BEGINS else "end"
+            event["$wrap"] = {"name": self.name, "step": step, "id": number_}
+        return event
+
+    def _fire(self, values: Any) -> None:
+        thread, took = _here(), 0
+        begun = _timed(thread)
+        self.fired += 1
+        number_ = self._record(thread, values) if self.records or self.role else 0
+        if self._hand and self.bus is not None and number_ is not None:
+            if self._hand > 0:
+                self.hand = self._hand - 1
+            event = values if isinstance(values, dict) else self._made(values, number_)
+            since = now()
+            thread.busy += 1
+            try:
+                self.bus(event)
+            finally:
+                thread.busy -= 1
+                took = now() - since
+                if not thread.busy:
+                    spend(took)
+        if begun:
+            _cost(begun + took)
+        if _g.due:
+            _reached()
+
+    def _slowly(self, values: tuple[Any, ...]) -> None:
+        if _g.muted or self._silent:
+            return
+        if self.records or self._hand or self.role:
+            self._fire(values)
+        else:
+            self.fired += 1
+
+    def given(self, event: dict[str, Any]) -> None:
+        """The same as ``event`` for an event that is a dictionary already."""
+        if type(event) is not dict and not isinstance(event, dict):
+            raise TypeError("an event is a dictionary")
+        if not (_g.muted or self.silent):
+            self._fire(event)
+
+    def _relay(self, values: tuple[Any, ...]) -> Any:
+        if not values or _g.muted or self._silent:
+            return values[0] if values else None
+        value, ordered = values[0], values[:1]
+        if self.keys and len(values) == len(self.keys):
+            others = values[1:]
+            ordered = (*others[: self.focus], value, *others[self.focus :])
+        self._fire(ordered)
+        if self.intercept is not None:
+            value = self.intercept(self._made(ordered, 0), value)
+        return value
+
+    def _one(self, value: Any, read: int) -> None:
+        if _g.muted or self._silent:
+            return
+        thread, start, flags, found = _here(), now(), 0, NAN
+        begun = _timed(thread)
+        self.fired += 1
+        if read == k.NUMBER:
+            found, flags = number(value, self.number, start)
+        elif read == k.LENGTH:
+            found = length(value)
+        object_ = identity(value) if read == k.NOTHING and value is not None else 0
+        _put(thread, self.ring, self.kind, self.number, start, 0, found, object_, flags)
+        _cost(begun)
+        if _g.due:
+            _reached()
+
+    def value(self, value: Any) -> None:
+        """One event of the site's own kind, with a number."""
+        self._one(value, k.NUMBER)
+
+    def length(self, batch: Any) -> None:
+        """One event of the site's own kind, with the number of items in a batch."""
+        self._one(batch, k.LENGTH)
+
+    def mark(self, *objects: Any) -> None:
+        """One event of the site's own kind."""
+        self._one(objects[0] if objects else None, k.NOTHING)
+
+    def enter(self, *objects: Any) -> None:
+        """The first half of a span, such as a hook before an optimizer's step."""
+        if _g.muted or self._silent:
+            return
+        thread = _here()
+        opened, depth = thread.open, thread.depth
+        while opened and opened[-1][8] and opened[-1][6] > depth:
+            opened.pop()
+        who = identity(objects[0]) if objects else 0
+        entry = _push(thread, self.number, who, 0, 0, NAN, 0, depth, thread.optimizers, True)
+        entry[3] = _enter(thread, self.kind)
+
+    def leave(self, *objects: Any) -> None:
+        """The second half; what an exception has left open within it is closed."""
+        if _g.muted or self._silent:
+            return
+        end, thread = now(), _here()
+        at = _find(thread, self.number, identity(objects[0]) if objects else 0, 0)
+        if at < 0:
+            return
+        entry = thread.open[at]
+        _leave(thread, self.kind, entry[6])
+        thread.optimizers = entry[7]
+        thread.open[at:] = [other for other in thread.open[at + 1 :] if not other[8]]
+        _put(thread, self.ring, self.kind, self.number, entry[3], end - entry[3], NAN, entry[1], 0)
+        if _g.due:
+            _reached()
+
+    def __enter__(self) -> Site:
+        if not (_g.muted or self.silent):
+            who = identity(self)
+            _push(_here(), self.number, who, _task(), now(), NAN, 0, 0, 0, False)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        end = now()
+        if _g.muted or self._silent:
+            return
+        thread = _here()
+        at = _find(thread, self.number, identity(self), _task())
+        if at >= 0:
+            start, self.fired = thread.open.pop(at)[3], self.fired + 1
+            flags = k.FAILED if error and error[0] is not None else 0
+            _put(thread, self.ring, self.kind, self.number, start, end - start, NAN, 0, flags)
+            if _g.due:
+                _reached()
+
+
+def _event(of: Site) -> tuple[Callable[..., None], Callable[[], None]]:
+    """A site's ``event``, and what makes it choose its path anew.
+
+    Most sites have one plain record and nobody to hand events to: their path is short.
+    """
+    local, clock = _local, now
+    quick, index, read, site, size, slots = False, 0, 0, 0, 0, count()
+    append: Any = None
+
+    def event(*values: Any) -> None:
+        if not quick:
+            of._slowly(values)
+            return
+        begun, value = clock(), NAN
+        if read:
+            value = values[index] if len(values) == size else of._given(values, index)
+            if type(value) is not float:
+                of._slowly(values)
+                return
+        try:
+            thread = local.thread
+        except AttributeError:
+            thread = _here()
+        slot = next(slots)
+        rest = thread.stamp if thread.depth or thread.optimizers else 0
+        append((slot, begun, value, 0, site, thread.id, rest))
+        of.fired += 1
+        if not slot & 255 and not thread.busy:
+            _cost(begun)
+
+    def arrange() -> None:
+        nonlocal quick, index, read, site, size, slots, append
+        quick = False
+        if len(of.records) == 1 and _g.rings and not (of._hand or of._silent or of.role):
+            site, _, ring, index, read = of.records[0]
+            size, slots, append = len(of.keys), _g.slots[ring], _g.rings[ring].append
+            quick = read != k.LENGTH and not (_g.muted or _g.armed_left)
+
+    return event, arrange
+
+
+def span(
+    site: int,
+    kind: int,
+    callable: Callable[..., Any],
+    read: int = 0,
+    argument: int = -1,
+    ring: int = 0,
+    inner_site: int = 0,
+) -> Callable[..., Any]:
+    """``callable``, with each call recorded."""
+    if ring not in (0, 1):
+        raise TypeError("a span stands around a callable, in ring 0 or 1")
+    structure = ring == k.STRUCTURE
+    model = structure and kind in (k.FORWARD, k.BACKWARD)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _g.muted or not _g.rings:
+            return callable(*args, **kwargs)
+        thread = _here()
+        object_ = identity(args[argument]) if 0 <= argument < len(args) else 0
+        if kind == k.FORWARD and structure and thread.models:
+            if not _g.submodules:
+                return callable(*args, **kwargs)
+            start, object_ = now(), identity(args[0]) if args else 0
+            try:
+                return callable(*args, **kwargs)
+            finally:
+                _put(thread, 1, k.MODULE, inner_site, start, now() - start, NAN, object_, 0)
+        begun, flags, value, depth = _timed(thread), 0, NAN, thread.depth
+        if read:
+            flags, value = asked(args, kwargs)
+        _cost(begun)
+        thread.models += model
+        start = _enter(thread, kind) if structure else now()
+        try:
+            result = callable(*args, **kwargs)
+            end = now()
+        except BaseException as error:
+            end = now()
+            flags |= k.ENDED if isinstance(error, StopIteration) else k.FAILED
+            raise
+        finally:
+            if structure:
+                _leave(thread, kind, depth)
+            thread.models -= model
+            if not flags & (k.ENDED | k.FAILED) and read >= k.RESULT:
+                value = length(result) if read == k.RESULT else float(identity(result))
+            _put(thread, ring, kind, site, start, end - start, value, object_, flags)
+        if _g.due:
+            _reached()
+        return result
+
+    def asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, float]:
+        """Flags and value of a call, as far as its arguments tell."""
+        every, flags, value = [*args, *kwargs.values()], 0, NAN
+        if read == k.MODULE_CALL and args:
+            flags = module_flags(args[0])
+            value = model_rows(every[1]) if flags & k.MODEL and len(every) > 1 else NAN
+        elif read == k.NUMBER and every:
+            value, flags = number(every[max(argument, 0)], site, now())
+        elif read == k.LENGTH and 0 <= argument < len(every):
+            value = length(every[argument])
+        return flags, value
+
+    return update_wrapper(call, callable)
+
+
+class _Loop:
+    """An iterator that records when the next item is asked for, and when it comes."""
+
+    __slots__ = ("_iterator", "_object", "_site")
+
+    def __init__(self, site: int, iterable: Any) -> None:
+        self._iterator, self._site = iter(iterable), site
+        self._object = identity(self._iterator)
+
+    def __iter__(self) -> _Loop:
+        return self
+
+    def __next__(self) -> Any:
+        if _g.muted or not _g.rings:
+            return next(self._iterator)
+        thread = _here()
+        _put(thread, k.STRUCTURE, k.LOOP, self._site, now(), 0, NAN, self._object, 0)
+        flags, value, end = k.ENDED, NAN, 0
+        try:
+            result = next(self._iterator)
+            end, flags = now(), 0
+            value = length(result)
+        finally:
+            at = end or now()
+            flags |= k.CAME
+            _put(thread, k.STRUCTURE, k.LOOP, self._site, at, 0, value, self._object, flags)
+        if _g.due:
+            _reached()
+        return result
+
+
+loop = _Loop
+
+
+def open(structure: int, values: int, started: int = 0, epoch: int = 0) -> None:
+    """Make rings of so many events, powers of two."""
+    if any(n <= 0 or n & (n - 1) for n in (structure, values)):
+        raise ValueError("a ring has room for a power of two events")
+    close()
+    _g.rings, _g.slots = [deque(maxlen=structure), deque(maxlen=values)], [count(), count()]
+    _g.header = bytearray(4096)
+    own = (b"voir rec", FORMAT, os.getpid(), started, now(), epoch)
+    HEAD.pack_into(_g.header, 0, *own, *[0] * 13)
+    _g.threads.clear()
+    _g.generation += 1
+    _g.muted = False
+    _here()
+    _g.arrange()
+
+
+def close() -> None:
+    """Record nothing any more."""
+    if isinstance(_g.header, mmap.mmap):
+        _g.header.close()
+    _g.rings, _g.header, _g.generation = [], bytearray(4096), _g.generation + 1
+    _g.armed, _g.armed_left, _g.armed_kinds, _g.due = None, 0, 0, False
+    _g.arrange()
+
+
+def publish(path: str, directory: str) -> None:
+    """Have the header in a file from now on, which other processes can read."""
+    if not _g.rings:
+        raise ValueError("the recorder is not open")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(path, flags, 0o600)
+    try:
+        os.write(fd, bytes(_g.header))
+        made = mmap.mmap(fd, 4096)
+    except OSError:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(fd)
+    text = directory.encode()[: 4096 - _DIRECTORY - 1]
+    made[_DIRECTORY : _DIRECTORY + len(text)] = text
+    _g.header = made
+
+
+def drain(ring: int, position: int) -> tuple[bytes, int, int]:
+    """The events that have come since the last call, the next position, and how many were lost.
+
+    Args:
+        ring: Which ring.
+        position: What the last call has returned; 0 at first.
+    """
+    if not _g.rings or ring not in (0, 1):
+        raise ValueError("there is no such ring: the recorder is not open")
+    events, first, packed = _g.rings[ring], None, []
+    while events:
+        slot, start, value, object_, site, thread, rest = events.popleft()
+        first = slot if first is None else first
+        position_ = slot + 1
+        if type(start) is bytes:
+            packed.append(start)
+        else:
+            packed.append(EVENT.pack(start, value, object_, site, thread, rest))
+    if first is None:
+        return b"", position, 0
+    lost = position_ - position - len(packed)
+    at = _HEADS + 16 + 8 * ring
+    struct.pack_into("<Q", _g.header, at, struct.unpack_from("<Q", _g.header, at)[0] + lost)
+    struct.pack_into("<Q", _g.header, _HEADS + 8 * ring, position_)
+    return b"".join(packed), position_, lost
+
+
+def header() -> bytes:
+    """A copy of the header."""
+    return bytes(_g.header[:4096])
+
+
+def control(word: int, value: int | None = None) -> int:
+    """A control word's value; set it to another."""
+    if not 0 <= word < WORDS:
+        raise ValueError(f"there are {WORDS} control words")
+    at = _CONTROL + 8 * word
+    before: int = struct.unpack_from("<Q", _g.header, at)[0]
+    if value is not None:
+        struct.pack_into("<Q", _g.header, at, value)
+    return before
+
+
+def put(
+    ring: int, kind: int, site: int, start: int, ns: int, value: float, object_: int, flags: int
+) -> None:
+    """Record an event that Python has found."""
+    if ring not in (0, 1):
+        raise ValueError("there are rings 0 and 1")
+    if not _g.muted:
+        _put(_here(), ring, kind, site, start, ns, value, object_, flags)
+
+
+def note(kind: int, site: int, start: int, text: bytes) -> None:
+    """Record text, in slots of its own behind the event."""
+    if _g.muted or not _g.rings:
+        return
+    _put(_here(), k.VALUES, kind, site, start or now(), 0, NAN, len(text), 0)
+    for at in range(0, len(text), PIECE):
+        piece = text[at : at + PIECE].ljust(PIECE, b"\0")
+        slot = piece[:20] + b"\xff\xff" + piece[20:]
+        _g.rings[1].append((next(_g.slots[1]), slot, 0, 0, 0, 0, 0))
+
+
+def arm(kinds: int, n: int, callback: Callable[[], object] | None) -> None:
+    """Call ``callback`` when ``n`` more events of these kinds, a bit each, have come."""
+    _g.armed, _g.armed_kinds, _g.armed_left, _g.due = callback, kinds if n else 0, n, False
+    _g.arrange()
+
+
+def tensors(types: dict[type, int], dtypes: dict[Any, str], grad_enabled: Any, hold: Any) -> None:
+    """Which exact types of tensors are read, and how."""
+    readers.set(types, dtypes, grad_enabled, hold)
+
+
+def tasks(running_loop: Any, current_task: Any) -> None:
+    """asyncio's functions that tell the current task, once it is imported."""
+    _g.running_loop, _g.current_task = running_loop, current_task
+
+
+def submodules(on: bool) -> None:
+    """Whether modules within root modules are recorded."""
+    _g.submodules = on
+
+
+def mute(on: bool) -> None:
+    """Record nothing, until told otherwise."""
+    _g.muted = on
+    _g.arrange()
+
+
+def spend(ns: int) -> None:
+    """Add to voir's own cost."""
+    own = struct.unpack_from("<Q", _g.header, _OWN)[0]
+    struct.pack_into("<Q", _g.header, _OWN, own + ns)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: mute(True))

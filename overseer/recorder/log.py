@@ -1,0 +1,234 @@
+"""The log: the layout of events and of the header, and reading both.
+
+An event is 32 bytes, little-endian: start (u64, monotonic ns), value (f64), object (u32), site
+(u16), thread (u16), then 48 bits of duration in ns, 8 of depth, 8 of flags. A note is an event of
+kind NOTE, whose text follows in slots of 30 bytes that have 0xFFFF in the place of the site.
+
+The header is one page. While a run is recorded it is a file in ``/dev/shm`` (else in the run's
+directory), so that after a kill the next command knows what the threads were doing.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from .choice import FORMAT
+
+EVENT = struct.Struct("<QdIHHQ")
+SIZE = EVENT.size
+PIECE, CONTINUES = 30, 0xFFFF
+_NS, _BYTE = (1 << 48) - 1, 0xFF
+_HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
+_THREAD = struct.Struct("<IHBBQQQ")
+MAGIC, THREADS, DIRECTORY, PAGE = b"voir rec", 256, 768, 4096
+SHM = "/dev/shm"
+
+
+class Event(NamedTuple):
+    """One finished span, or a mark, whose duration is 0; times in nanoseconds."""
+
+    start: int
+    value: float
+    object: int
+    site: int
+    thread: int
+    ns: int
+    depth: int
+    flags: int
+
+
+def events(data: bytes) -> Iterator[Event]:
+    """The events in ``data``, without notes' text; a torn last one is left out."""
+    whole = len(data) - len(data) % SIZE
+    for start, value, what, site, thread, rest in EVENT.iter_unpack(memoryview(data)[:whole]):
+        if site != CONTINUES:
+            ns, depth, flags = rest & _NS, rest >> 48 & _BYTE, rest >> 56
+            yield Event(start, value, what, site, thread, ns, depth, flags)
+
+
+def notes(data: bytes, is_note: frozenset[int]) -> Iterator[tuple[Event, str]]:
+    """The notes in ``data`` with their texts.
+
+    Args:
+        data: Events of the value ring.
+        is_note: The sites whose events are notes.
+    """
+    at = 0
+    while at + SIZE <= len(data):
+        (event,) = events(data[at : at + SIZE]) if not _continues(data, at) else (None,)
+        at += SIZE
+        if event is None or event.site not in is_note:
+            continue
+        text = bytearray()
+        while len(text) < event.object and at + SIZE <= len(data) and _continues(data, at):
+            text += data[at : at + 20] + data[at + 22 : at + SIZE]
+            at += SIZE
+        yield event, text[: event.object].decode("utf-8", "replace")
+
+
+def _continues(data: bytes, at: int) -> bool:
+    return data[at + 20 : at + 22] == b"\xff\xff"
+
+
+class OpenSpan(NamedTuple):
+    """What a thread is doing: the kind that is open since a moment; kind 0: nothing recorded."""
+
+    native: int
+    thread: int
+    kind: int
+    since: int
+
+
+class Header(NamedTuple):
+    """The header of a run.
+
+    Attributes:
+        pid: The process.
+        started: When that was started, by the system's count; 0: unknown.
+        monotonic: The recorder's clock when it was opened, and ``epoch`` the time of day then, ns.
+        head: How many events each ring has had.
+        lost: How many of them nobody read in time.
+        own: Nanoseconds that recording and voir's bus have cost.
+        control: The control words.
+        threads: What up to 16 threads are doing, the main one first.
+        directory: The run's directory.
+    """
+
+    pid: int
+    started: int
+    monotonic: int
+    epoch: int
+    head: tuple[int, int]
+    lost: tuple[int, int]
+    own: int
+    control: tuple[int, ...]
+    threads: tuple[OpenSpan, ...]
+    directory: str
+
+
+def header(data: bytes) -> Header:
+    """What a header says.
+
+    Raises:
+        ValueError: It is none, is torn, or of another version of voir.
+    """
+    if len(data) < PAGE or data[:8] != MAGIC:
+        raise ValueError("it is no header of a run")
+    _, form, pid, started, monotonic, epoch, *rest = _HEAD.unpack_from(data)
+    if form != FORMAT:
+        raise ValueError(f"it is of format {form}, and this voir reads format {FORMAT}")
+    threads = []
+    for at in range(THREADS, DIRECTORY, _THREAD.size):
+        native, thread, kind, _, since, _, _ = _THREAD.unpack_from(data, at)
+        if thread:
+            threads.append(OpenSpan(native, thread, kind, since))
+    text = data[DIRECTORY:PAGE].partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    head, lost = (rest[0], rest[1]), (rest[2], rest[3])
+    return Header(
+        pid, started, monotonic, epoch, head, lost, rest[4], tuple(rest[5:13]), tuple(threads), text
+    )
+
+
+def header_paths(directory: str) -> list[str]:
+    """Where the header of the run in ``directory`` may be: in memory, or in the directory."""
+    import hashlib
+
+    name = hashlib.sha256(os.path.realpath(directory).encode("utf-8", "surrogateescape"))
+    return [
+        os.path.join(SHM, f"voir-{_user()}-{name.hexdigest()[:16]}"),
+        os.path.join(directory, "header"),
+    ]
+
+
+def read_header(directory: str) -> Header | None:
+    """The header of a run, if there is one that can be read and belongs to this user."""
+    for path in header_paths(directory):
+        with suppress(OSError, ValueError):
+            return header(_own_bytes(path))
+    return None
+
+
+def _own_bytes(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if os.fstat(fd).st_uid != _user():
+            raise ValueError("it belongs to another user")
+        return os.read(fd, PAGE)
+    finally:
+        os.close(fd)
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def process_start(pid: int) -> int:
+    """When a process was started, in the system's clock ticks; 0 where that is not known."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def lives(found: Header) -> bool:
+    """Whether the process of a header still runs."""
+    try:
+        os.kill(found.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    started = process_start(found.pid)
+    return not (found.started and started) or started == found.started
+
+
+def remove_dead(finished: frozenset[str] = frozenset()) -> list[str]:
+    """Remove headers of this user in memory whose process is dead and whose record is done.
+
+    Args:
+        finished: Directories of runs that are known to be finished.
+
+    Returns:
+        Directories of runs that were killed and not finished: their headers stay.
+    """
+    killed = []
+    prefix = f"voir-{_user()}-"
+    try:
+        names = [name for name in os.listdir(SHM) if name.startswith(prefix)]
+    except OSError:
+        return []
+    for name in names:
+        path = os.path.join(SHM, name)
+        with suppress(OSError, ValueError):
+            found = header(_own_bytes(path))
+            if lives(found):
+                continue
+            if found.directory in finished or not os.path.isdir(found.directory):
+                os.unlink(path)
+            else:
+                killed.append(found.directory)
+    return killed
+
+
+def publish(directory: str) -> str:
+    """Put this process's header where other processes find it; returns the path.
+
+    Raises:
+        OSError: Neither memory nor the directory takes it.
+    """
+    from .choice import recorder
+
+    first, second = header_paths(directory)
+    try:
+        recorder.publish(first, directory)
+        return first
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(second)
+        recorder.publish(second, directory)
+        return second

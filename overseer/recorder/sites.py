@@ -1,0 +1,97 @@
+"""What recorded events stand for: kinds of events, and the table of sites.
+
+An event holds the number of its site. The table says what the site is: its kind, a label, the
+selector or keys that it stands for, where it is in the code, and its task.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Rings: what the fold's rules read, and everything else.
+STRUCTURE, VALUES = 0, 1
+
+# Kinds of the structure ring. FORWARD, BACKWARD, OPTIMIZER, LOOP and THREAD are known to the
+# C recorder by these numbers.
+LOADING = 1  #: span: a loader is asked for a batch; value: its items
+ITERATE = 2  #: span: a loader begins anew; object: the loader; value: identity of its iterator
+FORWARD = 3  #: span: a root module is called; object: the module; value: rows of its input
+BACKWARD = 4  #: span: value: what it was called on
+OPTIMIZER = 5  #: span: an optimizer's step; object: the optimizer
+SCALE = 6  #: span: ``GradScaler.scale``; value: the loss before scaling
+SCALER = 7  #: span: ``GradScaler.step``
+ZERO_GRAD = 8  #: span
+MADE = 9  #: span: an optimizer is made; object: the optimizer
+SAVE = 10  #: span: ``torch.save``
+STEP = 11  #: mark: the script or a voirfile says that a step has ended; value: its items
+PAIR = 12  #: span: a pair around the work on a batch; value: its items
+PAUSE = 13  #: span: a declared pause
+LOOP = 14  #: mark: a ``for`` loop asks for the next item, CAME: it has come; object: the iterator
+COMPILE = 16  #: span: Dynamo compiles
+COMMUNICATION = 17  #: span: a collective
+LOSS = 18  #: mark: a loss that was given; value
+BATCH = 19  #: mark: a batch that was given without a step; value: its items
+PROGRESS = 20  #: mark: value: done; object: total
+TASK = 21  #: mark: the task of what follows on this thread; ENDED: it is over
+THREAD = 22  #: mark: a thread records for the first time; value: its native id
+LATE = 23  #: mark: a value of an event of this site that began at ``start``; value
+DEVICE = 24  #: span on a device, of an event of this site that began at ``start``; value: ns
+
+# Kinds of the value ring.
+VALUE = 32  #: mark: a number that a probe saw, or a counter was given
+SPAN = 33  #: span: a user's
+INSTANT = 34  #: mark: a user's
+MODULE = 35  #: span: a module within a root module; object: the module
+NOTE = 36  #: text: object: its length in bytes; the text follows in slots of its own
+
+# Flags of an event.
+TRAINING, GRAD, MODEL = 1, 2, 4  #: of a module: its mode, whether gradients are on, parameters
+ENDED, FAILED = 8, 16  #: StopIteration, or any other exception
+IN_OPTIMIZER, LATER = 32, 64  #: inside of an optimizer's step; the value comes as a LATE event
+CAME = 128  #: of a loop: its next item has come; value: its items
+
+# What a site reads of its value, and its role in a pair.
+NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY = range(6)
+PLAIN, BEGINS, ENDS = range(3)
+
+#: The largest number that a site can have; further ones share it.
+LAST = 65_000
+
+
+class Sites:
+    """The table of sites: from the number in an event to what it stands for.
+
+    Attributes:
+        rows: One dictionary for each number; number 0 stands for nothing.
+        shared: How many sites share the last number.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = [{"kind": 0}]
+        self.shared = 0
+
+    def add(self, kind: int, label: str = "", **more: Any) -> int:
+        """Enter a site; returns its number.
+
+        Args:
+            kind: The kind of its events.
+            label: What to call it.
+            more: ``selector``, ``keys``, ``file``, ``line``, ``task``, ``unit``, as far as known.
+        """
+        if len(self.rows) > LAST:
+            self.shared += 1
+            return LAST
+        self.rows.append({"kind": kind, "label": label, **more})
+        return len(self.rows) - 1
+
+    def text(self, since: int = 0) -> str:
+        """The rows from ``since`` on as JSON, for a log."""
+        import json
+
+        return json.dumps(self.rows[since:], separators=(",", ":"), default=str)
+
+
+#: The table of this process.
+table = Sites()

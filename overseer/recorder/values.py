@@ -1,0 +1,124 @@
+"""What kinds of tensors are read, and numbers that are still on a device.
+
+A number on a device is copied when it is recorded, on the stream that computes it, without waiting;
+it is read from the copy when the device has passed an event behind that, and recorded as a LATE
+event of the same site and start. No graph and no device memory is kept alive.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from contextlib import suppress
+from math import isfinite
+
+from .choice import recorder
+from .sites import LATE, LOSS, STRUCTURE, VALUES, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: How a type is read: by its shape alone, as torch's tensors, or copied and read later.
+SHAPE, TORCH, HELD = range(3)
+#: How many numbers may be on their way; further ones are not read.
+PENDING = 4096
+#: Codes of dtypes as ``struct`` has them; ``b`` is bfloat16.
+DTYPES = {
+    "float32": "f", "float64": "d", "int64": "q", "int32": "i", "float16": "e", "bfloat16": "b",
+    "bool": "?",
+}  # fmt: skip
+
+
+class Values:
+    """Numbers on their way from a device, and the types that are known."""
+
+    def __init__(self) -> None:
+        self._pending: deque[tuple[int, int, Any, Callable[[], bool], Any]] = deque()
+        self._events: dict[Any, list[Any]] = {}
+        self._types: dict[type, int] = {}
+        self._dtypes: dict[Any, str] = {}
+        self._grad_enabled: Any = None
+        self.unread = 0
+
+    def know(self, module: Any) -> None:
+        """Read the tensors of a library that has been imported: torch, numpy or jax.
+
+        Args:
+            module: The library.
+        """
+        name = module.__name__
+        if name == "torch":
+            self._types |= {module.Tensor: TORCH, module.nn.Parameter: TORCH}
+            self._dtypes = {getattr(module, name): code for name, code in DTYPES.items()}
+            self._grad_enabled = module.is_grad_enabled
+        elif name == "numpy":
+            self._types[module.ndarray] = SHAPE
+        elif name == "jax":
+            self._types[type(module.numpy.zeros(()))] = HELD
+        recorder.tensors(self._types, self._dtypes, self._grad_enabled, self.hold)
+
+    def hold(self, tensor: Any, site: int, start: int) -> bool:
+        """Copy a number from its device, to be recorded when it has arrived.
+
+        Args:
+            tensor: It has one element.
+            site: The site that recorded it.
+            start: When, by the recorder's clock.
+
+        Returns:
+            Whether it will come; not while the script captures a graph, nor where the device has
+            no streams of its own.
+        """
+        if len(self._pending) >= PENDING:
+            self.unread += 1
+            return False
+        if hasattr(tensor, "is_ready"):  # JAX: arrays do not change, and are ready some time.
+            self._pending.append((site, start, tensor, tensor.is_ready, None))
+            return True
+        torch = sys.modules["torch"]
+        if tensor.device.type == "meta":
+            return False
+        device = torch.get_device_module(tensor.device)
+        if device.is_current_stream_capturing():  # The copy would become part of that graph.
+            return False
+        # In pinned memory; where that can be had, the copy waits for nothing.
+        copy = tensor.detach().to("cpu", non_blocking=True)
+        free = self._events.setdefault(tensor.device, [])
+        event = free.pop() if free else device.Event()
+        event.record(device.current_stream(tensor.device))
+        self._pending.append((site, start, copy, event.query, (free, event)))
+        return True
+
+    def collect(self, aside: Callable[[], Any]) -> int:
+        """Record the numbers that have arrived; for a timer's thread. Returns how many have not.
+
+        Args:
+            aside: A context in which asking the device spoils no capture of the script's.
+        """
+        with aside():
+            while self._pending:
+                site, start, copy, arrived, pooled = self._pending[0]
+                try:
+                    if not arrived():
+                        break
+                    value = float(copy.item())
+                except Exception:  # The device is lost.
+                    value, self.unread = float("nan"), self.unread + 1
+                self._pending.popleft()
+                if pooled is not None and isfinite(value):
+                    pooled[0].append(pooled[1])
+                ring = STRUCTURE if self._kind(site) == LOSS else VALUES
+                recorder.put(ring, LATE, site, start, 0, value, 0, 0)
+        return len(self._pending)
+
+    @staticmethod
+    def _kind(site: int) -> int:
+        with suppress(IndexError, KeyError, TypeError):
+            return int(table.rows[site]["kind"])
+        return 0
+
+
+#: Those of this process.
+values = Values()

@@ -1,0 +1,211 @@
+"""Rings, notes and the header: lost events are counted, a kill leaves what was open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from overseer.recorder import log
+from overseer.recorder import sites as k
+
+from .conftest import Recorded
+
+
+def test_events_come_in_order_and_what_is_overrun_is_counted(recorded: Recorded) -> None:
+    site = recorded.module.Site(1, k.STEP)
+    for n in range(5000):
+        site.value(float(n))
+    found = recorded.take()
+    assert [e.value for e in found] == [float(n) for n in range(3976, 5000)]
+    assert recorded.lost == [3976, 0]
+    assert recorded.header().lost == (3976, 0)
+    site.value(1.0)
+    assert [e.value for e in recorded.take()] == [1.0]
+
+
+def test_a_full_value_ring_pushes_no_structure_out(recorded: Recorded) -> None:
+    step = recorded.module.Site(1, k.STEP)
+    value = recorded.module.Site(2, k.VALUE, ring=k.VALUES)
+    step.mark()
+    for n in range(5000):
+        value.value(float(n))
+    assert len(recorded.take()) == 1
+    assert len(recorded.take(k.VALUES)) == 1024
+    assert recorded.lost == [0, 3976]
+
+
+def test_text_of_any_length_comes_back(recorded: Recorded) -> None:
+    texts = ["", "a", "x" * 29, "y" * 30, "z" * 31, "Grüße, 世界", "long " * 200]
+    for text in texts:
+        recorded.module.note(k.NOTE, 5, 0, text.encode())
+        recorded.module.Site(6, k.INSTANT, ring=k.VALUES).mark()
+    data = recorded.data(k.VALUES)
+    assert [text for _, text in log.notes(data, frozenset({5}))] == texts
+    assert [e.site for e in log.events(data)] == [5, 6] * len(texts)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 31, 32, 33, 64, 95])
+def test_a_torn_log_gives_what_is_whole(recorded: Recorded, cut: int) -> None:
+    recorded.module.note(k.NOTE, 5, 0, b"n" * 60)
+    data = recorded.data(k.VALUES)
+    assert len(list(log.events(data[:cut]))) == (cut >= 32)
+    texts = [text for _, text in log.notes(data[:cut], frozenset({5}))]
+    assert texts == ([] if cut < 32 else ["n" * (30 * ((cut - 32) // 32))])
+    assert [t for _, t in log.notes(data[32:], frozenset({5}))] == [], "its beginning was lost"
+
+
+def test_a_span_longer_than_48_bits_is_cut(recorded: Recorded) -> None:
+    recorded.module.put(k.STRUCTURE, k.STEP, 1, 5, 1 << 60, 2.5, 7, k.FAILED)
+    (event,) = recorded.take()
+    assert event == log.Event(5, 2.5, 7, 1, event.thread, (1 << 48) - 1, 0, k.FAILED)
+
+
+def test_control_words_are_seen_by_other_processes(recorded: Recorded, tmp_path: Path) -> None:
+    path = tmp_path / "header"
+    recorded.module.control(2, 41)
+    recorded.module.publish(str(path), "/runs/été")
+    assert recorded.module.control(2, 42) == 41
+    found = log.header(path.read_bytes())
+    assert (found.control[2], found.directory, found.pid) == (42, "/runs/été", os.getpid())
+    with pytest.raises(OSError, match="header"):
+        recorded.module.publish(str(path), "again")
+    with pytest.raises(ValueError, match="8 control words"):
+        recorded.module.control(8)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda d: d[:100], "no header"),
+        (lambda d: b"other   " + d[8:], "no header"),
+        (lambda d: d[:8] + b"\x63" + d[9:], "format 99"),
+    ],
+)
+def test_a_foreign_header_is_refused(recorded: Recorded, change: object, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        log.header(change(recorded.module.header()))  # type: ignore[operator]
+
+
+KILLED = """
+import os, signal, sys, time
+from overseer.recorder import log, recorder, sites as k
+recorder.open(8, 8, log.process_start(os.getpid()), time.time_ns())
+log.publish(sys.argv[1])
+def fail():
+    print("ready", flush=True)
+    if sys.argv[2] == "kill":
+        time.sleep(60)
+    elif sys.argv[2] == "exit":
+        os._exit(3)
+    os.kill(os.getpid(), signal.SIGSEGV)
+recorder.Site(1, k.STEP).mark()
+recorder.span(1, k.BACKWARD, fail)()
+"""
+
+
+@pytest.mark.parametrize("which", ["c", "python"])
+@pytest.mark.parametrize("how", ["kill", "exit", "segfault"])
+def test_the_header_of_a_killed_process_says_what_it_was_doing(
+    tmp_path: Path, how: str, which: str
+) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path), how]
+    environ = {**os.environ, "VOIR_RECORDER": which}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environ)
+    assert process.stdout is not None
+    process.stdout.read(5)
+    if how == "kill":
+        found = log.read_header(str(tmp_path))
+        assert found is not None
+        assert log.lives(found)
+        process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    found = log.read_header(str(tmp_path))
+    assert found is not None
+    assert not log.lives(found)
+    assert (found.pid, found.threads[0].kind) == (process.pid, k.BACKWARD)
+    assert found.threads[0].since >= found.monotonic
+    # In memory, it stays until the run's record is finished.
+    assert os.path.realpath(tmp_path) in map(os.path.realpath, log.remove_dead())
+    log.remove_dead(frozenset({str(tmp_path)}))
+    assert log.read_header(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("trouble", ["absent", "read-only"])
+def test_without_memory_for_it_the_header_is_in_the_directory(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    monkeypatch.setattr(log, "SHM", "/nonexistent" if trouble == "absent" else "/proc")
+    monkeypatch.setattr("overseer.recorder.choice.recorder", recorded.module)
+    assert log.publish(str(tmp_path)) == str(tmp_path / "header")
+    found = log.read_header(str(tmp_path))
+    assert found is not None
+    assert found.pid == os.getpid()
+
+
+def test_a_full_disk_costs_the_header_and_not_the_run(recorded: Recorded) -> None:
+    with pytest.raises(OSError, match="full"):
+        recorded.module.publish("/dev/full/header", "run")
+    recorded.module.Site(1, k.STEP).mark()
+    assert len(recorded.take()) == 1
+
+
+def test_threads_record_while_python_ends() -> None:
+    code = """
+import sys, threading, time
+from overseer.recorder import recorder, sites as k
+recorder.open(1024, 1024)
+site = recorder.Site(1, k.STEP)
+def work():
+    while True:
+        site.mark()
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.05)
+"""
+    for which in ("c", "python"):
+        environ = {**os.environ, "VOIR_RECORDER": which}
+        done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_ten_million_events_take_no_memory() -> None:
+    code = """
+import resource
+from overseer.recorder import recorder, sites as k
+recorder.open(1 << 16, 1 << 17)
+site = recorder.Site(1, k.VALUE, keys=("loss",))
+site.record(1, k.VALUE, k.VALUES, 0, k.NUMBER)
+event, at = site.event, 0
+def run(n):
+    for _ in range(n):
+        event(0.5)
+run(300_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(100):
+    run(100_000)
+    data, at, lost = recorder.drain(1, at)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, at)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    grown, at = map(int, done.stdout.split())
+    assert at == 10_300_000
+    assert grown < 16_000, "kilobytes: a drain's copy, and no more"
+
+
+def test_the_recorder_is_for_the_main_interpreter() -> None:
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    if threading.active_count() > 1:
+        pytest.skip("a subinterpreter needs a process without other threads")
+    made = interpreters.create()
+    code = "import overseer.recorder as r; assert r.recorder.NAME == 'Python', r.reason"
+    try:
+        interpreters.run_string(made, f"import sys; sys.path[:] = {sys.path!r}; {code}")
+    finally:
+        interpreters.destroy(made)

@@ -1,0 +1,352 @@
+"""Sites: what inserted code and hooks call records events, counts them and hands them over."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from overseer.recorder import sites as k
+
+from .conftest import Recorded
+
+
+def test_a_site_needs_no_keys_and_no_name(recorded: Recorded) -> None:
+    one = recorded.module.Site(1, k.STEP, keys=(), name=None)
+    one.record(1, k.STEP, k.STRUCTURE, -1, k.NOTHING)
+    one.event()
+    assert len(recorded.take()) == 1
+    assert one.name is None
+
+
+def site(recorded: Recorded, *keys: str, focus: int = 0, **more: Any) -> Any:
+    return recorded.module.Site(7, k.VALUE, keys=keys, focus=focus, **more)
+
+
+def test_a_value_is_recorded_with_its_moment_and_site(recorded: Recorded) -> None:
+    loss = site(recorded, "loss")
+    loss.record(9, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    before = recorded.module.now()
+    loss.event(0.25)
+    after = recorded.module.now()
+    (event,) = recorded.take()
+    assert (event.value, event.site, event.ns, event.depth) == (0.25, 9, 0, 0)
+    assert before <= event.start <= after
+    assert loss.fired == 1
+
+
+def test_each_record_reads_the_value_under_its_key(recorded: Recorded) -> None:
+    step = site(recorded, "batch", "step", "loss", focus=1)
+    step.record(1, k.STEP, k.STRUCTURE, 0, k.LENGTH)
+    step.record(2, k.LOSS, k.STRUCTURE, 2, k.NUMBER)
+    step.record(3, k.VALUE, k.VALUES, -1, k.NOTHING)
+    step.event([1, 2, 3], True, 0.5)
+    assert [(e.site, e.value) for e in recorded.take()] == [(1, 3.0), (2, 0.5)]
+    (mark,) = recorded.take(k.VALUES)
+    assert mark.site == 3
+    assert math.isnan(mark.value)
+
+
+def test_the_focus_alone_leaves_the_others_unknown(recorded: Recorded) -> None:
+    step = site(recorded, "batch", "loss", focus=1)
+    step.record(1, k.STEP, k.STRUCTURE, 0, k.LENGTH)
+    step.record(2, k.LOSS, k.STRUCTURE, 1, k.NUMBER)
+    heard: list[dict[str, Any]] = []
+    step.bus, step.hand = heard.append, -1
+    step.event(0.5)
+    first, second = recorded.take()
+    assert math.isnan(first.value)
+    assert second.value == 0.5
+    assert heard == [{"loss": 0.5}]
+
+
+def test_events_are_handed_over_as_often_as_was_asked(recorded: Recorded) -> None:
+    one = site(recorded, "a", "b")
+    heard: list[dict[str, Any]] = []
+    one.bus, one.hand = heard.append, 2
+    for value in range(4):
+        one.event(value, -value)
+    assert heard == [{"a": 0, "b": 0}, {"a": 1, "b": -1}]
+    assert (one.hand, one.fired) == (0, 4)
+    one.hand = -1
+    one.event(5, 6)
+    assert heard[-1] == {"a": 5, "b": 6}
+
+
+def test_what_the_bus_raises_reaches_the_script(recorded: Recorded) -> None:
+    def refuse(event: dict[str, Any]) -> None:
+        raise LookupError("asked for")
+
+    one = site(recorded, "a")
+    one.record(1, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    one.bus, one.hand = refuse, -1
+    with pytest.raises(LookupError, match="asked for"):
+        one.event(1.0)
+    with pytest.raises(LookupError):
+        one.relay(1.0)
+    assert len(recorded.take()) == 2
+
+
+def test_a_given_event_is_read_by_its_keys_and_handed_on_itself(recorded: Recorded) -> None:
+    one = site(recorded, "loss", "task")
+    one.record(4, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    heard: list[dict[str, Any]] = []
+    one.bus, one.hand = heard.append, -1
+    event = {"loss": 2, "task": "train"}
+    one.given(event)
+    assert heard[0] is event
+    assert [e.value for e in recorded.take()] == [2.0]
+    with pytest.raises(TypeError):
+        one.given([1])
+
+
+def test_a_relay_returns_its_value_or_what_replaces_it(recorded: Recorded) -> None:
+    one = site(recorded, "scale", "value", "more", focus=1)
+    one.record(4, k.LOSS, k.STRUCTURE, 1, k.NUMBER)
+    assert one.relay(3.0, 2.0, 1.0) == 3.0
+    one.intercept = lambda event, value: (event, value)
+    assert one.relay(3.0, 2.0, 1.0) == ({"scale": 2.0, "value": 3.0, "more": 1.0}, 3.0)
+    assert one.relay(4.0) == ({"value": 4.0}, 4.0)
+    assert [e.value for e in recorded.take()] == [3.0, 3.0, 4.0]
+    one.silent = 1
+    assert one.relay(5.0, 2.0, 1.0) == 5.0
+    assert one.fired == 3
+
+
+def test_a_silent_site_counts_and_records_nothing(recorded: Recorded) -> None:
+    one = site(recorded, "a")
+    one.record(1, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    one.bus, one.hand, one.silent = print, -1, 1
+    one.event(1.0)
+    one.mark()
+    with one:
+        pass
+    assert (one.fired, recorded.take()) == (0, [])
+
+
+def test_a_site_nobody_listens_to_only_counts(recorded: Recorded) -> None:
+    one = site(recorded, "a")
+    one.event(1.0)
+    assert (one.fired, recorded.take(), recorded.take(1)) == (1, [], [])
+
+
+def pair(recorded: Recorded, number: int = 1) -> tuple[Any, Any]:
+    begin = site(recorded, "a", "batch", role=k.BEGINS, pair=number, name="a")
+    end = site(recorded, "b", "batch", role=k.ENDS, pair=number, name="a")
+    begin.record(5, k.PAIR, k.STRUCTURE, 1, k.LENGTH)
+    end.record(5, k.PAIR, k.STRUCTURE, 1, k.LENGTH)
+    return begin, end
+
+
+def test_a_pair_is_one_span_and_two_marked_events(recorded: Recorded) -> None:
+    begin, end = pair(recorded)
+    heard: list[Any] = []
+    for one in (begin, end):
+        one.bus, one.hand = heard.append, -1
+    begin.event(True, [1, 2])
+    end.event(True)
+    (event,) = recorded.take()
+    assert event.value == 2.0, "the beginning knew the batch, the end did not"
+    first, second = (one["$wrap"] for one in heard)
+    assert (first["name"], first["step"], second["step"]) == ("a", "begin", "end")
+    assert first["id"] == second["id"]
+    assert heard[1] == {"b": True, "$wrap": second}
+
+
+def test_an_end_belongs_to_the_latest_beginning_of_its_pair(recorded: Recorded) -> None:
+    begin, end = pair(recorded)
+    other, other_end = pair(recorded, 2)
+    begin.event(True, [1])
+    other.event(True, [1, 2, 3])
+    begin.event(True, [1, 2])
+    for one in (end, end, end, other_end):
+        one.event(True)
+    assert [e.value for e in recorded.take()] == [2.0, 1.0, 3.0]
+
+
+def test_of_beginnings_without_end_the_latest_thousand_are_kept(recorded: Recorded) -> None:
+    begin, end = pair(recorded)
+    for _ in range(3000):
+        begin.event(True, [1])
+    for _ in range(3000):
+        end.event(True)
+    assert recorded.take(), "the ring keeps the last"
+    assert recorded.header().head[0] - 1 <= 1100
+
+
+def test_pairs_of_asyncio_tasks_are_kept_apart(recorded: Recorded) -> None:
+    recorded.module.tasks(asyncio._get_running_loop, asyncio.current_task)
+    begin, end = pair(recorded)
+
+    async def work(size: int, seconds: float) -> None:
+        begin.event(True, list(range(size)))
+        await asyncio.sleep(seconds)
+        end.event(True)
+
+    async def main() -> None:
+        await asyncio.gather(work(1, 0.03), work(2, 0.01), work(3, 0.02))
+
+    asyncio.run(main())
+    assert [e.value for e in recorded.take()] == [2.0, 3.0, 1.0]
+
+
+def test_pairs_of_threads_are_kept_apart(recorded: Recorded) -> None:
+    begin, end = pair(recorded)
+    begin.event(True, [1])
+    thread = threading.Thread(target=end.event, args=(True,))
+    thread.start()
+    thread.join()
+    end.event(True)
+    assert [e.value for e in recorded.take() if e.site] == [1.0]
+
+
+def test_halves_of_a_span_are_matched_by_their_object(recorded: Recorded) -> None:
+    step = recorded.module.Site(3, k.OPTIMIZER)
+    zero = recorded.module.Site(4, k.ZERO_GRAD)
+    outer, inner, lost = object(), object(), object()
+    step.enter(outer)
+    step.enter(lost)  # It raises: no second half comes.
+    step.enter(inner)
+    zero.enter(inner)
+    zero.leave(inner)
+    step.leave(inner)
+    step.leave(outer)
+    step.leave(outer)
+    found = recorded.take()
+    assert [(e.site, e.depth, bool(e.flags & k.IN_OPTIMIZER)) for e in found] == [
+        (4, 3, True),
+        (3, 2, True),
+        (3, 0, False),
+    ]
+    assert found[1].object == recorded.module.identity(inner)
+
+
+def test_a_block_records_a_span_and_may_be_entered_again(recorded: Recorded) -> None:
+    block = recorded.module.Site(6, k.SPAN, ring=k.VALUES)
+    with pytest.raises(ZeroDivisionError), block:
+        with block:
+            pass
+        raise ZeroDivisionError
+    inner, outer = recorded.take(k.VALUES)
+    assert outer.start <= inner.start
+    assert outer.start + outer.ns >= inner.start + inner.ns
+    assert (inner.flags, outer.flags) == (0, k.FAILED)
+    assert recorded.take() == []
+
+
+def test_python_is_called_at_the_nth_event_of_the_chosen_kinds(recorded: Recorded) -> None:
+    step, loss = recorded.module.Site(1, k.STEP), recorded.module.Site(2, k.LOSS)
+    reached: list[int] = []
+
+    def stop() -> None:
+        reached.append(step.fired)
+        raise StopAsyncIteration
+
+    recorded.module.arm(1 << k.STEP | 1 << k.PAIR, 3, stop)
+    for _ in range(2):
+        step.mark()
+        loss.value(1.0)
+    with pytest.raises(StopAsyncIteration):
+        step.mark()
+    step.mark()
+    assert reached == [3]
+    recorded.module.arm(1 << k.STEP, 1, None)
+    step.mark()
+    assert len(recorded.take()) == 7
+
+
+def test_depth_saturates_and_comes_back(recorded: Recorded) -> None:
+    span: Any
+
+    def nest(n: int) -> int:
+        return span(n - 1) if n else 0
+
+    span = recorded.module.span(1, k.BACKWARD, nest)
+    span(400)
+    deepest, *_, outermost = recorded.take()
+    assert (deepest.depth, outermost.depth) == (255, 0)
+    span(0)
+    assert recorded.take()[0].depth == 0
+
+
+def test_numbers_of_threads_are_used_again(recorded: Recorded) -> None:
+    one = recorded.module.Site(1, k.STEP)
+    every = []
+    for _ in range(600):
+        thread = threading.Thread(target=one.mark)
+        thread.start()
+        thread.join()
+        every += recorded.take()
+    assert sum(not e.site for e in every) == 600, "each tells that it is another"
+    assert {e.thread for e in every} <= set(range(2, 6))
+    assert len(recorded.header().threads) <= 16
+
+
+def test_the_header_shows_what_is_open(recorded: Recorded) -> None:
+    seen: list[Any] = []
+    span = recorded.module.span(1, k.BACKWARD, lambda: seen.append(recorded.header()))
+    before = time.perf_counter_ns()
+    span()
+    thread = seen[0].threads[0]
+    assert (thread.kind, thread.native) == (k.BACKWARD, threading.get_native_id())
+    assert before <= thread.since <= time.perf_counter_ns()
+    assert recorded.header().threads[0].kind == 0
+
+
+def test_a_forked_child_records_nothing(recorded: Recorded) -> None:
+    one = site(recorded, "a")
+    one.record(1, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    heard: list[Any] = []
+    one.bus, one.hand = heard.append, -1
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        one.event(1.0)
+        os.write(writing, b"%d %d" % (len(recorded.take()), len(heard)))
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    assert os.read(reading, 100) == b"0 0"
+    os.close(reading)
+    one.event(2.0)
+    assert [e.value for e in recorded.take()] == [2.0]
+
+
+def test_nothing_is_recorded_once_it_is_closed(recorded: Recorded) -> None:
+    one = site(recorded, "a")
+    one.record(1, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    span = recorded.module.span(1, k.BACKWARD, abs)
+    recorded.module.close()
+    one.event(1.0)
+    assert span(-2) == 2
+    assert list(iter(recorded.module.loop(1, [1, 2]))) == [1, 2]
+    with pytest.raises(ValueError, match="not open"):
+        recorded.module.drain(0, 0)
+    recorded.module.open(8, 8)
+    one.event(1.0)
+    assert recorded.module.drain(0, 0)[1] == 2
+
+
+def test_own_cost_is_counted(recorded: Recorded) -> None:
+    one = site(recorded, "a")
+    one.record(1, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    for _ in range(1000):
+        one.event(1.0)
+    sampled = recorded.header().own
+    assert 0 < sampled < 1_000_000_000
+    one.bus, one.hand = lambda event: time.sleep(0.002), -1
+    one.event(1.0)
+    assert recorded.header().own - sampled >= 2_000_000
+    recorded.module.spend(5)
+    assert recorded.header().own >= sampled + 2_000_005
+
+
+@pytest.mark.parametrize("wrong", [{"keys": ("a",), "focus": 1}, {"ring": 2}])
+def test_a_site_that_cannot_be_is_refused(recorded: Recorded, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="ring is 0 or 1"):
+        recorded.module.Site(1, k.VALUE, **wrong)

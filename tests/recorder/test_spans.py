@@ -1,0 +1,193 @@
+"""Spans around callables and loops: the callable is as before, and each call is recorded."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import pickle
+import traceback
+from collections import UserDict
+from typing import Any
+
+import pytest
+
+from overseer.recorder import sites as k
+
+from .conftest import Recorded
+
+
+def doubled(value: int, *, times: int = 2) -> int:
+    """Multiply."""
+    return value * times
+
+
+class Owner:
+    def method(self, value: int) -> tuple[Owner, int]:
+        return self, value
+
+
+def test_a_span_looks_like_what_it_stands_around(recorded: Recorded) -> None:
+    span = recorded.module.span(1, k.SAVE, doubled)
+    assert span(3) == 6
+    assert span(value=3, times=5) == 15
+    assert (span.__name__, span.__doc__, span.__module__) == ("doubled", "Multiply.", __name__)
+    assert inspect.signature(span) == inspect.signature(doubled)
+    assert inspect.unwrap(span) is doubled
+    with pytest.raises(TypeError, match="doubled"):
+        span()
+
+
+def test_a_span_is_pickled_by_its_name(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    span = recorded.module.span(1, k.SAVE, doubled)
+    monkeypatch.setattr(f"{__name__}.doubled", span)
+    assert pickle.loads(pickle.dumps(span)) is span
+
+
+def test_a_span_in_a_class_is_a_method(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Owner, "method", recorded.module.span(1, k.SAVE, Owner.method, argument=0))
+    owner = Owner()
+    assert owner.method(3) == (owner, 3)
+    assert Owner.method(owner, 4) == (owner, 4)
+    bound = owner.method
+    assert bound(5) == (owner, 5)
+    assert [e.object for e in recorded.take()] == [recorded.module.identity(owner)] * 3
+
+
+def test_an_exception_passes_and_is_flagged(recorded: Recorded) -> None:
+    def fail(error: BaseException) -> None:
+        raise error
+
+    span = recorded.module.span(1, k.LOADING, fail, k.RESULT)
+    for error in (StopIteration(), KeyboardInterrupt(), ZeroDivisionError("no")):
+        with pytest.raises(type(error)) as caught:
+            span(error)
+        assert caught.value is error
+        names = [entry.name for entry in traceback.extract_tb(caught.tb)]
+        if recorded.in_c:
+            assert names == ["test_an_exception_passes_and_is_flagged", "fail"]
+    assert [e.flags for e in recorded.take()] == [k.ENDED, k.FAILED, k.FAILED]
+
+
+def test_spans_nest(recorded: Recorded) -> None:
+    inner = recorded.module.span(1, k.BACKWARD, abs)
+    outer = recorded.module.span(2, k.SCALER, lambda: inner(-1))
+    assert outer() == 1
+    first, second = recorded.take()
+    assert [(first.site, first.depth), (second.site, second.depth)] == [(1, 1), (2, 0)]
+    assert second.start <= first.start
+    assert first.ns <= second.ns
+
+
+def test_a_result_is_measured_or_named(recorded: Recorded) -> None:
+    batches = [{"x": [1, 2, 3]}, UserDict(x=[1, 2])]
+    span = recorded.module.span(1, k.LOADING, batches.pop, k.RESULT)
+    span()
+    span()
+    thing = object()
+    recorded.module.span(1, k.ITERATE, lambda: thing, k.IDENTITY)()
+    identity = float(recorded.module.identity(thing))
+    assert [e.value for e in recorded.take()] == [2.0, 3.0, identity]
+
+
+class Module:
+    """What the recorder reads of a module of torch's."""
+
+    def __init__(self, training: bool = True, parameters: Any = 1, **modules: Any) -> None:
+        self.training = training
+        self._parameters = {"weight": parameters} if parameters else {}
+        self._modules = modules
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        for module in self._modules.values():
+            CALL(module, *inputs)
+        return inputs
+
+
+CALL: Any = Module.forward
+
+
+@pytest.fixture
+def call(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``Module.__call__`` with a span around it; gradients are on."""
+    span = recorded.module.span(1, k.FORWARD, Module.forward, k.MODULE_CALL, 0, inner_site=2)
+    monkeypatch.setattr(f"{__name__}.CALL", span)
+    recorded.module.tensors({}, {}, lambda: True, None)
+    return span
+
+
+def test_only_root_modules_are_recorded(recorded: Recorded, call: Any) -> None:
+    call(Module(False, inner=Module()), {"x": [1, 2]})
+    call(Module(parameters=0), [1, 2, 3])
+    first, second = recorded.take()
+    assert (first.flags, first.value) == (k.GRAD | k.MODEL, 2.0)
+    assert second.flags == k.TRAINING | k.GRAD
+    assert math.isnan(second.value), "without parameters it is no model"
+
+
+def test_modules_within_are_recorded_on_demand(recorded: Recorded, call: Any) -> None:
+    inner = Module()
+    recorded.module.submodules(True)
+    call(Module(inner=inner), [1])
+    (event,) = recorded.take(k.VALUES)
+    assert (event.site, event.object) == (2, recorded.module.identity(inner))
+    recorded.module.submodules(False)
+    call(Module(inner=inner), [1])
+    assert recorded.take(k.VALUES) == []
+    assert len(recorded.take()) == 2
+
+
+def test_modules_that_backward_calls_again_are_no_roots(recorded: Recorded, call: Any) -> None:
+    backward = recorded.module.span(3, k.BACKWARD, lambda: call(Module(), [1]))
+    backward()
+    assert [e.site for e in recorded.take()] == [3]
+
+
+def test_a_model_that_fails_leaves_no_depth_behind(recorded: Recorded, call: Any) -> None:
+    class Failing(Module):
+        @property
+        def _modules(self) -> Any:
+            return self.__dict__.get("inner", {})
+
+        @_modules.setter
+        def _modules(self, value: Any) -> None:
+            self.__dict__["inner"] = {"bad": object()}
+
+    for _ in range(3):
+        with pytest.raises(AttributeError):
+            call(Failing(), [1])
+    call(Module(), [1])
+    assert [(e.depth, bool(e.flags & k.FAILED)) for e in recorded.take()] == [
+        *[(0, True)] * 3,
+        (0, False),
+    ]
+
+
+def test_a_loop_marks_each_wait(recorded: Recorded) -> None:
+    def batches() -> Any:
+        yield [1, 2]
+        yield {"x": [1, 2, 3]}
+
+    assert len(list(recorded.module.loop(4, batches()))) == 2
+    found = recorded.take()
+    assert [e.flags for e in found] == [0, k.CAME, 0, k.CAME, 0, k.CAME | k.ENDED]
+    assert [e.value for e in found if e.value == e.value] == [2.0, 3.0]
+    assert len({e.object for e in found}) == 1
+    assert {e.site for e in found} == {4}
+
+
+def test_a_loop_is_over_what_the_script_said(recorded: Recorded) -> None:
+    with pytest.raises(TypeError, match="not iterable"):
+        recorded.module.loop(1, 3)
+
+    def fails() -> Any:
+        yield 1
+        raise LookupError
+
+    loop = iter(recorded.module.loop(1, fails()))
+    assert next(loop) == 1
+    with pytest.raises(LookupError):
+        next(loop)
+    values = {"a": 1}
+    with pytest.raises(RuntimeError, match="changed size"):
+        for _ in recorded.module.loop(1, values):
+            values["b"] = 2
