@@ -28,7 +28,7 @@ def instrument_progress(ov):
 
     # How far the run is: epochs done, of the epochs asked for.
     def progress(event):
-        ov.give(task="train", progress=(event["epoch"] + 1, event["args"].epochs))
+        ov.give(task="train", progress=(event["epoch"] + 1, event["args"].epochs), units="epochs")
 
     ov.probe("//main(args, epoch) > #endloop_epoch").subscribe(progress)
 

@@ -15,6 +15,8 @@ it, and what a tool does once in a second hardly.
 voir runs as it is installed with the python that runs this. The peers have environments of their
 own, named by ``--upstream PYTHON`` and ``--traceml PYTHON``; ``--peers`` makes them, in
 ``.venv-upstream`` and ``.venv-traceml``, with pip; they share the torch of this environment.
+``--readers`` adds voir as it is without options, with a trace of every module, and with the
+dashboard on a terminal.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pty
 import shutil
 import socket
 import statistics
@@ -29,6 +32,10 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
@@ -171,12 +178,14 @@ class Side:
         command: What stands before the script.
         voirfile: What the voirfile says, if it needs one.
         edited: Whether it needs TraceML's edits in the script.
+        terminal: Whether its stderr is a terminal.
     """
 
     name: str
     command: tuple[str, ...]
     voirfile: str | None = None
     edited: bool = False
+    terminal: bool = False
 
 
 def works(seconds: float) -> dict[str, Work]:
@@ -207,6 +216,17 @@ def sides(upstream: str | None, traceml: str | None) -> list[Side]:
     return found
 
 
+def readers() -> list[Side]:
+    """Voir by itself, and with what shows or keeps more of a run."""
+    voir = (sys.executable, "-m", "voir", "--quiet")
+    traced = (*voir, "--trace", "--trace-level", "module")
+    return [
+        Side("voir, no options", voir),
+        Side("voir --trace, modules", traced),
+        Side("voir --dash", (*voir, "--dash"), terminal=True),
+    ]
+
+
 def free_port() -> str:
     """A port that nobody listens on: a run that was killed leaves an aggregator on its own."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -221,13 +241,14 @@ def once(side: Side, work: Work, directory: Path) -> dict[str, float]:
     if side.voirfile is not None:
         (directory / "voirfile.py").write_text(side.voirfile)
     arguments = ("--args", *work.arguments) if side.edited else work.arguments
-    with open(directory / "data", "w") as data:
+    with open(directory / "data", "w") as data, errors(side.terminal) as stderr:
         done = subprocess.run(
             [*side.command, "main.py", *arguments],
             cwd=directory,
             env=environment(data.fileno()),
             pass_fds=[data.fileno()],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
     told = [line for line in done.stdout.splitlines() if line.startswith('{"wall"')]
@@ -238,9 +259,35 @@ def once(side: Side, work: Work, directory: Path) -> dict[str, float]:
     return found
 
 
+@contextmanager
+def errors(terminal: bool) -> Iterator[int]:
+    """Where stderr goes: into a pipe, or to a terminal of 120 columns and 40 rows."""
+    if not terminal:
+        yield subprocess.PIPE
+        return
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (40, 120))
+    thread = threading.Thread(target=drain, args=(master,))
+    thread.start()
+    try:
+        yield slave
+    finally:
+        os.close(slave)
+        thread.join()
+        os.close(master)
+
+
+def drain(fd: int) -> None:
+    """Read a terminal until nobody holds it."""
+    with suppress(OSError):
+        while os.read(fd, 65536):
+            pass
+
+
 def environment(data: int) -> dict[str, str]:
     """One thread for torch, and somewhere for events to go."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VOIR"))}
+    kept |= {"TERM": "xterm-256color", "CI": ""}
     return {**kept, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "DATA_FD": str(data)}
 
 
@@ -327,6 +374,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10, help="counted rounds (default: 10)")
     parser.add_argument("--seconds", type=float, default=4, help="of training (default: 4)")
     parser.add_argument("--work", choices=("mlp", "digits"), action="append", help="one of them")
+    parser.add_argument("--readers", action="store_true", help="voir with a trace, a dashboard")
     parser.add_argument("--peers", action="store_true", help="make environments for the peers")
     for name, package in PACKAGES.items():
         what = f"a python that has {package.replace('==', ' ')}"
@@ -335,7 +383,7 @@ def main() -> None:
     peers = {
         name: getattr(options, name) or (made(name) if options.peers else None) for name in PACKAGES
     }
-    found = sides(**peers)
+    found = [*sides(**peers), *(readers() if options.readers else ())]
     for name, work in works(options.seconds).items():
         if name in (options.work or (name,)):
             print(f"\n{name}, {options.rounds} rounds, Python {sys.version.split()[0]}:\n")

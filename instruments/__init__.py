@@ -1,11 +1,12 @@
 """The stock instruments: one file each, all of them listed here."""
 
 from .app import instrument_app
-from .auto import instrument_auto
 from .dash import instrument_dash
-from .display import instrument_display
 from .early_stop import instrument_stop
-from .monitors import instrument_monitors
+from .hooks.instrument import instrument_auto
+from .log import instrument_display
+from .monitors.instrument import instrument_monitors
+from .observe import instrument_observe
 from .out_of_memory import instrument_out_of_memory
 from .rate import instrument_rates
 from .tensorboard import instrument_tensorboard
@@ -18,6 +19,7 @@ __instruments__ = [
     instrument_dash,
     instrument_display,
     instrument_monitors,
+    instrument_observe,
     instrument_out_of_memory,
     instrument_rates,
     instrument_stop,

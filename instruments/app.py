@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
-from overseer import Overseer
 from overseer.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
+
+    from overseer import Overseer
+
+REMEDY = 'Write an object into it, for example {"dataset": "digits", "revision": 3}.'
 
 
 def instrument_app(ov: Overseer) -> Generator[Any, Any, None]:
@@ -34,15 +39,10 @@ def _read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8-sig") as file:
             found = json.load(file)
-    except OSError as error:
-        raise _refused(path, f"cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise _refused(path, f"is not JSON: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise UsageError("app-file", f"--app {path} {why}", REMEDY) from None
     if not isinstance(found, dict):
-        raise _refused(path, f"holds a {type(found).__name__}, not an object")
+        what = f"--app {path} holds a {type(found).__name__}, not an object"
+        raise UsageError("app-file", what, REMEDY)
     return found
-
-
-def _refused(path: str, why: str) -> UsageError:
-    remedy = 'Write an object into it, for example {"dataset": "digits", "revision": 3}.'
-    return UsageError("app-file", f"--app {path} {why}", remedy)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
 
-from overseer import Overseer
+    from overseer import Overseer
 
 
 def instrument_argparse(ov: Overseer) -> Generator[Any, Any, None]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from _thread import get_ident
 from collections.abc import Callable, Generator
-from typing import Any
 
-from overseer import Overseer, OverseerAbort, StopProgram, instrument_definition
-from overseer.coroutines import coroutine
+from overseer import Overseer, StopProgram, instrument_definition
+from overseer.boundary import wished
 from overseer.errors import Problem, UsageError, VoirError
 
-from .meter import measuring_of, method_in
+from .measuring import measuring_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 #: The task of events that name none.
 TASK = "train"
@@ -21,10 +22,8 @@ REMEDIES = {
     "step": "For example: ov.probe('//train_epoch > #endloop_inp as step').give()",
     "rate": "For example: ov.require(rate(interval=10)): one every 10 steps but those skipped.",
 }
-#: What is given of windows of steps, which are known when the step behind them has ended.
-WINDOWS = frozenset({"rate", "loading_share", "compute_share"})
 #: How often threads that go on are stopped again: one that swallows every stop is let go then.
-TIMES = 1000
+TIMES = 100
 
 
 @instrument_definition
@@ -35,13 +34,13 @@ def early_stop(
     task: str | None = None,
     signal: Callable[[object], BaseException] | str = StopProgram,
 ) -> Generator[Any, Any, None]:
-    """Stop the script at the ``n``-th event that has ``key``.
+    """Stop the script at the ``n``-th step, or event that has ``key``.
 
     Args:
         ov: The overseer.
-        key: What to count; ``step`` counts steps, whichever way they are shown.
+        key: What to count; ``step`` counts steps, whatever tells them.
         n: How many to let happen.
-        task: Count only events of this task; those that name none are of ``train``.
+        task: Count only those of this task; events that name none are of ``train``.
         signal: What to raise; or the name of an event to log instead.
 
     Raises:
@@ -49,25 +48,24 @@ def early_stop(
     """
     n = _checked(key, n, signal)
     yield ov.phases.init
-    counter = _Steps(ov, n, task, signal) if key == "step" else _Counter(ov, key, n, task, signal)
-    ov.expect_stop()
-    if key in WINDOWS:
-        measuring_of(ov).at_once = True
-    counter.listen()
-    try:
-        yield ov.phases.run_script(priority=200)  # Before others ask whether it was stopped.
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        counter.settle(error)
+    stop = _Stop(ov, key, n, task, signal)
+    if key == "step":
+        measuring_of(ov).stop_at(n, task, stop.reached)
     else:
-        counter.settle(None)
+        ov.listen(stop.count, key)
+    yield ov.phases.run_script(priority=200)  # Before others ask whether it was stopped.
     yield ov.phases.finalize
-    counter.complain()
+    if not stop.seen and not stop.done and ov.exit_status == 0 and not stop.steps():
+        ov.report(_nothing_to_count(key, n, task))
 
 
-class _Counter:
-    """Counts events and stops at the last one; start and end of a pair count once, at the end."""
+class _Stop:
+    """Counts events, and ends the script at the last one.
+
+    Attributes:
+        seen: How many there have been; steps are counted by the fold.
+        done: Whether the script was told to end.
+    """
 
     def __init__(
         self,
@@ -77,189 +75,48 @@ class _Counter:
         task: str | None,
         signal: Callable[[object], BaseException] | str,
     ) -> None:
-        self.ov, self.key, self.n, self.task, self.signal = ov, key, n, task, signal
-        self.seen = 0
-        self._left = TIMES
-        self._over = False
-        self._raised: BaseException | None = None
-        self._coroutine: int | None = None
-        self.reason = f"after {n} events with {key!r}"
+        self._ov, self._key, self._n, self._task, self._signal = ov, key, n, task, signal
+        self.seen, self.done, self._left = 0, False, TIMES
 
-    def listen(self) -> None:
-        """Begin to count."""
-        self.ov.listen(self, self.key)
+    def steps(self) -> int:
+        """How many steps there were."""
+        fold = measuring_of(self._ov).fold
+        return fold.steps(self._task) if fold is not None and self._key == "step" else 0
 
-    def __call__(self, event: dict[str, Any]) -> None:
+    def count(self, event: dict[str, Any]) -> None:
+        """An event with the key; start and end of a pair count once, at the end."""
         wrap = event.get("$wrap")
-        if self.other(event) or (wrap is not None and wrap["step"] == "begin"):
+        other = self._task is not None and event.get("task", TASK) != self._task
+        if other or (isinstance(wrap, dict) and wrap.get("step") == "begin"):
             return
-        if self.seen < self.n:
-            self.count(event[self.key])
-        else:
-            self.again(event[self.key])
-
-    def other(self, event: dict[str, Any]) -> bool:
-        """Whether it is of a task that does not count."""
-        return self.task is not None and event.get("task", TASK) != self.task
-
-    def count(self, value: object) -> None:
-        """One more; the last one stops the script."""
         self.seen += 1
-        self.ov.publish(task="early_stop", progress=(self.seen, self.n))
-        if self.seen == self.n:
-            self._stop(value)
+        if self.seen >= self._n:
+            self.reached(event[self._key])
 
-    def again(self, value: object) -> None:
-        """A step after the last: stop what goes on, or has begun another work."""
-        if isinstance(self.signal, str):
-            return
-        if get_ident() == threading.main_thread().ident and coroutine() in (None, self._coroutine):
-            return  # There, the stop is on its way.
-        if self._left and not _stops(sys.exc_info()[1]):
-            self._left -= 1
-            raise _made(self.signal, value)
-        if not self._left:
-            self.ov.goes_on()
+    def reached(self, value: object = None) -> None:
+        """There are as many as were asked for; later ones are of threads that go on.
 
-    def complain(self) -> None:
-        """Say so, when there was nothing to count."""
-        if self.seen == 0 and self.ov.exit_status == 0:
-            self.ov.report(_nothing_to_count(self.key, self.n, self.task))
-
-    def _stop(self, value: object) -> None:
-        if isinstance(self.signal, str):
-            self.ov.log({"$event": self.signal})
-            return
-        if self._over:
-            return  # What is known only now has stopped nothing.
-        self._raised, self._coroutine = _made(self.signal, value), coroutine()
-        self.ov.stopped_early = self.reason
-        raise self._raised
-
-    def settle(self, error: BaseException | None) -> None:
-        """The script has ended, by ``error``: it was not stopped if it has swallowed the signal.
-
-        Nothing swallows a ``StopProgram``: that is raised anew until it has left the script.
+        Raises:
+            BaseException: What ends the script.
         """
-        raised, self._over = self._raised, True
-        if raised is None or isinstance(raised, (StopProgram, OverseerAbort)):
+        if isinstance(self._signal, str):
+            if not self.done:
+                self._ov.log({"$event": self._signal})
+            self.done = True
             return
-        if raised is not error and not _got_out(raised):
-            self.ov.stopped_early = None
-
-
-class _Shown:
-    """What has shown the steps of one task in one thread, or coroutine of it: events, or pairs.
-
-    Attributes:
-        seen: How many steps that came to.
-    """
-
-    __slots__ = ("events", "opened", "pairs", "seen")
-
-    def __init__(self) -> None:
-        self.opened: dict[str, None] = {}
-        self.events = self.pairs = self.seen = 0
-
-
-class _Steps(_Counter):
-    """Counts steps by their events; where a task has none, by the pairs around them.
-
-    Of pairs within one another the outermost is the step. Where only events or only pairs are to
-    be steps (``--metric``), only those count.
-    """
-
-    def __init__(
-        self,
-        ov: Overseer,
-        n: int,
-        task: str | None,
-        signal: Callable[[object], BaseException] | str,
-    ) -> None:
-        from overseer.measure.steps import STEP_PAIRS, without_batch
-
-        super().__init__(ov, "step", n, task, signal)
-        steps = f"{n} steps" if n > 1 else "a step"
-        self.reason = f"after {steps}" + (f" of {task!r}" if task is not None else "")
-        self._names, self._without_batch = STEP_PAIRS, without_batch
-        self._shown: dict[tuple[int, int | None, str], _Shown] = {}
-        self._method: str | None = ""  # Not known before the script runs.
-
-    def listen(self) -> None:
-        """Begin to count."""
-        super().listen()
-        self.ov.listen(self.pair, "$wrap")
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        if "$wrap" not in event and not self.other(event) and self._are_steps("step"):
-            shown = self._of(event)
-            shown.events += 1
-            self._reach(shown, shown.events, event["step"])
-
-    def pair(self, event: dict[str, Any]) -> None:
-        """One end of a pair."""
-        wrap = event["$wrap"]
-        name = wrap.get("name")
-        if name not in self._names or self.other(event) or not self._are_steps("wrap"):
-            return
-        shown = self._of(event)
-        if shown.events:
-            return
-        opened = shown.opened
-        if wrap["step"] == "begin":
-            opened.pop(name, None)
-            opened[name] = None
-        elif next(iter(opened), None) == name:
-            opened.clear()
-            if not (name == "step" and self._without_batch(event)):
-                shown.pairs += 1
-                self._reach(shown, shown.pairs, event.get("batch"))
-
-    def _of(self, event: dict[str, Any]) -> _Shown:
-        """What has shown the steps of an event's task on this thread."""
-        key = (get_ident(), coroutine(), str(event.get("task", TASK)))
-        shown = self._shown.get(key)
-        if shown is None:
-            shown = self._shown[key] = _Shown()
-        return shown
-
-    def _are_steps(self, method: str) -> bool:
-        """Whether what shows steps in this way is one."""
-        if self._method == "":
-            self._method = method_in(self.ov)
-        return self._method is None or self._method == method
-
-    def _reach(self, shown: _Shown, n: int, value: object) -> None:
-        """A task on a thread has been told to have ``n`` steps."""
-        if self.seen >= self.n:
-            self.again(value)
-        elif shown.seen < n:  # The first pair may have been told of by both.
-            shown.seen = n
-            self.count(value)
-
-    def _stop(self, value: object) -> None:
-        if not isinstance(self.signal, str) and not self._over:
-            self.ov.stopped_on = get_ident(), coroutine()
-        super()._stop(value)
-
-
-def _made(signal: Callable[[object], BaseException], value: object) -> BaseException:
-    """What to raise; the boundary lets it pass, whatever its class makes of attributes."""
-    error = signal(value)
-    BaseException.__setattr__(error, "__voir_asked__", True)
-    return error
-
-
-def _stops(error: BaseException | None) -> bool:
-    """Whether it is what stops the script."""
-    return isinstance(error, StopProgram) or getattr(error, "__voir_asked__", False) is True
-
-
-def _got_out(error: BaseException) -> bool:
-    """Whether it has left the script: nobody is told so of a SystemExit with status 0."""
-    left = error.__traceback__
-    ours = Overseer.__call__.__code__.co_filename
-    return left is not None and left.tb_frame.f_code.co_filename == ours
+        main = threading.current_thread() is threading.main_thread()
+        if self.done and (main or not self._left):
+            return  # There, the stop is on its way; elsewhere, a hundred were swallowed.
+        self._left -= self.done
+        self.done = True
+        of = f" of {self._task!r}" if self._task is not None else ""
+        steps = f"{self._n} steps" if self._n > 1 else "a step"
+        reason = f"{steps}{of}" if self._key == "step" else f"{self._n} events with {self._key!r}"
+        self._ov.stopped_early = f"after {reason}"
+        error = self._signal(self._n if value is None else value)
+        BaseException.__setattr__(error, "__voir_asked__", True)
+        wished(error)
+        raise error
 
 
 def _checked(key: object, n: Any, signal: object) -> int:

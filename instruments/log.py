@@ -1,12 +1,17 @@
-"""``log("loss", context=["task"])``: send given values out of the process, each one."""
+"""``log("loss", context=["task"])`` sends given values away; ``--display`` shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
 from fnmatch import fnmatchcase
-from typing import Any
 
-from overseer import Overseer, instrument_definition
+from overseer import instrument_definition
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+    from typing import Any
+
+    from overseer import Overseer
 
 
 @instrument_definition
@@ -21,34 +26,47 @@ def log(
             in ``context``.
         context: Keys to forward along, but never alone.
     """
-    extra = [context] if isinstance(context, str) else list(context)
-    extra += [p[1:] for p in patterns if p.startswith("+")]
-    wanted = [p for p in patterns if not p.startswith("+")]
+    along = [context] if isinstance(context, str) else list(context)
+    along += [pattern[1:] for pattern in patterns if pattern.startswith("+")]
+    wanted = [pattern for pattern in patterns if not pattern.startswith("+")]
     yield ov.phases.init
-    ov.listen(_forward(ov.log, wanted, extra))
+    ov.listen(_forward(ov.log, wanted, along))
 
 
 def _forward(
-    send: Callable[[dict[str, Any]], Any], wanted: list[str], extra: list[str]
+    send: Callable[[dict[str, Any]], Any], wanted: list[str], along: list[str]
 ) -> Callable[[dict[str, Any]], None]:
     # A script gives the same few combinations of keys for ever, so each is matched once.
-    chosen: dict[tuple[str, ...], tuple[str, ...]] = {}
+    chosen: dict[tuple[str, ...], list[str]] = {}
 
-    def choose(shape: tuple[str, ...]) -> tuple[str, ...]:
-        if not any(_matches(key, wanted) for key in shape):
-            return ()
-        return tuple(key for key in shape if _matches(key, wanted) or _matches(key, extra))
+    def choose(keys: tuple[str, ...]) -> list[str]:
+        if not any(_matches(key, wanted) for key in keys):
+            return []
+        return [key for key in keys if _matches(key, wanted) or _matches(key, along)]
 
     def forward(event: dict[str, Any]) -> None:
-        shape = tuple(event)
-        if shape not in chosen and len(chosen) < 1000:
-            chosen[shape] = choose(shape)
-        keys = chosen[shape] if shape in chosen else choose(shape)
-        if keys:
-            send({key: event[key] for key in keys})
+        keys = tuple(event)
+        found = chosen.get(keys)
+        if found is None:
+            found = choose(keys)
+            if len(chosen) < 1000:
+                chosen[keys] = found
+        if found:
+            send({key: event[key] for key in found})
 
     return forward
 
 
 def _matches(key: str, patterns: list[str]) -> bool:
     return any(key == pattern or fnmatchcase(key, pattern) for pattern in patterns)
+
+
+def instrument_display(ov: Overseer) -> Generator[Any, Any, None]:
+    """Print every given event on stdout, because the user asked for it."""
+    yield ov.phases.init
+    ov.argparser.add_argument(
+        "--display", action="store_true", help="print every given event on stdout"
+    )
+    yield ov.phases.parse_args
+    if ov.options.display:
+        ov.given.display()

@@ -1,13 +1,15 @@
-"""A run that ends for want of memory leaves what its memory held, and says where."""
+"""A run that ends because memory is full keeps what the memory held, and says where."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overseer.overseer import Overseer
+    from collections.abc import Generator
+    from typing import Any
+
+    from overseer import Overseer
 
 #: What the run directory calls PyTorch's account of the memory of its devices.
 SNAPSHOT = "memory_snapshot.pickle"
@@ -26,21 +28,16 @@ def instrument_out_of_memory(ov: Overseer) -> Generator[Any, Any, None]:
             _keep(ov, kind)
 
 
-def _kind(error: BaseException) -> type[BaseException] | None:
+def _kind(error: BaseException | None) -> type[BaseException] | None:
     """The class of the error that tells of full memory: this one, or one that led to it."""
     full = getattr(sys.modules.get("torch"), "OutOfMemoryError", None) or MemoryError
-    for one in _led_to(error):
-        if isinstance(one, (MemoryError, full)):
-            return type(one)
-    return None
-
-
-def _led_to(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
+        if isinstance(error, (MemoryError, full)):
+            return type(error)
         seen.add(id(error))
-        yield error
         error = error.__cause__ or error.__context__
+    return None
 
 
 def _keep(ov: Overseer, kind: type[BaseException]) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
 
 from overseer import Overseer, instrument_definition
 from overseer.errors import VoirError
 
-from .meter import Windows, measuring_of
+from .measuring import Windows, measuring_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overseer.measure.spans import Span
+    from typing import Any
+
+    from overseer.model.spans import Span
 
 #: Flags, by the key under which they log a figure of each window.
 FLAGS = {
     "train_rate": "log items a second, window by window",
-    "loading_rate": "log how fast the loader alone is, and its share of the time",
-    "compute_rate": "log how fast the work alone is, and its share of the time",
+    "loading_rate": "how fast the loader alone is, and its share of time",
+    "compute_rate": "how fast the work alone is, and its share of time",
 }
 #: What voir 0.2 called ways to see a step, and what they are called here.
 METHODS = {"delta": "step", "step": "step", "wrap": "wrap"}
@@ -65,13 +67,13 @@ def rate(
     """
     ov.require(instrument_rates)
     yield ov.phases.parse_args
-    from overseer.measure.spans import parse_span
+    from overseer.model.spans import parse_span
 
     length = parse_span(interval, "rate(interval)", least=1)
     measuring = measuring_of(ov)
     skipped = _skipped(0 if skip is None else skip, length)
     measuring.windows.append(Windows(length, skipped))
-    if skip is not None and skipped.nothing and measuring.skip is None:
+    if skip is not None and not skipped and measuring.skip is None:
         measuring.skip = skip
     measuring.method = _method(method) or measuring.method
     if batch_size_calc is not None:
@@ -80,13 +82,13 @@ def rate(
 
 def _skipped(skip: str | float, interval: Span) -> Span:
     """What to skip, which is said in windows or in seconds."""
-    from overseer.measure.spans import Span, lasting, parse_span
+    from overseer.model.spans import Span, parse_span
 
     span = parse_span(skip, "rate(skip)")
     if span.steps is None:
         return span
     if interval.seconds is not None:
-        return lasting(span.steps * interval.seconds)
+        return Span(seconds=span.steps * interval.seconds)
     return Span(steps=span.steps * (interval.steps or 1))
 
 
@@ -125,7 +127,7 @@ def _positive(text: str) -> int:
 
 def _span(option: str, least: int) -> Callable[[str], str]:
     def checked(text: str) -> str:
-        from overseer.measure.spans import parse_span
+        from overseer.model.spans import parse_span
 
         parse_span(text, option, least)
         return text

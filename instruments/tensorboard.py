@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
-
-from overseer import Overseer
 from overseer.errors import Problem
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
+    from typing import Any
+
+    from overseer import Overseer
 
 #: How large a trace may grow that nobody asked for but this: a browser has to read it.
 TRACE_MB = 4
@@ -26,7 +27,9 @@ def instrument_tensorboard(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args(priority=100)  # Before the trace looks whether it is wanted.
     if not ov.options.tensorboard:
         return
-    ov.options.trace = ov.options.trace or {"enable": True, "max_mb": TRACE_MB}
+    options = ov.options
+    if options.trace is None and not options.profile:
+        options.trace, options.trace_max_mb = True, options.trace_max_mb or TRACE_MB
     from pathlib import Path
 
     logs = Path(ov.options.tensorboard).expanduser().absolute()
@@ -41,7 +44,7 @@ def instrument_tensorboard(ov: Overseer) -> Generator[Any, Any, None]:
 
 def _export(ov: Overseer, logs: Path) -> None:
     from overseer.record.reading import read_run
-    from overseer.record.scalars import export_scalars
+    from overseer.record.tensorboard import export_scalars
     from overseer.trace.export import export_tensorboard
     from overseer.trace.reading import open_trace
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from argparse import BooleanOptionalAction
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from types import WrapperDescriptorType
 
-from overseer import Overseer
-from overseer.errors import Problem
-from overseer.profiling import profiling_by
+from overseer.engine.profiling import profiling_by
+from overseer.errors import Problem, UsageError
 
-from .timeline.options import add_options
-from .timeline.settings import Settings, around_parts, settings_of, switched_off, window_of
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .timeline.session import Session
+    from argparse import Namespace
+    from collections.abc import Callable, Generator, Mapping
+    from typing import Any
 
+    from overseer import Overseer
 
+    from .session import Session
+
+LEVELS = ("off", "step", "module", "op")
+#: What the log may grow to, in megabytes, unless told.
+MAX_MB = 256
+#: Steps that ``op`` traces unless told, for PyTorch's profiler is too heavy for a whole run.
+OP_STEPS = (2, 7)
+#: How many steps ``--profile`` looks into unless told.
+PROFILE_STEPS = 2
 #: Options that mean nothing unless the run is traced, and those that also mean something to a
 #: script that has parts of itself traced.
 OF_RUNS = (
@@ -24,26 +33,247 @@ OF_RUNS = (
     "profile_steps", "profile_skip", "profile_every", "profile_rank",
 )  # fmt: skip
 BESIDE = ("trace_dir", "trace_channels", "trace_max_mb", "trace_modules", "trace_ring")
+#: Settings in VOIR_TRACE's object: each is the variable of an option.
+TRACES = ("channels", "duration", "steps", "every", "max_mb", "level", "modules", "rank", "ring")
+PROFILES = ("profile", "profile_steps", "profile_skip", "profile_every", "profile_rank")
+VARIABLES = {
+    "enable": "VOIR_TRACE",
+    "directory": "VOIR_TRACE_DIR",
+    **{name: f"VOIR_TRACE_{name.upper()}" for name in TRACES},
+    **{name: f"VOIR_{name.upper()}" for name in PROFILES},
+}
+
+#: Types of which no script changes how they are shown.
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def expanded(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment, with the JSON object in ``VOIR_TRACE`` as variables of the options.
+
+    Raises:
+        UsageError: It is no object, or names a setting that there is not.
+    """
+    text = environ.get("VOIR_TRACE", "").strip()
+    if not text.startswith(("{", "[")):
+        return dict(environ)
+    import json
+
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(f"VOIR_TRACE is no JSON object: {error}") from None
+    if not isinstance(found, dict):
+        raise _wrong(f"VOIR_TRACE is {text:.60}, which is no JSON object")
+    made = {"VOIR_TRACE": "1"}
+    for name, value in found.items():
+        if name not in VARIABLES:
+            raise _wrong(f"VOIR_TRACE has no setting {name!r}")
+        if value is not None:
+            made[VARIABLES[name]] = _text(name, value)
+    return {**made, **{name: value for name, value in environ.items() if name != "VOIR_TRACE"}}
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if name == "steps" and isinstance(value, list) and len(value) == 2:
+        return f"{value[0]}:{value[1]}"
+    if name == "channels" and isinstance(value, list) and all(isinstance(n, str) for n in value):
+        return ",".join(value)
+    if isinstance(value, list | dict):
+        raise _wrong(f"VOIR_TRACE: {name} is {value!r:.60}")
+    return str(value)
+
+
+def _wrong(what: str) -> UsageError:
+    example = 'VOIR_TRACE=\'{"enable": true, "directory": "traces", "steps": "10:20"}\''
+    settings = ", ".join(name for name in VARIABLES if name != "enable")
+    return UsageError(
+        "trace-settings", what[:300], f"For example: {example}; settings are {settings}."
+    )
+
+
+# Values of options
+
+
+def steps_of(text: str) -> tuple[int, int | None]:
+    """``A:B``: steps from A on, before B; either may be missing."""
+    first, colon, last = text.partition(":")
+    try:
+        found = int(first or 0), int(last) if last else None
+    except ValueError:
+        found = -1, None
+    if not colon or found[0] < 0 or (found[1] is not None and found[1] <= found[0]):
+        what = f"the steps to trace are {text!r}, which is no A:B"
+        remedy = "Write --trace-steps 10:20 for the steps 10 to 19, counted from 0."
+        raise UsageError("trace-settings", what, remedy)
+    return found
+
+
+def _number(what: str, least: float, kind: type[int] | type[float] = int) -> Any:
+    def parse(text: str) -> float:
+        try:
+            found: float = kind(text)
+        except ValueError:
+            found = float("nan")
+        if not least <= found < float("inf"):
+            remedy = f"Give a {'whole ' if kind is int else ''}number from {least:g}."
+            raise UsageError("trace-settings", f"{what} is {text!r}", remedy)
+        return found
+
+    return parse
+
+
+def level_of(text: str) -> str:
+    """How much detail."""
+    if text not in LEVELS:
+        remedy = f"Levels are {', '.join(LEVELS)}."
+        raise UsageError("trace-settings", f"the level is {text!r}", remedy)
+    return text
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) or ("*",)
+
+
+def _directory(text: str) -> str:
+    if not text.strip():
+        remedy = "Name one, or leave it out: then it is the run directory."
+        raise UsageError("trace-settings", f"the trace's directory is {text!r}", remedy)
+    return text
+
+
+every_of = _number("one step in so many", 1)
+_rank = _number("the rank", 0)
+
+
+def add_options(parser: Any) -> None:
+    """Add ``--trace``, ``--profile`` and their kin."""
+    for name, kind, metavar, what in (
+        ("trace", None, "", "write a timeline, trace.pftrace, for Perfetto"),
+        ("trace-dir", _directory, "DIR", "where the trace goes (default: the run directory)"),
+        ("trace-channels", _patterns, "A,B", "record only these channels; patterns are allowed"),
+        ("trace-duration", _number("the duration in seconds", 0.001, float), "S",
+         "record for so many seconds"),
+        ("trace-steps", steps_of, "A:B", "record the steps from A on, before B"),
+        ("trace-every", every_of, "N", "record one step in N"),
+        ("trace-max-mb", _number("the largest size in megabytes", 1, float), "MB",
+         f"size of the log; first and last are kept (default: {MAX_MB})"),
+        ("trace-level", level_of, "off|step|module|op", "how much detail (default: step)"),
+        ("trace-modules", str, "PATTERN", "at level module, only modules of such names"),
+        ("trace-rank", _rank, "R", "trace only this rank of a job"),
+        ("profile", None, "",
+         "everything, in detail, of the first steps: --trace --trace-level op"),
+        ("profile-steps", _number("the number of steps to profile", 1), "N",
+         f"with --profile: how many steps (default: {PROFILE_STEPS})"),
+        ("profile-skip", _number("the number of steps to skip", 0), "N",
+         "with --profile: steps to leave out first (default: 0)"),
+        ("profile-every", every_of, "N", "with --profile: one step in N"),
+        ("profile-rank", _rank, "R", "with --profile: only this rank of a job"),
+    ):  # fmt: skip
+        if kind is None:
+            parser.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=what)
+        else:
+            parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=what)
+    what = "in a full log keep the last events, not first and last"
+    parser.add_argument("--trace-ring", action="store_const", const=True, help=what)
+
+
+class Settings:
+    """What is traced, and where it goes.
+
+    Args:
+        options: The run's.
+
+    Attributes:
+        directory: Where the file goes; None for the run directory.
+        channels: Patterns of the names of channels that record.
+        duration: Seconds of the script after which nothing more is recorded.
+        steps: The first step, and the one before which it ends; None for any.
+        every: One step in so many.
+        max_mb: What the log may grow to.
+        level: How much detail.
+        modules: A pattern of the names of the modules that ``module`` shows.
+        rank: The only rank of a job that is traced; None for all.
+        ring: Keep the latest events only.
+    """
+
+    def __init__(self, options: Namespace) -> None:
+        profile = bool(options.profile)
+        self.directory: str | None = options.trace_dir
+        self.channels: tuple[str, ...] = options.trace_channels or ("*",)
+        self.duration: float | None = options.trace_duration
+        self.every: int = options.trace_every or (profile and options.profile_every) or 1
+        self.max_mb: float = options.trace_max_mb or MAX_MB
+        self.level: str = options.trace_level or ("op" if profile else "step")
+        self.modules: str = options.trace_modules or "*"
+        self.rank: int | None = options.trace_rank
+        self.ring = bool(options.trace_ring)
+        self.steps: tuple[int, int | None] | None = options.trace_steps
+        if profile and self.rank is None:
+            self.rank = options.profile_rank
+        if profile and self.steps is None:
+            count = options.profile_steps or PROFILE_STEPS
+            self.steps = window_of(count, options.profile_skip or 0, self.every)
+        elif self.level == "op" and self.steps is None:
+            self.steps = OP_STEPS
+
+    @staticmethod
+    def wanted(options: Namespace) -> bool:
+        """Whether the run is traced."""
+        on = options.trace or (options.trace is None and options.profile)
+        return bool(on) and options.trace_level != "off"
+
+    @staticmethod
+    def refused(options: Namespace) -> bool:
+        """Whether nothing is traced, whatever the script asks for."""
+        return options.trace is False or options.trace_level == "off"
+
+
+def window_of(count: int | None, skip: int, every: int) -> tuple[int, int | None]:
+    """The steps from ``skip`` on of which one in ``every`` is recorded, ``count`` in all."""
+    return skip, None if count is None else skip + count * every
+
+
+def _meant(error: BaseException) -> bool:
+    """Whether it is an exit without an error; the script's own code is not asked."""
+    if not isinstance(error, SystemExit):
+        return False
+    code = vars(SystemExit)["code"].__get__(error)
+    return code is None or (type(code) in (int, bool) and not code)
+
+
+def _message(error: BaseException) -> str:
+    """An error's text, unless the script's own code computes it."""
+    arguments = vars(BaseException)["args"].__get__(error)
+    builtin = isinstance(type(error).__str__, WrapperDescriptorType)
+    return str(error) if builtin and all(type(one) in _PLAIN for one in arguments) else ""
 
 
 def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
-    """Write ``trace.pftrace`` when the options or the script ask for it."""
+    """Keep the log of a run and make ``trace.pftrace`` of it, if options or the script ask so."""
     begun = ov.clock.now_ns()
     yield ov.phases.init
+    try:
+        ov.argparser.environ = expanded(ov.argparser.environ)
+    except UsageError as error:
+        ov.abort(error)
     add_options(ov.argparser)
     initialized = ov.clock.now_ns()
     yield ov.phases.parse_args
     tracer = _Tracer(ov)
-    settings = settings_of(ov.options)
     tracer.complain(OF_RUNS)
-    session = tracer.begin(settings) if settings is not None and tracer.is_rank(settings) else None
-    if session is not None:
-        session.phases.happened("init", begun, initialized)
-        session.phases.happened("parse_args", initialized, ov.clock.now_ns())
-        session.phases.begin("load_script")
-    profiling = nullcontext() if switched_off(ov.options) else profiling_by(tracer.profile)
+    if Settings.wanted(ov.options) and tracer.is_rank(Settings(ov.options).rank):
+        session = tracer.begin(False)
+        if session is not None:
+            session.span("phases", "init", begun, initialized)
+            session.span("phases", "parse_args", initialized, ov.clock.now_ns())
+            tracer.phase("load_script")
+    refused = Settings.refused(ov.options)
     try:
-        with profiling:
+        with nullcontext() if refused else profiling_by(tracer.profile):
             yield from _watch(ov, tracer)
         yield ov.phases.finalize(priority=-100)  # What others record at the end is kept.
     finally:
@@ -61,7 +291,7 @@ def _watch(ov: Overseer, tracer: _Tracer) -> Generator[Any, Any, None]:
     except BaseException as error:
         tracer.failed(error)
     if ov.stopped_early:
-        tracer.stopped(ov.stopped_early)
+        tracer.mark("early stop", reason=ov.stopped_early)
     tracer.phase("finalize")
 
 
@@ -71,31 +301,33 @@ class _Tracer:
     def __init__(self, ov: Overseer) -> None:
         self._ov = ov
         self._session: Session | None = None
-        self._phase = ""
+        self._phase = ("", 0)
 
-    def begin(self, settings: Settings) -> Session | None:
-        """Trace from here on; ``None`` when there is nowhere to write."""
-        from .timeline.session import Session
+    def begin(self, parts: bool) -> Session | None:
+        """Keep a log from here on; ``None`` when there is nowhere to write.
 
-        with self._ov.undisturbed:  # Threads of the script may both be the first.
+        Args:
+            parts: Whether only parts of the script are traced.
+        """
+        from .session import Session
+
+        with self._ov.bus.lock:  # Threads of the script may both be the first.
             if self._session is None:
-                self._session = Session.start(self._ov, settings)
-                if self._session is not None and self._phase:
-                    self._session.phases.begin(self._phase)
+                self._session = Session.start(self._ov, Settings(self._ov.options), parts)
         return self._session
 
-    def is_rank(self, settings: Settings) -> bool:
-        """Whether this process is of the rank that ``settings`` want, if they want one."""
-        if settings.rank is None:
+    def is_rank(self, rank: int | None) -> bool:
+        """Whether this process is of that rank, if one is wanted."""
+        if rank is None:
             return True
         assert self._ov.recording is not None
         known = self._ov.recording.directory.rank
         own, size = (known.rank, known.world_size) if known is not None else (0, 1)
-        if size is not None and settings.rank >= size:
-            what = f"there is no rank {settings.rank}: ranks are 0 to {size - 1}"
+        if size is not None and rank >= size:
+            what = f"there is no rank {rank}: ranks are 0 to {size - 1}"
             remedy = "Name one that there is, or none: then all are traced."
             self._ov.report(Problem("trace-rank", "--trace-rank", what, remedy=remedy))
-        return settings.rank == own
+        return rank == own
 
     def profile(
         self,
@@ -107,50 +339,46 @@ class _Tracer:
         rank: int | None,
     ) -> Callable[[], object]:
         """Trace a part of the script; returns what ends it."""
-        from .timeline.settings import PARSERS
-
-        seconds = ms_duration / 1000 if ms_duration is not None else None
-        if isinstance(steps, str):
-            window = PARSERS["steps"](steps)
-        else:
-            window = window_of(steps, skip, every)
-        whole = window == (0, None)
-        given = around_parts(self._ov.options)
-        wanted = given._replace(
-            level=PARSERS["level"](level),
-            duration=seconds,
-            steps=None if whole else window,
-            every=PARSERS["every"](str(every)),
-            rank=rank,
-        )
-        first = self._session is None
-        chosen = wanted.level != "off" and self.is_rank(wanted)
-        session = self.begin(given) if chosen else None
+        level, every = level_of(level), every_of(str(every))
+        window = steps_of(steps) if isinstance(steps, str) else window_of(steps, skip, every)
+        session = self.begin(True) if level != "off" and self.is_rank(rank) else None
         if session is None:
             return lambda: None
-        return session.profile(wanted, alone=first or session.only_profiles)
+        whole = window == (0, None)
+        return session.part(
+            level, None if whole else window, every, ms_duration and ms_duration / 1e3
+        )
 
     def phase(self, name: str) -> None:
         """The run has come to the phase ``name``."""
-        self._phase = name
+        now = self._ov.clock.now_ns()
         if self._session is not None:
-            self._session.phases.begin(name)
+            if self._phase[0]:
+                self._session.span("phases", *self._phase, now)
             if name == "run_script":
                 self._session.script_begins()
+        self._phase = name, now
 
     def failed(self, error: BaseException) -> None:
-        """What ended the script."""
-        if self._session is not None:
-            self._session.failed(error)
+        """What ended the script, if that was an error."""
+        from overseer import StopProgram
 
-    def stopped(self, reason: str) -> None:
-        """The script was stopped, as somebody asked."""
+        if self._session is None or isinstance(error, StopProgram):
+            return
+        if not _meant(error):
+            self.mark("error", type=type(error).__name__, message=_message(error))
+
+    def mark(self, label: str, **arguments: str) -> None:
+        """Mark this moment of the run."""
         if self._session is not None:
-            self._session.mark("early stop", reason=reason)
+            from overseer.trace import channel
+
+            channel("voir", always=True).instant(label, **arguments)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Make the trace."""
         if self._session is not None:
+            self.phase("")
             self._session.close()
         else:
             self.complain(BESIDE)
@@ -158,7 +386,7 @@ class _Tracer:
     def complain(self, names: tuple[str, ...]) -> None:
         """Say so when the user has set options that come to nothing, for nothing is traced."""
         options, parser = self._ov.options, self._ov.argparser
-        if switched_off(options) or settings_of(options) is not None:
+        if Settings.refused(options) or Settings.wanted(options):
             return
         idle = [name for name in names if name in parser.given]
         switch = "--profile" if idle and idle[0].startswith("profile") else "--trace"

@@ -1,10 +1,14 @@
 """The engine: how a script is run, seen, measured and recorded."""
 
+# isort: off
+from . import apart as apart  # Before all others: they import what may lie beside the script.
 from . import began as began
+
+# isort: on
 from .boundary import OverseerAbort, StopProgram
-from .overseer import Overseer, active, current_overseer
-from .phases import Phase, PhaseSequence, PhaseWithPriority
-from .tools import configurable, gated, instrument_definition, parametrized
+from .engine.overseer import Overseer, active, current_overseer
+from .engine.phases import Phase, PhaseSequence, PhaseWithPriority
+from .engine.tools import configurable, gated, instrument_definition, parametrized
 from .version import version
 
 __all__ = [

@@ -15,9 +15,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType, TracebackType
-from typing import Any
 
 from .errors import Problem, VoirError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Report = Callable[[Problem], None]
 
@@ -38,14 +41,6 @@ class StopProgram(BaseException):
 
 class OverseerAbort(BaseException):
     """Raised by an instrument to fail the run with the exception it carries."""
-
-
-class Stuck(BaseException):
-    """Raised inside an instrument that takes too long; no ``except Exception`` holds it up."""
-
-    def __init__(self, explained: VoirError) -> None:
-        super().__init__(explained.what)
-        self.explained = explained
 
 
 Wish = StopProgram | OverseerAbort
@@ -91,8 +86,6 @@ def asked_for(error: BaseException) -> bool:
     """Whether this error is the user's own wish, or the script's, so that it must reach it."""
     if isinstance(error, (StopProgram, OverseerAbort, KeyboardInterrupt)):
         return True
-    if isinstance(error, Stuck):
-        return False
     return getattr(error, "__voir_asked__", False) is True or _from_a_signal(error)
 
 
@@ -105,7 +98,7 @@ def let_through(error: BaseException) -> None:
         BaseException: ``error``, if somebody wished for it, a signal handler raised it, or an
             instrument's time is up.
     """
-    if not isinstance(error, Exception) and (isinstance(error, Stuck) or asked_for(error)):
+    if not isinstance(error, Exception) and asked_for(error):
         raise error
 
 
@@ -147,13 +140,17 @@ def where(error: BaseException) -> str | None:
     return None
 
 
-def here() -> str | None:
-    """``file:line`` of the nearest caller that is not voir's nor the plumbing's."""
-    frame = sys._getframe(1)
+def here(frame: FrameType | None = None) -> str | None:
+    """``file:line`` of the nearest caller that is not voir's nor the plumbing's.
+
+    Args:
+        frame: Whose caller; that of this function, when not given.
+    """
+    frame = frame or sys._getframe(1)
     while frame is not None:
         if _useful(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 
@@ -223,8 +220,6 @@ def problem(
         near: ``file:line`` to name when the error has no useful one.
     """
     place = where(error) or near
-    if isinstance(error, Stuck):
-        error = error.explained
     if isinstance(error, VoirError):
         if near and place and place.startswith(_INSTRUMENTS):  # What it was given is at fault.
             place = near

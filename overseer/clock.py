@@ -24,6 +24,16 @@ boottime_ns = (
 )
 
 
+def process_start(pid: int) -> int:
+    """When a process was started, in the system's clock ticks; 0: unknown, -1: it is dead."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return -1 if fields[0] in (b"Z", b"X") else int(fields[19])  # Its parent has not asked yet.
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 class Clock:
     """The machine's clocks: ``now_ns`` for durations, ``wall_ns`` for anchors."""
 

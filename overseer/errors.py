@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class VoirError(Exception):
@@ -32,7 +34,7 @@ class InternalError(VoirError):
     """voir broke one of its own rules; the message asks for a report."""
 
 
-class Problem(NamedTuple):  # Not a dataclass: importing those would double voir's start-up.
+class Problem:  # Not a dataclass: importing those would double voir's start-up.
     """Something that went wrong while the script went on; reported once, kept in the record.
 
     Attributes:
@@ -43,11 +45,26 @@ class Problem(NamedTuple):  # Not a dataclass: importing those would double voir
         remedy: What to do about it.
     """
 
-    slug: str
-    who: str
-    what: str
-    where: str | None = None
-    remedy: str | None = None
+    __slots__ = ("remedy", "slug", "what", "where", "who")
+
+    def __init__(
+        self, slug: str, who: str, what: str, where: str | None = None, remedy: str | None = None
+    ) -> None:
+        self.slug, self.who, self.what, self.where, self.remedy = slug, who, what, where, remedy
+
+    def as_facts(self) -> dict[str, Any]:
+        """As ``run.json`` has it."""
+        names = ("slug", "who", "what", "where", "remedy")
+        return {name: getattr(self, name) for name in names}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Problem) and self.as_facts() == other.as_facts()
+
+    def __hash__(self) -> int:
+        return hash((self.slug, self.who, self.what, self.where, self.remedy))
+
+    def __repr__(self) -> str:
+        return f"Problem({self.as_facts()!r})"
 
     def __str__(self) -> str:
         lines = [f"{self.who}: {self.what}"]

@@ -12,10 +12,13 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, ClassVar
 
 from .boundary import Guarded, acting
 from .clock import perf_counter, sleep, thread_time_ns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 #: How long a fork, or the end of the run, waits for a call that has begun, in seconds. A first call
 #: imports things; of a call that hangs, only the first fork waits for the end.
@@ -23,6 +26,8 @@ FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
 
 _open: list[Timer] = []
 _at_fork: list[Callable[[], None]] = []
+#: Threads of timers, by their idents.
+hidden: set[int] = set()
 #: One item for each thread that is forking just now.
 _forking: list[None] = []
 
@@ -155,9 +160,11 @@ class _Hidden:
 
     def _main(self) -> None:
         self._task = threading.get_native_id()
+        hidden.add(_thread.get_ident())
         try:
             self._run(self._asked)
         finally:
+            hidden.discard(_thread.get_ident())
             self._ended.set()
 
     def end(self, patience: float) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.forking import close_all
+
 # The same examples each time, and no time of day in any: whoever searches for more says so.
 settings.register_profile(
     "steady",
@@ -29,6 +31,13 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         default = signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
         signal.signal(_number, default)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def fork_servers() -> Iterator[None]:
+    """End the processes that tests have runs of voir forked from."""
+    yield
+    close_all()
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +57,7 @@ def footprint() -> dict[str, object]:
         # Names that inserted code calls stay, as that code does.
         "builtins": {n for n in vars(builtins) if not n.startswith("<voir ")} - {"_", "__dir__"},
         "alarm": (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)),
-        "run": _attribute("overseer.overseer", "_active"),
+        "run": _attribute("overseer.engine.overseer", "_active"),
         "probes": set(_attribute("ptera.probe", "global_probes") or ()),
         **_giving(),
     }

@@ -103,7 +103,6 @@ def _jobs(jobs: list[Any]) -> list[Done]:
 
 if __name__ == "__main__":
     import torch
-    import torch._dynamo  # The first optimizer that is made imports it.
     import torch.utils.data  # noqa: F401
 
     print(json.dumps(_jobs(json.load(sys.stdin))))

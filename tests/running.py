@@ -12,6 +12,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from tests.forking import server
+
 PYTHON = [sys.executable]
 VOIR = [sys.executable, "-m", "voir"]
 #: A module like ``time``: it passes only where a script says so, whatever else the machine does.
@@ -28,6 +30,8 @@ PASSING = """
     def perf_counter():
         return now / 1e9
     """
+#: What takes PyTorch a second to import: itself, and what its first optimizer imports.
+TORCH = ["torch", "sympy"]
 #: Seconds after which a process that hangs fails its test.
 PATIENCE = 60
 
@@ -88,9 +92,22 @@ class Place:
         )
         return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
 
-    def voir(self, *arguments: str, **options: Any) -> Ran:
-        """Run ``voir`` here."""
-        return self.run(*VOIR, *arguments, **options)
+    def voir(self, *arguments: str, warm: bool = False, fresh: bool = False, **options: Any) -> Ran:
+        """Run ``voir`` here, in a fork of a process that has imported it already.
+
+        Args:
+            arguments: Those of the command.
+            warm: In a fork of a process that has imported torch too.
+            fresh: In a process of its own, for what depends on how a process starts.
+            options: ``env``, ``input``; with any other, the process is always its own.
+        """
+        env = environment(options.get("env"))
+        plain = not fresh and not options.keys() - {"env", "input"}
+        forks = server(*TORCH * warm) if plain else None
+        if forks is None or not forks.stands_for(self.path, env):
+            return self.run(*VOIR, *arguments, **options)
+        done = forks.run(arguments, self.path, env, options.get("input", b""), PATIENCE)
+        return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
 
     def python(self, *arguments: str, **options: Any) -> Ran:
         """Run ``python`` here."""
@@ -127,7 +144,8 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         "OMPI",
     )
     kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
-    return {**kept, **(extra or {})}
+    # Tests run side by side: more threads of PyTorch would only wait for each other.
+    return {"OMP_NUM_THREADS": "1", **kept, **(extra or {})}
 
 
 def _text(output: bytes | str) -> str:

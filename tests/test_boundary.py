@@ -15,7 +15,6 @@ from overseer.boundary import (
     Guarded,
     OverseerAbort,
     StopProgram,
-    Stuck,
     acting,
     asked_for,
     code_of,
@@ -276,13 +275,6 @@ class TestProblem:
             "it yielded 3",
             "Yield a phase.",
         )
-
-    def test_an_instrument_that_was_cut_short_is_explained_and_placed(self) -> None:
-        explained = VoirError("stuck", "it has kept the script waiting", "Wait.")
-        found = problem("instrument", "x", caught(raising(Stuck(explained))))
-        assert (found.slug, found.what) == ("stuck", "it has kept the script waiting")
-        assert found.where is not None
-        assert found.where.startswith(THIS)
 
     def test_without_a_place_of_its_own_it_has_the_one_it_is_given(self) -> None:
         assert problem("x", "x", ValueError(), near="voirfile.py:3").where == "voirfile.py:3"

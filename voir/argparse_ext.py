@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
-from overseer.comments import field_comments
+from overseer.engine.comments import field_comments
+from overseer.engine.layers import Fallback, Layers
+from overseer.engine.models import Model, add_model, flags_of, help_of, keywords_of
 from overseer.errors import UsageError, VoirError
-from overseer.layers import Fallback, Layers
-from overseer.models import Model, add_model, flags_of, help_of, keywords_of
 
 __all__ = [
     "AttributeVisitor",

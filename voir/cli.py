@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from overseer.cli import main
-from overseer.contributed import contributed
+from overseer.engine.contributed import contributed
+from overseer.engine.voirfile import Found, find, load
 from overseer.errors import Problem, VoirError
-from overseer.voirfile import Found, find, load
 
 __all__ = ["collect_contrib_instruments", "collect_instruments", "find_voirfiles", "main"]
 

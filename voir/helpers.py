@@ -1,6 +1,6 @@
 """For scripts: give, log and iterate; and the overseer of the run, if there is one."""
 
-from overseer.overseer import current_overseer
-from overseer.script import give, iterate, log
+from overseer.engine.overseer import current_overseer
+from overseer.engine.script import give, iterate, log
 
 __all__ = ["current_overseer", "give", "iterate", "log"]

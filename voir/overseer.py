@@ -6,9 +6,9 @@ import os
 import sys
 from typing import Any
 
+from overseer.engine.log import Log as LogStream
+from overseer.engine.overseer import Overseer, current_overseer
 from overseer.errors import Problem
-from overseer.log import Log as LogStream
-from overseer.overseer import Overseer, current_overseer
 from overseer.record.datafd import DataFd, opened
 
 __all__ = ["JsonlFileLogger", "LogStream", "Overseer", "ProbeInstrument", "current_overseer"]

@@ -1,9 +1,9 @@
 """Phases, and runners of phases of one's own."""
 
 from overseer.boundary import OverseerAbort, StopProgram
-from overseer.phases import Phase, PhaseSequence, PhaseWithPriority
-from overseer.runner import GivenRunner as GivenOverseer
-from overseer.runner import PhaseRunner as BaseOverseer
+from overseer.engine.phases import Phase, PhaseSequence, PhaseWithPriority
+from overseer.engine.runner import GivenRunner as GivenOverseer
+from overseer.engine.runner import PhaseRunner as BaseOverseer
 
 __all__ = [
     "BaseOverseer",

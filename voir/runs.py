@@ -1,8 +1,8 @@
 """Runs read back in Python: ``from voir.runs import read_run``."""
 
-from overseer.database import open_database
-from overseer.measure.comparison import compare
+from overseer.model.comparison import compare
 from overseer.record.reading import Metrics, Run, read_run
+from overseer.record.tables import open_database
 from overseer.trace.reading import Trace, open_trace
 
 __all__ = [

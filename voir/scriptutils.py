@@ -26,7 +26,7 @@ def resolve_script(
         A function that runs the rest.
     """
     kind, name = ("module", module_name) if module_name else ("script", os.fspath(script))
-    program = locate(Target(kind, name, tuple(sys.argv[1:])))  # type: ignore[arg-type]
+    program = locate(Target(kind, name, tuple(sys.argv[1:])))
     program.load()
     return program.run
 

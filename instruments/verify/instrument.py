@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
 
-from overseer import Overseer
-from overseer.errors import Problem
+from overseer.boundary import StopProgram
+from overseer.errors import Problem, VoirError
+from overseer.model.facts import at
+from overseer.recorder import recorder, table
+from overseer.recorder import sites as k
 
+from ..measuring import measuring_of
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .checks import Check
+    from collections.abc import Generator
+    from typing import Any
 
-#: Steps after which the script is stopped, whatever is still not known by then.
-MOST = 200
+    from overseer import Overseer
+    from overseer.model.fold import Fold
+    from overseer.model.steps import Step
+    from overseer.reading.observed import Line
+    from overseer.reading.script import Source
+
+    from .checks import Check, Evidence
+
+#: Steps after which the script is stopped; losses that must have been seen to stop earlier.
+MOST, LOSSES = 200, 20
+#: Seconds of one stretch in which voir's own cost is told; the first one has what comes but once.
+STRETCH = 0.5
+TRAIN = "train"
+#: What a voirfile gives: the hooks alone see none of it.
+GIVEN = frozenset({k.STEP, k.PAIR, k.LOSS, k.BATCH, k.SIZE, k.TASK, k.PAUSE})
+_LEARNS = k.TRAINING | k.GRAD
 
 
 def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
@@ -26,44 +46,309 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     add("--verify-loss", type=float, metavar="X",
         help="with --verify: the loss must come down to X")  # fmt: skip
     yield ov.phases.parse_args
-    if ov.options.verify or ov.options.verify_json:
-        yield from _verify(ov)
-
-
-def _verify(ov: Overseer) -> Generator[Any, Any, None]:
-    from .loaders import Loaders
+    if not (ov.options.verify or ov.options.verify_json):
+        return
     from .syncs import Syncs
-    from .witness import Witness
 
-    syncs, loaders = Syncs(ov.clock), Loaders()
-    most = None if getattr(ov.options, "stop", None) else MOST
-    witness = Witness(ov, syncs, most)
-    ov.listen(witness)
-    yield ov.phases.load_script
+    witness, syncs = Witness(ov), Syncs()
     try:
-        with syncs, loaders:
+        yield ov.phases.load_script
+        witness.begin()
+        with syncs:
             yield ov.phases.run_script(priority=1000)
     except GeneratorExit:
         raise
     except BaseException:
         pass  # What the script ended by is not this instrument's affair.
-    witness.close()
-    witness.found(loaders)
-    if syncs.watched and syncs.steps:
-        ov.summary["syncs"] = syncs.facts(witness.window_ns)  # For the diagnosis.
     yield ov.phases.finalize(priority=-1000)
+    ov.summary["syncs"] = syncs.facts(witness.task)  # For the diagnosis.
     _judge(ov, witness)
 
 
-def _judge(ov: Overseer, witness: Any) -> None:
-    from .checks import judge
-    from .evidence import gather
+class HooksOnly:
+    """The table of sites, without what voirfiles give: a fold by it is of the hooks alone."""
 
-    checks = judge(gather(ov, witness))
+    def __len__(self) -> int:
+        return len(table.rows)
+
+    def __getitem__(self, number: Any) -> Any:
+        row = table.rows[number]
+        return {"kind": 0} if row["kind"] in GIVEN else row
+
+
+class Heard:
+    """What a thread did last, as far as it tells whose a loss is."""
+
+    __slots__ = ("looked", "open", "taught")
+
+    def __init__(self) -> None:
+        self.looked = self.taught = self.open = False
+
+
+class Witness:
+    """Watches a run for what the checks need, and stops it when there is enough.
+
+    Args:
+        ov: The run.
+    """
+
+    def __init__(self, ov: Overseer) -> None:
+        from overseer.model.fold import Fold
+
+        self._ov, self._measuring = ov, measuring_of(ov)
+        self.hooks = Fold(HooksOnly())  # type: ignore[arg-type]
+        self.given = self.elsewhere = self.steps = self.pairs = self.sizeless = 0
+        self.own_shares: list[float] = []
+        self._since = (0, 0)
+        self._threads: dict[int, Heard] = {}
+        self._kinds: list[tuple[int, bool, bool]] = []
+        self._keys: set[str] = set()
+        self._measuring.read(self._raw)
+        self._measuring.also(self._stepped)
+
+    def begin(self) -> None:
+        """The script is about to run, and voirfiles have said what they promise."""
+        ov = self._ov
+        if self.promised:
+            ov.listen(self._note)
+        if getattr(ov.options, "stop", None) is None:
+            self._measuring.stop_at(MOST, None, self._reached)
+
+    @property
+    def promised(self) -> list[tuple[str, str]]:
+        """What instruments that somebody asked for declare that they emit."""
+        return [
+            (getattr(one, "__name__", type(one).__name__), key)
+            for one in self._ov.required
+            if not getattr(one, "by_default", False)
+            for key in getattr(one, "emits", ())
+        ]
+
+    @property
+    def unkept(self) -> list[tuple[str, str]]:
+        """What of this never came."""
+        return [(who, key) for who, key in self.promised if key not in self._keys]
+
+    @property
+    def fold(self) -> Fold | None:
+        """The run's fold."""
+        return self._measuring.fold
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """The figures of training."""
+        found: dict[str, Any] = self._ov.summary.get("tasks", {}).get(TRAIN, {})
+        return found
+
+    def _note(self, event: dict[str, Any]) -> None:
+        """Note the keys of an event, and those of what stands under them."""
+        for key, value in event.items() if len(self._keys) < MANY else ():
+            self._keys.add(key)
+            for inner, deeper in value.items() if isinstance(value, dict) else ():
+                self._keys.add(f"{key}.{inner}")
+                if isinstance(deeper, dict):
+                    self._keys.update(f"{key}.{name}" for name in deeper)
+
+    def _raw(self, data: bytes) -> None:
+        """Fold events as the hooks alone tell them; and see which losses are of evaluations.
+
+        A loss is of an evaluation if the last model that was called only looked, and nothing was
+        learned from then until the next call or batch.
+        """
+        from overseer.recorder.log import events
+
+        self.hooks.feed(data)
+        if len(self._kinds) < len(table.rows):
+            self._kinds = [
+                (row["kind"], row.get("task") in (None, TRAIN), "batch" in row.get("keys", ()))
+                for row in table.rows
+            ]
+        for event in events(data):
+            kind, ours, batch = self._kinds[event.site]
+            if kind in (k.STEP, k.PAIR) and ours:
+                self.steps += kind == k.STEP
+                self.pairs += kind == k.PAIR
+                self.sizeless += batch and event.value != event.value
+            if kind not in (k.LOSS, k.FORWARD, k.BACKWARD, k.LOADING):
+                continue
+            heard = self._threads.setdefault(event.thread, Heard())
+            if kind == k.BACKWARD:
+                heard.taught, heard.open = True, False
+                continue
+            if heard.open and (kind != k.LOSS or ours):
+                self.elsewhere += 1
+                heard.open = False
+            if kind == k.FORWARD:
+                heard.looked, heard.taught = event.flags & _LEARNS != _LEARNS, False
+            elif kind == k.LOSS and ours:
+                self.given += 1
+                heard.open = heard.looked and not heard.taught
+
+    # Stopping
+
+    def _reached(self) -> None:
+        self._ov.stopped_early = self._ov.stopped_early or f"after {MOST} steps"
+        self._ov.stop()
+
+    def _stepped(self, steps: list[Step]) -> None:
+        """Look at finished steps, on a timer's thread: what they cost, and whether they do."""
+        from overseer.recorder.log import header
+
+        ov, end = self._ov, steps[-1].end
+        own = ov.overhead.total_ns(header(recorder.header()).own)
+        since, before = self._since
+        whole = bool(since) and end - since >= STRETCH * 1e9
+        if whole:
+            self.own_shares.append((own - before) / (end - since))
+        if whole or not since:
+            self._since = end, own
+        rank = ov.recording.directory.rank if ov.recording is not None else None
+        if getattr(ov.options, "stop", None) is not None or (rank and rank.world_size != 1):
+            return  # Several ranks stop at the same step, or they wait for each other.
+        lost = self.hooks.steps() > 2 * MOST  # A voirfile gives few of them, or none.
+        fold = self.fold
+        if (
+            ov.stopped_early is None
+            and fold is not None
+            and (lost or (whole and self._enough(fold)))
+        ):
+            n = fold.steps()
+            ov.stopped_early = f"after {n} steps"
+            ov.stopping.ask(StopProgram(n))
+
+    def _enough(self, fold: Fold) -> bool:
+        """Whether there is evidence for every check."""
+        train = fold.tasks.get(TRAIN)
+        if train is None or train.losses.n < LOSSES or len(self.own_shares) < 2 or self.unkept:
+            return False
+        if any(
+            probe["state"] in ("unresolved", "never fired") for probe in self._ov.probe_verdicts()
+        ):
+            return False
+        return at(self._measuring.facts(), f"{TRAIN}.steady.verdict") == "steady"
+
+
+#: Keys that are remembered.
+MANY = 4096
+
+
+class Text:
+    """What the script's text says; read when a check asks for a line.
+
+    Args:
+        ov: The run.
+    """
+
+    def __init__(self, ov: Overseer) -> None:
+        self._ov = ov
+
+    @cached_property
+    def sources(self) -> list[Source]:
+        """The script and the modules of its project; empty: they cannot be read."""
+        from os.path import dirname
+
+        from overseer.reading.script import open_source, project
+
+        program = self._ov.program
+        if program is None or program.file is None:
+            return []
+        try:
+            script, name = open_source(program.file), self._ov.options.MODULE or ""
+        except VoirError:
+            return []
+        package = name.partition(":")[0].rpartition(".")[0]
+        root = dirname(program.file)
+        for _ in package.split(".") if package else ():
+            root = dirname(root)
+        return project(script, root, package)
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The lines for the script; the last ones have capitals for what is not known."""
+        from overseer.reading.observed import read
+        from overseer.reading.voirfile import template
+
+        return [*read(self.sources).lines, *template(self.sources)]
+
+    def line(self, role: str) -> str | None:
+        """The line that shows ``role``."""
+        return next((line.code for line in self.lines if role in line.role.split()), None)
+
+    def instead(self, probe: dict[str, Any]) -> str | None:
+        """The line to write for that of a probe which came to nothing."""
+        from overseer.reading.script import corrected
+
+        selector = str(probe.get("selector"))
+        written = _written(str(probe.get("where")))
+        if "nobody listened" in str(probe.get("hint")):
+            return f"{written}.give()" if written.endswith(")") else None
+        better = corrected(selector, self.sources)
+        if better is None or better == selector:
+            return None
+        return (
+            written.replace(selector, better)
+            if selector in written
+            else f'ov.probe("{better}").give()'
+        )
+
+
+def _written(where: str) -> str:
+    """The line of a voirfile at ``file:line``."""
+    import linecache
+
+    path, _, line = where.rpartition(":")
+    return linecache.getline(path, int(line)).strip() if line.isdecimal() else ""
+
+
+def _judge(ov: Overseer, witness: Witness) -> None:
+    from .checks import FAIL, judge
+
+    checks = judge(_gathered(ov, witness))
     ov.summary["verify"] = [check.as_facts() for check in checks]
-    ov.failed_checks = sum(check.verdict == "FAIL" for check in checks)
+    ov.failed_checks = sum(check.verdict == FAIL for check in checks)
     if ov.options.verify_json:
         _write(ov, checks)
+
+
+def _gathered(ov: Overseer, witness: Witness) -> Evidence:
+    """What the run has shown."""
+    from .checks import Evidence
+
+    fold, text = witness.fold, Text(ov)
+    witness.hooks.finish()
+    seen, told_by = witness.hooks.tasks.get(TRAIN), "batches"
+    hooks: dict[str, float] = {}
+    losses = n = 0
+    if fold is not None:
+        told = {task for lane in fold.lanes.values() for task in lane.told_tasks}
+        told_by = "marks" if told else fold.told_by
+        task = fold.tasks.get(TRAIN)
+        if task is not None:
+            n, losses = task.losses.n, task.losses.not_finite
+        if seen is not None and TRAIN in told and not fold.lost:
+            hooks = {"steps": seen.steps}
+            if seen.items == seen.items:
+                hooks["items"] = seen.items
+    rows = [row for row in table.rows if row["kind"] in (k.STEP, k.PAIR)]
+    return Evidence(
+        run=ov.facts(),
+        told_by=told_by,
+        batches=any("batch" in row.get("keys", ()) for row in rows),
+        sizeless=witness.sizeless,
+        steps_given=witness.steps or witness.pairs,
+        hooks=hooks,
+        losses=n,
+        not_finite=losses,
+        given=witness.given,
+        elsewhere=witness.elsewhere,
+        loss_limit=ov.options.verify_loss,
+        own_shares=tuple(witness.own_shares[1:]),
+        promised=len(witness.promised),
+        unkept=tuple(witness.unkept),
+        cut=ov.stopped_early is not None,
+        line=text.line,
+        instead=text.instead,
+    )
 
 
 def _write(ov: Overseer, checks: list[Check]) -> None:

@@ -1,229 +1,113 @@
-"""Counts the script's calls that wait for a device: ``.item()``, ``print(loss)`` and their like.
-
-Only under ``--verify``: while the script runs, methods of ``torch.Tensor`` are read by way of
-descriptors, which are taken out again. What the script then calls is torch's own method, with
-nothing around it: what it returns and raises, and where its warnings point to, is as without.
-Calls from within libraries do not count.
-"""
+"""Counts the script's calls that wait for a device: ``.item()``, ``print(loss)`` and their like."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections import deque
-from collections.abc import Callable
-from opcode import opmap
-from types import FrameType
-from typing import Any
 from weakref import ref
 
-from overseer.clock import Clock
-from overseer.imports import Watch, on_import
+from overseer.boundary import in_plumbing, of_library
+from overseer.clock import now_ns
+from overseer.imports import on_import
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overseer.imports import Watch
 
 #: Methods that give a tensor's value to the host, and how a person writes them.
 METHODS = {
-    "item": ".item()",
-    "tolist": ".tolist()",
-    "numpy": ".numpy()",
-    "cpu": ".cpu()",
-    "__float__": "float()",
-    "__int__": "int()",
-    "__bool__": "if or bool()",
-    "__index__": "an index",
-    "__repr__": "print()",
-    "__format__": "a format",
-}
-_LOADS = {opmap[name] for name in ("LOAD_METHOD", "LOAD_ATTR") if name in opmap}
-#: Places that are told apart, and last steps of each whose waits are kept.
-SITES, EACH = 256, 256
-_LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}", "<frozen ")
-_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
-_PACKAGES = tuple(_OURS + name + os.sep for name in ("overseer", "instruments", "voir"))
-_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-
-
-class Site:
-    """One place in the script that waits.
-
-    Attributes:
-        where: ``file:line``.
-        call: How it waits.
-        device: Where the tensor lies.
-        count: How often, since the first step.
-        steps: In how many steps.
-    """
-
-    __slots__ = ("_each", "call", "count", "device", "steps", "where")
-
-    def __init__(self, where: str, call: str, device: str) -> None:
-        self.where, self.call, self.device = where, call, device
-        self.count = self.steps = 0
-        self._each: deque[int] = deque(maxlen=EACH)
-
-    def add(self, count: int, ns: int) -> None:
-        """A step has waited here ``count`` times, ``ns`` in all."""
-        self.steps, self.count = self.steps + 1, self.count + count
-        self._each.append(ns)
-
-    @property
-    def ns(self) -> int:
-        """How long in all, since the first step; what is far from usual is not the call's doing."""
-        return sorted(self._each)[len(self._each) // 2] * self.steps if self._each else 0
+    "item": ".item()", "tolist": ".tolist()", "numpy": ".numpy()", "cpu": ".cpu()",
+    "__float__": "float()", "__int__": "int()", "__bool__": "if or bool()",
+    "__index__": "an index", "__repr__": "print()", "__format__": "a format",
+}  # fmt: skip
+#: Places that are told apart.
+SITES = 256
 
 
 class Syncs:
-    """Watches torch from when the script imports it until the end of the ``with`` block.
+    """Watches torch from when the script imports it until the end of the ``with`` block."""
 
-    Args:
-        clock: Times the waits.
-
-    Attributes:
-        steps: How many steps there have been.
-        watched: Whether torch was there to be watched.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._now = clock.now_ns
+    def __init__(self) -> None:
+        self._sites: dict[tuple[str, int, str], list[Any]] = {}
+        self._before: list[tuple[Any, str, Any]] = []
         self._watch: Watch | None = None
-        self._before: dict[str, Any] = {}
-        self._tensor: Any = None
-        self._sites: dict[tuple[str, int, str], Site] = {}
-        self._pending: dict[tuple[str, int, str], tuple[int, int]] = {}
-        self.steps = 0
-        self.watched = False
 
-    def __enter__(self) -> Syncs:
+    def __enter__(self) -> None:
         self._watch = on_import("torch", self._wrap)
-        return self
 
     def __exit__(self, *error: object) -> None:
         if self._watch is not None:
             self._watch.dispose()
-        for name, before in self._before.items():
-            if before is None:
-                delattr(self._tensor, name)
-            else:
-                setattr(self._tensor, name, before)
-        self._before.clear()
+        for tensor, name, before in self._before:
+            delattr(tensor, name) if before is None else setattr(tensor, name, before)
 
-    def step(self) -> None:
-        """A step has ended: what was counted since the last one is the steps'."""
-        if self.steps:
-            for key, (count, ns) in self._pending.items():
-                self._sites[key].add(count, ns)
-        self._pending.clear()
-        self.steps += 1
+    def facts(self, task: dict[str, Any]) -> list[dict[str, Any]]:
+        """The places where at least every other step waits, those that wait longest first.
 
-    def facts(self, window_ns: int) -> list[dict[str, Any]]:
-        """What ``run.json`` says of :meth:`each_step`, beside steps that took ``window_ns``."""
-        return [
+        Args:
+            task: The figures of training.
+        """
+        steps, median = task.get("steps", 0), task.get("step_seconds", {}).get("median", 0.0)
+        found = [
             {
-                "where": site.where,
-                "call": site.call,
-                "device": site.device,
-                "each": round(site.count / max(1, site.steps), 2),
-                "share": site.ns / window_ns if window_ns else 0.0,
+                "where": f"{os.path.relpath(file)}:{line}",
+                "call": call,
+                "device": device,
+                "each": round(n / steps, 2),
+                "share": ns / 1e9 / (median * steps) if median else 0.0,
             }
-            for site in self.each_step()
+            for (file, line, call), (n, ns, device) in self._sites.items()
+            if steps and 2 * n >= steps
         ]
-
-    def each_step(self) -> list[Site]:
-        """The places where at least every other step waits; those that wait longest first."""
-        often = [s for s in self._sites.values() if s.steps * 2 >= max(1, self.steps - 1)]
-        return sorted(often, key=lambda site: -site.ns)
+        return sorted(found, key=lambda one: -one["share"])
 
     def _wrap(self, torch: Any) -> None:
         tensor = getattr(torch, "Tensor", None)
-        if not isinstance(tensor, type):
-            return
-        self._tensor, self.watched = tensor, True
         for name, call in METHODS.items():
             inner = getattr(tensor, name, None)
             if inner is not None:
-                self._before[name] = vars(tensor).get(name)
-                setattr(tensor, name, Watched(inner, call, self._now, self._note))
-
-    def _note(self, filename: str, line: int, call: str, device: str, ns: int) -> None:
-        key = filename, line, call
-        if key not in self._sites:
-            if len(self._sites) >= SITES:
-                return
-            self._sites[key] = Site(f"{_short(filename)}:{line}", call, device)
-        count, spent = self._pending.get(key, (0, 0))
-        self._pending[key] = count + 1, spent + ns
-
-
-#: Told of a call: file, line, how it waits, where the tensor lies, nanoseconds.
-Note = Callable[[str, int, str, str, int], object]
+                self._before.append((tensor, name, vars(tensor).get(name)))
+                setattr(tensor, name, Watched(inner, call, self._sites))
 
 
 class Watched:
-    """Stands in a class for a method of it: tells of calls, and when they have ended.
+    """Stands in a class for a method of it, and counts how often and how long it is called.
 
-    A call ends when the bound method that was called is let go, which is when it has returned.
+    What the script calls is the method itself, without a frame of ours in tracebacks and warnings;
+    a call has ended when its bound method is let go.
 
     Args:
         inner: The method.
         call: How a person writes it.
-        now: Reads the clock.
-        note: Told of each call.
+        sites: By file, line and call: how often, nanoseconds, where the tensor lies.
     """
 
-    def __init__(self, inner: Any, call: str, now: Callable[[], int], note: Note) -> None:
-        self._inner, self._call, self._now, self._note = inner, call, now, note
-        self._operator = not call.startswith(".")
+    def __init__(self, inner: Any, call: str, sites: dict[tuple[str, int, str], list[Any]]) -> None:
+        self._inner, self._call, self._sites = inner, call, sites
         self._open: dict[int, Any] = {}
 
     def __get__(self, tensor: Any, kind: Any = None) -> Any:
-        """The method itself; bound, when it is read off a tensor."""
+        """The method, bound if it is read off a tensor."""
         if tensor is None:
             return self._inner
-        method = self._inner.__get__(tensor, kind)
-        frame = sys._getframe(1)
-        filename = frame.f_code.co_filename
-        if is_script(filename) and (self._operator or _reads_attribute(frame)):
-            self._watch(method, filename, frame.f_lineno, _device(tensor))
+        method, frame = self._inner.__get__(tensor, kind), sys._getframe(1)
+        place = frame.f_code.co_filename, frame.f_lineno, self._call
+        site = self._sites.get(place)
+        if site is None and len(self._sites) < SITES and not _of_library(frame):
+            site = self._sites[place] = [0, 0, tensor.device.type]
+        if site is not None:
+            begun, opened = now_ns(), self._open
+
+            def ended(reference: Any) -> None:
+                del opened[id(reference)]
+                site[0], site[1] = site[0] + 1, site[1] + now_ns() - begun
+
+            reference = ref(method, ended)
+            opened[id(reference)] = reference
         return method
 
-    def _watch(self, method: Any, filename: str, line: int, device: str) -> None:
-        opened, note, call, now = self._open, self._note, self._call, self._now
 
-        def ended(reference: Any) -> None:
-            took = now() - begun
-            opened.pop(id(reference), None)
-            note(filename, line, call, device, took)
-
-        reference = ref(method, ended)
-        opened[id(reference)] = reference
-        begun = now()
-
-
-def _device(tensor: Any) -> str:
-    return str(getattr(getattr(tensor, "device", None), "type", "cpu"))
-
-
-def _reads_attribute(frame: FrameType) -> bool:
-    """Whether the frame reads an attribute right now, in order to call it; hasattr() does not."""
-    return frame.f_code.co_code[frame.f_lasti] in _LOADS
-
-
-def _short(path: str) -> str:
-    """``path`` from the current directory, where that is shorter."""
-    try:
-        return min(os.path.relpath(path), path, key=len)
-    except (OSError, ValueError):
-        return path
-
-
-_known: dict[str, bool] = {}
-
-
-def is_script(filename: str) -> bool:
-    """Whether a file is the script's own: no library's, not Python's, not ours."""
-    found = _known.get(filename)
-    if found is None:
-        path = os.path.abspath(filename)
-        library = any(part in path for part in _LIBRARIES)
-        ours = path.startswith((*_PACKAGES, _STANDARD))
-        found = _known[filename] = not library and not ours and not filename.startswith("<")
-    return found
+def _of_library(frame: Any) -> bool:
+    return of_library(frame) or in_plumbing(frame)

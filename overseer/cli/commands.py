@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterable
 from io import TextIOWrapper
 
-from ..colours import coloured
 from ..errors import VoirError
+from ..views.colours import coloured
+from ..views.text import encodable
 from .notices import Notices
 
 USAGE, INTERRUPTED = 2, 130
 #: Each in a file of its own; a script of such a name goes before it.
-COMMANDS = ("compare", "doctor", "init", "show", "sql", "trace")
+COMMANDS = ("compare", "doctor", "init", "runs", "show", "sql", "trace")
 
 
 def command(argv: list[str], notices: Notices) -> int:
@@ -28,7 +29,7 @@ def command(argv: list[str], notices: Notices) -> int:
             print(text, end="")
             return status
         for part in _said(argv[0], argv[1:], notices.width()):
-            print(part, end="", flush=True)
+            print(encodable(part, sys.stdout.encoding), end="", flush=True)
     except VoirError as error:
         notices.error(error)
         return USAGE
@@ -48,7 +49,11 @@ def _said(name: str, argv: list[str], width: int) -> Iterable[str]:
     if name == "init":
         from .init import init
 
-        return [init(argv, width)]
+        return init(argv, width)
+    if name == "runs":
+        from .runs import runs
+
+        return [runs(argv)]
     if name == "show":
         from .show import show
 
@@ -56,7 +61,7 @@ def _said(name: str, argv: list[str], width: int) -> Iterable[str]:
     if name == "sql":
         from .sql import sql
 
-        return sql(argv, width)
+        return [sql(argv, width)]
     from .trace import trace
 
     return trace(argv)

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ..errors import VoirError
+from ..model.amounts import count
 from ..record.reading import Metrics, read_run
-from ..trace.reading import NAME
-from .amounts import count
-from .examined import BAD, GOOD, WARNING, Finding, examined, trace_files_of
+from ..trace.reading import read_trace, trace_files
+from ..trace.writer import NAME, logs
 from .parsing import CommandParser
+from .runs import RUN, is_run, run_directory
 
-#: What a run's directory has, and one that only traces were written to has not.
-RECORD = ("run.json", "metrics.jsonl", NAME)
+GOOD, WARNING, BAD = "ok", "note", "bad"
+_COPY = "If it is a copy, copy it anew; all else here can be read."
+_LESS = "Record less (--trace-steps, --trace-every), or allow more: --trace-max-mb."
+
+
+class Finding(NamedTuple):
+    """Something about one file, or one part of the installation.
+
+    Attributes:
+        state: ``ok``, ``note`` (nothing is wrong, but know it) or ``bad`` (something is lost).
+        what: The file or part.
+        said: What about it.
+        remedy: What to do.
+    """
+
+    state: str
+    what: str
+    said: str
+    remedy: str = ""
 
 
 def parser() -> CommandParser:
@@ -22,101 +41,106 @@ def parser() -> CommandParser:
     about = "Say what a run left behind, and how sound; without a run, how voir is installed."
     example = "voir doctor voir-runs/RUN"
     made = CommandParser(prog="voir doctor", description=about, example=example)
-    made.add_argument("run", metavar="RUN", nargs="?", help="a run directory, or a .pftrace file")
+    said = f"{RUN.partition(' (')[0]}, or a .pftrace file"
+    made.add_argument("run", metavar="RUN", nargs="?", help=said)
     return made
 
 
 def doctor(argv: list[str]) -> tuple[str, int]:
-    """Examine what ``argv`` names; what to print, and the exit status: 1 when something is bad.
+    """Examine what ``argv`` names; what to print, and the exit status: 1 if something is bad.
 
     Raises:
         VoirError: There is no such directory or file.
     """
-    findings = _findings(parser().parse_args(argv).run)
-    worst = 1 if any(finding.state == BAD for finding in findings) else 0
-    return "".join(_line(finding) for finding in findings), worst
+    findings = [*_findings(parser().parse_args(argv).run)]
+    text = "".join(
+        f"{state:<5} {what:<16} {said}\n" + (f"{'':<22} {remedy}\n" if remedy else "")
+        for state, what, said, remedy in findings
+    )
+    return text, 1 if any(finding.state == BAD for finding in findings) else 0
 
 
-def _findings(run: str | None) -> list[Finding]:
-    if run is None:
+def _findings(named: str | None) -> Iterator[Finding]:
+    if named is None:
         from .installation import installation
 
-        return list(installation())
-    path = Path(run)
-    if not path.exists():
-        what = f"{path}: there is no such directory"
+        yield from installation()
+        return
+    run = run_directory(named)
+    if not run.exists():
+        what = f"{run}: there is no such directory"
         raise VoirError("run-missing", what, "Name a directory in voir-runs/.")
-    return list(examine(path) if path.is_dir() else examined(path))
-
-
-def _line(finding: Finding) -> str:
-    text = f"{finding.state:<5} {finding.what:<16} {finding.said}\n"
-    return text + (f"{'':<5} {'':<16} {finding.remedy}\n" if finding.remedy else "")
-
-
-def examine(directory: Path) -> Iterator[Finding]:
-    """What there is to say about a run's directory, those of its ranks included."""
-    ranks = sorted(entry for entry in directory.glob("rank*") if entry.name[4:].isdigit())
-    if ranks:
-        yield Finding(GOOD, "ranks", count(len(ranks), "directory", "directories") or "")
-    for rank in ranks:
-        for finding in _examine(rank):
-            yield finding._replace(what=f"{rank.name}/{finding.what}")
-    if not ranks or (directory / "run.json").exists():
-        yield from _examine(directory)
-
-
-def _examine(directory: Path) -> Iterator[Finding]:
-    files = trace_files_of(directory)
-    if not files or any((directory / name).exists() for name in RECORD):
-        yield _run(directory)
-        yield _metrics(directory)
-    if not files:
-        yield Finding(WARNING, NAME, "is not there", "voir --trace writes one.")
-    for file in files:
-        yield from examined(file, _facts(directory))
-    for left in sorted(directory.glob("*.sealing")) + sorted(directory.glob("*.part")):
-        yield Finding(WARNING, left.name, "was being written when the run was killed", "Delete it.")
+    alone = sorted(run.glob("*.pftrace")) if not is_run(run) else []
+    if alone or not run.is_dir():
+        yield from map(_trace, alone or [run])
+        return
+    ranks = [entry for entry in run.glob("rank*") if entry.name[4:].isdigit()]
+    for each in sorted(ranks, key=lambda entry: int(entry.name[4:])) or [run]:
+        name = f"{each.name}/" if each != run else ""
+        for finding in (_run(each), _metrics(each), *_traces(each)):
+            yield finding._replace(what=name + finding.what)
 
 
 def _run(directory: Path) -> Finding:
-    if not (directory / "run.json").exists():
-        said = "is missing: the run was killed before it recorded anything, or still begins"
-        return Finding(BAD, "run.json", said, "What else is here can be read all the same.")
+    what = "run.json"
+    if not (directory / what).exists():
+        return Finding(
+            BAD, what, "is missing: nothing was recorded, or the run still begins", _COPY
+        )
     try:
-        run = read_run(directory)
+        facts = read_run(directory).facts
     except VoirError as error:
-        return Finding(BAD, "run.json", error.what, error.remedy or "")
-    if "ended" not in run.facts:
-        said = "has no end: the run was killed, or goes on"
-        return Finding(WARNING, "run.json", said, "Metrics and trace reach up to that moment.")
-    status = run.facts.get("exit_status")
-    problems = len(run.facts.get("problems") or [])
-    said = f"complete, exit status {status}"
-    said += f", {count(problems, 'problem')} under its key problems" if problems else ""
-    return Finding(GOOD, "run.json", said)
-
-
-def _facts(directory: Path) -> Mapping[str, Any] | None:
-    try:
-        return read_run(directory).facts
-    except VoirError:
-        return None
+        return Finding(BAD, what, error.what, error.remedy or "")
+    if "ended" not in facts:
+        return Finding(WARNING, what, "has no end: the run goes on, or ran on another machine")
+    problems = count(len(facts.get("problems") or []) or None, "problem")
+    said = f"complete, {facts.get('ended_by') or 'exit status ' + str(facts.get('exit_status'))}"
+    return Finding(GOOD, what, said + (f"; {problems} under its key problems" if problems else ""))
 
 
 def _metrics(directory: Path) -> Finding:
-    file = directory / "metrics.jsonl"
-    if not file.exists():
-        return Finding(WARNING, "metrics.jsonl", "is missing: nothing was logged")
-    metrics = Metrics(file)
+    metrics = Metrics(directory / "metrics.jsonl")
     try:
-        events = sum(1 for _ in metrics)
+        events = count(sum(1 for _ in metrics), "event")
     except OSError as error:
-        return Finding(BAD, "metrics.jsonl", f"cannot be read: {error.strerror}")
-    said = count(events, "event") or ""
+        return Finding(BAD, metrics.path.name, f"cannot be read: {error.strerror}")
+    if not metrics.path.exists():
+        return Finding(WARNING, metrics.path.name, "is missing: nothing was given or logged")
     if not metrics.torn:
-        return Finding(GOOD, "metrics.jsonl", said)
-    said += f", {count(metrics.torn, 'torn line')}"
+        return Finding(GOOD, metrics.path.name, events or "")
+    said = f"{events}, {count(metrics.torn, 'torn line')}"
     if metrics.torn == 1:
-        return Finding(WARNING, "metrics.jsonl", said, "The process was killed while it wrote.")
-    return Finding(BAD, "metrics.jsonl", said, "Something else wrote to the file or changed it.")
+        return Finding(WARNING, metrics.path.name, said, "The process was killed while it wrote.")
+    return Finding(BAD, metrics.path.name, said, "Something else wrote to the file or changed it.")
+
+
+def _traces(directory: Path) -> Iterator[Finding]:
+    try:
+        yield from map(_trace, trace_files(directory))
+    except VoirError as error:
+        if os.path.lexists(directory / NAME):
+            yield Finding(BAD, NAME, error.what.removeprefix(f"{directory / NAME} "))
+        elif logs(directory):
+            made = f"Make it: voir trace export {directory}"
+            yield Finding(WARNING, NAME, "is not made yet: its log is there", made)
+        else:
+            yield Finding(WARNING, NAME, "is not there", "voir --trace writes one.")
+
+
+def _trace(file: Path) -> Finding:
+    """How sound a trace is, by what its reader counted."""
+    try:
+        trace = read_trace(file)
+    except VoirError as error:
+        return Finding(BAD, file.name, error.what.removeprefix(f"{file} "), error.remedy or "")
+    said = f"{count(trace.events, 'event')} in {count(len(trace.threads), 'row')}"
+    unread = {"byte": trace.torn_bytes, "packet": trace.broken_packets}
+    if any(unread.values()):
+        lost = " and ".join(count(n, what) or "" for what, n in unread.items() if n)
+        return Finding(BAD, file.name, f"{said}; unreadable are {lost}", _COPY)
+    if trace.unfinished:
+        said += f"; {count(trace.unfinished, 'span')} without an end"
+    if trace.dropped:
+        said += f"; {count(trace.dropped, 'event')} were dropped"
+    state = WARNING if trace.unfinished or trace.dropped else GOOD
+    return Finding(state, file.name, said, _LESS if trace.dropped else "")

@@ -6,11 +6,11 @@ import os
 from argparse import Namespace
 from collections.abc import Mapping
 
-from ..commandline import add_options
+from ..engine.commandline import add_options
+from ..engine.options import OptionParser, configurations
 from ..launch import current_directory
-from ..options import OptionParser, configurations
 
-NEEDED = {"voirfile", "no_voirfile", "debug", "quiet", "instrument_timeout"}
+NEEDED = {"voirfile", "no_voirfile", "debug", "quiet"}
 
 
 def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, str | None]:

@@ -1,53 +1,90 @@
-"""``voir init SCRIPT``: write a voirfile for a script, from its text alone."""
+"""``voir init SCRIPT``: run a script for a few steps, and write a voirfile for it."""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
-from argparse import RawDescriptionHelpFormatter
+from argparse import REMAINDER, RawDescriptionHelpFormatter
+from contextlib import suppress
+from tempfile import TemporaryDirectory
 
 from ..errors import VoirError
-from ..reading import Reading, open_script, read_script, voirfile_text
+from ..launch.locate import module_file
+from ..probes.selector import MAIN
+from ..reading.observed import Findings, observe, read
+from ..reading.script import Source, open_source, project
+from ..reading.voirfile import template, voirfile_text
+from ..views.text import Layout, Piece, clean, row
 from .parsing import CommandParser
-from .rows import Layout, Piece, Row, clean, row
 
-_ABOUT = """\
-Read SCRIPT and the modules of its project, without running anything, and write a voirfile.py
-beside it, with probes for what a training loop has: loss, step, batch, loader, model, options.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+    from typing import Any
+
+#: Steps that the script is run for, as instruments/observe.py has it.
+STEPS = 20
+#: Processor seconds of other programs that are worth a word where no step was seen.
+CHILDREN = 1.0
+_ABOUT = f"""\
+Run SCRIPT for {STEPS} steps to see what it does, and write a voirfile.py beside it with
+what voir does not see by itself.
 """
+_USAGE = "voir init [-h] [--static] [--check] [--force] [-o FILE] (SCRIPT | -m MODULE) [ARG ...]"
 
 
-#: Cells of the longest role.
-_ROLES = len("other loss")
-#: Frames that it may take to read an expression: python itself reads some that are nested deeper
-#: than a program may call.
-_DEEP = 5000
-
-
-def init(argv: list[str], width: int) -> str:
-    """Write the voirfile; what to tell the user.
+def init(argv: list[str], width: int) -> Iterator[str]:
+    """Write the voirfile; what to tell the user, piece by piece.
 
     Args:
         argv: What follows ``voir init``.
         width: Of the terminal.
 
     Raises:
-        VoirError: The script cannot be read, or there is a voirfile already.
+        VoirError: The script cannot be read, or the voirfile cannot be written.
     """
     options = parser().parse_args(argv)
-    usual = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(_DEEP, usual))
-    try:
-        script = open_script(options.script)
-        reading = read_script(script)
-    except RecursionError:
-        what = f"{options.script} has an expression that is nested too deeply to be read"
-        raise VoirError("init-syntax", what, "Write the voirfile by hand.") from None
-    finally:
-        sys.setrecursionlimit(usual)
-    path = options.output or os.path.join(os.path.dirname(script.path), "voirfile.py")
-    _write(path, voirfile_text(reading), options.force)
-    return _told(path, _run_as(options.script, script.package), reading, width)
+    script, root, package = _script(options)
+    command = [
+        *(["-m", options.module] if options.module else [options.script]),
+        *options.arguments,
+    ]
+    home = os.getcwd() if options.module else os.path.dirname(os.path.abspath(script.path))
+    path = os.path.relpath(options.output or os.path.join(home, "voirfile.py"))
+    _refuse(path, options.force)
+    found, seen, layout = Findings([], []), None, Layout(width)
+    if not options.static:
+        said = f"runs {clean(' '.join(command))} for {STEPS} steps; --static only reads it"
+        yield layout.head("voir:", [Piece(said)])
+        seen = _run(command)
+        yield layout.text(row("note", clean(why)) for why in _of_the_run(seen))
+    sources = project(script, root, package)
+    found = observe(seen, script.path) if seen is not None and seen["tasks"] else read(sources)
+    if not found.lines and not found.notes:
+        looked = "backward() and a loop that binds a variable with the name of a loss"
+        yield layout.head("voir:", [Piece(f"wrote nothing: it looked for {looked}")])
+        lines = template(sources)
+        what = "what could be given, with names for capitals" if lines else "it has no loop to name"
+        yield layout.text([row("note", what)])
+        yield "".join(f"    {clean(line.code)}\n" for line in lines)
+        return
+    flags = ["--voirfile", path] if options.output else []
+    text = voirfile_text(script.path, " ".join([*flags, *command]), found)
+    _write(path, text, options.force)
+    yield layout.head("voir:", [Piece(f"wrote {clean(path)}")])
+    yield layout.text(row("note", clean(note)) for note in found.notes)
+    yield "".join(f"    {clean(line.code)}\n" for line in found.lines if line.live)
+    checked = ["--verify", *flags, *command]
+    if not options.check:
+        yield layout.text([row("next", clean(f"voir {' '.join(checked)}"))])
+        return
+    done = subprocess.run([sys.executable, "-m", "voir", "--no-record", *checked], check=False)
+    if done.returncode:
+        what = f"voir --verify ended with status {done.returncode}"
+        raise VoirError("init-check", what, f"Mend {path}, or remove it.")
 
 
 def parser() -> CommandParser:
@@ -55,10 +92,17 @@ def parser() -> CommandParser:
     made = CommandParser(
         prog="voir init",
         description=_ABOUT,
+        usage=_USAGE,
         formatter_class=_Formatter,
         example="voir init main.py",
     )
-    made.add_argument("script", metavar="SCRIPT", help="the script, as it is given to python")
+    made.add_argument(
+        "script", metavar="SCRIPT", nargs="?", help="the script, as it is given to python"
+    )
+    made.add_argument("arguments", metavar="ARG", nargs=REMAINDER, help="its arguments")
+    made.add_argument("-m", dest="module", metavar="MODULE", help="a module in place of a script")
+    made.add_argument("--static", action="store_true", help="run nothing, only read the text")
+    made.add_argument("--check", action="store_true", help="run voir --verify on the result")
     made.add_argument("--force", action="store_true", help="replace a voirfile that is there")
     made.add_argument("--output", "-o", metavar="FILE", help="write this file instead")
     return made
@@ -68,63 +112,76 @@ def _Formatter(prog: str) -> RawDescriptionHelpFormatter:
     return RawDescriptionHelpFormatter(prog, width=80)
 
 
-def _run_as(script: str, package: str) -> str:
-    """The script as it is given to voir: a package that imports from itself by ``-m``."""
-    name = os.path.relpath(script)
-    if not package or os.path.isabs(name) or name.startswith(os.pardir):
-        return script
-    name = os.path.dirname(name) if name.endswith("__main__.py") else name
-    return f"-m {name.replace(os.sep, '.')}"
+def _script(options: Namespace) -> tuple[Source, str, str]:
+    """The script's text, where its modules are imported from, and the package that it is in."""
+    if options.module is None:
+        if options.script is None:
+            parser().error("the following arguments are required: SCRIPT")
+        script = open_source(options.script)
+        return script, os.path.dirname(os.path.abspath(script.path)), ""
+    if options.script is not None:
+        options.arguments.insert(0, options.script)
+    name, _, function = options.module.partition(":")
+    path = module_file(name, main=not function)
+    if path is None:
+        what = f"there is no module {name} that voir init could read"
+        raise VoirError("init-script", what, "Give what you would give to python after -m.")
+    return open_source(path, name if function else MAIN), os.getcwd(), name.rpartition(".")[0]
+
+
+def _run(command: list[str]) -> dict[str, Any]:
+    """Run the script for a few steps; what was seen.
+
+    Raises:
+        VoirError: It failed before a step.
+    """
+    with TemporaryDirectory(prefix="voir-init-") as place:
+        file = os.path.join(place, "seen.json")
+        flags = ["--no-voirfile", "--no-record", "--quiet"]
+        env = {**os.environ, "_VOIR_OBSERVE": file}
+        done = subprocess.run(
+            [sys.executable, "-m", "voir", *flags, *command], check=False, env=env
+        )
+        seen: dict[str, Any] = {"tasks": {}}
+        with suppress(OSError, ValueError), open(file, encoding="utf-8") as written:
+            seen = json.load(written)
+    seen["status"] = done.returncode
+    if done.returncode and not seen["tasks"]:
+        what = f"the script ended with status {done.returncode} before a step"
+        remedy = "Its arguments come after it. With --static, it is not run: only its text is read."
+        raise VoirError("init-run", what, remedy)
+    return seen
+
+
+def _of_the_run(seen: dict[str, Any]) -> Iterator[str]:
+    """What there is to say of the run."""
+    if seen["status"]:
+        yield f"it ended with status {seen['status']}: nothing is known of what would have followed"
+    elif not seen["tasks"]:
+        torch = "no step was seen" if seen.get("torch") else "it does not import torch"
+        yield f"{torch}: only its text is read"
+        if seen.get("children", 0) > CHILDREN:
+            worked = f"what it started worked for {seen['children']:.1f} s"
+            yield f"{worked}: if that trains, give it to voir init"
+    yield from (what for what, _ in seen.get("problems", ()))
+
+
+def _refuse(path: str, force: bool) -> None:
+    """Refuse what could not be written, before anything is run."""
+    if os.path.exists(path) and not force:
+        what = f"there is a voirfile already: {path}"
+        remedy = "It is left alone; --force replaces it, -o FILE writes another one."
+        raise VoirError("init-exists", what, remedy)
+    place = path if os.path.exists(path) else os.path.dirname(path) or os.curdir
+    if not os.access(place, os.W_OK):
+        why = "Permission denied" if os.path.exists(place) else "No such file or directory"
+        raise VoirError("init-write", f"{path} cannot be written: {why}", "Name another: -o FILE")
 
 
 def _write(path: str, text: str, force: bool) -> None:
     try:
         with open(path, "w" if force else "x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise VoirError(
-            "init-exists",
-            f"there is a voirfile already: {path}",
-            "It is left alone; --force replaces it, -o FILE writes another one.",
-        ) from None
     except OSError as error:
-        raise VoirError(
-            "init-write", f"{path} cannot be written: {error.strerror}", "Name another: -o FILE"
-        ) from None
-
-
-def _told(path: str, script: str, reading: Reading, width: int) -> str:
-    ascii_only = not _unicode()
-    labels = [(clean(f.role), clean(f.place(os.curdir))) for f in reading.findings]
-    places = max((len(where) for _, where in labels), default=0)
-    probes = Layout(width, False, ascii_only, column=_ROLES + places + 6)
-    rest = Layout(width, False, ascii_only, column=_ROLES + 4)
-    return "".join(
-        [
-            rest.head("voir:", [Piece(f"wrote {path}"), Piece(_counted(reading))]),
-            probes.text(
-                row(f"{role:<{_ROLES}}  {where}", clean(finding.selector))
-                for (role, where), finding in zip(labels, reading.findings, strict=True)
-            ),
-            rest.text(_rest(reading)),
-            rest.text([row("next", f"voir --verify {script}")]),
-        ]
-    )
-
-
-def _counted(reading: Reading) -> str:
-    n = len(reading.findings)
-    return f"{n} {'probe' if n == 1 else 'probes'}" if n else "nothing found"
-
-
-def _rest(reading: Reading) -> list[Row]:
-    """What was not found, where to look, and what else is worth knowing."""
-    rows = []
-    for missing in reading.missing:
-        rows.append(row("not found", f"{clean(missing.role)}: {clean(missing.why)}"))
-        rows.append(row("", clean(missing.look)))
-    return rows + [row("note", clean(note)) for note in reading.notes]
-
-
-def _unicode() -> bool:
-    return (getattr(sys.stdout, "encoding", "") or "").lower().startswith("utf")
+        what = f"{path} cannot be written: {error.strerror}"
+        raise VoirError("init-write", what, "Name another: -o FILE") from None

@@ -8,16 +8,20 @@ from argparse import Namespace
 
 from ..began import CPU_NS
 from ..boundary import name_of
-from ..commandline import HelpAsked
+from ..engine.commandline import HelpAsked
+from ..engine.installed import look_for_another_voir
+from ..engine.overseer import Overseer
+from ..engine.voirfile import Found, find, load
 from ..errors import Problem, VoirError
-from ..installed import look_for_another_voir
-from ..launch import DeadlySignals, Ending, current_directory, in_child
-from ..overseer import Overseer
-from ..scheduler import Instrument
-from ..voirfile import Found, find, load
+from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child
+from ..record.recording import REPLACED
 from .commands import COMMANDS, command
 from .early import look_ahead
 from .notices import Notices
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..engine.scheduler import Instrument
 
 USAGE, UNVERIFIED, STRICT = 2, 3, 4
 #: The state of a probe whose place torch.compile has taken: nobody did anything wrong.
@@ -62,13 +66,12 @@ def completes(words: list[str]) -> bool:
 
 def prepare(argv: list[str], notices: Notices) -> Overseer:
     """An Overseer with the instruments of the voirfiles that apply, and the stock ones."""
-    from ..contributed import contributed
+    from ..engine.contributed import contributed
 
     options, script = look_ahead(argv, os.environ)
     overseer = Overseer(
         tell=notices.problem,
         stderr=sys.stderr,
-        longest_step=options.instrument_timeout,
         since_ns=CPU_NS,
     )
     overseer.argv = argv
@@ -80,6 +83,8 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
         explain(found, options, notices)
     look_for_another_voir(report)
     overseer.voirfiles = [one.path for one in found]
+    if found:
+        overseer.watch_instruments()
     ours = stock()
     overseer.argparser.yielding.update(map(name_of, ours))
     overseer.add_instruments(ours)
@@ -113,9 +118,15 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
     ending = Ending()
     overseer.announce = lambda error: ending.announce(error, overseer.program)
     error: BaseException | None = None
-    with DeadlySignals(lambda signum: killed(overseer, signum, notices)):
+    signals = DeadlySignals(
+        lambda signum: killed(overseer, signum, notices),
+        lambda: overseer.exit_status is not None or overseer.status == "finalized",
+    )
+    with signals, before_exec(lambda: replaced(overseer, notices)):
         try:
-            overseer(argv)
+            value = overseer(argv)
+            if isinstance(value, int) and not isinstance(value, bool):
+                error = SystemExit(value)  # Of -m MODULE:FUNCTION, as a console script's.
         except HelpAsked as asked:
             show_help(asked.text)
             return
@@ -124,12 +135,13 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
             sys.exit(getattr(refused, "status", USAGE))
         except BaseException as other:
             error = other
-    if error is not None:
-        ending.announce(error, overseer.program)  # Unless that has been done already.
+        if error is not None:
+            ending.announce(error, overseer.program)  # Unless that has been done already.
+        if not in_child():
+            show(overseer, notices)
     if in_child():  # A fork of the script leaves through here too; the run is its parent's.
         ending.leave(error)
         return
-    show(overseer, notices)
     if overseer.failed_checks:
         ending.leave(error, UNVERIFIED, instead=True)
     ending.leave(error, strictness(overseer))
@@ -150,6 +162,14 @@ def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
     show(overseer, notices)
 
 
+def replaced(overseer: Overseer, notices: Notices) -> None:
+    """End the run in good order before another program takes the script's place."""
+    if overseer.status != "finalized" and overseer.recording is not None:
+        overseer.recording.ended_by = REPLACED
+        overseer.finalize()
+        show(overseer, notices)
+
+
 def show(overseer: Overseer, notices: Notices) -> None:
     """Print the summary, and what captured nothing."""
     if not overseer.run:
@@ -158,9 +178,10 @@ def show(overseer: Overseer, notices: Notices) -> None:
         for problem in silent_probes(overseer):  # Silence is for figures, not for their absence.
             notices.problem(problem)
         return
-    from .summary import screen
+    from ..views.summary import screen
 
-    notices.write(screen(overseer.run, notices.width(), notices.colour))
+    text = screen(overseer.run, notices.width(), notices.colour)
+    notices.write(notices.new_line() + text)
 
 
 def strictness(overseer: Overseer) -> int:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
-from typing import TextIO
+from contextlib import suppress
 
-from ..colours import coloured
 from ..errors import Problem, VoirError
+from ..views.colours import coloured
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 BOLD_RED, YELLOW, DIM, RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
@@ -21,10 +26,23 @@ class Notices:
 
     def width(self) -> int:
         """How many columns there are to write in: the terminal's, or 80."""
+        return self._columns() or 80
+
+    def _columns(self) -> int:
+        """The terminal's columns; 0 where there is none, or it does not say."""
         try:
-            return os.get_terminal_size(self._stream.fileno()).columns if self._stream else 80
+            return os.get_terminal_size(self._stream.fileno()).columns if self._stream else 0
         except (OSError, ValueError, AttributeError):
-            return 80
+            return 0
+
+    def new_line(self) -> str:
+        """What has the next text begin a line, whatever the script has left its last one at."""
+        if columns := self._columns():  # Where a line has been begun, these reach the next one.
+            return " " * (columns - 1) + "\r"
+        with suppress(Exception):  # The script's own; a bar that is not closed has no newline yet.
+            bars = sys.modules["tqdm.std"].tqdm._instances
+            return "\n" if any(not bar.disable for bar in [*bars]) else ""
+        return ""
 
     def problem(self, problem: Problem) -> None:
         """Show a problem: what, where, what to do."""
@@ -45,12 +63,13 @@ class Notices:
         self.write("\n".join([f"{head} {first}", *rest]) + "\n")
 
     def write(self, text: str) -> None:
-        """Write ``text`` as it is; what stderr cannot encode is escaped."""
+        """Write ``text`` as it is; what stderr lacks is in ASCII, or escaped."""
         if self._stream is None:
             return
+        from ..views.text import encodable
+
         try:
-            encoding = self._stream.encoding or "utf-8"
-            self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            self._stream.write(encodable(text, self._stream.encoding))
             self._stream.flush()
         except (OSError, ValueError):
             self._stream = None  # Nobody listens; the script is not troubled with it.

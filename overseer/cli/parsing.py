@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from typing import Any, NoReturn
 
 from ..errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 class CommandParser(ArgumentParser):

@@ -9,11 +9,24 @@ from itertools import islice
 from pathlib import Path
 
 from ..errors import VoirError
-from ..trace.reading import Thread, Trace, open_trace, trace_files
-from ..trace.summary import LabelFigures, Node, by_label, call_tree, extent
-from .amounts import count, figure
+from ..model.amounts import count, figure, size
+from ..trace.reading import (
+    LabelFigures,
+    Node,
+    Thread,
+    Trace,
+    by_label,
+    call_tree,
+    extent,
+    finish,
+    open_trace,
+    rank_of,
+    trace_files,
+)
+from ..trace.rows import Progress
+from ..views.text import cells, clean
 from .parsing import CommandParser
-from .rows import cells, clean
+from .runs import RUN, run_directory
 
 #: What the traces of a job are called together.
 MERGED = "ranks.pftrace"
@@ -21,6 +34,8 @@ MERGED = "ranks.pftrace"
 TOP = 30
 #: How many spans within each other call trees show.
 DEEPEST = 18
+#: Units of bytes.
+BYTES = ("B", "B/s")
 _HEAD = ("label", "channel", "count", "total", "min", "mean", "p95", "max")
 
 
@@ -34,12 +49,28 @@ def trace(argv: list[str]) -> Iterator[str]:
         VoirError: There is no trace, or it cannot be shown or written.
     """
     options = parser().parse_args(argv)
+    options.run = run_directory(options.run)
+    _finish(options.run)
     if options.what == "summary":
         yield summary(open_trace(options.run), options.top)
     elif options.what == "export":
         yield _export(options)
     else:
         yield from _view(options)
+
+
+def _finish(run: Path) -> None:
+    """Make the trace of which a killed run has left only the log; say so where that takes long."""
+    if not run.is_dir() and not (run.suffix == ".log" and run.exists()):
+        return
+    shown = Progress(sys.stderr)
+    try:
+        finish(run, shown)
+    except OSError as error:
+        what = f"the trace of {run} cannot be made: {error.strerror or error}"
+        raise VoirError("trace-unwritable", what, "Copy the run to where you can write.") from None
+    finally:
+        shown.close()
 
 
 def parser() -> CommandParser:
@@ -57,13 +88,15 @@ def parser() -> CommandParser:
         commands.add_parser(name, help=what, example=example)
     each_of = commands.choices
     for each in each_of.values():
-        each.add_argument("run", metavar="RUN", help="a run or job directory, or a .pftrace file")
+        each.add_argument("run", metavar="RUN", nargs="?", help=RUN)
     each_of["summary"].add_argument(
         "--top", type=_positive, default=TOP, metavar="N", help="lines to show"
     )
     each_of["view"].add_argument("--port", type=int, default=0, help="where to listen (any)")
     each_of["view"].add_argument("--no-browser", action="store_true", help="only say the address")
-    each_of["export"].add_argument("--to", choices=(*_EXPORTS,), required=True)
+    each_of["export"].add_argument(
+        "--to", choices=(*_EXPORTS,), help="its format; without it, trace.pftrace is made"
+    )
     each_of["export"].add_argument("--output", "-o", metavar="PATH", help="the file, or directory")
     return made
 
@@ -175,18 +208,28 @@ def _counters(trace: Trace) -> str:
     for name, counter in sorted(trace.counters.items()):
         values = counter.values
         if values:
-            pieces = f"{figure(values[0])} → {figure(values[-1])}, from {figure(min(values))}"
-            unit = f" {clean(counter.unit)}" if counter.unit else ""
-            text = f"{pieces} to {figure(max(values))}{unit}"
+            first, last, least, most = (
+                _amount(each, counter.unit)
+                for each in (values[0], values[-1], min(values), max(values))
+            )
+            unit = counter.unit if counter.unit not in BYTES else ""
+            text = f"{first} → {last}, from {least} to {most} {clean(unit)}".rstrip()
             lines.append(f"{_left(_short(name, 40), 44)} {len(values):>8,}  {text}")
     return "\n".join(lines) + "\n" if lines else ""
 
 
+def _amount(value: float, unit: str) -> str | None:
+    """A number, or bytes with a unit of their size."""
+    if unit not in BYTES:
+        return figure(value)
+    return f"{size(value)}{unit[1:]}"
+
+
 def elapsed(nanoseconds: float) -> str:
     """``820 ns``, ``3.10 us``, ``42.3 ms``, ``12.8 s``: three digits."""
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if nanoseconds >= size * 0.9995:
-            return f"{_digits(nanoseconds / size)} {unit}"
+    for many, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+        if nanoseconds >= many * 0.9995:
+            return f"{_digits(nanoseconds / many)} {unit}"
     return f"{nanoseconds:.0f} ns"
 
 
@@ -201,6 +244,8 @@ def _digits(value: float) -> str:
 def _export(options: Namespace) -> str:
     found = trace_files(options.run)
     place = found[0].parent if len(found) == 1 else Path(options.run)
+    if options.to is None:
+        return "".join(f"{each}\n" for each in found)
     try:
         written = _EXPORTS[options.to](found, place, options.output)
     except OSError as error:
@@ -221,18 +266,17 @@ def _json(found: list[Path], place: Path, output: str | None) -> list[Path]:
 
 def _tensorboard(found: list[Path], place: Path, output: str | None) -> list[Path]:
     from ..trace.export import export_tensorboard
-    from ..trace.ranks import rank_of
 
     to, written = Path(output or place / "tensorboard"), []
     for file in found:
         read = open_trace(file)
-        rank = rank_of(read.anchors, file)
+        rank = rank_of(read)
         written.append(export_tensorboard(read, to, rank, max(len(found), rank + 1)))
     return written
 
 
 def _perfetto(found: list[Path], place: Path, output: str | None) -> list[Path]:
-    from ..trace.ranks import merge
+    from ..trace.export import merge
 
     to = Path(output or place / MERGED)
     merge(found, to)

@@ -26,6 +26,7 @@ from ..recorder.sites import (
     NUMBER,
     PAIR,
     PAUSE,
+    SIZE,
     SPAN,
     STEP,
     STRUCTURE,
@@ -116,6 +117,8 @@ class Bus:
         self._pushed: dict[Keys, int] = {}
         self._changed: list[Callable[[], object]] = []
         self._told = False
+        #: Called when a site has been made whose events tell of steps.
+        self.recorded: Callable[[], object] = list
         #: Probes whose events are handed over now and then; :meth:`sample` asks for the next ones.
         self.sampled: list[Any] = []
         _buses.add(self)
@@ -207,7 +210,8 @@ class Bus:
             pair = self._pairs.setdefault((end[0], task), FIRST_GIVEN + len(self._pairs))
             more = {"role": BEGINS if end[1] else ENDS, "pair": pair, "name": name}
         site = recorder.Site(0, VALUE, ring=VALUES, keys=keys, **more)
-        record_stock(site, keys, name, task=task)
+        if record_stock(site, keys, name, task=task):
+            self.recorded()
         site.bus, site.hand = self.push, -1
         if len(self._sites) < MOST:
             self._sites[keys, task, end] = site
@@ -256,6 +260,23 @@ class Bus:
         """Have the next event of each probe handed over, for the record."""
         for placed in self.sampled:
             placed.arm(1)
+
+    def size_site(self, task: object) -> int:
+        """The site of events that say how many items the last step had."""
+        name = task if type(task) is str else None
+        site = self._sites.get((("size",), name, None))
+        if site is None:
+            site = self._sites[("size",), name, None] = table.add(SIZE, "size", task=name)
+        return int(site)
+
+    def loading_site(self, task: str) -> Any:
+        """A context in which the script waits for a batch of this task."""
+        site = self._sites.get((("loading",), task, None))
+        if site is None:
+            site = recorder.Site(table.add(LOADING, "loading", task=task), LOADING, ring=STRUCTURE)
+            self._sites[("loading",), task, None] = site
+            self.recorded()
+        return site
 
     def counted_by(self, site: Any, keys: Keys) -> None:
         """Count events of these keys by a site: not all of them are pushed."""
@@ -321,8 +342,11 @@ def inheriting(event: Event) -> Event:
     return type(event)({**extra, **event}) if extra else event
 
 
-def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) -> None:
+def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) -> bool:
     """Have a site record the numbers under keys that stock instruments understand.
+
+    Returns:
+        Whether any of them tells of steps.
 
     Args:
         site: A site with these keys.
@@ -339,15 +363,17 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
     if pair is not None:
         kind = PAIRS.get(pair, SPAN)
         record(kind, sized, read, VALUES if kind == SPAN else STRUCTURE, pair)
-        return
+        return kind != SPAN
     if "step" in keys:
         record(STEP, sized, read)
     elif sized >= 0:
         record(BATCH, sized, read)
     if "loss" in keys:
         record(LOSS, keys.index("loss"), NUMBER)
-    if not {"step", "loss", "batch", "batch_size"} & set(keys) and len(keys) == 1:
+    stock = {"step", "loss", "batch", "batch_size"} & set(keys)
+    if not stock and len(keys) == 1:
         record(VALUE, 0, NUMBER, VALUES, keys[0])
+    return bool(stock)
 
 
 def finish(call: Guarded, completed: Callable[[], object]) -> None:

@@ -20,8 +20,8 @@ from reactivex.disposable import Disposable
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
 from ..boundary import Guarded, Report, current, here, said
-from ..colours import coloured
 from ..errors import Problem, VoirError
+from ..views.colours import coloured
 from .bus import Bus, finish
 from .values import Own, detached, greatest, keys_in_force, least, numbers
 
@@ -108,13 +108,13 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
 
     def counter(self, name: str, unit: str = "", *, channel: Any = None) -> Any:
         """Show each element in the trace as a graph; of several values, one line for each."""
-        from ..marking import channel_of, counters
+        from .marking import channel_of, counters
 
         return self.subscribe(counters(name, unit, channel_of(channel)))
 
     def instant(self, label: str, *, channel: Any = None) -> Any:
         """Mark each element in the trace: ``"Epoch {epoch} begin"``."""
-        from ..marking import channel_of, instants
+        from .marking import channel_of, instants
 
         return self.subscribe(instants(label, channel_of(channel)))
 

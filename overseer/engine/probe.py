@@ -108,7 +108,8 @@ class Probe:
 
         every = [(site, (*site.keys, "$wrap") if site.name else site.keys) for site in placed.sites]
         for site, all_keys in every:
-            record_stock(site, site.keys, site.name, selector=placed.selector)
+            if record_stock(site, site.keys, site.name, selector=placed.selector):
+                bus.recorded()
             bus.counted_by(site, all_keys)
 
         def wanted() -> bool:

@@ -3,6 +3,7 @@
 from .ending import Ending, exit_status
 from .locate import locate
 from .program import Program
+from .replacing import before_exec
 from .signals import DeadlySignals, in_child
 from .source import Instrument
 from .stage import current_directory
@@ -15,6 +16,7 @@ __all__ = [
     "Instrument",
     "Program",
     "Target",
+    "before_exec",
     "current_directory",
     "exit_status",
     "in_child",

@@ -11,12 +11,12 @@ import os
 import sys
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from ..errors import VoirError
 from .signals import Echoes, in_child
 from .tracebacks import peel
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .program import Program
 
@@ -74,7 +74,7 @@ class Ending:
             self._echoes.end()  # Python lets it end the wait.
             interrupted |= not wait_for_threads()
             if not in_child():
-                self._echoes.begin(interrupted)
+                self._echoes.begin(interrupted, closing=True)
         return exit_status(self._final)
 
     def leave(self, error: BaseException | None, status: int = 0, *, instead: bool = False) -> None:

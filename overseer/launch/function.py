@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, cast
 
 from .program import Program
 from .source import Instrument
 from .stage import current_directory, fresh_main, replace_first_path, safe_path
 from .target import CannotRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Function(Program):
@@ -28,7 +31,7 @@ class Function(Program):
         self._function = self._resolve(_import(name))
 
     def run(self) -> object:
-        """Call the function; what it returns is the program's value, not its exit status."""
+        """Call the function; what it returns is the program's value, and a number its status."""
         return self._function()
 
     def _resolve(self, module: ModuleType) -> Callable[[], object]:
@@ -45,7 +48,7 @@ class Function(Program):
         if not callable(found):
             what = f"{self.target.name} is not a function but {type(found).__name__}"
             raise CannotRun("no-function", what, _callables(module, self._path))
-        return cast("Callable[[], object]", found)
+        return found  # type: ignore[no-any-return]
 
 
 def _import(name: str) -> ModuleType:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING
 
 from .function import Function
 from .program import Program
@@ -14,6 +13,7 @@ from .script import Script, Stdin
 from .stage import absolute, current_directory
 from .target import CannotRun, NoSuchFile, Target
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, ModuleType, TracebackType
-from typing import TYPE_CHECKING
 
 from .source import Instrument, Unit
 from .target import Target
 from .tracebacks import chain, entries_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
     from pathlib import Path
 
 
@@ -25,7 +26,10 @@ class Program(ABC):
     Attributes:
         target: What the user asked for.
         file: The script's file, when it has one.
+        adapt: Changes the syntax tree of a script in place, before any of it is compiled.
     """
+
+    adapt: Callable[[ast.Module], object] | None = None
 
     def __init__(self, target: Target, file: str | None) -> None:
         self.target = target
@@ -75,6 +79,8 @@ class MainProgram(Program):
         """Run the first part of the unit, if there is one."""
         self._instrument = instrument
         if self._unit is not None:
+            if self.adapt is not None:
+                self.adapt(self._unit.tree)
             self.execute(self._unit.prefix(instrument))
 
     def run(self) -> object:

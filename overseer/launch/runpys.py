@@ -10,13 +10,16 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec
 from types import CodeType, FunctionType
-from typing import Any, NoReturn
 
 from .program import MainProgram
 from .source import Instrument, Unit, read_unit
 from .stage import current_directory, fresh_main, replace_first_path, safe_path
 from .target import CannotRun, Target
 from .tracebacks import entries_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 _MARK = compile("0 / 0", "<voir>", "exec")  # Raises without touching the namespace.
 

@@ -1,4 +1,4 @@
-"""Signals: before one kills, the run is finalized; and one wakes the main thread."""
+"""Signals: before one kills, the run is finalized."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from ..boundary import Guarded
 from ..clock import monotonic
 from ..timers import Timer
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .hanging import Mark
 
@@ -29,8 +29,11 @@ LOOK = 0.5
 #: the terminal has sent it to already.
 ECHO = 0.25
 
+#: A signal that comes while the run is closed changes nothing, for the process is about to end; a
+#: second one so many seconds later ends it at once.
+AGAIN = 1.0
+
 Finalize = Callable[[int], object]
-Answer = Callable[[FrameType], object]
 
 
 def in_child() -> bool:
@@ -65,10 +68,11 @@ class DeadlySignals:
 
     Args:
         finalize: Ends the run; whatever it raises, the process still dies of the signal.
+        closing: Whether the run is being closed, with all that is to be said of it.
     """
 
-    def __init__(self, finalize: Finalize) -> None:
-        self._finalize = finalize
+    def __init__(self, finalize: Finalize, closing: Callable[[], bool] = bool) -> None:
+        self._finalize, self._closing, self._ignored = finalize, closing, 0.0
         self._handler = _AsDefault(signal.SIG_DFL)
         self._handler.handle = self._handle
         self._taken: list[int] = []
@@ -97,7 +101,7 @@ class DeadlySignals:
         self.restore()
         # What is called at a fork lives on; the run is not to live on with it, nor the script's
         # module: python takes that apart more roughly than one that nobody holds on to.
-        self._finalize = id
+        self._finalize, self._closing = id, bool
 
     def restore(self) -> None:
         """Put the default back where the handler is still ours."""
@@ -128,6 +132,10 @@ class DeadlySignals:
         self._die(signum, lambda: signal.signal(signum, signal.SIG_DFL))
 
     def _die(self, signum: int, default: Callable[[], object]) -> None:
+        if not in_child() and self._closing():
+            self._ignored = self._ignored or monotonic()
+            if monotonic() < self._ignored + AGAIN:
+                return
         if not self._dying.acquire(blocking=False):
             return
         try:
@@ -172,18 +180,24 @@ class DeadlySignals:
 
 
 class Echoes:
-    """While the run is closed, a Ctrl-C right behind another does nothing.
+    """While the run is closed, a Ctrl-C does nothing that is the first, or right behind another.
 
-    The first has ended the script, or a wait; the second would cost what the run came to. A handler
-    that the script has installed is left alone.
+    It would cost what the run came to, and the process is about to end. A handler that the script
+    has installed is left alone.
     """
 
     def __init__(self) -> None:
         self._until = 0.0
-        self._taken = False
+        self._taken = self._spares = False
 
-    def begin(self, interrupted: bool) -> None:
-        """Look out for them; there has just been a Ctrl-C, if it is ``interrupted``."""
+    def begin(self, interrupted: bool, *, closing: bool = False) -> None:
+        """Look out for them.
+
+        Args:
+            interrupted: There has just been a Ctrl-C.
+            closing: The script and its threads have ended.
+        """
+        self._spares = closing
         if threading.current_thread() is not threading.main_thread():
             return  # Python lets only the main thread set handlers.
         if interrupted:
@@ -202,74 +216,6 @@ class Echoes:
         now = monotonic()
         if now >= self._until:
             self._until = now + ECHO
-            signal.default_int_handler(signum, frame)
-
-
-class Knock:
-    """While entered, other threads can have something done on the main one, even while it waits.
-
-    Python wakes a thread that waits for a lock, or in ``select``, for nothing but a signal. The one
-    that is used here is ignored unless somebody asks for it, and left to a script that does.
-    """
-
-    def __init__(self) -> None:
-        self._signum: int | None = None
-        self._answer: Answer | None = None
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Knock:
-        self.begin()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def begin(self) -> None:
-        """Enter, if this is the main thread; harmless when done twice."""
-        signum = getattr(signal, "SIGURG", None)  # Windows has none, and no way to send it.
-        if signum is None or threading.current_thread() is not threading.main_thread():
-            return
-        if signal.getsignal(signum) is signal.SIG_DFL:
-            signal.signal(signum, self._handle)
-            self._signum = signum
-            os.register_at_fork(after_in_child=self._in_child)
-
-    def close(self) -> None:
-        """Leave."""
-        with self._lock:  # Whoever is about to send the signal has sent it, or does not.
-            self._answer = None
-            self._restore()
-
-    @property
-    def asked(self) -> bool:
-        """Whether an answer is still to come."""
-        return self._answer is not None
-
-    def ask(self, answer: Answer) -> None:
-        """Have ``answer(frame)`` called on the main thread, on top of what it does in ``frame``.
-
-        What it raises is raised there. It takes the place of an answer that is still to come.
-        Nothing happens where the script has taken the signal for itself.
-        """
-        ident = threading.main_thread().ident
-        with self._lock:
-            if self._signum is None or ident is None:
-                return
-            if signal.getsignal(self._signum) == self._handle:
-                self._answer = answer
-                signal.pthread_kill(ident, self._signum)
-
-    def _in_child(self) -> None:
-        self._lock = threading.Lock()  # Whoever held it is not there.
-        self._restore()
-
-    def _restore(self) -> None:
-        signum, self._signum = self._signum, None
-        if signum is not None and signal.getsignal(signum) == self._handle:
-            signal.signal(signum, signal.SIG_DFL)
-
-    def _handle(self, signum: int, frame: FrameType | None) -> None:
-        # No lock is taken here: the thread that this interrupts may hold it.
-        answer, self._answer = self._answer, None
-        if answer is not None and frame is not None and not in_child():
-            answer(frame)
+            spares, self._spares = self._spares, False
+            if not spares:
+                signal.default_int_handler(signum, frame)

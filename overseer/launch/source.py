@@ -7,13 +7,18 @@ says about the source as a whole (errors, warnings) it says once, before any of 
 from __future__ import annotations
 import __future__
 
-import ast
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ast
+else:
+    import _ast as ast  # Of the rest of ast nothing is used here, and it takes 3 ms to import.
 
 Instrument = Callable[[ast.Module, str, str], ast.Module]
 
@@ -117,7 +122,7 @@ def _compile(tree: ast.Module, filename: str, flags: int) -> CodeType:
 
 @contextmanager
 def _on_warning(action: str) -> Iterator[None]:
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(module=warnings):  # Of this name the script may have its own.
         warnings.simplefilter(action)  # type: ignore[arg-type]
         yield
 

@@ -7,19 +7,10 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from importlib.machinery import BuiltinImporter, PathFinder
+from importlib.machinery import BuiltinImporter
 from types import ModuleType
 
-_BASE = """
-    __future__ __main__ _collections_abc _sitebuiltins _weakrefset abc codecs collections contextlib
-    copyreg encodings enum functools genericpath importlib io keyword linecache ntpath operator os
-    overseer posixpath re reprlib runpy site stat threading types typing voir warnings weakref
-    zipimport
-"""
-
-
-#: What python has imported itself before any script, or cannot do without.
-_PYTHONS_OWN = {*sys.builtin_module_names, *_BASE.split()}
+from .. import apart
 
 #: Where voir was started. Python looks into it after an exception has ended the process, without
 #: holding on to it.
@@ -44,11 +35,11 @@ def safe_path() -> bool:
 
 def replace_first_path(path: str | None) -> None:
     """Put ``path`` where python puts the script's directory, instead of what voir's start put."""
+    apart.make_way()
     if sys.path and sys.path[0] in _put_there_for_voir():
         del sys.path[0]
     if path is not None:
         sys.path.insert(0, path)
-        make_way(path)
 
 
 def _put_there_for_voir() -> set[str]:
@@ -59,24 +50,6 @@ def _put_there_for_voir() -> set[str]:
         return {current_directory(), ""}  # python -m voir
     file = getattr(main, "__file__", None)
     return {script_directory(file)} if file else {""}
-
-
-def make_way(directory: str) -> None:
-    """Forget modules that voir has imported and that ``directory`` has a module of its own for.
-
-    A script with a ``queue.py`` or ``instruments/`` beside it finds that, as under python; voir
-    keeps the modules that it has.
-    """
-    try:
-        beside = {name.partition(".")[0] for name in os.listdir(directory or ".")}
-    except OSError:
-        return  # A zip, or nothing that can be looked into.
-    for name in (beside & sys.modules.keys()) - _PYTHONS_OWN:
-        spec = PathFinder.find_spec(name, [directory])
-        ours = getattr(sys.modules[name], "__file__", None)
-        if spec is not None and spec.loader is not None and spec.origin != ours:
-            for one in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
-                del sys.modules[one]
 
 
 def script_directory(filename: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
 from ..errors import UsageError
 
 
-class Target(NamedTuple):
+class Target:
     """What the user asked to run.
 
     Attributes:
@@ -16,9 +14,10 @@ class Target(NamedTuple):
         argv: The script's own arguments.
     """
 
-    kind: Literal["script", "module", "function"]
-    name: str
-    argv: tuple[str, ...] = ()
+    __slots__ = ("argv", "kind", "name")
+
+    def __init__(self, kind: str, name: str, argv: tuple[str, ...] = ()) -> None:
+        self.kind, self.name, self.argv = kind, name, argv
 
 
 class CannotRun(UsageError):

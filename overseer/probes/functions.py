@@ -10,7 +10,7 @@ import gc
 import sys
 from types import CodeType, FunctionType, MethodType
 
-from .names import OURS
+from .names import COMPILING, LOOP, OURS
 from .unit import key_of
 
 TYPE_CHECKING = False
@@ -43,9 +43,10 @@ def renew(unit: Unit, scope: Scope) -> str:
 
 
 def probed(code: CodeType) -> bool:
-    """Whether inserted calls are in ``code``; of an earlier run, if they are not this one's."""
+    """Whether probes' calls are in ``code``; of an earlier run, if they are not this one's."""
+    names = (name for name in code.co_names if name not in (COMPILING, LOOP))
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return any(name.startswith(OURS) for name in code.co_names) or any(map(probed, inner))
+    return any(name.startswith(OURS) for name in names) or any(map(probed, inner))
 
 
 def _why_not(function: FunctionType, unit: Unit) -> str:

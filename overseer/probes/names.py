@@ -41,5 +41,7 @@ def _visible() -> list[str]:
 EXCEPTION = put("exception", sys.exception)
 #: Returns whether Dynamo traces the caller: never, until torch has that.
 COMPILING = put("compiling", bool)
+#: Goes over a loop's iterable; the hooks put what records it there.
+LOOP = put("loop", iter)
 
-__all__ = ["COMPILING", "EXCEPTION", "OURS", "put"]
+__all__ = ["COMPILING", "EXCEPTION", "LOOP", "OURS", "put"]

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from types import FunctionType, ModuleType
 
+from ..apart import aside
 from ..errors import VoirError
 from .functions import named, probed
 
@@ -37,7 +38,8 @@ def grammar() -> Any:
         return sys.modules["ptera.selector"]
     with _lock:
         if not _private:
-            _private.append(_load())
+            with aside:
+                _private.append(_load())
     return _private[0]
 
 
@@ -64,9 +66,10 @@ class Ptera:
 
     def __init__(self) -> None:
         names = ("interpret", "overlay", "selector", "utils")
-        self._interpret, self._overlay, self._selector, self._utils = (
-            import_module(f"ptera.{name}") for name in names
-        )
+        with aside:
+            self._interpret, self._overlay, self._selector, self._utils = (
+                import_module(f"ptera.{name}") for name in names
+            )
         self._rules: dict[Any, tuple[Any, Any]] = {}
 
     def serves(self, placed: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
-from ..targets import targets
+from .targets import targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,59 +1,75 @@
-"""The text of a voirfile for what was found."""
+"""The text of a voirfile."""
 
 from __future__ import annotations
 
+import ast
 import os
-import shlex
-from collections.abc import Iterator
 
-from .findings import Finding, Reading
+from ..probes.scopes import For
+from .loop import Frame, given, turns
+from .observed import Line
 
-_ORDER = ["loss", "other loss", "step", "pair", "loader", "model", "options", "use_cuda", "pause"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .observed import Findings
+    from .script import Source
+
+#: What stands before the lines that are comments.
+SEEN = "What is given counts in place of what voir sees. Remove the '# ' of a line to give it."
+#: Functions that a template names.
+MANY = 3
 
 
-def voirfile_text(reading: Reading) -> str:
-    """A voirfile with a commented probe for each finding, and comments for what is missing."""
-    name = os.path.basename(reading.script)
-    shown = shlex.quote(name)
+def voirfile_text(script: str, command: str, found: Findings) -> str:
+    """A voirfile.
+
+    Args:
+        script: The script's file.
+        command: What follows ``voir`` to run it.
+        found: What to write.
+    """
+    live = [line for line in found.lines if line.live]
+    seen = [line for line in found.lines if not line.live]
+    plain = command.replace("\\", "\\\\").replace('"', '\\"')
     lines = [
-        f'"""Instruments for {_plain(name)}, as `voir init` found them: change what you like.',
+        f'"""Instruments for {os.path.basename(script)}, by `voir init`: change what you like.',
         "",
-        f"    voir --verify {_plain(shown)}    checks them",
-        f"    voir --dash {_plain(shown)}      shows the run while it goes on",
+        f"    voir {plain}           runs it with them",
+        f"    voir --verify {plain}  checks them",
         '"""',
         "",
         "",
         "def instrument_probes(ov):",
-        f"    yield {_phase(reading)}",
+        *(f"    # {note}" for note in found.notes),
+        "    yield ov.phases.load_script  # The script is loaded and has not run.",
+        *(text for line in live for text in ("", f"    # {line.comment}", *code(line))),
+        *(["", f"    # {SEEN}"] if seen else []),
+        *(text for line in seen for text in ("", f"    # {line.comment}", *code(line, "# "))),
     ]
-    for note in reading.notes:
-        lines += ["", f"    # {note}"]
-    for finding in sorted(reading.findings, key=_rank):
-        place = finding.place(os.path.dirname(os.path.abspath(reading.script)))
-        lines += ["", f"    # {finding.comment} ({place})", *_code(finding)]
-    for missing in reading.missing:
-        lines += ["", f"    # Not found: {missing.role}: {missing.why}.", f"    # {missing.look}"]
     return "\n".join([*lines, ""])
 
 
-def _phase(reading: Reading) -> str:
-    if any(finding.early for finding in reading.findings):
-        return "ov.phases.parse_args  # Resume before any of the script has run."
-    return "ov.phases.load_script  # Resume when the script is loaded, before it runs."
+def code(line: Line, before: str = "") -> list[str]:
+    """A line of code, in several where it is long."""
+    whole = f"    {before}{line.code}"
+    if len(whole) <= 100:
+        return [whole]
+    start, _, rest = line.code.partition('"')
+    selector, _, end = rest.rpartition('"')
+    return [f"    {before}{part}" for part in (start, f'    "{selector}"', end)]
 
 
-def _plain(text: str) -> str:
-    """Text that may stand in a docstring."""
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _rank(finding: Finding) -> int:
-    return _ORDER.index(finding.role)
-
-
-def _code(finding: Finding) -> Iterator[str]:
-    line = f"    {finding.line}"
-    if len(line) <= 100 or "\n" in line:
-        yield line
-        return
-    yield from ("    ov.probe(", f'        "{finding.selector}"', "    ).give()")
+def template(sources: Sequence[Source]) -> list[Line]:
+    """Lines with capitals for what is not known, in the script's own functions that have loops."""
+    found = []
+    for source in sources:
+        for scope in source.scopes:
+            nodes = [one for one in scope.own if isinstance(one, (*For, ast.While))]
+            loop = turns(Frame(source, scope, nodes[-1].body[0].lineno)) if nodes else None
+            code = loop.step() if loop is not None else None
+            if loop is not None and code is not None:
+                found.append(Line("step", code, ""))
+                found.append(Line("loss", given(f"{loop.selector} > LOSS as loss"), ""))
+    return found[: 2 * MANY]

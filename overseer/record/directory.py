@@ -12,10 +12,8 @@ from pathlib import Path
 
 from ..clock import gmtime, strftime
 from ..errors import Problem, UsageError
-from .job import Job, NotOurs
-from .ranks import find_rank
-
-Report = Callable[[Problem], None]
+from .job import Job, NotOurs, find_rank
+from .metrics import SHORT
 
 #: What a run writes; a directory that has one of these holds a run.
 RUN_FILES = ("run.json", "metrics.jsonl", "trace.pftrace", "job.json")
@@ -26,18 +24,24 @@ LONGEST_NAME = 48
 class RunDirectory:
     """The directory of one run, made when there is first something to record.
 
-    ``voir-runs/<UTC yyyymmddThhmmss>-<script>-<pid>/``, or the one the user named. Under torchrun,
-    Open MPI or Slurm it is ``rank<R>/`` of one directory that all ranks of the job share.
+    ``<UTC yyyymmddThhmmss>-<script>-<pid>/`` in a parent directory, or the one the user named.
+    Under torchrun, Open MPI or Slurm it is ``rank<R>/`` of one directory that all ranks share.
 
     Args:
         script: How the user named the script: a path, ``-m module``, ``-``.
         pid: This process.
         started: Wall time at the start, in nanoseconds.
-        run_dir: ``--run-dir``; ``VOIR_RUN_DIR`` of ``environ`` when not given.
-        base: Where run directories go; ``voir-runs`` in the current directory when not given.
+        report: Told once when the directory cannot be made.
+        parent: Absolute; where run directories go. Empty: nowhere, for the current directory has
+            been deleted.
+        chosen: Absolute; the very directory that the user named.
         environ: The environment the run was started with.
         enabled: False for ``--no-record``: there is no directory, then.
-        report: Told once when the directory cannot be made.
+        made: Called once when it has been made.
+
+    Attributes:
+        rank: The rank of this process, if it is one of several.
+        made: Whether the directory exists, so that there is something to complete at the end.
     """
 
     def __init__(
@@ -46,43 +50,33 @@ class RunDirectory:
         pid: int,
         started: int,
         *,
-        report: Report,
-        run_dir: str | Path | None = None,
-        base: Path | None = None,
+        report: Callable[[Problem], None],
+        parent: str = "",
+        chosen: str = "",
         environ: Mapping[str, str] = os.environ,
         enabled: bool = True,
+        made: Callable[[], object] = bool,
     ) -> None:
-        chosen = run_dir or environ.get("VOIR_RUN_DIR")
-        # Absolute from the start: the script may change its directory before anything is recorded.
-        self._chosen = Path(os.path.abspath(os.path.expanduser(chosen))) if chosen else None
-        self._base = Path(os.path.abspath(base or "voir-runs"))
         self._name = safe_name(script)
-        self._pid = pid
-        self._started = started
-        self._report = report
-        self._enabled = enabled
-        self._process = os.getpid()
+        self._own = f"{stamp(started)}-{self._name}-{pid}"
+        self._parent, self._report, self._enabled = parent, report, enabled
+        self._process, self._tell, self.made = os.getpid(), made, False
         self._lock = threading.RLock()
         self._path: Path | None = None
-        self._failed = False
         self.rank = find_rank(environ)
-        # Now, not when the directory is made: the launcher may have gone by then.
         self._job = Job(self.rank, self._name, started) if self.rank else None
+        self._chosen = Path(chosen) if chosen else None
         if self._job and self._chosen:
             self._chosen = self._job.chosen(self._chosen)
 
     @property
-    def made(self) -> bool:
-        """Whether the directory exists, so that there is something to complete at the end."""
-        return self._path is not None
-
-    @property
     def path(self) -> Path | None:
         """The directory, made now if need be; ``None`` without one. It never raises."""
-        if self._path is None and self._enabled and os.getpid() == self._process:
+        if self._enabled and os.getpid() == self._process and not self.made:
             with self._lock:
-                if self._path is None and not self._failed:
-                    self._make()
+                new = self._enabled and not self.made and self._make()
+            if new:  # Without the lock: whoever is told may have one of its own.
+                self._tell()
         return self._path
 
     def check(self) -> None:
@@ -91,26 +85,20 @@ class RunDirectory:
         Raises:
             UsageError: It holds a run already, or is no directory.
         """
-        if self._chosen is None or not self._enabled:
+        chosen = self._chosen
+        if chosen is None or not self._enabled:
             return
         with suppress(OSError, ValueError):  # Whether it can be made will show when it is made.
-            self._refuse_if_taken(self._chosen)
-
-    def _refuse_if_taken(self, chosen: Path) -> None:
-        if os.path.lexists(chosen) and not chosen.is_dir():
-            raise UsageError(
-                "run-dir-not-a-directory",
-                f"--run-dir {chosen} is not a directory",
-                "Name a directory; it is made when it does not exist.",
-            )
-        try:
-            self._inspect(chosen)
-        except NotOurs as why:
-            raise UsageError(
-                "run-dir-taken",
-                f"--run-dir {chosen} is taken: {why}; nothing is ever overwritten",
-                "Name another directory, or move that one away.",
-            ) from None
+            if os.path.lexists(chosen) and not chosen.is_dir():
+                what = f"--run-dir {chosen} is not a directory"
+                remedy = "Name a directory; it is made when it does not exist."
+                raise UsageError("run-dir-not-a-directory", what, remedy)
+            try:
+                self._inspect(chosen)
+            except NotOurs as why:
+                what = f"--run-dir {chosen} is taken: {why}; nothing is ever overwritten"
+                remedy = "Name another directory, or move that one away."
+                raise UsageError("run-dir-taken", what, remedy) from None
 
     def _inspect(self, directory: Path) -> None:
         if self._job is not None:
@@ -121,32 +109,35 @@ class RunDirectory:
                 raise NotOurs(f"it holds {name} of another run")
         return None
 
-    def _make(self) -> None:
+    def _make(self) -> bool:
         try:
-            self._path = claim(self._of_job(self._job) if self._job else self._alone())
-        except NotOurs as error:
-            self._fail(str(error))
-        except (OSError, ValueError) as error:  # ValueError: a name no file system takes.
-            self._fail(f"{getattr(error, 'strerror', None) or error}")
+            self._path = claim(self._find())
+        except (NotOurs, OSError, ValueError) as error:  # ValueError: a name no file system takes.
+            short = isinstance(error, OSError) and error.errno in SHORT
+            self._enabled = short  # With descriptors again, it is tried again.
+            why = getattr(error, "strerror", None) or error
+            remedy = "Name one you can write to: --run-dir DIR; --no-record asks for no record."
+            where = str(self._chosen or self._parent or "voir-runs")
+            what = f"this run is not recorded ({why})"
+            self._report(Problem("record-unwritable", where, what, remedy=remedy))
+            return False
+        self.made = True
+        return True
 
-    def _fail(self, why: str) -> None:
-        self._failed = True
-        place = self._chosen or self._base
-        remedy = "Name a directory you can write to: --run-dir DIR; --no-record asks for no record."
-        what = f"this run is not recorded ({why})"
-        self._report(Problem("record-unwritable", str(place), what, remedy=remedy))
-
-    def _alone(self) -> Path:
-        if self._chosen is None:
-            self._base.mkdir(parents=True, exist_ok=True)
-            name = f"{stamp(self._started)}-{self._name}-{self._pid}"
-            return new_directory(self._base, name)
-        self._chosen.mkdir(parents=True, exist_ok=True)
-        self._inspect(self._chosen)
-        return self._chosen
-
-    def _of_job(self, job: Job) -> Path:
-        return job.find(self._base) if self._chosen is None else job.join(self._chosen)
+    def _find(self) -> Path:
+        if self._chosen is not None:
+            if self._job is not None:
+                return self._job.join(self._chosen)
+            self._chosen.mkdir(parents=True, exist_ok=True)
+            self._inspect(self._chosen)
+            return self._chosen
+        if not self._parent:
+            raise NotOurs("the current directory has been deleted")
+        parent = Path(self._parent)
+        if self._job is not None:
+            return self._job.find(parent)
+        parent.mkdir(parents=True, exist_ok=True)
+        return new_directory(parent, self._own)
 
 
 def claim(directory: Path) -> Path:

@@ -1,91 +1,94 @@
 """Strict JSON of anything, one line a value: what no JSON can hold is described, never refused.
 
 NaN and the infinities become strings, a tensor of one element its number, a larger one its shape
-and dtype; what is too large or refers to itself is cut, and the text says so. The result is ASCII
-and valid by the letter of RFC 8259, so that strict parsers of other languages read it too.
+and dtype. Containers are followed 8 deep, up to 1,000 values in all. The result is ASCII and valid
+by the letter of RFC 8259, so that strict parsers of other languages read it too.
 
-A value on a device is **not read** unless the caller says ``wait=True``: reading it would hold the
-calling thread until the device has caught up. :func:`snapshot` takes such values along for later.
+A number on a device is not read, which would hold the thread until the device has caught up:
+whoever asks is given its tensor, and it is written once it has arrived.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import reprlib
 from collections import deque
-from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, Set, ValuesView
 from enum import Enum
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, Union
+from typing import Any
 
 from ..boundary import asked_for, let_through
-from .tensors import Pending, describe, elements, is_tensor, on_host, taken
 
-Json = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]  # noqa: UP007
+Json = Any
+Later = Callable[[Any, Callable[[float], object]], bool]
 
-#: The longest string, in characters, that is written whole.
-LONGEST = 10_000
-#: The deepest nesting that is followed.
-DEEPEST = 32
-#: How many values one record may hold, all containers together.
-MOST = 20_000
+#: The longest string in characters, the deepest nesting, how many values one record may hold.
+LONGEST, DEEPEST, MOST = 10_000, 8, 1_000
+#: What a sample of a value may hold in all, and each container in it.
+FEW, WIDEST = 256, 32
 #: Python itself refuses to read longer integers back (``sys.set_int_max_str_digits``).
 INT_BITS = 4096
-
-#: What a value's own code may raise that only says that it cannot be read.
-RAISED = (Exception, SystemExit, GeneratorExit)
+#: Arrays that are read, by their exact type: to read a subclass may be a collective.
+ARRAYS = {
+    ("torch", "Tensor"), ("torch.nn.parameter", "Parameter"), ("numpy", "ndarray"),
+}  # fmt: skip
+JAX = ("ArrayImpl", "jax")
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NAMED = (FunctionType, BuiltinFunctionType, MethodType, type, ModuleType)
-_SEQUENCES = (list, tuple, range, deque, KeysView, ValuesView, ItemsView)
+_SEQUENCES = (list, tuple, range, deque, Set, KeysView, ValuesView, ItemsView)
 _AS_TEXT = frozenset({"decimal", "_decimal", "fractions", "uuid", "ipaddress", "numbers"})
 # Python's own C encoder: `default` is never reached, since only plain values are handed over.
 _strict = json.JSONEncoder(allow_nan=False, check_circular=False).encode
 _with_nan = json.JSONEncoder(check_circular=False).encode
 
 
-def encode(value: object, *, wait: bool = False, nan: bool = False) -> bytes:
-    """One line of strict JSON, newline included; never raises for any value.
+class Pending:
+    """A number on its way from a device; until it has come, its tensor's description stands for it.
+
+    Attributes:
+        shown: What is written.
+    """
+
+    __slots__ = ("shown",)
+
+    def __init__(self, described: Json) -> None:
+        self.shown = described
+
+    def arrived(self, number: float) -> None:
+        """The number is here."""
+        self.shown = number
+
+
+def encode(value: object, *, nan: bool = False, most: int = MOST) -> bytes:
+    """One line of strict JSON, newline included.
 
     Args:
         value: Anything.
-        wait: Whether values on a device may be read, which waits for the device.
         nan: Write NaN and the infinities as numbers, as Python's own ``json`` does and reads.
+        most: How many values it may hold.
     """
-    text = _flat(value)
-    if text is None:
-        text = (_with_nan if nan else _strict)(_Simplifier(wait, nan).value(value))
+    text = (_with_nan if nan else _strict)(_Simplifier(most, nan=nan).value(value))
     return text.encode("ascii") + b"\n"
 
 
-def _flat(value: object) -> str | None:
-    """The text of a flat dict of plain values, the common case at a tenth of the price."""
-    try:
-        if type(value) is not dict or not _PLAIN.issuperset(map(type, value.values())):
-            return None
-        if not all(type(key) is str for key in value):
-            return None
-        text = _strict(value)
-    except ValueError:  # NaN or infinity among the values, or an integer that is too long.
-        return None
-    except Exception as error:  # A class that has no hash; another thread changes the dict.
-        if asked_for(error):
-            raise
-        return None
-    # "\\ud" begins the escape of a surrogate: perhaps a lone one, which strict parsers refuse.
-    return text if len(text) <= LONGEST and "\\ud" not in text else None
+def simplify(value: object, most: int = MOST) -> Json:
+    """``value`` as plain JSON values: finite floats, text without lone surrogates, string keys."""
+    return _Simplifier(most).value(value)
 
 
-def simplify(value: object, *, wait: bool = False) -> Json:
-    """``value`` as plain JSON values: finite floats, text without lone surrogates, string keys.
+def snapshot(value: object, later: Later, *, sample: bool = False) -> Json:
+    """``value`` as it is now, to be encoded later: what the script does to it does not show.
 
     Args:
         value: Anything.
-        wait: Whether values on a device may be read, which waits for the device.
+        later: Called with a tensor on a device, and with what is to be called with its number;
+            whether that will be.
+        sample: Name large containers, and objects of the script's own classes, by their kind.
     """
-    return _Simplifier(wait).value(value)
+    return _Simplifier(FEW if sample else MOST, later, sample=sample).value(value)
 
 
 def text_of(value: str) -> str:
@@ -96,19 +99,131 @@ def text_of(value: str) -> str:
     return cut.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _float(value: float) -> Json:
-    number = float.__float__(value)
-    if number != number:
-        return "NaN"
-    if number in (float("inf"), float("-inf")):
-        return "Infinity" if number > 0 else "-Infinity"
-    return number
+class _Simplifier:
+    """Turns one value into plain JSON; counts how much it holds."""
+
+    def __init__(
+        self, most: int, later: Later | None = None, *, sample: bool = False, nan: bool = False
+    ) -> None:
+        self.left, self.later, self.sample, self.nan = most, later, sample, nan
+
+    def value(self, value: Any, depth: int = 0) -> Json:
+        """The plain form of ``value``; a description of it when there is none."""
+        self.left -= 1
+        try:
+            return self._by_kind(value, depth)
+        except (Exception, SystemExit, GeneratorExit) as error:  # Other people's code: __repr__.
+            if isinstance(error, Exception) and asked_for(error):
+                raise
+            let_through(error)
+            return f"<{_name(type(value))} that raises {_name(type(error))}>"
+
+    def _by_kind(self, value: Any, depth: int) -> Json:
+        kind = type(value)
+        if value is None or value is True or value is False:
+            return value
+        if kind is Pending:
+            return self.value(value.shown, depth)
+        if isinstance(value, Enum):
+            return self.value(value.value) if type(value.value) in _PLAIN else value.name
+        if isinstance(value, str):
+            return text_of(value)
+        if isinstance(value, int):
+            number = int.__index__(value)
+            bits = number.bit_length()
+            return number if bits <= INT_BITS else f"<integer of {bits} bits>"
+        if isinstance(value, float):
+            return self._float(float.__float__(value))
+        if hasattr(kind, "shape") and hasattr(kind, "dtype"):
+            return self._array(value, kind, depth)
+        pairs = _pairs(value, kind)
+        if pairs is not None:
+            return self._container(value, kind, depth, *pairs)
+        if isinstance(value, _SEQUENCES):
+            return self._container(value, kind, depth, value, len(value))
+        return self._other(value, kind)
+
+    def _float(self, number: float) -> Json:
+        if self.nan or number - number == 0:
+            return number
+        return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
+
+    def _array(self, value: Any, kind: type, depth: int) -> Json:
+        if kind.__module__ == "numpy" and kind.__name__ != "ndarray":
+            return self.value(value.item(), depth + 1) if hasattr(kind, "item") else _named(kind)
+        jax = kind.__name__ == JAX[0] and kind.__module__.startswith(JAX[1])
+        if not jax and (kind.__module__, kind.__name__) not in ARRAYS:
+            return _named(kind)
+        shape, device = [int(n) for n in value.shape], str(getattr(value, "device", "cpu"))
+        described = {"shape": shape, "dtype": str(value.dtype).removeprefix("torch.")}
+        if "cpu" not in device.lower():
+            described["device"] = device
+        if any(n != 1 for n in shape):
+            return described
+        try:
+            if value.is_ready() if jax else "device" not in described:
+                return self.value(value.item(), depth + 1)
+            pending = Pending(described)
+            if self.later is not None and self.later(value, pending.arrived):
+                return pending
+        except Exception as error:  # Inside vmap or a graph capture, on a lost device.
+            if asked_for(error):
+                raise
+        return described
+
+    def _container(
+        self, value: Any, kind: type, depth: int, items: Iterable[Any], count: int
+    ) -> Json:
+        if depth >= DEEPEST or (self.sample and count > min(WIDEST, self.left)):
+            return f"<{_name(kind)} of {count}>"
+        taken = max(min(count, self.left), 0)
+        if items is value:
+            plain = [self.value(item, depth + 1) for item in islice(items, taken)]
+            if isinstance(value, (set, frozenset)):  # One run's text is another's.
+                plain.sort(key=repr)
+            return plain if taken == count else [*plain, f"... [cut: {count} items]"]
+        made: dict[str, Json] = {}
+        for key, item in islice(items, taken):
+            made[self._key(key, made)] = self.value(item, depth + 1)
+        return made if taken == count else {**made, "...": f"[cut: {count} keys]"}
+
+    def _key(self, key: object, taken: Mapping[str, Json]) -> str:
+        plain = self.value(key)
+        name = plain if isinstance(plain, str) else _with_nan(plain)
+        while name in taken:  # 1 and "1" are two keys; neither may hide the other.
+            name += "'"
+        return name
+
+    def _other(self, value: Any, kind: type) -> Json:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return _bytes(value)
+        if isinstance(value, os.PathLike):
+            return self.value(os.fspath(value))
+        if isinstance(value, BaseException):
+            return text_of(f"{kind.__name__}: {value}")
+        if isinstance(value, _NAMED):
+            module = getattr(value, "__module__", None)
+            name = getattr(value, "__qualname__", value.__name__)
+            return text_of(f"{module}.{name}" if module else name)
+        if kind.__module__ in _AS_TEXT:
+            return text_of(str(value))
+        if hasattr(kind, "isoformat"):  # date, time, datetime, pandas.Timestamp
+            return text_of(value.isoformat())
+        return _named(kind) if self.sample else text_of(repr(value))
 
 
-def _int(value: int) -> Json:
-    number = int.__index__(value)
-    bits = number.bit_length()
-    return number if bits <= INT_BITS else f"<integer of {bits} bits>"
+def _pairs(value: Any, kind: type) -> tuple[Iterable[Any], int] | None:
+    """The keys and values of a mapping, a dataclass or a named tuple; None for all else."""
+    if isinstance(value, Mapping):
+        return value.items(), len(value)
+    fields = getattr(kind, "__dataclass_fields__", None)
+    if fields is not None:
+        pairs = [(name, getattr(value, name)) for name in fields if hasattr(value, name)]
+    elif isinstance(value, tuple) and hasattr(kind, "_fields"):
+        pairs = list(zip(value._fields, value, strict=False))  # type: ignore[attr-defined]
+    else:
+        return None
+    return pairs, len(pairs)
 
 
 def _bytes(value: bytes | bytearray | memoryview) -> Json:
@@ -121,148 +236,9 @@ def _bytes(value: bytes | bytearray | memoryview) -> Json:
     return {"bytes": len(value), "starts": raw[:32].hex()}
 
 
-def snapshot(value: object) -> object:
-    """``value`` as it is now, for :func:`encode` later: what changes until then does not show.
-
-    Waits for no device: a number that is on one is copied, and read once it has arrived.
-    """
-    try:
-        # Not isinstance, which asks the value for its class: a dead weakref.proxy raises then.
-        if type(value) in _PLAIN or type(value) is Pending:
-            return value
-        return taken(value) if is_tensor(value) else simplify(value)
-    except RAISED as error:
-        let_through(error)
-        return simplify(value)
+def _named(kind: type) -> str:
+    return f"<{_name(kind)}>"
 
 
-def unreadable(value: object, error: BaseException) -> str:
-    """What is written in the place of a value that raised ``error`` when it was read."""
-    return f"<{_class_name(value)} that raises {_class_name(error)}>"
-
-
-class _Simplifier:
-    """Turns one value into plain JSON; remembers how much it holds and what it is inside of."""
-
-    def __init__(self, wait: bool, nan: bool = False) -> None:
-        self.wait = wait
-        self.nan = nan
-        self.left = MOST
-        self.inside: list[int] = []
-
-    def value(self, value: Any) -> Json:
-        """The plain form of ``value``; a description of it when there is none."""
-        self.left -= 1
-        try:
-            return self._by_kind(value)
-        except RAISED as error:  # Other people's __repr__, __iter__, keys(), item(), __class__.
-            let_through(error)
-            return unreadable(value, error)
-
-    def _by_kind(self, value: Any) -> Json:
-        if value is None or value is True or value is False:
-            return value
-        if isinstance(value, Enum):
-            return self._enum(value)
-        if isinstance(value, str):
-            return text_of(value)
-        if isinstance(value, int):
-            return _int(value)
-        if isinstance(value, Pending):
-            return self.value(value.value(wait=self.wait))
-        if is_tensor(value):  # Before float: numpy.float64 is both.
-            return self._tensor(value)
-        if isinstance(value, float):
-            return float.__float__(value) if self.nan else _float(value)
-        plain = self._container(value)
-        return self._other(value) if plain is None else plain
-
-    def _enum(self, value: Enum) -> Json:
-        return self.value(value.value) if type(value.value) in _PLAIN else value.name
-
-    def _tensor(self, tensor: Any) -> Json:
-        if elements(tensor) != 1 or not (self.wait or on_host(tensor)):
-            return self.value(describe(tensor))
-        try:
-            number = tensor.item()
-        except Exception:  # Inside vmap, on a lost device, without data ("meta").
-            return self.value(describe(tensor))
-        return self._within(tensor, lambda: self.value(number))
-
-    def _container(self, value: Any) -> Json:
-        """The plain form of a container; ``None`` when ``value`` is none."""
-        fields = getattr(type(value), "__dataclass_fields__", None)
-        if fields is not None:
-            pairs = [(name, getattr(value, name)) for name in fields if hasattr(value, name)]
-            return self._within(value, lambda: self._pairs(pairs, len(pairs)))
-        if isinstance(value, Mapping):
-            return self._within(value, lambda: self._pairs(value.items(), len(value)))
-        if isinstance(value, tuple) and hasattr(type(value), "_fields"):
-            named = list(zip(value._fields, value, strict=False))  # type: ignore[attr-defined]
-            return self._within(value, lambda: self._pairs(named, len(named)))
-        if isinstance(value, (set, frozenset)):
-            ordered = sorted(islice(value, MOST), key=reprlib.repr)  # One run's text is another's.
-            return self._within(value, lambda: self._items(ordered, len(value)))
-        if isinstance(value, _SEQUENCES):
-            return self._within(value, lambda: self._items(value, len(value)))
-        return None
-
-    def _within(self, value: object, inner: Callable[[], Json]) -> Json:
-        if id(value) in self.inside:
-            return f"<the {_class_name(value)} it is in>"
-        if len(self.inside) >= DEEPEST:
-            return f"<{_class_name(value)} nested deeper than {DEEPEST}>"
-        self.inside.append(id(value))
-        try:
-            return inner()
-        finally:
-            self.inside.pop()
-
-    def _items(self, items: Iterable[Any], count: int) -> list[Json]:
-        plain: list[Json] = []
-        for item in items:
-            if self.left <= 0:
-                plain.append(f"... [cut: {count} items]")
-                break
-            plain.append(self.value(item))
-        return plain
-
-    def _pairs(self, pairs: Iterable[tuple[Any, Any]], count: int) -> dict[str, Json]:
-        plain: dict[str, Json] = {}
-        for key, item in pairs:
-            if self.left <= 0:
-                plain["..."] = f"[cut: {count} keys]"
-                break
-            plain[self._key(key, plain)] = self.value(item)
-        return plain
-
-    def _key(self, key: object, taken: Mapping[str, Json]) -> str:
-        if type(key) is str:
-            name = text_of(key)
-        else:
-            plain = self.value(key)
-            name = plain if isinstance(plain, str) else _with_nan(plain)
-        while name in taken:  # 1 and "1" are two keys; neither may hide the other.
-            name += "'"
-        return name
-
-    def _other(self, value: Any) -> Json:
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return _bytes(value)
-        if isinstance(value, os.PathLike):
-            return self.value(os.fspath(value))
-        if isinstance(value, BaseException):
-            return text_of(f"{type(value).__name__}: {value}")
-        if isinstance(value, _NAMED):
-            module = getattr(value, "__module__", None)
-            name = getattr(value, "__qualname__", value.__name__)
-            return text_of(f"{module}.{name}" if module else name)
-        if type(value).__module__ in _AS_TEXT:
-            return text_of(str(value))
-        if hasattr(type(value), "isoformat"):  # date, time, datetime, pandas.Timestamp
-            return text_of(value.isoformat())
-        return text_of(repr(value))
-
-
-def _class_name(value: object) -> str:
-    return text_of(type(value).__name__)
+def _name(kind: type) -> str:
+    return text_of(kind.__name__)

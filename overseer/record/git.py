@@ -30,7 +30,9 @@ def head(top: Path) -> dict[str, str]:
     """
     facts: dict[str, str] = {}
     with suppress(OSError, ValueError):
-        git = _git_directory(top)
+        git = top / ".git"
+        if not git.is_dir():  # In a worktree or submodule: "gitdir: <path>".
+            git = top / _read(git).removeprefix("gitdir:").strip()
         text = _read(git / "HEAD")
         if text.startswith("ref: "):
             reference = text[5:].strip()
@@ -42,14 +44,6 @@ def head(top: Path) -> dict[str, str]:
     return facts
 
 
-def _git_directory(top: Path) -> Path:
-    git = top / ".git"
-    if git.is_dir():
-        return git
-    text = _read(git)  # In a worktree or submodule: "gitdir: <path>".
-    return top / text.removeprefix("gitdir:").strip()
-
-
 def _resolve(git: Path, reference: str) -> str:
     common = git
     with suppress(OSError):
@@ -57,11 +51,8 @@ def _resolve(git: Path, reference: str) -> str:
     for directory in dict.fromkeys((git, common)):
         with suppress(OSError):
             return _read(directory / reference)
-    for line in _read(common / "packed-refs").splitlines():
-        sha, _, name = line.partition(" ")
-        if name == reference:
-            return sha
-    return ""
+    packed = (line.partition(" ") for line in _read(common / "packed-refs").splitlines())
+    return next((sha for sha, _, name in packed if name == reference), "")
 
 
 def _read(path: Path) -> str:
@@ -79,38 +70,36 @@ def state(
         environ: The environment; what would redirect git is not passed on.
         seconds: How long git may take.
     """
-    text = _ask(top, _STATUS, environ, seconds)
-    if text is None:
+    said = _ask(top, _STATUS, environ, seconds)
+    if said is None:
         return {}
     facts: dict[str, object] = {}
-    lines = text.splitlines()
-    for line in lines:
+    for line in said:
         for mark, name in (("# branch.oid ", "sha"), ("# branch.head ", "branch")):
             if line.startswith(mark) and "(" not in line:  # "(initial)", "(detached)"
                 facts[name] = line.removeprefix(mark)
-    changed = sum(1 for line in lines if not line.startswith("#"))
-    untracked = script is not None and not _tracked(top, script, environ, seconds)
-    facts["dirty"] = changed > 0 or untracked
+    listing = ("ls-files", "--", f":(literal){script}")
+    untracked = script is not None and _ask(top, listing, environ, seconds) == []
+    facts["dirty"] = untracked or any(not line.startswith("#") for line in said)
     if untracked:
         facts["script"] = "untracked"
     return facts
 
 
-def _tracked(top: Path, script: Path, environ: Mapping[str, str], seconds: float) -> bool:
-    listed = _ask(top, ("ls-files", "--", f":(literal){script}"), environ, seconds)
-    return listed is None or bool(listed)
-
-
 def _ask(
     top: Path, command: tuple[str, ...], environ: Mapping[str, str], seconds: float
-) -> str | None:
+) -> list[str] | None:
+    """The lines that git says; None where it fails, or takes too long."""
     import subprocess
 
+    # GIT_DIR and its kin, set inside hooks, would name another repository than the script's.
+    kept = {k: v for k, v in environ.items() if k.startswith("GIT_CONFIG") or k[:4] != "GIT_"}
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
             ["git", "--no-pager", *_QUIET, *command],
             cwd=top,
-            env=_environment(environ),
+            env={**kept, **quiet},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -119,10 +108,4 @@ def _ask(
         )
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode("utf-8", "replace")
-
-
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    # GIT_DIR and its kin, set inside hooks, would name another repository than the script's.
-    kept = {k: v for k, v in environ.items() if k.startswith("GIT_CONFIG") or k[:4] != "GIT_"}
-    return {**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    return done.stdout.decode("utf-8", "replace").splitlines()

@@ -1,13 +1,27 @@
-"""The machine a run was on, read from files: nothing is started, nothing is invented."""
+"""The machine a run was on, its GPUs included: nothing is started, nothing is invented."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from .cgroup import cpu_limit, memory_limit
 
 ROOT = Path("/")
+#: Signs of containers, as variables, files, and words in the control group of the first process.
+_VARIABLES = {
+    "APPTAINER_CONTAINER": "apptainer",
+    "SINGULARITY_CONTAINER": "apptainer",
+    "KUBERNETES_SERVICE_HOST": "kubernetes",
+}
+_FILES = {".singularity.d": "apptainer", ".dockerenv": "docker", "run/.containerenv": "podman"}
+_GROUPS = {"kubepods": "kubernetes", "docker": "docker", "libpod": "podman", "lxc": "lxc"}
+#: Where an NVIDIA driver leaves a sign of itself; the last is WSL's.
+_DRIVERS = ("proc/driver/nvidia/version", "dev/nvidiactl", "usr/lib/wsl/lib/libnvidia-ml.so.1")
 
 
 def kernel() -> str:
@@ -21,7 +35,7 @@ def cpu(root: Path = ROOT) -> dict[str, object]:
     facts: dict[str, object] = {"model": _cpu_model(root), "count": os.cpu_count()}
     if hasattr(os, "sched_getaffinity"):
         facts["affinity"] = ranges(os.sched_getaffinity(0))
-    facts["governor"] = _line(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    facts["governor"] = _text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return known(facts)
 
 
@@ -37,68 +51,91 @@ def _cpu_model(root: Path) -> str | None:
 
 def memory_bytes() -> int | None:
     """The memory of the machine, in bytes."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None
+    found: int | None = value(lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return found
 
 
 def load_average() -> list[float] | None:
     """Processes that wanted to run, on average over 1, 5 and 15 minutes."""
-    try:
-        return [round(load, 2) for load in os.getloadavg()]
-    except (OSError, AttributeError):
-        return None
+    found: list[float] | None = value(lambda: [round(load, 2) for load in os.getloadavg()])
+    return found
 
 
 def container(environ: Mapping[str, str], root: Path = ROOT) -> dict[str, object] | None:
-    """The kind of container and its limits; ``None`` outside of one, and without limits."""
-    facts = {"kind": _container_kind(environ, root), **_limits(root)}
+    """The kind of container and its limits; ``None`` outside of one, and without limits.
+
+    What the machine has is not what a run in a control group may use.
+    """
+    top = os.fspath(root).rstrip("/")
+    cpus = cpu_limit(float(os.cpu_count() or math.inf), top)
+    memory = memory_limit(float(memory_bytes() or math.inf), top)
+    facts = {
+        "kind": _container_kind(environ, root),
+        "cpus": cpus.amount if cpus else None,
+        "memory": int(memory.amount) if memory else None,
+    }
     return known(facts) or None
 
 
 def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
-    if "APPTAINER_CONTAINER" in environ or "SINGULARITY_CONTAINER" in environ:
-        return "apptainer"
-    if "KUBERNETES_SERVICE_HOST" in environ:
-        return "kubernetes"
-    if (root / ".singularity.d").is_dir():
-        return "apptainer"
-    if (root / ".dockerenv").exists():
-        return "docker"
-    if (root / "run/.containerenv").exists():
-        return "podman"
-    return environ.get("container") or _by_cgroup(root)
+    group = _text(root / "proc/1/cgroup") or ""
+    signs = (
+        *(kind for name, kind in _VARIABLES.items() if name in environ),
+        *(kind for name, kind in _FILES.items() if (root / name).exists()),
+        environ.get("container"),
+        *(kind for word, kind in _GROUPS.items() if word in group),
+    )
+    return next((kind for kind in signs if kind), None)
 
 
-def _by_cgroup(root: Path) -> str | None:
-    groups = _text(root / "proc/1/cgroup") or ""
-    names = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
-    return next((kind for word, kind in names if word in groups), None)
+def gpus(root: Path = ROOT) -> dict[str, object] | None:
+    """NVIDIA's driver and GPUs: name, UUID, power limit (W), memory (bytes) and clocks (MHz).
+
+    By way of NVML where pynvml is installed, else what the driver's own files tell.
+    """
+    if not any((root / place).exists() for place in _DRIVERS):
+        return None
+    words = (_text(root / _DRIVERS[0]) or "").partition("\n")[0].split()
+    driver = next((word for word in words if word[:1].isdigit() and "." in word), None)
+    devices = value(_by_nvml) or _by_files(root)  # The library may not fit the driver.
+    return known({"driver": driver, "devices": devices or None}) or None
 
 
-def _limits(root: Path) -> dict[str, object]:
-    """The control group's limits: what the machine has is not what the run may use."""
-    group = root / "sys/fs/cgroup"
-    own = (_text(root / "proc/self/cgroup") or "").rpartition("::/")[2].strip()
-    for directory in (group / own, group) if own and ".." not in own else (group,):
-        limits: dict[str, object] = {
-            "cpus": _cpu_limit(directory),
-            "memory": _memory_limit(directory),
+def _by_files(root: Path) -> list[dict[str, object]]:
+    found = []
+    for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
+        lines = (line.partition(":") for line in (_text(path) or "").splitlines())
+        pairs = {key.strip(): text.strip() for key, _, text in lines}
+        found.append(known({"name": pairs.get("Model"), "uuid": pairs.get("GPU UUID")}))
+    return found
+
+
+def _by_nvml() -> list[dict[str, object]]:
+    import importlib
+
+    nvml: Any = importlib.import_module("pynvml")
+    nvml.nvmlInit()
+    try:
+        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
+        return [_device(nvml, handle) for handle in handles]
+    finally:
+        value(nvml.nvmlShutdown)  # It counts: a monitor's own use of the library goes on.
+
+
+def _device(nvml: Any, handle: Any) -> dict[str, object]:
+    clocks = {
+        "sm": value(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        "memory": value(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+    }
+    return known(
+        {
+            "name": text(lambda: nvml.nvmlDeviceGetName(handle)),
+            "uuid": text(lambda: nvml.nvmlDeviceGetUUID(handle)),
+            "power_limit": value(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000),
+            "memory": value(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total)),
+            "max_clocks": known(clocks) or None,
         }
-        if known(limits):
-            return limits
-    return {}
-
-
-def _cpu_limit(group: Path) -> float | None:
-    quota, _, period = (_line(group / "cpu.max") or "").partition(" ")
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
-
-
-def _memory_limit(group: Path) -> int | None:
-    limit = _line(group / "memory.max") or ""
-    return int(limit) if limit.isdigit() else None
+    )
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -117,12 +154,24 @@ def known(facts: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in facts.items() if value is not None}
 
 
-def _text(path: Path) -> str | None:
+def value(read: Callable[[], Any]) -> Any:
+    """What ``read`` returns; None where that fails."""
     try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
+        return read()
+    except Exception:
         return None
 
 
-def _line(path: Path) -> str | None:
-    return (_text(path) or "").strip() or None
+def text(read: Callable[[], Any]) -> str | None:
+    """The same as text; some versions of pynvml have bytes."""
+    found = value(read)
+    if isinstance(found, bytes):
+        return found.decode("utf-8", "replace")
+    return None if found is None else str(found)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8", "replace").strip() or None
+    except OSError:
+        return None

@@ -1,104 +1,83 @@
-"""``metrics.jsonl``: what the run logged, a line an event, readable at any moment."""
+"""``metrics.jsonl``: given and logged events, a line each, readable at any moment."""
 
 from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import Problem
-from ..spare import HIGH
-from .lines import LineWriter, Report
+
+#: Errors of a process that has no descriptor left: what was to be written waits.
+SHORT = (errno.EMFILE, errno.ENFILE)
 
 
-class MetricsLog(LineWriter):
-    """Append events to ``metrics.jsonl``; readable at any moment, also after SIGKILL.
+class MetricsLog:
+    """Appends lines to ``metrics.jsonl``, which is open only meanwhile.
 
-    A line that cannot be written whole is taken back, so only the last one can ever be torn. A
-    script that closes descriptors it did not open (daemons do) neither stops the log nor gets its
-    lines into a file of its own: the descriptor is checked before each write.
+    So the script may close all descriptors, and has all numbers to itself. A line that cannot be
+    written whole is taken back: only a process that is killed leaves a torn one, the last.
 
     Args:
-        path: The file; it is created when it does not exist.
+        path: The file, which exists.
         report: Told once when lines are being lost.
+
+    Attributes:
+        written: How many lines are in the file.
+        lost: How many are not.
     """
 
-    def __init__(self, path: Path, report: Report) -> None:
-        super().__init__(report)
-        self.path = path
-        self._fd = -1
-        self._identity: tuple[int, int] | None = None
-        self._size = 0
+    def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
+        self.path, self._report = path, report
+        self._error: str | None = None
+        self.written = self.lost = 0
 
-    def close(self) -> None:
-        """Close the file; writing again reopens it."""
-        if os.getpid() != self._pid:  # A forked child: see write_line.
-            return
-        with self._lock:
-            if self._fd < 0:
-                return
-            try:
-                os.close(self._check())
-            except OSError as error:
-                if error.errno == errno.ENOENT:
-                    self._lose(error, lines=0)
-            self._fd = -1
+    def append(self, lines: list[bytes]) -> None:
+        """Write lines, their newlines included.
 
-    def _descriptor(self) -> int:
+        Raises:
+            OSError: No descriptor is left; all else is reported, and the lines are lost.
+        """
+        data, done, start = b"".join(lines), 0, None
         try:
-            return self._check()
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
-            if error.errno != errno.EBADF:
+            if error.errno in SHORT:
                 raise
-            return self._open()
-
-    def _check(self) -> int:
-        # The script may have closed our number and opened a file that got it.
-        stat = os.fstat(self._fd) if self._fd >= 0 else None
-        if stat is None or (stat.st_dev, stat.st_ino) != self._identity:
-            raise OSError(errno.EBADF, "closed by the script")
-        if stat.st_nlink == 0:  # Writing would succeed, and nobody could ever read it.
-            raise FileNotFoundError(errno.ENOENT, "the file was deleted while the run went on")
-        self._size = stat.st_size
-        return self._fd
-
-    def _open(self) -> int:
-        # Made once: a file that has gone is not begun anew, which would hide the loss.
-        create = os.O_CREAT if self._identity is None else 0
-        self._fd = _raised(os.open(self.path, os.O_WRONLY | os.O_APPEND | create, 0o666))
-        stat = os.fstat(self._fd)
-        self._identity = (stat.st_dev, stat.st_ino)
-        self._size = stat.st_size
-        return self._fd
-
-    def _put(self, fd: int, line: bytes) -> None:
+            self._lose(error, len(lines))
+            return
         try:
-            super()._put(fd, line)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(fd, self._size)
-            raise
+            start = os.fstat(fd).st_size
+            while done < len(data):  # Once, unless the disk is nearly full.
+                done += os.write(fd, memoryview(data)[done:]) or _full()
+            self.written += len(lines)
+        except OSError as error:
+            whole = data.rfind(b"\n", 0, done) + 1
+            if start is not None:
+                os.ftruncate(fd, start + whole)
+            self.written += data.count(b"\n", 0, whole)
+            self._lose(error, data.count(b"\n", whole))
+        finally:
+            os.close(fd)
 
-    def _name(self) -> str:
-        return "metrics.jsonl"
+    def failure(self) -> dict[str, object] | None:
+        """What went wrong, as an entry for ``instruments`` in run.json; ``None`` if nothing did."""
+        if self._error is None:
+            return None
+        error = f"{self._error}; lines lost: {self.lost}"
+        return {"name": "metrics.jsonl", "state": "failed", "error": error}
 
-    def _problem(self, error: str) -> Problem:
-        return Problem(
-            "record-unwritable",
-            str(self.path),
-            f"what the script logs is no longer recorded ({error})",
-            remedy="Free or choose another disk: --run-dir DIR; --no-record records nothing.",
-        )
+    def _lose(self, error: OSError, lines: int) -> None:
+        self.lost += lines
+        if error.errno == errno.ENOENT:  # Deleted: what stood there is gone as well.
+            self.lost, self.written = self.lost + self.written, 0
+        if self._error is None:
+            self._error = error.strerror or str(error)
+            what = f"what the script logs is no longer recorded ({self._error})"
+            remedy = "Free or choose another disk: --run-dir DIR; --no-record records nothing."
+            self._report(Problem("record-unwritable", str(self.path), what, remedy=remedy))
 
 
-def _raised(fd: int) -> int:
-    """The same file under a high number, or ``fd`` itself where the limit is too low."""
-    try:
-        import fcntl
-
-        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH)
-    except (ImportError, OSError):
-        return fd
-    os.close(fd)
-    return high
+def _full() -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
+from .killed import as_it_is
+
+_WHICH = "Name a directory that voir made, such as one in voir-runs/."
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Run:
     Attributes:
         path: The run's directory.
         facts: ``run.json``; of a job, that of its first rank. Empty when the process was killed
-            before it wrote any.
+            before it wrote any. Of a run that goes on, ``now`` says what it is doing.
         metrics: The events; of a job, those of its first rank.
         ranks: The job's ranks in order; empty for a run in one process.
     """
@@ -75,7 +78,10 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the run came to its end, rather than being killed or still going on."""
-        return all("ended" in run.facts for run in self.ranks or (self,))
+        return all(
+            "ended" in run.facts and not str(run.facts.get("ended_by")).startswith("killed")
+            for run in self.ranks or (self,)
+        )
 
     @property
     def missing_ranks(self) -> list[int]:
@@ -88,6 +94,8 @@ class Run:
 def read_run(path: str | Path) -> Run:
     """The run in a directory, or the one that a ``run.json`` belongs to.
 
+    The record of a run that was killed is finished first.
+
     Raises:
         VoirError: There is none (``run-missing``, ``not-a-run``), or its ``run.json`` is damaged
             (``run-damaged``).
@@ -96,7 +104,8 @@ def read_run(path: str | Path) -> Run:
     directory = at.parent if at.name == "run.json" else at
     if not directory.is_dir():
         raise VoirError("run-missing", f"{at}: there is no such directory", _WHICH)
-    ranks = tuple(_one(rank) for rank in _rank_directories(directory))
+    found = [entry for entry in directory.glob("rank*") if entry.name[4:].isdigit()]
+    ranks = tuple(_one(rank) for rank in sorted(found, key=_number))
     own = _one(directory)
     if ranks and not own.facts:
         return Run(directory, ranks[0].facts, ranks[0].metrics, ranks)
@@ -105,12 +114,11 @@ def read_run(path: str | Path) -> Run:
     return Run(directory, own.facts, own.metrics, ranks)
 
 
-_WHICH = "Name a directory that voir made, such as one in voir-runs/."
-
-
-def _rank_directories(directory: Path) -> list[Path]:
-    found = [entry for entry in directory.glob("rank*") if entry.name[4:].isdigit()]
-    return sorted(found, key=_number)
+def as_number(value: object) -> float | None:
+    """A number of a record, ``"NaN"`` and the infinities included; ``None`` for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else None
 
 
 def _number(directory: Path) -> int:
@@ -118,19 +126,18 @@ def _number(directory: Path) -> int:
 
 
 def _one(directory: Path) -> Run:
-    return Run(directory, _facts(directory / "run.json"), Metrics(directory / "metrics.jsonl"))
+    facts = as_it_is(directory, _facts(directory / "run.json"))
+    return Run(directory, facts, Metrics(directory / "metrics.jsonl"))
 
 
 def _facts(path: Path) -> dict[str, Any]:
     try:
-        content = path.read_bytes()
+        facts = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
     except OSError as error:
         why = error.strerror or str(error)
         raise VoirError("run-unreadable", f"{path} cannot be read: {why}", _WHICH) from None
-    try:
-        facts = json.loads(content)
     except ValueError as error:
         raise _damaged(path, str(error)) from None
     if not isinstance(facts, dict):

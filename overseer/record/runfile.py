@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from ..clock import gmtime, strftime
 from ..errors import Problem
 from .encode import simplify
-from .lines import Report
+
+#: How many values the file may hold: a long list of installed packages, of probes, of problems.
+MOST = 50_000
 
 
 def write_run(
-    path: Path, facts: Mapping[str, object], report: Report, *, durable: bool = True
+    path: Path,
+    facts: Mapping[str, object],
+    report: Callable[[Problem], None],
+    *,
+    durable: bool = True,
 ) -> bool:
     """Replace ``path`` by ``facts`` as strict JSON, in one step; whether that worked.
 
@@ -29,30 +35,23 @@ def write_run(
         durable: Wait until the disk has it, so that it outlives a power failure as well.
     """
     known = {key: value for key, value in facts.items() if value is not None}
-    text = json.dumps(simplify(known, wait=True), indent=2, allow_nan=False)
+    text = json.dumps(simplify(known, MOST), indent=2, allow_nan=False)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        _replace(path, text.encode("ascii") + b"\n", durable)
+        with draft.open("wb") as file:
+            file.write(text.encode("ascii") + b"\n")
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        draft.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
         what = f"it could not be written ({error.strerror or error})"
         remedy = "Free or choose another disk: --run-dir DIR; --no-record records nothing."
         report(Problem("record-unwritable", str(path), what, remedy=remedy))
         return False
     return True
-
-
-def _replace(path: Path, content: bytes, durable: bool) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("wb") as file:
-            file.write(content)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
-        raise
 
 
 def utc(wall_ns: int) -> str:

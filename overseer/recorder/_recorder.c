@@ -25,7 +25,8 @@
 #endif
 
 #define FORMAT 1
-#define SAMPLE 256       /* One call in so many times itself. */
+#define SAMPLE 251       /* One call in so many times itself: a prime, so that each call of a step has its turn. */
+#define LONG 100000      /* No call of the recorder's takes so many nanoseconds by itself. */
 #define SHOWN 16         /* Threads whose open kind the header shows. */
 #define WORDS 8          /* Control words. */
 #define TYPES 16         /* Exact types of tensors that can be read. */
@@ -36,13 +37,15 @@
 #define OPEN_PAIRS 1024  /* Beginnings without an end that a thread keeps. */
 #define PIECE 30         /* Bytes of text in one slot that continues a note. */
 #define CONTINUES 0xFFFF
+#define NAMED 16384      /* Modules that have been named, */
+#define NEAR 8           /* each in one of so many places. */
 
 enum { STRUCTURE, VALUES };
 enum { NOTHING, NUMBER, LENGTH, MODULE, RESULT, IDENTITY };                   /* What a site reads. */
 enum { SHAPE, TORCH, HELD };
 enum { PLAIN, BEGINS, ENDS };                                                 /* A site's role in a pair. */
-enum { TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128 };
-enum { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, LOOP = 14, THREAD = 22 };  /* As in sites.py. */
+enum { TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128, ZEROED = 1 };
+enum { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, LOOP = 14, THREAD = 22 };  /* As in sites.py. */
 
 typedef struct { uint64_t start; double value; uint32_t object; uint16_t site, thread; uint64_t rest; } event_t;
 typedef struct { uint32_t native; uint16_t thread; uint8_t kind, flags; uint64_t since, events, spare; } shown_t;
@@ -60,33 +63,37 @@ _Static_assert(sizeof(header_t) == 4096, "the header is one page");
 
 typedef struct { PyTypeObject *type; long how; } tensor_type;  /* How it is read: SHAPE, TORCH, HELD. */
 typedef struct { PyObject *dtype; char code; } dtype_code;
+/* torch's own getters, called without looking them up each time: between two steps the caches are cold. */
+typedef struct { getter ndim, shape, is_cpu, dtype; void *closures[4]; PyCFunction data_ptr; lenfunc length; } tensor_access;
 
 static struct {
     event_t *events[2];
     uint64_t mask[2];
     header_t *header;                   /* Anonymous memory until it is published. */
     int muted, submodules, due;
-    uint32_t generation, calls, pairs;
-    uint64_t armed_kinds, armed_left;
-    PyObject *armed, *hold, *grad_enabled, *running_loop, *current_task;
+    uint32_t generation, untimed, pairs;
+    uint64_t armed_kinds, armed_left, marked_kinds;
+    PyObject *armed, *marker, *hold, *grad_enabled, *running_loop, *current_task, *name;
+    uint32_t named[NAMED];
     tensor_type types[TYPES];
+    tensor_access torch;
     dtype_code dtypes[DTYPES];
     int n_types, n_dtypes;
     PyTypeObject *site_type, *span_type, *loop_type;
-    PyObject *s_shape, *s_dtype, *s_is_cpu, *s_data_ptr, *s_data, *s_training, *s_parameters, *s_modules;
-    PyObject *s_stated[3], *s_wrap, *s_name, *s_step, *s_id, *s_begin, *s_end, *s_qualname;
+    PyObject *s_ndim, *s_shape, *s_dtype, *s_is_cpu, *s_data_ptr, *s_data, *s_training, *s_parameters, *s_modules;
+    PyObject *s_stated[3], *s_next, *s_wrap, *s_name, *s_step, *s_id, *s_begin, *s_end, *s_qualname;
 } G;
 
 static header_t no_header;              /* Where nothing is open: written to, read by nobody. */
 
 /* Threads: a number each while they live; a number is used again when its thread has ended. */
 
-typedef struct { uint64_t start; double value; uintptr_t task; uint64_t id; uint32_t pair, object; uint8_t depth, optimizers, structural, kind; } pair_t;
+typedef struct { uint64_t start; double value; uintptr_t task; uint64_t id; uint32_t pair, object; uint8_t depth, optimizers, structural, kind, marked; } pair_t;
 typedef struct {
     uint32_t generation;
     uint16_t id;
     int8_t shown;
-    uint8_t depth, models, optimizers, busy;
+    uint8_t depth, models, optimizers, busy, zeroed;
     pair_t *open;
     int n_open, room;
 } thread_t;
@@ -176,12 +183,16 @@ static inline void put(int ring, int kind, uint16_t site, uint64_t start, uint64
     if (ring == STRUCTURE && G.armed_kinds >> kind & 1 && G.armed_left && !--G.armed_left) G.due = 1;
 }
 
-/* What a recorded call may cost is timed in one of 256; returns when it began, 0 for the others. */
+/* What a recorded call costs is timed in one of 251; returns when it began, 0 for the others. */
 static inline uint64_t timed(void) {
-    return (++G.calls & (SAMPLE - 1)) || T.busy ? 0 : now();
+    if (++G.untimed < SAMPLE || T.busy) return 0;
+    G.untimed = 0;
+    return now();
 }
+/* One that was interrupted, by another process say, stands for itself alone. */
+static inline void spent(uint64_t took) { G.header->own += took < LONG ? took * SAMPLE : took; }
 static inline void cost(uint64_t begun) {
-    if (begun) G.header->own += (now() - begun) * SAMPLE;
+    if (begun) spent(now() - begun);
 }
 
 static inline uint32_t identity(PyObject *o) { return (uint32_t)((uintptr_t)o >> 4); }
@@ -215,6 +226,33 @@ static int pass(void) {
     return 0;
 }
 
+/* A boundary that a device is to mark too: the marker is called in the script's thread. Returns whether it has
+   dropped a mark; -1 with an exception that must pass on. An exception that is pending is kept. What it takes is
+   voir's own cost, and no part of what is timed from ``begun`` on. */
+static int mark(int kind, int edge, uint64_t start, uint64_t at, uint8_t depth, uint64_t *begun) {
+    if (!(G.marked_kinds >> kind & 1) || T.busy) return 0;
+    uint64_t since = now(), took;
+    PyObject *type, *value, *trace, *marker = Py_NewRef(G.marker);
+    PyErr_Fetch(&type, &value, &trace);
+    T.busy++;
+    PyObject *done = PyObject_CallFunction(marker, "HKKii", T.id, (unsigned long long)start, (unsigned long long)at, edge, depth);
+    T.busy--;
+    took = now() - since;
+    G.header->own += took;
+    if (begun && *begun) *begun += took;
+    int marked = done == Py_True;
+    Py_DECREF(marker);
+    Py_XDECREF(done);
+    if (pass() < 0) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+        return -1;
+    }
+    PyErr_Restore(type, value, trace);
+    return marked;
+}
+
 static int attribute(PyObject *o, PyObject *name, PyObject **found) {
     *found = PyObject_GetAttr(o, name);
     return *found ? 0 : pass();
@@ -225,6 +263,24 @@ static const tensor_type *tensor_of(PyObject *o) {
     for (int i = 0; i < G.n_types; i++)
         if (G.types[i].type == type) return &G.types[i];
     return NULL;
+}
+
+/* An attribute of one of torch's tensors. */
+static int torch_get(PyObject *o, int which, PyObject **found) {
+    getter get = which == 0 ? G.torch.ndim : which == 1 ? G.torch.shape : which == 2 ? G.torch.is_cpu : G.torch.dtype;
+    PyObject *names[] = {G.s_ndim, G.s_shape, G.s_is_cpu, G.s_dtype};
+    *found = get ? get(o, G.torch.closures[which]) : PyObject_GetAttr(o, names[which]);
+    return *found ? 0 : pass();
+}
+enum { NDIM, SHAPE_OF, IS_CPU, DTYPE };
+
+static int dimensions(PyObject *o, long *n) {
+    PyObject *found;
+    *n = -1;
+    if (torch_get(o, NDIM, &found) < 0) return -1;
+    if (found && PyLong_CheckExact(found)) *n = PyLong_AsLong(found);
+    Py_XDECREF(found);
+    return 0;
 }
 
 static double from_memory(const void *p, char code) {
@@ -255,14 +311,18 @@ static int tensor_number(PyObject *o, long how, uint16_t site, uint64_t start, d
     PyObject *shape = NULL, *cpu = NULL, *dtype = NULL, *pointer = NULL;
     int status = -1, one = 1;
     char code = 0;
-    if (attribute(o, G.s_shape, &shape) < 0) goto done;
-    if (!shape || !PyTuple_Check(shape)) { status = 0; goto done; }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
-        PyObject *n = PyTuple_GET_ITEM(shape, i);
-        one &= PyLong_CheckExact(n) && PyLong_AsLong(n) == 1;
+    long n = 0;
+    if (how == TORCH && dimensions(o, &n) < 0) goto done;
+    if (how != TORCH || n) {                                    /* One element may have any number of dimensions. */
+        if ((how == TORCH ? torch_get(o, SHAPE_OF, &shape) : attribute(o, G.s_shape, &shape)) < 0) goto done;
+        if (!shape || !PyTuple_Check(shape)) { status = 0; goto done; }
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
+            PyObject *size = PyTuple_GET_ITEM(shape, i);
+            one &= PyLong_CheckExact(size) && PyLong_AsLong(size) == 1;
+        }
+        if (!one) { status = pass(); goto done; }
     }
-    if (!one) { status = pass(); goto done; }
-    if (how == TORCH && attribute(o, G.s_is_cpu, &cpu) < 0) goto done;
+    if (how == TORCH && torch_get(o, IS_CPU, &cpu) < 0) goto done;
     if (cpu != Py_True) {
         if (G.hold && start && (cpu || how == HELD)) {
             PyObject *held = PyObject_CallFunction(G.hold, "OHK", o, site, (unsigned long long)start);
@@ -272,11 +332,11 @@ static int tensor_number(PyObject *o, long how, uint16_t site, uint64_t start, d
         status = pass();
         goto done;
     }
-    if (attribute(o, G.s_dtype, &dtype) < 0) goto done;
+    if (torch_get(o, DTYPE, &dtype) < 0) goto done;
     for (int i = 0; i < G.n_dtypes; i++)
         if (G.dtypes[i].dtype == dtype) code = G.dtypes[i].code;
     if (code) {
-        pointer = PyObject_CallMethodNoArgs(o, G.s_data_ptr);
+        pointer = G.torch.data_ptr ? G.torch.data_ptr(o, NULL) : PyObject_CallMethodNoArgs(o, G.s_data_ptr);
         void *p = pointer && PyLong_Check(pointer) ? PyLong_AsVoidPtr(pointer) : NULL;
         if (p) *value = from_memory(p, code);
     }
@@ -314,16 +374,20 @@ static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uin
     return 0;
 }
 
-/* The first dimension of a tensor; NaN for a tensor of none. */
-static int rows(PyObject *o, double *value, int *dimensions) {
-    PyObject *shape;
+/* The first dimension of a tensor with at least as many of them; else NaN. */
+static int rows(PyObject *o, const tensor_type *tensor, long least, double *value) {
     *value = NAN;
-    if (dimensions) *dimensions = 0;
-    if (attribute(o, G.s_shape, &shape) < 0) return -1;
-    if (shape && PyTuple_Check(shape) && PyTuple_GET_SIZE(shape) && PyLong_CheckExact(PyTuple_GET_ITEM(shape, 0))) {
-        *value = PyLong_AsDouble(PyTuple_GET_ITEM(shape, 0));
-        if (dimensions) *dimensions = (int)PyTuple_GET_SIZE(shape);
+    if (tensor->how == TORCH && G.torch.length) {
+        long n;
+        if (dimensions(o, &n) < 0) return -1;
+        Py_ssize_t size = n >= least ? G.torch.length(o) : -1;
+        if (size >= 0) *value = (double)size;
+        return pass();
     }
+    PyObject *shape;
+    if (attribute(o, G.s_shape, &shape) < 0) return -1;
+    if (shape && PyTuple_Check(shape) && PyTuple_GET_SIZE(shape) >= least && PyLong_CheckExact(PyTuple_GET_ITEM(shape, 0)))
+        *value = PyLong_AsDouble(PyTuple_GET_ITEM(shape, 0));
     Py_XDECREF(shape);
     return pass();
 }
@@ -364,10 +428,20 @@ static int first_of(PyObject *o, int deep, double *value) {     /* Of a dictiona
     return 0;
 }
 
-/* A list or tuple: what is stacked has the size of its first tensor; samples side by side are counted. */
+/* Whether a tensor may be one picture: channels first, then two more dimensions. */
+static int picture(PyObject *o, const tensor_type *tensor, double size) {
+    double three, four;
+    if (size != 1.0 && size != 3.0 && size != 4.0) return 0;
+    if (rows(o, tensor, 3, &three) < 0 || rows(o, tensor, 4, &four) < 0) return -1;
+    return !isnan(three) && isnan(four);
+}
+
+/* A list or tuple: what is stacked has the size of its tensors, if all have one; dictionaries side by
+   side are counted; pictures side by side look like what is stacked: unknown. */
 static int members(PyObject *o, int deep, double *value) {
     Py_ssize_t n = Py_SIZE(o);
-    int tensors = 0, mappings = 0, scalars = 0, unequal = 0;
+    int tensors = 0, mappings = 0, scalars = 0, unequal = 0, pictures = 0;
+    const tensor_type *tensor;
     double first = NAN;
     for (Py_ssize_t i = 0; i < n && i < WIDE && i < Py_SIZE(o); i++) {
         PyObject *member = PySequence_Fast_GET_ITEM(o, i);
@@ -375,24 +449,26 @@ static int members(PyObject *o, int deep, double *value) {
             scalars++;
         } else if (is_mapping(member)) {
             mappings++;
-        } else if (tensor_of(member)) {
+        } else if ((tensor = tensor_of(member))) {
             double size;
             Py_INCREF(member);
-            int status = rows(member, &size, NULL);
+            int status = rows(member, tensor, 1, &size);
+            int alone = status < 0 ? -1 : picture(member, tensor, size);
             Py_DECREF(member);
-            if (status < 0) return -1;
+            if (alone < 0) return -1;
             if (isnan(size)) continue;
+            pictures += alone;
             unequal |= tensors && size != first;
             if (!tensors++) first = size;
         }
     }
     Py_ssize_t looked = n < WIDE ? n : WIDE;
-    if (n && (mappings == looked || (tensors == looked && unequal) || (scalars == looked && !deep))) {
+    if (n && (mappings == looked || (scalars == looked && !deep))) {
         *value = (double)n;
         return 0;
     }
     if (tensors) {
-        *value = first;
+        if (!unequal && !(pictures == looked && (deep || n > 3))) *value = first;
         return 0;
     }
     for (Py_ssize_t i = 0; i < WIDE && i < Py_SIZE(o); i++) {
@@ -408,7 +484,8 @@ static int members(PyObject *o, int deep, double *value) {
 static int length(PyObject *o, int deep, double *value) {
     *value = NAN;
     if (deep > DEEP || is_scalar(o)) return 0;
-    if (tensor_of(o)) return rows(o, value, NULL);
+    const tensor_type *tensor = tensor_of(o);
+    if (tensor) return rows(o, tensor, 1, value);
     if (PyTuple_CheckExact(o) || PyList_Check(o)) return members(o, deep, value);
     if (PyDict_Check(o)) return first_of(o, deep, value);
     if (stated(o, value) < 0) return -1;
@@ -423,33 +500,31 @@ static int length(PyObject *o, int deep, double *value) {
 
 /* What a model is given: one vector may be one sample, so that is not known. */
 static int model_rows(PyObject *o, double *value) {
-    int dimensions;
-    if (!tensor_of(o)) return length(o, 0, value);
-    if (rows(o, value, &dimensions) < 0) return -1;
-    if (dimensions < 2) *value = NAN;
-    return 0;
+    const tensor_type *tensor = tensor_of(o);
+    return tensor ? rows(o, tensor, 2, value) : length(o, 0, value);
 }
 
-static int has_members(PyObject *o, PyObject *name) {
-    PyObject *found;
-    if (attribute(o, name, &found) < 0) return -1;
-    int has = found && PyDict_Check(found) && PyDict_GET_SIZE(found) > 0;
-    Py_XDECREF(found);
-    return has;
+static int has_members(PyObject *space, PyObject *name) {
+    PyObject *found = PyDict_GetItemWithError(space, name);
+    return found && PyDict_Check(found) && PyDict_GET_SIZE(found) > 0;
 }
 
+/* A module's state is in its own dictionary: looked up there, its class is not asked first. */
 static int module_flags(PyObject *module, uint8_t *flags) {
-    PyObject *training, *grad = G.grad_enabled ? PyObject_CallNoArgs(G.grad_enabled) : NULL;
-    if (pass() < 0) return -1;
-    if (attribute(module, G.s_training, &training) < 0) { Py_XDECREF(grad); return -1; }
-    if (training == Py_True) *flags |= TRAINING;
+    PyObject *grad = G.grad_enabled ? PyObject_CallNoArgs(G.grad_enabled) : NULL;
     if (grad == Py_True) *flags |= GRAD;
-    Py_XDECREF(training);
     Py_XDECREF(grad);
-    int has = has_members(module, G.s_parameters);
-    if (!has) has = has_members(module, G.s_modules);
-    if (has > 0) *flags |= MODEL;
-    return has < 0 ? -1 : 0;
+    if (pass() < 0) return -1;
+    PyObject *space = PyObject_GenericGetDict(module, NULL);
+    if (space && PyDict_Check(space)) {
+        PyObject *training = Py_XNewRef(PyDict_GetItemWithError(space, G.s_training));
+        if (!training && attribute(module, G.s_training, &training) < 0) training = NULL;   /* A compiled one's is its module's. */
+        if (training == Py_True) *flags |= TRAINING;
+        Py_XDECREF(training);
+        if (has_members(space, G.s_parameters) || has_members(space, G.s_modules)) *flags |= MODEL;
+    }
+    Py_XDECREF(space);
+    return pass();
 }
 
 static int current_task(uintptr_t *task) {
@@ -602,7 +677,7 @@ static PyObject *given(const Site *s, PyObject *const *a, Py_ssize_t n, PyObject
 }
 
 /* Record; returns the number of the pair that an end closes or a beginning opens, 0 for an end without. */
-static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint64_t *id) {
+static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint64_t *id, uint64_t *begun) {
     uint64_t start = now();
     double value;
     if (s->role == PLAIN) {
@@ -610,7 +685,9 @@ static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, ui
             const record_t *r = &s->records[i];
             uint8_t flags = 0;
             if (read_value(given(s, a, n, event, r->index), r, start, &value, &flags) < 0) return -1;
-            put(r->ring, r->kind, r->site, start, 0, value, 0, flags);
+            int marked = r->ring == STRUCTURE ? mark(r->kind, PLAIN, start, start, T.depth, begun) : 0;
+            if (marked < 0) return -1;
+            put(r->ring, r->kind, r->site, start, 0, value, 0, flags | (marked ? MARKED : 0));
         }
         return PyErr_Occurred() ? -1 : 0;
     }
@@ -620,18 +697,24 @@ static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, ui
     if (current_task(&task) < 0) return -1;
     value = NAN;
     if (r && read_value(given(s, a, n, event, r->index), r, 0, &value, &flags) < 0) return -1;
+    pair_t ended = {.marked = 1};
+    if (s->role == ENDS) {
+        int at = find(s->pair, 0, task);
+        if (at < 0) return 0;
+        ended = T.open[at];
+        *id = ended.id;
+        take_out(at);
+    }
+    int marked = r && ended.marked && r->ring == STRUCTURE ? mark(r->kind, PLAIN, start, start, T.depth, begun) : 0;
+    if (marked < 0) return -1;
     if (s->role == BEGINS) {
         pair_t *p = push();
         *id = ++G.pairs;
-        if (p) *p = (pair_t){.start = start, .value = value, .task = task, .id = *id, .pair = s->pair};
+        if (p) *p = (pair_t){.start = start, .value = value, .task = task, .id = *id, .pair = s->pair, .marked = (uint8_t)marked};
         return 0;
     }
-    int at = find(s->pair, 0, task);
-    if (at < 0) return 0;
-    pair_t p = T.open[at];
-    *id = p.id;
-    take_out(at);
-    if (r) put(r->ring, r->kind, r->site, p.start, start - p.start, isnan(value) ? p.value : value, 0, flags);
+    if (marked) flags |= MARKED;
+    if (r) put(r->ring, r->kind, r->site, ended.start, start - ended.start, isnan(value) ? ended.value : value, 0, flags);
     return 0;
 }
 
@@ -680,7 +763,7 @@ static int fire(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint
     uint64_t id = 0;
     here();
     if (s->n_records || s->role != PLAIN) {
-        if (record(s, a, n, event, &id) < 0) return -1;
+        if (record(s, a, n, event, &id, begun) < 0) return -1;
         if (s->role == ENDS && !id) return 0;
     }
     if (!s->hand || !s->bus) return 0;
@@ -767,19 +850,41 @@ static PyObject *site_value(PyObject *self, PyObject *o) { return one((Site *)se
 static PyObject *site_length(PyObject *self, PyObject *o) { return one((Site *)self, o, LENGTH); }
 static PyObject *site_mark(PyObject *self, PyObject *const *a, Py_ssize_t n) { return one((Site *)self, n ? a[0] : NULL, NOTHING); }
 
+/* Close the pair at this place; pairs of the script's may stay open around it. */
+static pair_t close_pair(int kind, int at) {
+    pair_t p = T.open[at];
+    leave(kind, p.depth);
+    T.optimizers = p.optimizers;
+    int kept = at;
+    for (int i = at + 1; i < T.n_open; i++)
+        if (!T.open[i].structural) T.open[kept++] = T.open[i];
+    T.n_open = kept;
+    return p;
+}
+
 /* site.enter(object, ...), site.leave(object, ...): the halves of a span, such as an optimizer's hooks. What an
-   exception left open is closed with the half around it. */
+   exception left open is closed with the half around it, or when it is entered again. */
 static PyObject *site_enter(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     Site *s = (Site *)self;
     if (G.muted || s->silent) Py_RETURN_NONE;
     uint64_t begun = timed();
     here();
     while (T.n_open && T.open[T.n_open - 1].structural && T.open[T.n_open - 1].depth > T.depth) T.n_open--;
+    int again = find(s->number, n ? identity(a[0]) : 0, 0);
+    if (again >= 0) close_pair(s->kind, again);
     uint8_t depth = T.depth, optimizers = T.optimizers;
     pair_t *p = push();
     if (p) *p = (pair_t){.pair = s->number, .object = n ? identity(a[0]) : 0, .depth = depth, .optimizers = optimizers, .structural = 1, .kind = s->kind, .id = ++G.pairs};
     cost(begun);
-    if (p) p->start = enter(s->kind);
+    if (!p) Py_RETURN_NONE;
+    uint64_t start = p->start = enter(s->kind);
+    int at = T.n_open - 1, marked = s->ring == STRUCTURE ? mark(s->kind, BEGINS, start, start, depth, NULL) : 0;
+    if (marked < 0) {
+        leave(s->kind, depth);
+        T.n_open = at;
+        return NULL;
+    }
+    T.open[at].marked = (uint8_t)marked;                        /* They may have moved: the marker is Python. */
     Py_RETURN_NONE;
 }
 static PyObject *site_leave(PyObject *self, PyObject *const *a, Py_ssize_t n) {
@@ -790,15 +895,10 @@ static PyObject *site_leave(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     int at = find(s->number, n ? identity(a[0]) : 0, 0);
     if (at < 0) Py_RETURN_NONE;
     uint64_t begun = timed();
-    pair_t p = T.open[at];
-    leave(s->kind, p.depth);
-    T.optimizers = p.optimizers;
-    int kept = at;                                              /* Pairs of the script's may stay open around it. */
-    for (int i = at + 1; i < T.n_open; i++)
-        if (!T.open[i].structural) T.open[kept++] = T.open[i];
-    T.n_open = kept;
-    put(s->ring, s->kind, s->number, p.start, end - p.start, NAN, p.object, 0);
+    pair_t p = close_pair(s->kind, at);
+    put(s->ring, s->kind, s->number, p.start, end - p.start, NAN, p.object, p.marked ? MARKED : 0);
     cost(begun);
+    if (p.marked && mark(s->kind, ENDS, p.start, end, p.depth, NULL) < 0) return NULL;
     RETURN(Py_NewRef(Py_None));
 }
 
@@ -810,8 +910,11 @@ static PyObject *site_with(PyObject *self, PyObject *unused) {
     if (G.muted || s->silent) return Py_NewRef(self);
     here();
     if (current_task(&task) < 0) return NULL;
+    uint64_t start = now();
+    int marked = s->ring == STRUCTURE ? mark(s->kind, PLAIN, start, start, T.depth, NULL) : 0;
+    if (marked < 0) return NULL;
     pair_t *p = push();
-    if (p) *p = (pair_t){.task = task, .pair = s->number, .object = identity(self), .start = now()};
+    if (p) *p = (pair_t){.task = task, .pair = s->number, .object = identity(self), .start = start, .marked = (uint8_t)marked};
     return Py_NewRef(self);
 }
 static PyObject *site_without(PyObject *self, PyObject *const *a, Py_ssize_t n) {
@@ -824,9 +927,11 @@ static PyObject *site_without(PyObject *self, PyObject *const *a, Py_ssize_t n) 
     int at = find(s->number, identity(self), task);
     if (at < 0) Py_RETURN_NONE;
     uint64_t start = T.open[at].start;
+    int marked = T.open[at].marked;
     take_out(at);
     s->fired++;
-    put(s->ring, s->kind, s->number, start, end - start, NAN, 0, n && a[0] != Py_None ? FAILED : 0);
+    if (marked && (marked = mark(s->kind, PLAIN, end, end, T.depth, NULL)) < 0) return NULL;
+    put(s->ring, s->kind, s->number, start, end - start, NAN, 0, (marked ? MARKED : 0) | (n && a[0] != Py_None ? FAILED : 0));
     RETURN(Py_NewRef(Py_None));
 }
 
@@ -886,11 +991,31 @@ typedef struct {
     int8_t argument;
 } Span;
 
+/* Modules are told apart by their addresses: each is handed to Python when it is first called, to be named. */
+static uint32_t *named(uint32_t id, uint32_t wanted) {
+    for (uint32_t i = 0; i < NEAR; i++) {
+        uint32_t *place = &G.named[((id * 2654435761u >> 18) + i) & (NAMED - 1)];
+        if (*place == wanted) return place;
+    }
+    return NULL;
+}
+static int name_module(PyObject *const *a, size_t nf) {
+    uint32_t id = PyVectorcall_NARGS(nf) ? identity(a[0]) : 0, *place;
+    if (!id || !G.name || named(id, id) || !(place = named(id, 0))) return 0;
+    *place = id;
+    PyObject *name = Py_NewRef(G.name), *done = PyObject_CallOneArg(name, a[0]);
+    Py_DECREF(name);
+    Py_XDECREF(done);
+    return done ? 0 : pass();
+}
+
 static PyObject *span_submodule(Span *s, PyObject *const *a, size_t nf, PyObject *names) {
-    PyObject *result;
-    uint64_t start = now();
-    result = PyObject_Vectorcall(s->inner, a, nf, names);
-    put(VALUES, 0, s->inner_site, start, now() - start, NAN, PyVectorcall_NARGS(nf) ? identity(a[0]) : 0, result ? 0 : FAILED);
+    if (name_module(a, nf) < 0) return NULL;
+    uint64_t begun = timed(), start = now();
+    PyObject *result = PyObject_Vectorcall(s->inner, a, nf, names);
+    uint64_t end = now();
+    put(VALUES, 0, s->inner_site, start, end - start, NAN, PyVectorcall_NARGS(nf) ? identity(a[0]) : 0, result ? 0 : FAILED);
+    if (begun) spent(now() - end + start - begun);
     return result;
 }
 
@@ -902,24 +1027,41 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
         if (G.submodules) return span_submodule(s, a, nf, names);
         return PyObject_Vectorcall(s->inner, a, nf, names);
     }
+    if (s->kind == ZERO_GRAD) {                                 /* Told with the next backward. */
+        T.zeroed = 1;
+        return PyObject_Vectorcall(s->inner, a, nf, names);
+    }
     uint64_t begun = timed();
     Py_ssize_t n = PyVectorcall_NARGS(nf), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     uint8_t flags = 0, depth = T.depth, raises = 0;
     int argument = s->argument, model = s->ring == STRUCTURE && (s->kind == FORWARD || s->kind == BACKWARD);
     double value = NAN;
+    uint64_t start = 0;
     uint32_t object = argument >= 0 && argument < n ? identity(a[argument]) : 0;
     if (s->read == MODULE) {
         if (n && module_flags(a[0], &flags) < 0) return NULL;
-        if (flags & MODEL && all > 1 && model_rows(a[1], &value) < 0) return NULL;
+        if (!(flags & MODEL)) {                                 /* A loss, say: it is no model, and counts as other. */
+            cost(begun);
+            return G.submodules ? span_submodule(s, a, nf, names) : PyObject_Vectorcall(s->inner, a, nf, names);
+        }
+        if (G.submodules && name_module(a, nf) < 0) return NULL;
+        if (all > 1 && model_rows(a[1], &value) < 0) return NULL;
     } else if (s->read == NUMBER && all) {
-        if (number(a[argument >= 0 && argument < all ? argument : 0], s->site, now(), &value, &flags) < 0) return NULL;
+        start = now();                                          /* A value that comes later names it. */
+        if (number(a[argument >= 0 && argument < all ? argument : 0], s->site, start, &value, &flags) < 0) return NULL;
     } else if (s->read == LENGTH && argument >= 0 && argument < all && length(a[argument], 0, &value) < 0) {
         return NULL;
     }
+    if (s->kind == BACKWARD && T.zeroed) {
+        flags |= ZEROED;
+        T.zeroed = 0;
+    }
     cost(begun);
     T.models = (uint8_t)(T.models + model);
-    uint64_t start = s->ring == STRUCTURE ? enter(s->kind) : now();
-    PyObject *result = PyObject_Vectorcall(s->inner, a, nf, names);
+    uint64_t entered = s->ring == STRUCTURE ? enter(s->kind) : now();
+    if (!(flags & LATER)) start = entered;
+    int marked = s->ring == STRUCTURE ? mark(s->kind, BEGINS, start, start, depth, NULL) : 0;
+    PyObject *result = marked < 0 ? NULL : PyObject_Vectorcall(s->inner, a, nf, names);
     uint64_t end = now();
     if (s->ring == STRUCTURE) leave(s->kind, depth);
     if (model && T.models) T.models--;
@@ -931,8 +1073,11 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     } else if (s->read == IDENTITY) {
         value = identity(result);
     }
-    put(s->ring, s->kind, s->site, start, end - start, value, object, flags);
-    if (begun) G.header->own += (now() - end) * SAMPLE;
+    put(s->ring, s->kind, s->site, start, end - start, value, object, flags | (marked > 0 ? MARKED : 0));
+    if (G.submodules && s->kind == FORWARD && s->ring == STRUCTURE)  /* Once more, among those within. */
+        put(VALUES, 0, s->inner_site, start, end - start, NAN, object, flags & FAILED);
+    if (begun) spent(now() - end);
+    if (marked > 0 && mark(s->kind, ENDS, start, end, depth, NULL) < 0) Py_CLEAR(result);
     if (raises || !result) return NULL;
     RETURN(result);
 }
@@ -1023,14 +1168,21 @@ static PyObject *loop_next(PyObject *self) {
     iternextfunc next = Py_TYPE(l->iterator)->tp_iternext;
     if (G.muted || !G.events[0]) return next(l->iterator);
     here();
-    put(STRUCTURE, LOOP, l->site, now(), 0, NAN, l->object, 0);
+    uint64_t begun = timed(), start = now();
+    int marked = mark(LOOP, PLAIN, start, start, T.depth, &begun);
+    if (marked < 0) return NULL;
+    put(STRUCTURE, LOOP, l->site, start, 0, NAN, l->object, marked ? LATER : 0);
+    cost(begun);
     PyObject *iterator = Py_NewRef(l->iterator), *result = next(iterator);
     Py_DECREF(iterator);
     uint64_t end = now();
     double value = NAN;
     int status = result ? length(result, 0, &value) : 0;
-    put(STRUCTURE, LOOP, l->site, end, 0, value, l->object, result ? CAME : CAME | ENDED);
-    if (status < 0) Py_CLEAR(result);
+    uint64_t since = begun ? end : 0;
+    marked = status < 0 ? 0 : mark(LOOP, PLAIN, end, end, T.depth, &since);
+    put(STRUCTURE, LOOP, l->site, end, 0, value, l->object, CAME | (result ? 0 : ENDED) | (marked > 0 ? LATER : 0));
+    cost(since);
+    if (status < 0 || marked < 0) Py_CLEAR(result);
     RETURN(result);
 }
 static int loop_traverse(Loop *l, visitproc visit, void *arg) {
@@ -1055,6 +1207,19 @@ static PyType_Slot loop_slots[] = {
 static PyType_Spec loop_spec = {"overseer.recorder._recorder.Loop", sizeof(Loop), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, loop_slots};
 
+/* Over numbers and containers nobody waits, and a loader's own wait is recorded where it is. */
+static int never_waits(PyObject *iterator) {
+    PyTypeObject *type = Py_TYPE(iterator);
+    if (type == &PyRangeIter_Type || type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyDictIterItem_Type ||
+        type == &PyDictIterKey_Type || type == &PyDictIterValue_Type)
+        return 1;
+    PyObject *next = PyObject_GetAttr((PyObject *)type, G.s_next);
+    int recorded = next && Py_IS_TYPE(next, G.span_type);
+    Py_XDECREF(next);
+    PyErr_Clear();
+    return recorded;
+}
+
 /* loop(site, iterable) */
 static PyObject *m_loop(PyObject *module, PyObject *args) {
     (void)module;
@@ -1062,7 +1227,7 @@ static PyObject *m_loop(PyObject *module, PyObject *args) {
     PyObject *iterable;
     if (!PyArg_ParseTuple(args, "iO", &site, &iterable)) return NULL;
     PyObject *iterator = PyObject_GetIter(iterable);
-    if (!iterator) return NULL;
+    if (!iterator || never_waits(iterator)) return iterator;
     Loop *l = (Loop *)G.loop_type->tp_alloc(G.loop_type, 0);
     if (!l) {
         Py_DECREF(iterator);
@@ -1097,9 +1262,10 @@ static void closed(void) {
     G.header = &no_header;
     G.generation++;
     pthread_mutex_unlock(&numbering);
-    G.armed_kinds = G.armed_left = 0;
+    G.armed_kinds = G.armed_left = G.marked_kinds = 0;
     G.due = 0;
     Py_CLEAR(G.armed);
+    Py_CLEAR(G.marker);
 }
 
 /* open(structure, values, started, epoch): rings of so many events, powers of two */
@@ -1287,7 +1453,41 @@ static PyObject *m_arm(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* marker(kinds, callback): call it at the boundaries of these kinds (a bit each), in their thread, with the thread's
+   number, the start of the event, the time, the edge (BEGINS, ENDS; PLAIN: a mark that nests with nothing), the depth.
+   It returns whether times of a device will come for it; without that, no end follows a beginning. */
+static PyObject *m_marker(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long kinds;
+    PyObject *callback;
+    if (!PyArg_ParseTuple(args, "KO", &kinds, &callback)) return NULL;
+    G.marked_kinds = 0;
+    Py_XSETREF(G.marker, callback == Py_None ? NULL : Py_NewRef(callback));
+    if (G.marker) G.marked_kinds = kinds;
+    Py_RETURN_NONE;
+}
+
 static void set_callable(PyObject **place, PyObject *value) { Py_XSETREF(*place, value == Py_None ? NULL : Py_NewRef(value)); }
+
+static void *descriptor(PyTypeObject *type, PyObject *name, PyTypeObject *kind) {
+    PyObject *found = _PyType_Lookup(type, name);
+    return found && Py_IS_TYPE(found, kind) ? found : NULL;
+}
+
+static void know_torch(PyTypeObject *type) {
+    PyObject *names[] = {G.s_ndim, G.s_shape, G.s_is_cpu, G.s_dtype};
+    getter *places[] = {&G.torch.ndim, &G.torch.shape, &G.torch.is_cpu, &G.torch.dtype};
+    memset(&G.torch, 0, sizeof G.torch);
+    for (int i = 0; i < 4; i++) {
+        PyGetSetDescrObject *found = descriptor(type, names[i], &PyGetSetDescr_Type);
+        *places[i] = found ? found->d_getset->get : NULL;
+        G.torch.closures[i] = found ? found->d_getset->closure : NULL;
+    }
+    PyMethodDescrObject *method = descriptor(type, G.s_data_ptr, &PyMethodDescr_Type);
+    if (method && method->d_method->ml_flags == METH_NOARGS) G.torch.data_ptr = method->d_method->ml_meth;
+    PyTypeObject *base = type->tp_base;                         /* Tensor's own __len__ is a function of Python's. */
+    if (G.torch.ndim && base && base->tp_as_mapping) G.torch.length = base->tp_as_mapping->mp_length;
+}
 
 /* tensors(types, dtypes, grad_enabled, hold): which exact types are read, and how
    types: {type: SHAPE, TORCH or HELD}; dtypes: {dtype: struct code} */
@@ -1298,7 +1498,11 @@ static PyObject *m_tensors(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!O!OO", &PyDict_Type, &types, &PyDict_Type, &dtypes, &grad, &hold)) return NULL;
     G.n_types = G.n_dtypes = 0;                                 /* Types and dtypes are kept alive, for ever. */
     while (PyDict_Next(types, &at, &key, &value) && G.n_types < TYPES)
-        if (PyType_Check(key)) G.types[G.n_types++] = (tensor_type){(PyTypeObject *)Py_NewRef(key), PyLong_AsLong(value)};
+        if (PyType_Check(key)) {
+            long how = PyLong_AsLong(value);
+            if (how == TORCH && (!G.n_types || G.types[0].how != TORCH)) know_torch((PyTypeObject *)key);
+            G.types[G.n_types++] = (tensor_type){(PyTypeObject *)Py_NewRef(key), how};
+        }
     if (PyErr_Occurred()) return NULL;
     at = 0;
     while (PyDict_Next(dtypes, &at, &key, &value) && G.n_dtypes < DTYPES) {
@@ -1321,9 +1525,29 @@ static PyObject *m_tasks(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *m_submodules(PyObject *module, PyObject *on) {
+/* method(callable): binds as a function does, where Dynamo would call what is in a class without its self */
+static PyObject *m_method(PyObject *module, PyObject *callable) {
     (void)module;
-    G.submodules = on == Py_True;
+    return PyInstanceMethod_New(callable);
+}
+
+/* submodules(on, name=None): whether modules within root modules are recorded, and who is given each to name it */
+static PyObject *m_submodules(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *name = Py_None;
+    int on;
+    if (!PyArg_ParseTuple(args, "p|O", &on, &name)) return NULL;
+    G.submodules = on;
+    if (!G.name || name == Py_None) memset(G.named, 0, sizeof G.named);
+    set_callable(&G.name, name);
+    Py_RETURN_NONE;
+}
+/* forget(identity): a module that was named is no more */
+static PyObject *m_forget(PyObject *module, PyObject *number) {
+    (void)module;
+    uint32_t id = (uint32_t)PyLong_AsUnsignedLongMask(number), *place = id ? named(id, id) : NULL;
+    if (PyErr_Occurred()) return NULL;
+    if (place) *place = 0;
     Py_RETURN_NONE;
 }
 static PyObject *m_mute(PyObject *module, PyObject *on) {
@@ -1368,9 +1592,12 @@ static PyMethodDef methods[] = {
     {"put", m_put, METH_VARARGS, NULL},
     {"note", m_note, METH_VARARGS, NULL},
     {"arm", m_arm, METH_VARARGS, NULL},
+    {"marker", m_marker, METH_VARARGS, NULL},
     {"tensors", m_tensors, METH_VARARGS, NULL},
     {"tasks", m_tasks, METH_VARARGS, NULL},
-    {"submodules", m_submodules, METH_O, NULL},
+    {"method", m_method, METH_O, NULL},
+    {"submodules", m_submodules, METH_VARARGS, NULL},
+    {"forget", m_forget, METH_O, NULL},
     {"mute", m_mute, METH_O, NULL},
     {"spend", m_spend, METH_O, NULL},
     {"now", m_now, METH_NOARGS, NULL},
@@ -1383,10 +1610,10 @@ static PyMethodDef methods[] = {
 
 static int intern(void) {
     const struct { PyObject **place; const char *text; } names[] = {
-        {&G.s_shape, "shape"}, {&G.s_dtype, "dtype"}, {&G.s_is_cpu, "is_cpu"}, {&G.s_data_ptr, "data_ptr"},
+        {&G.s_ndim, "ndim"}, {&G.s_shape, "shape"}, {&G.s_dtype, "dtype"}, {&G.s_is_cpu, "is_cpu"}, {&G.s_data_ptr, "data_ptr"},
         {&G.s_data, "data"}, {&G.s_training, "training"}, {&G.s_parameters, "_parameters"}, {&G.s_modules, "_modules"},
         {&G.s_stated[0], "num_graphs"}, {&G.s_stated[1], "batch_size"}, {&G.s_stated[2], "num_tokens"},
-        {&G.s_wrap, "$wrap"}, {&G.s_name, "name"}, {&G.s_step, "step"}, {&G.s_id, "id"}, {&G.s_begin, "begin"},
+        {&G.s_next, "__next__"}, {&G.s_wrap, "$wrap"}, {&G.s_name, "name"}, {&G.s_step, "step"}, {&G.s_id, "id"}, {&G.s_begin, "begin"},
         {&G.s_end, "end"}, {&G.s_qualname, "__qualname__"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!*names[i].place && !(*names[i].place = PyUnicode_InternFromString(names[i].text))) return -1;

@@ -12,6 +12,7 @@ import os
 import struct
 import threading
 from collections import deque
+from contextlib import suppress
 from functools import update_wrapper
 from itertools import count
 from weakref import WeakSet
@@ -28,22 +29,24 @@ if TYPE_CHECKING:
 FORMAT, NAME = 1, "Python"
 EVENT = struct.Struct("<QdIHHQ")
 HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
-SHOWN, WORDS, SAMPLE, OPEN_PAIRS, PIECE = 16, 8, 256, 1024, 30
+SHOWN, WORDS, SAMPLE, OPEN_PAIRS, PIECE = 16, 8, 251, 1024, 30
 _THREAD, _OPEN = struct.Struct("<IHBBQQQ"), struct.Struct("<BBQ")
 _HEADS, _OWN, _CONTROL, _THREADS, _DIRECTORY = 40, 72, 80, 256, 768
-_LONGEST = (1 << 48) - 1
+_LONGEST, LONG = (1 << 48) - 1, 1_000_000
 NAN = float("nan")
 
 
 class _Thread:
     """One thread's state: its number, what is open, and how deep it is."""
 
-    __slots__ = ("busy", "depth", "generation", "id", "models", "open", "optimizers", "shown")
+    __slots__ = (
+        "busy", "depth", "generation", "id", "models", "open", "optimizers", "shown", "zeroed",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.open: list[list[Any]] = []
         self.generation = self.id = self.depth = self.models = self.optimizers = self.busy = 0
-        self.shown = -1
+        self.shown, self.zeroed = -1, False
 
     @property
     def stamp(self) -> int:
@@ -61,8 +64,11 @@ class _State:
         self.header: Any = bytearray(4096)
         self.generation = 0
         self.muted = self.submodules = self.due = False
+        self.name: Callable[[Any], object] | None = None
+        self.named: set[int] = set()
         self.threads: dict[int, int] = {}
-        self.armed_kinds = self.armed_left = self.calls = 0
+        self.armed_kinds = self.armed_left = self.marked_kinds = self.calls = 0
+        self.marker: Callable[..., object] | None = None
         self.armed: Callable[[], object] | None = None
         self.running_loop: Callable[[], Any] | None = None
         self.current_task: Any = None
@@ -146,9 +152,27 @@ def _timed(thread: _Thread) -> int:
     return 0 if _g.calls % SAMPLE or thread.busy else now()
 
 
-def _cost(begun: int, times: int = SAMPLE) -> None:
+def _cost(begun: int) -> None:
     if begun:
-        spend((now() - begun) * times)
+        took = now() - begun
+        spend(took * SAMPLE if took < LONG else took)  # It was interrupted, by a process say.
+
+
+def _mark(
+    thread: _Thread, kind: int, edge: int, start: int, at: int, depth: int, plain: bool = True
+) -> bool:
+    """Have a device mark a boundary; whether it does. ``plain``: of the structure ring."""
+    if not (plain and _g.marked_kinds >> kind & 1) or thread.busy or _g.marker is None:
+        return False
+    since = now()
+    thread.busy += 1
+    try:
+        return _g.marker(thread.id, start, at, edge, depth) is True
+    except Exception:
+        return False
+    finally:
+        thread.busy -= 1
+        spend(now() - since)
 
 
 def _task() -> int:
@@ -175,7 +199,10 @@ def _leave(thread: _Thread, kind: int, depth: int) -> None:
 
 
 def _push(thread: _Thread, *entry: Any) -> list[Any]:
-    """Open a pair: ``[pair, object, task, start, value, id, depth, optimizers, structural]``."""
+    """Open a pair.
+
+    It is ``[pair, object, task, start, value, id, depth, optimizers, structural, marked]``.
+    """
     if len(thread.open) >= OPEN_PAIRS:
         del thread.open[0]
     thread.open.append(list(entry))
@@ -264,21 +291,28 @@ class Site:
         if self.role == k.PLAIN:
             for at, (site, kind, ring, _, _) in enumerate(self.records):
                 value, flags = self._read(values, at, start)
+                if _mark(thread, kind, k.PLAIN, start, start, thread.depth, not ring):
+                    flags |= k.MARKED
                 _put(thread, ring, kind, site, start, 0, value, 0, flags)
             return 0
         task, value = _task(), self._read(values, 0, 0)[0] if self.records else NAN
-        if self.role == k.BEGINS:
+        site, kind, ring = self.records[0][:3] if self.records else (0, 0, k.VALUES)
+        entry: list[Any] | None = None
+        if self.role == k.ENDS:
+            found = _find(thread, self.pair, 0, task)
+            if found < 0:
+                return None
+            entry = thread.open.pop(found)
+        wanted = not ring and (entry is None or entry[9])
+        marked = _mark(thread, kind, k.PLAIN, start, start, thread.depth, wanted)
+        if entry is None:
             number_ = next(_g.pairs)
-            _push(thread, self.pair, 0, task, start, value, number_, 0, 0, False)
+            _push(thread, self.pair, 0, task, start, value, number_, 0, 0, False, marked)
             return number_
-        at = _find(thread, self.pair, 0, task)
-        if at < 0:
-            return None
-        entry = thread.open.pop(at)
         if self.records:
-            site, kind, ring = self.records[0][:3]
             value = entry[4] if value != value else value
-            _put(thread, ring, kind, site, entry[3], start - entry[3], value, 0, 0)
+            flags = k.MARKED if marked else 0
+            _put(thread, ring, kind, site, entry[3], start - entry[3], value, 0, flags)
         return int(entry[5])
 
     def _made(self, values: Any, number_: int) -> dict[str, Any]:
@@ -374,12 +408,31 @@ class Site:
         if _g.muted or self._silent:
             return
         thread = _here()
-        opened, depth = thread.open, thread.depth
+        begun, opened, depth = _timed(thread), thread.open, thread.depth
         while opened and opened[-1][8] and opened[-1][6] > depth:
             opened.pop()
         who = identity(objects[0]) if objects else 0
-        entry = _push(thread, self.number, who, 0, 0, NAN, 0, depth, thread.optimizers, True)
-        entry[3] = _enter(thread, self.kind)
+        again = _find(thread, self.number, who, 0)
+        if again >= 0:  # It raised the last time.
+            self._close(thread, again)
+            depth = thread.depth
+        before = thread.optimizers
+        entry = _push(thread, self.number, who, 0, 0, NAN, 0, depth, before, True, False)
+        _cost(begun)
+        start = entry[3] = _enter(thread, self.kind)
+        try:
+            entry[9] = _mark(thread, self.kind, k.BEGINS, start, start, depth, not self.ring)
+        except BaseException:
+            _leave(thread, self.kind, depth)
+            opened.remove(entry)
+            raise
+
+    def _close(self, thread: _Thread, at: int) -> list[Any]:
+        entry = thread.open[at]
+        _leave(thread, self.kind, entry[6])
+        thread.optimizers = entry[7]
+        thread.open[at:] = [other for other in thread.open[at + 1 :] if not other[8]]
+        return entry
 
     def leave(self, *objects: Any) -> None:
         """The second half; what an exception has left open within it is closed."""
@@ -389,18 +442,20 @@ class Site:
         at = _find(thread, self.number, identity(objects[0]) if objects else 0, 0)
         if at < 0:
             return
-        entry = thread.open[at]
-        _leave(thread, self.kind, entry[6])
-        thread.optimizers = entry[7]
-        thread.open[at:] = [other for other in thread.open[at + 1 :] if not other[8]]
-        _put(thread, self.ring, self.kind, self.number, entry[3], end - entry[3], NAN, entry[1], 0)
+        begun = _timed(thread)
+        entry = self._close(thread, at)
+        start, flags = entry[3], k.MARKED if entry[9] else 0
+        _put(thread, self.ring, self.kind, self.number, start, end - start, NAN, entry[1], flags)
+        _cost(begun)
+        _mark(thread, self.kind, k.ENDS, start, end, entry[6], entry[9])
         if _g.due:
             _reached()
 
     def __enter__(self) -> Site:
         if not (_g.muted or self.silent):
-            who = identity(self)
-            _push(_here(), self.number, who, _task(), now(), NAN, 0, 0, 0, False)
+            who, thread, start = identity(self), _here(), now()
+            marked = _mark(thread, self.kind, k.PLAIN, start, start, thread.depth, not self.ring)
+            _push(thread, self.number, who, _task(), start, NAN, 0, 0, 0, False, marked)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -410,8 +465,10 @@ class Site:
         thread = _here()
         at = _find(thread, self.number, identity(self), _task())
         if at >= 0:
-            start, self.fired = thread.open.pop(at)[3], self.fired + 1
-            flags = k.FAILED if error and error[0] is not None else 0
+            entry, self.fired = thread.open.pop(at), self.fired + 1
+            start, flags = entry[3], k.FAILED if error and error[0] is not None else 0
+            if _mark(thread, self.kind, k.PLAIN, end, end, thread.depth, entry[9]):
+                flags |= k.MARKED
             _put(thread, self.ring, self.kind, self.number, start, end - start, NAN, 0, flags)
             if _g.due:
                 _reached()
@@ -444,7 +501,7 @@ def _event(of: Site) -> tuple[Callable[..., None], Callable[[], None]]:
         rest = thread.stamp if thread.depth or thread.optimizers else 0
         append((slot, begun, value, 0, site, thread.id, rest))
         of.fired += 1
-        if not slot & 255 and not thread.busy:
+        if not slot % SAMPLE and not thread.busy:
             _cost(begun)
 
     def arrange() -> None:
@@ -453,7 +510,7 @@ def _event(of: Site) -> tuple[Callable[..., None], Callable[[], None]]:
         if len(of.records) == 1 and _g.rings and not (of._hand or of._silent or of.role):
             site, _, ring, index, read = of.records[0]
             size, slots, append = len(of.keys), _g.slots[ring], _g.rings[ring].append
-            quick = read != k.LENGTH and not (_g.muted or _g.armed_left)
+            quick = read != k.LENGTH and not (_g.muted or _g.armed_left or _g.marked_kinds)
 
     return event, arrange
 
@@ -481,18 +538,26 @@ def span(
         if kind == k.FORWARD and structure and thread.models:
             if not _g.submodules:
                 return callable(*args, **kwargs)
-            start, object_ = now(), identity(args[0]) if args else 0
-            try:
-                return callable(*args, **kwargs)
-            finally:
-                _put(thread, 1, k.MODULE, inner_site, start, now() - start, NAN, object_, 0)
-        begun, flags, value, depth = _timed(thread), 0, NAN, thread.depth
+            return submodule(thread, args, kwargs)
+        if kind == k.ZERO_GRAD:
+            thread.zeroed = True
+            return callable(*args, **kwargs)
+        begun, flags, value, depth, start = _timed(thread), 0, NAN, thread.depth, 0
         if read:
-            flags, value = asked(args, kwargs)
+            start = now()  # A value that comes later names it.
+            flags, value = asked(args, kwargs, start)
+        if read == k.MODULE_CALL and not flags & k.MODEL:
+            return submodule(thread, args, kwargs) if _g.submodules else callable(*args, **kwargs)
+        if _g.submodules and kind == k.FORWARD and structure:
+            _name(args)
+        if kind == k.BACKWARD and thread.zeroed:
+            flags, thread.zeroed = flags | k.ZEROED, False
         _cost(begun)
         thread.models += model
-        start = _enter(thread, kind) if structure else now()
+        entered, marked = _enter(thread, kind) if structure else now(), False
+        start = start if flags & k.LATER else entered
         try:
+            marked = _mark(thread, kind, k.BEGINS, start, start, depth, structure)
             result = callable(*args, **kwargs)
             end = now()
         except BaseException as error:
@@ -505,24 +570,49 @@ def span(
             thread.models -= model
             if not flags & (k.ENDED | k.FAILED) and read >= k.RESULT:
                 value = length(result) if read == k.RESULT else float(identity(result))
+            flags |= k.MARKED if marked else 0
             _put(thread, ring, kind, site, start, end - start, value, object_, flags)
+            if _g.submodules and kind == k.FORWARD and structure:  # Once more, among those within.
+                failed = flags & k.FAILED
+                _put(thread, 1, k.MODULE, inner_site, start, end - start, NAN, object_, failed)
+            _cost(end if begun else 0)
+            _mark(thread, kind, k.ENDS, start, end, depth, marked)
         if _g.due:
             _reached()
         return result
 
-    def asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, float]:
+    def submodule(thread: _Thread, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        _name(args)
+        object_, start, flags = identity(args[0]) if args else 0, now(), k.FAILED
+        try:
+            result = callable(*args, **kwargs)
+            flags = 0
+        finally:
+            _put(thread, 1, k.MODULE, inner_site, start, now() - start, NAN, object_, flags)
+        return result
+
+    def asked(args: tuple[Any, ...], kwargs: dict[str, Any], at: int) -> tuple[int, float]:
         """Flags and value of a call, as far as its arguments tell."""
         every, flags, value = [*args, *kwargs.values()], 0, NAN
         if read == k.MODULE_CALL and args:
             flags = module_flags(args[0])
             value = model_rows(every[1]) if flags & k.MODEL and len(every) > 1 else NAN
         elif read == k.NUMBER and every:
-            value, flags = number(every[max(argument, 0)], site, now())
+            value, flags = number(every[max(argument, 0)], site, at)
         elif read == k.LENGTH and 0 <= argument < len(every):
             value = length(every[argument])
         return flags, value
 
+    call.__voir_span__ = True  # type: ignore[attr-defined]
     return update_wrapper(call, callable)
+
+
+def _name(args: tuple[Any, ...]) -> None:
+    """Have a module named that is called for the first time."""
+    if args and _g.name is not None and identity(args[0]) not in _g.named:
+        _g.named.add(identity(args[0]))
+        with suppress(Exception):
+            _g.name(args[0])
 
 
 class _Loop:
@@ -540,8 +630,9 @@ class _Loop:
     def __next__(self) -> Any:
         if _g.muted or not _g.rings:
             return next(self._iterator)
-        thread = _here()
-        _put(thread, k.STRUCTURE, k.LOOP, self._site, now(), 0, NAN, self._object, 0)
+        thread, at = _here(), now()
+        flags = k.LATER if _mark(thread, k.LOOP, k.PLAIN, at, at, thread.depth) else 0
+        _put(thread, k.STRUCTURE, k.LOOP, self._site, at, 0, NAN, self._object, flags)
         flags, value, end = k.ENDED, NAN, 0
         try:
             result = next(self._iterator)
@@ -550,13 +641,24 @@ class _Loop:
         finally:
             at = end or now()
             flags |= k.CAME
+            if _mark(thread, k.LOOP, k.PLAIN, at, at, thread.depth):
+                flags |= k.LATER
             _put(thread, k.STRUCTURE, k.LOOP, self._site, at, 0, value, self._object, flags)
         if _g.due:
             _reached()
         return result
 
 
-loop = _Loop
+#: Over numbers and containers nobody waits.
+_CONTAINERS: tuple[Any, ...] = (range(1), [], (), {}, {}.values(), {}.items())
+_NEVER_WAIT = tuple(type(iter(one)) for one in _CONTAINERS)
+
+
+def loop(site: int, iterable: Any) -> Any:
+    """What a ``for`` goes over, with each wait recorded."""
+    iterator = iter(iterable)
+    recorded = hasattr(getattr(type(iterator), "__next__", None), "__voir_span__")
+    return iterator if recorded or isinstance(iterator, _NEVER_WAIT) else _Loop(site, iterator)
 
 
 def open(structure: int, values: int, started: int = 0, epoch: int = 0) -> None:
@@ -581,6 +683,7 @@ def close() -> None:
         _g.header.close()
     _g.rings, _g.header, _g.generation = [], bytearray(4096), _g.generation + 1
     _g.armed, _g.armed_left, _g.armed_kinds, _g.due = None, 0, 0, False
+    _g.marker, _g.marked_kinds = None, 0
     _g.arrange()
 
 
@@ -673,6 +776,17 @@ def arm(kinds: int, n: int, callback: Callable[[], object] | None) -> None:
     _g.arrange()
 
 
+def marker(kinds: int, callback: Callable[..., object] | None) -> None:
+    """Call ``callback`` at the boundaries of these kinds, a bit each, in their thread.
+
+    It is given the thread's number, the start of the event, the time, the edge (``BEGINS``,
+    ``ENDS``; ``PLAIN``: a mark that nests with nothing) and the depth, and returns whether times of
+    a device will come for it; without that, no end follows a beginning.
+    """
+    _g.marker, _g.marked_kinds = callback, kinds if callback is not None else 0
+    _g.arrange()
+
+
 def tensors(types: dict[type, int], dtypes: dict[Any, str], grad_enabled: Any, hold: Any) -> None:
     """Which exact types of tensors are read, and how."""
     readers.set(types, dtypes, grad_enabled, hold)
@@ -683,9 +797,21 @@ def tasks(running_loop: Any, current_task: Any) -> None:
     _g.running_loop, _g.current_task = running_loop, current_task
 
 
-def submodules(on: bool) -> None:
-    """Whether modules within root modules are recorded."""
-    _g.submodules = on
+def method(callable: Callable[..., Any]) -> Callable[..., Any]:
+    """What binds as a function does, also in Dynamo's eyes."""
+    return callable
+
+
+def submodules(on: bool, name: Callable[[Any], object] | None = None) -> None:
+    """Whether modules within root modules are recorded, and who is given each to name it."""
+    if _g.name is None or name is None:
+        _g.named.clear()
+    _g.submodules, _g.name = on, name
+
+
+def forget(identity_: int) -> None:
+    """A module that was named is no more."""
+    _g.named.discard(identity_)
 
 
 def mute(on: bool) -> None:

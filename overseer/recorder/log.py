@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from ..clock import process_start
 from .choice import FORMAT
 
 EVENT = struct.Struct("<QdIHHQ")
@@ -166,15 +167,6 @@ def _user() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
-def process_start(pid: int) -> int:
-    """When a process was started, in the system's clock ticks; 0 where that is not known."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
 def lives(found: Header) -> bool:
     """Whether the process of a header still runs."""
     try:
@@ -224,11 +216,12 @@ def publish(directory: str) -> str:
     from .choice import recorder
 
     first, second = header_paths(directory)
+    for path in (first, second):
+        with suppress(OSError):  # Of a killed run in a directory that was deleted since.
+            os.unlink(path)
     try:
         recorder.publish(first, directory)
         return first
     except OSError:
-        with suppress(FileNotFoundError):
-            os.unlink(second)
         recorder.publish(second, directory)
         return second

@@ -10,11 +10,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: Control words of the header: how many steps there have been, when the last one ended, and when
+#: voir last was at work, both in monotonic ns. The words before are free for who controls a run.
+WORD_STEPS, WORD_STEPPED, WORD_BEAT = 5, 6, 7
+#: Where numbers of the header are, in words of 8 bytes: how many events the rings have had, and
+#: nanoseconds that recording and the bus have cost.
+HEADS, OWN = slice(5, 7), 9
 #: Rings: what the fold's rules read, and everything else.
 STRUCTURE, VALUES = 0, 1
 
-# Kinds of the structure ring. FORWARD, BACKWARD, OPTIMIZER, LOOP and THREAD are known to the
-# C recorder by these numbers.
+# Kinds of the structure ring. The C recorder knows FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, LOOP
+# and THREAD by these numbers.
 LOADING = 1  #: span: a loader is asked for a batch; value: its items
 ITERATE = 2  #: span: a loader begins anew; object: the loader; value: identity of its iterator
 FORWARD = 3  #: span: a root module is called; object: the module; value: rows of its input
@@ -22,7 +28,7 @@ BACKWARD = 4  #: span: value: what it was called on
 OPTIMIZER = 5  #: span: an optimizer's step; object: the optimizer
 SCALE = 6  #: span: ``GradScaler.scale``; value: the loss before scaling
 SCALER = 7  #: span: ``GradScaler.step``
-ZERO_GRAD = 8  #: span
+ZERO_GRAD = 8  #: no event: the next backward of the thread is ZEROED
 MADE = 9  #: span: an optimizer is made; object: the optimizer
 SAVE = 10  #: span: ``torch.save``
 STEP = 11  #: mark: the script or a voirfile says that a step has ended; value: its items
@@ -36,8 +42,12 @@ BATCH = 19  #: mark: a batch that was given without a step; value: its items
 PROGRESS = 20  #: mark: value: done; object: total
 TASK = 21  #: mark: the task of what follows on this thread; ENDED: it is over
 THREAD = 22  #: mark: a thread records for the first time; value: its native id
-LATE = 23  #: mark: a value of an event of this site that began at ``start``; value
-DEVICE = 24  #: span on a device, of an event of this site that began at ``start``; value: ns
+LATE = 23  #: mark: the value of the event of site ``object`` that began at ``start``
+DEVICE = 24  #: span on a device: of the event of thread ``object`` that began at ``start``, or the
+#: mark then; its duration without MARKED spans within; value: ns before it, NaN: not known.
+#: ``object`` 0: no more will come
+SIZE = 25  #: mark: the step before this has so many items; value
+TIME_FIRST = 26  #: mark: a layer that takes time in the place of the batch is part of a module
 
 # Kinds of the value ring.
 VALUE = 32  #: mark: a number that a probe saw, or a counter was given
@@ -50,7 +60,9 @@ NOTE = 36  #: text: object: its length in bytes; the text follows in slots of it
 TRAINING, GRAD, MODEL = 1, 2, 4  #: of a module: its mode, whether gradients are on, parameters
 ENDED, FAILED = 8, 16  #: StopIteration, or any other exception
 IN_OPTIMIZER, LATER = 32, 64  #: inside of an optimizer's step; the value comes as a LATE event
-CAME = 128  #: of a loop: its next item has come; value: its items
+ZEROED = 1  #: of a backward: ``zero_grad`` was called since the last one
+CAME = 128  #: of a loop: its next item has come; value: its items. LATER: as MARKED
+MARKED = 128  #: of any other: its time on a device comes as a DEVICE event
 
 # What a site reads of its value, and its role in a pair.
 NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY = range(6)

@@ -105,22 +105,25 @@ def _first(members: Any, deep: int) -> float:
     return NAN
 
 
+def _picture(value: object) -> bool:
+    """Whether a tensor may be one picture: channels first, then two more dimensions."""
+    size, dimensions = _rows(value)
+    return dimensions == 3 and size in (1.0, 3.0, 4.0)
+
+
 def _sequence(value: Any, deep: int) -> float:
     n = tuple.__len__(value) if isinstance(value, tuple) else list.__len__(value)
     looked = list(_members(value))
     scalars = sum(isinstance(one, _SCALARS) for one in looked)
     mappings = sum(isinstance(one, dict) for one in looked)
-    sizes = [_rows(one)[0] for one in looked if type(one) in readers.types]
-    sizes = [size for size in sizes if size == size]
-    unequal = len(set(sizes)) > 1
-    if looked and (
-        mappings == len(looked)
-        or (len(sizes) == len(looked) and unequal)
-        or (scalars == len(looked) and not deep)
-    ):
+    tensors = [one for one in looked if type(one) in readers.types]
+    sizes = [size for size in (_rows(one)[0] for one in tensors) if size == size]
+    if looked and (mappings == len(looked) or (scalars == len(looked) and not deep)):
         return float(n)
     if sizes:
-        return sizes[0]
+        # Pictures side by side look like what is stacked: unknown.
+        pictures = sum(map(_picture, tensors)) == len(looked) and (deep or n > 3)
+        return NAN if pictures or len(set(sizes)) > 1 else sizes[0]
     size = _first(looked, deep)
     return float(n) if size != size and looked and scalars == len(looked) else size
 

@@ -2,7 +2,7 @@
 
 A number on a device is copied when it is recorded, on the stream that computes it, without waiting;
 it is read from the copy when the device has passed an event behind that, and recorded as a LATE
-event of the same site and start. No graph and no device memory is kept alive.
+event, which names the site and the start. No graph and no device memory is kept alive.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from contextlib import suppress
 from math import isfinite
 
 from .choice import recorder
-from .sites import LATE, LOSS, STRUCTURE, VALUES, table
+from .sites import BACKWARD, LATE, LOSS, SCALE, STRUCTURE, VALUES, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    Arrived = Callable[[float], object]
 
 #: How a type is read: by its shape alone, as torch's tensors, or copied and read later.
 SHAPE, TORCH, HELD = range(3)
@@ -29,17 +31,30 @@ DTYPES = {
     "float32": "f", "float64": "d", "int64": "q", "int32": "i", "float16": "e", "bfloat16": "b",
     "bool": "?",
 }  # fmt: skip
+#: Kinds of devices whose events would show in the script, by torch's sources and its extensions'.
+LEFT_ALONE = {
+    # MPSEventPool::elapsedTime commits all that was queued and waits for it; recording commits.
+    "mps": "reading its events waits for all of the device's work",
+    # NPUEvent::elapsed_time, and query before, wait until the queue of launches is empty.
+    "npu": "reading its events waits for all launches",
+    # HPUEvent::record ends the graph that is being gathered, or waits for the launching threads.
+    "hpu": "recording its events ends the graph that the script is gathering",
+}
+
+#: Kinds whose value is a loss.
+_LOSSES = (LOSS, BACKWARD, SCALE)
 
 
 class Values:
     """Numbers on their way from a device, and the types that are known."""
 
     def __init__(self) -> None:
-        self._pending: deque[tuple[int, int, Any, Callable[[], bool], Any]] = deque()
+        self._pending: deque[tuple[Arrived, Any, Callable[[], bool], Any]] = deque()
         self._events: dict[Any, list[Any]] = {}
         self._types: dict[type, int] = {}
         self._dtypes: dict[Any, str] = {}
         self._grad_enabled: Any = None
+        self._site = 0
         self.unread = 0
 
     def know(self, module: Any) -> None:
@@ -68,27 +83,44 @@ class Values:
             start: When, by the recorder's clock.
 
         Returns:
-            Whether it will come; not while the script captures a graph, nor where the device has
-            no streams of its own.
+            Whether it will come, as :meth:`later` has it.
+        """
+        ring = STRUCTURE if self._kind(site) in _LOSSES else VALUES
+        own = self._site = self._site or table.add(LATE, "late")
+        return self.later(
+            tensor, lambda value: recorder.put(ring, LATE, own, start, 0, value, site, 0)
+        )
+
+    def later(self, tensor: Any, arrived: Arrived) -> bool:
+        """Copy a number from its device, and call ``arrived`` with it once it is here.
+
+        Args:
+            tensor: It has one element.
+            arrived: Called by :meth:`collect`.
+
+        Returns:
+            Whether it will come; not while the script captures a graph, nor from a device that is
+            left alone.
         """
         if len(self._pending) >= PENDING:
             self.unread += 1
             return False
         if hasattr(tensor, "is_ready"):  # JAX: arrays do not change, and are ready some time.
-            self._pending.append((site, start, tensor, tensor.is_ready, None))
+            self._pending.append((arrived, tensor, tensor.is_ready, None))
             return True
         torch = sys.modules["torch"]
-        if tensor.device.type == "meta":
+        if tensor.device.type == "meta" or tensor.device.type in LEFT_ALONE:
             return False
         device = torch.get_device_module(tensor.device)
-        if device.is_current_stream_capturing():  # The copy would become part of that graph.
+        capturing = getattr(device, "is_current_stream_capturing", None)
+        if capturing is not None and capturing():  # The copy would become part of that graph.
             return False
         # In pinned memory; where that can be had, the copy waits for nothing.
         copy = tensor.detach().to("cpu", non_blocking=True)
         free = self._events.setdefault(tensor.device, [])
         event = free.pop() if free else device.Event()
         event.record(device.current_stream(tensor.device))
-        self._pending.append((site, start, copy, event.query, (free, event)))
+        self._pending.append((arrived, copy, event.query, (free, event)))
         return True
 
     def collect(self, aside: Callable[[], Any]) -> int:
@@ -99,9 +131,9 @@ class Values:
         """
         with aside():
             while self._pending:
-                site, start, copy, arrived, pooled = self._pending[0]
+                arrived, copy, ready, pooled = self._pending[0]
                 try:
-                    if not arrived():
+                    if not ready():
                         break
                     value = float(copy.item())
                 except Exception:  # The device is lost.
@@ -109,8 +141,7 @@ class Values:
                 self._pending.popleft()
                 if pooled is not None and isfinite(value):
                     pooled[0].append(pooled[1])
-                ring = STRUCTURE if self._kind(site) == LOSS else VALUES
-                recorder.put(ring, LATE, site, start, 0, value, 0, 0)
+                arrived(value)
         return len(self._pending)
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""Spans, instants and counters: recorded at little cost, written to files that survive."""
+"""Traces: channels that a script records with, the log of a run, and the file made from it."""
 
-from .emit import Channel, Counter, Histogram, Series, channel, channels
-from .reading import Trace, open_trace
+from .channels import Channel, Counter, Histogram, Series, channel, channels
+from .reading import Trace, finish, open_trace
 
 __all__ = [
     "Channel",
@@ -11,5 +11,6 @@ __all__ = [
     "Trace",
     "channel",
     "channels",
+    "finish",
     "open_trace",
 ]

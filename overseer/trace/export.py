@@ -12,16 +12,15 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from .reading import Process, Slice, Thread, Trace
-from .summary import extent
+from .reading import Process, Slice, Thread, Trace, extent, whole_packets
 
 #: Numbers that no process has.
 BEYOND = 1 << 22
 #: Channels whose spans PyTorch's viewers know by another category.
 CATEGORIES = {"operators": "cpu_op"}
-#: Names of the rows that are devices' streams, as :mod:`instruments.timeline.operators` has them.
+#: What names of rows have that are devices' streams.
 _STREAM = " stream "
 #: Rows whose spans are the script's own work, and what the viewers must find them called.
 _WORK = {
@@ -68,25 +67,46 @@ def export_tensorboard(
     return path
 
 
+def merge(files: list[Path], to: Path) -> None:
+    """Write ``to``: the traces of several ranks as one, whole packets of one behind the other.
+
+    Raises:
+        OSError: It cannot be written; there is no half of it.
+    """
+    with _whole(to) as file:
+        for each in files:
+            data = each.read_bytes()
+            for start, end in whole_packets(data):
+                file.write(data[start:end])
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is at ``path`` when all of it has been written."""
+    beside = path.with_name(path.name + ".part")
+    try:
+        with open(beside, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
 def _head(start: int, more: dict[str, Any]) -> dict[str, Any]:
     return {"displayTimeUnit": "ms", "baseTimeNanoseconds": start, **more}
 
 
 def _write(path: Path, head: dict[str, Any], events: Iterator[dict[str, Any]]) -> None:
-    beside = path.with_name(path.name + ".part")
-    try:
-        with open(beside, "w", encoding="ascii") as file:
-            file.write(json.dumps(head, allow_nan=False)[:-1] + ', "traceEvents": [')
-            for number, event in enumerate(events):
-                file.write((",\n" if number else "\n") + json.dumps(event, allow_nan=False))
-            file.write("\n]}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
+    with _whole(path) as file:
+        file.write(json.dumps(head, allow_nan=False)[:-1].encode() + b', "traceEvents": [')
+        for number, event in enumerate(events):
+            text = (",\n" if number else "\n") + json.dumps(event, allow_nan=False)
+            file.write(text.encode())
+        file.write(b"\n]}\n")
 
 
 def _events(trace: Trace, start: int) -> Iterator[dict[str, Any]]:

@@ -1,16 +1,44 @@
-"""A trace read back: processes, threads, spans within spans, instants, counters."""
+"""A trace read back: processes, threads, spans within spans, counters; and its figures."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import VoirError
+from .wire import Malformed, as_bytes, as_double, as_number, as_text, fields, read_varint
+from .writer import NAME
 
-#: What a run directory calls its trace.
-NAME = "trace.pftrace"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .wire import Value
+
+    Fields = list[tuple[int, Value]]
+
+#: Trace.packet as bytes: every packet begins with it; and what a packet of ours begins with.
+_PACKET, _OPENINGS = 0x0A, (0x40, 0x50, 0x92, 0xE2)
+#: So many packets in a row are no coincidence.
+_SURE = 3
+#: What a compressed packet may hold.
+_LARGEST = 1 << 28
+#: TracePacket fields, and types of events.
+_TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _COMPRESSED, _DESCRIPTOR = (
+    8,
+    10,
+    11,
+    12,
+    13,
+    50,
+    60,
+)
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
+#: Numbers of processes and threads of a rank are beyond these.
+_PIDS = (1 << 22) - 1
 
 
 @dataclass
@@ -113,8 +141,7 @@ class Trace:
         unfinished: Spans that have no end.
         dropped: Events that the writer says it left out.
         anchors: Which process wrote it, where, and which moments of its clocks belong together.
-        hosts: How many machines it is of. The clocks of one machine are brought in line; those of
-            several are as much apart as the machines' time of day is.
+        hosts: How many machines it is of, whose clocks may differ.
     """
 
     path: Path
@@ -154,6 +181,9 @@ class Trace:
             yield from thread.instants
 
 
+# Which file
+
+
 #: What files that are no traces begin with, what they are, and what to do with them.
 _KINDS = (
     (b"\x1f\x8b", "it is compressed", "Unpack it first: gunzip."),
@@ -170,11 +200,36 @@ def _other_kind(data: bytes) -> tuple[str, str]:
     for begins, what, remedy in _KINDS:
         if data.startswith(begins):
             return f": {what}", remedy
-    start = data[:4096].lstrip()
-    if start.startswith((b"{", b"[")):
+    if data[:4096].lstrip().startswith((b"{", b"[")):
         chrome = b'"traceEvents"' in data or b'"ph"' in data
         return (": it is a Chrome trace, in JSON", _ANY) if chrome else (": it is JSON", _OURS)
     return "", _OURS
+
+
+def finish(
+    directory: Path, progress: Callable[[float], object] = lambda share: None
+) -> Path | None:
+    """Make the traces of which a killed run has left only the log; of one that goes on, so far.
+
+    Args:
+        directory: A run's, or a job's; or the log itself.
+        progress: Told which share is done.
+
+    Returns:
+        The last trace that was made; None: there was no log.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    from .writer import logs
+
+    made, found = None, logs(directory) if directory.is_dir() else [directory]
+    if found:
+        from .rows import finished
+
+        for path in found:
+            made = finished(path, progress) or made
+    return made
 
 
 def trace_file(path: str | os.PathLike[str]) -> Path:
@@ -193,10 +248,17 @@ def trace_file(path: str | os.PathLike[str]) -> Path:
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     """The traces that ``path`` names: the file, or those of a run directory's ranks.
 
+    What a killed run has left is made a trace of first.
+
     Raises:
         VoirError: There is none.
     """
     given = Path(path)
+    if given.is_dir() or given.suffix == ".log":
+        with suppress(OSError):  # The directory may be somebody else's.
+            finish(given)
+        if given.suffix == ".log":
+            given = given.with_suffix(".pftrace")
     if given.is_dir():
         found = [given / NAME] if (given / NAME).is_file() else by_rank(given) or elsewhere(given)
     else:
@@ -237,8 +299,20 @@ def elsewhere(directory: Path) -> list[Path]:
         return []
 
 
+def rank_of(trace: Trace) -> int:
+    """The rank of the process that wrote a trace."""
+    known = trace.anchors.get("rank")
+    if isinstance(known, int):
+        return known
+    name = trace.path.resolve().parent.name
+    return int(name[4:]) if name.startswith("rank") and name[4:].isdigit() else 0
+
+
+# Reading
+
+
 def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace, whatever state its process left it in.
+    """Read a trace, whatever state it is in.
 
     Args:
         path: The file, or a run directory that holds one; of a job, one for each rank, which are
@@ -250,22 +324,15 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     traces = [read_trace(file) for file in trace_files(path)]
     if len(traces) == 1:
         return traces[0]
-    from .ranks import together
-
-    return together(traces, Path(path))
-
-
-def content(file: Path) -> bytes:
-    """The bytes of ``file``.
-
-    Raises:
-        VoirError: It cannot be read.
-    """
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        what = f"{file} cannot be read: {error.strerror or error}"
-        raise VoirError("no-trace", what, "Look at its permissions.") from None
+    whole = Trace(Path(path), anchors=traces[0].anchors)
+    for trace in traces:
+        whole.processes += trace.processes
+        names = "events", "torn_bytes", "tail_bytes", "broken_packets", "unfinished", "dropped"
+        for name in names:
+            setattr(whole, name, getattr(whole, name) + getattr(trace, name))
+    hosts = {trace.anchors.get("boot_id") or trace.anchors.get("host") for trace in traces}
+    whole.hosts = len(hosts)
+    return whole
 
 
 def read_trace(file: Path) -> Trace:
@@ -274,18 +341,342 @@ def read_trace(file: Path) -> Trace:
     Raises:
         VoirError: It cannot be read, or is no Perfetto trace.
     """
-    from .assembly import Assembly
-    from .packets import Damage, packets
-
-    data = content(file)
-    damage, assembly = Damage(), Assembly()
-    for packet in packets(data, damage):
-        damage.packets += not assembly.add(packet)
-    recognised = assembly.understood or damage.blocks or damage.tail == len(data)
-    if data.strip(b"\0") and not recognised:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        what = f"{file} cannot be read: {error.strerror or error}"
+        raise VoirError("no-trace", what, "Look at its permissions.") from None
+    trace = Trace(file)
+    assembly = _Assembly(trace)
+    for packet in _packets(data, trace):
+        try:
+            assembly.add(packet)
+        except Malformed:
+            trace.broken_packets += 1
+    if data.strip(b"\0") and not assembly.understood and trace.tail_bytes < len(data):
         kind, remedy = _other_kind(data)
         raise VoirError("not-a-trace", f"{file} is no Perfetto trace{kind}", remedy)
-    trace = assembly.trace(file)
-    trace.torn_bytes, trace.tail_bytes = damage.bytes, damage.tail
-    trace.broken_packets = damage.packets
+    assembly.finish()
     return trace
+
+
+def whole_packets(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where each packet begins and where it ends; what lies between two that is none is left out.
+
+    Args:
+        data: A file's bytes.
+    """
+    at = 0
+    while at < len(data):
+        extent = _extent(data, at)
+        if extent is not None and extent[1] <= len(data):
+            yield at, extent[1]
+            at = extent[1]
+            continue
+        at += 1
+        while (at := data.find(b"\n", at)) >= 0 and not _plausible(data, at):
+            at += 1
+        if at < 0:
+            return
+
+
+def _packets(data: bytes, trace: Trace) -> Iterator[Fields]:
+    """The fields of each packet; what could not be read is counted."""
+    last, view = 0, memoryview(data)
+    for start, end in whole_packets(data):
+        trace.torn_bytes += start - last
+        last = end
+        try:
+            _, inner = read_varint(data, start + 1)
+            found = list(fields(view[inner:end]))
+        except Malformed:
+            trace.broken_packets += 1
+            continue
+        packed = next((v for f, v in found if f == _COMPRESSED and isinstance(v, bytes)), None)
+        if packed is None:
+            yield found
+        else:  # As earlier versions wrote them.
+            with suppress(zlib.error):
+                unpacked = zlib.decompressobj().decompress(packed, _LARGEST)
+                yield from _packets(unpacked, Trace(trace.path))
+    rest = data[last:]
+    trace.torn_bytes += len(rest)
+    if rest[:1] == b"\n" or not rest.strip(b"\0"):
+        trace.tail_bytes += len(rest)
+
+
+def _extent(data: bytes, at: int) -> tuple[int, int] | None:
+    """Where the packet at ``at`` has its contents; ``None`` when there is none."""
+    if data[at] != _PACKET:
+        return None
+    try:
+        size, start = read_varint(data, at + 1)
+    except Malformed:
+        return None
+    return start, start + size
+
+
+def _plausible(data: bytes, at: int) -> bool:
+    """Whether packets go on here: some in a row, or up to the end."""
+    for _ in range(_SURE):
+        extent = _extent(data, at)
+        if extent is None or extent[1] > len(data) or extent[0] == extent[1]:
+            return False
+        if data[extent[0]] not in _OPENINGS:
+            return False
+        at = extent[1]
+        if at == len(data):
+            break
+    return True
+
+
+class _Row:
+    """A track: what it is, and its events as they came."""
+
+    def __init__(self) -> None:
+        self.parent = 0
+        self.name = self.unit = ""
+        self.pid = self.tid = None  # type: int | None
+        self.is_process = self.is_counter = False
+        self.events: list[tuple[int, int, Slice]] = []
+        self.samples: list[tuple[int, float]] = []
+
+
+class _Assembly:
+    """Takes packets in the file's order, and puts what they show into a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.understood = 0
+        self._trace = trace
+        self._rows: dict[int, _Row] = {}
+        self._names: dict[int, dict[tuple[int, int], str]] = {}
+
+    def add(self, packet: Fields) -> None:
+        """Take the next packet.
+
+        Raises:
+            Malformed: It makes no sense.
+        """
+        found = dict(packet)
+        names = self._names.setdefault(as_number(found.get(_SEQUENCE, 0)), {})
+        if as_number(found.get(_FLAGS, 0)) & 1:
+            names.clear()
+        if _DESCRIPTOR in found:
+            self._describe(as_bytes(found[_DESCRIPTOR]))
+        if _INTERNED in found:
+            for kind, entry in fields(as_bytes(found[_INTERNED])):
+                inner = dict(fields(as_bytes(entry)))
+                names[kind, as_number(inner.get(1, 0))] = as_text(inner.get(2, b""))
+        if _EVENT in found:
+            self._event(as_number(found.get(_TIMESTAMP, 0)), as_bytes(found[_EVENT]), names)
+        self.understood += bool({_FLAGS, _DESCRIPTOR, _INTERNED, _EVENT} & found.keys())
+
+    def _describe(self, data: bytes) -> None:
+        found: dict[int, Value] = dict(fields(data))
+        row = self._rows.setdefault(as_number(found.get(1, 0)), _Row())
+        row.parent = as_number(found.get(5, row.parent))
+        row.name = as_text(found.get(2, row.name.encode())).lstrip(" ")
+        for kind, name in ((3, 6), (4, 5)):
+            if kind in found:
+                inner = dict(fields(as_bytes(found[kind])))
+                row.pid, row.is_process = as_number(inner.get(1, 0)) & _PIDS, kind == 3
+                row.tid = as_number(inner.get(2, 0)) & _PIDS if kind == 4 else None
+                row.name = as_text(inner.get(name, b"")) or row.name
+        if 8 in found:
+            row.is_counter = True
+            row.unit = as_text(dict(fields(as_bytes(found[8]))).get(6, b""))
+
+    def _event(self, time: int, data: bytes, names: dict[tuple[int, int], str]) -> None:
+        kind = track = 0
+        one, value = Slice("", "", time), None
+        for number, found in fields(data):
+            if number == 9:
+                kind = as_number(found)
+            elif number == 11:
+                track = as_number(found)
+            elif number in (10, 3):
+                known = names.get((2 if number == 10 else 1, as_number(found)), f"name {found!r}")
+                if number == 10:
+                    one.label = known
+                else:
+                    one.channel = known
+            elif number == 23:
+                one.label = as_text(found)
+            elif number == 22:
+                one.channel = as_text(found)
+            elif number == 44:
+                value = as_double(found)
+            elif number == 30:
+                value = float(as_number(found, signed=True))
+            elif number == 4:
+                _annotate(one.args, as_bytes(found), names)
+        row, trace = self._rows.setdefault(track, _Row()), self._trace
+        if kind == _COUNTER:
+            if value is not None:
+                row.samples.append((time, value))
+                trace.events += 1
+        elif kind in (_BEGIN, _END, _INSTANT):
+            row.events.append((time, kind, one))
+            dropped = one.args.get("dropped")
+            if one.channel == "voir" and isinstance(dropped, int):
+                trace.dropped = max(trace.dropped, dropped)
+            elif one.channel == "voir" and one.label == "clocks":
+                trace.anchors = trace.anchors or one.args
+            else:
+                trace.events += 1
+
+    def finish(self) -> None:
+        """There is no more: put spans into each other."""
+        processes: dict[int, Process] = {}
+        for number, row in self._rows.items():
+            process = self._process(row, processes)
+            if row.is_counter or row.samples:
+                name = row.name or f"counter {number}"
+                counter = process.counters.setdefault(name, Counter(name, row.unit))
+                counter.samples = sorted([*counter.samples, *row.samples])
+            elif row.events:
+                thread = Thread(row.name or f"track {number}", row.tid)
+                self._trace.unfinished += _matched(thread, row.events)
+                process.threads.append(thread)
+        self._trace.processes = [
+            one for one in processes.values() if one.threads or one.counters or one.pid
+        ]
+
+    def _process(self, row: _Row, processes: dict[int, Process]) -> Process:
+        """The process a row belongs to: by what it says, or by its parents."""
+        owner: _Row | None = row
+        for _ in range(16):  # Damaged bytes can make a row its own ancestor.
+            if owner is None or owner.is_process or owner.pid:
+                break
+            owner = self._rows.get(owner.parent)
+        pid = owner.pid if owner is not None and owner.pid else 0
+        found = processes.setdefault(pid, Process("", pid or None))
+        if owner is not None and owner.is_process:
+            found.name = found.name or owner.name
+        return found
+
+
+def _annotate(args: dict[str, object], data: bytes, names: dict[tuple[int, int], str]) -> None:
+    key, found = "", None  # type: str, object
+    for number, value in fields(data):
+        if number == 1:
+            key = names.get((3, as_number(value)), f"name {value!r}")
+        elif number == 10:
+            key = as_text(value)
+        elif number == 2:
+            found = bool(value)
+        elif number in (3, 4):
+            found = as_number(value, signed=number == 4)
+        elif number == 5:
+            found = as_double(value)
+        elif number in (6, 9):
+            found = as_text(value)
+    args[key] = found
+
+
+def _matched(thread: Thread, events: list[tuple[int, int, Slice]]) -> int:
+    """Put spans into ``thread``, each within those around it; how many have no end."""
+    stack: list[Slice] = []
+    for time, kind, one in sorted(events, key=lambda event: event[0]):
+        if kind == _INSTANT:
+            one.duration = 0
+            thread.instants.append(one)
+        elif kind == _BEGIN:
+            (stack[-1].children if stack else thread.slices).append(one)
+            stack.append(one)
+        elif stack:
+            ended = stack.pop()
+            ended.duration = max(time - ended.start, 0)
+            ended.args.update(one.args)
+    return len(stack)
+
+
+# Figures
+
+
+@dataclass(frozen=True)
+class LabelFigures:
+    """The spans of one label; times are nanoseconds, spans without an end left out.
+
+    Attributes:
+        unfinished: Spans that have no end; not in ``count``.
+    """
+
+    label: str
+    channel: str
+    count: int
+    total: int
+    min: int
+    mean: float
+    p95: int
+    max: int
+    unfinished: int = 0
+
+
+@dataclass
+class Node:
+    """Spans of one label in one place of the call tree.
+
+    Attributes:
+        count: Those that have ended.
+        total: Their time, in nanoseconds.
+        unfinished: Those that have not.
+    """
+
+    label: str
+    count: int = 0
+    total: int = 0
+    unfinished: int = 0
+    children: dict[str, Node] = field(default_factory=dict)
+
+
+def by_label(trace: Trace) -> list[LabelFigures]:
+    """Figures for each label of each channel, the most time first."""
+    times: dict[tuple[str, str], list[int]] = {}
+    unfinished: dict[tuple[str, str], int] = {}
+    for one in trace.slices():
+        key = one.label, one.channel
+        took = times.setdefault(key, [])
+        if one.duration is None:
+            unfinished[key] = unfinished.get(key, 0) + 1
+        else:
+            took.append(one.duration)
+    found = [_figures(key, took, unfinished.get(key, 0)) for key, took in times.items()]
+    return sorted(found, key=lambda figures: (-figures.total, figures.label, figures.channel))
+
+
+def _figures(key: tuple[str, str], took: list[int], unfinished: int) -> LabelFigures:
+    if not took:
+        return LabelFigures(*key, 0, 0, 0, 0.0, 0, 0, unfinished)
+    took.sort()
+    total, p95 = sum(took), took[max(-(-95 * len(took) // 100) - 1, 0)]  # The nearest rank.
+    mean = total / len(took)
+    return LabelFigures(*key, len(took), total, took[0], mean, p95, took[-1], unfinished)
+
+
+def call_tree(thread: Thread) -> Node:
+    """The spans of one row, those of the same label in the same place as one node."""
+    root = Node(thread.name)
+    waiting: list[tuple[Node, Iterable[Slice]]] = [(root, thread.slices)]
+    while waiting:
+        parent, slices = waiting.pop()
+        for one in slices:
+            node = parent.children.setdefault(one.label, Node(one.label))
+            if one.duration is None:
+                node.unfinished += 1
+            else:
+                node.count += 1
+                node.total += one.duration
+            if one.children:
+                waiting.append((node, one.children))
+    return root
+
+
+def extent(trace: Trace) -> tuple[int, int]:
+    """The first and the last moment in the trace; ``(0, 0)`` when it is empty."""
+    times = [t for one in trace.slices() for t in (one.start, one.start + (one.duration or 0))]
+    times += [one.start for one in trace.instants() if one.label != "clocks"]
+    for process in trace.processes:
+        for counter in process.counters.values():
+            times += [time for time, _ in counter.samples]
+    return (min(times), max(times)) if times else (0, 0)

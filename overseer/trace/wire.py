@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
 
-Value = int | bytes
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Value = int | bytes
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _double = struct.Struct("<d")
-_SMALL = [bytes([number]) for number in range(128)]
+_SMALL = [bytes((n,) if n < 128 else (n & 127 | 128, n >> 7)) for n in range(1 << 14)]
 
 
 class Malformed(ValueError):
@@ -18,7 +21,7 @@ class Malformed(ValueError):
 
 def varint(number: int) -> bytes:
     """A non-negative number, seven bits a byte, the least first."""
-    if number < 128:
+    if number < 1 << 14:
         return _SMALL[number]
     parts = bytearray()
     while number > 127:
@@ -62,43 +65,16 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
             value, at = read_varint(data, at)
             yield tag >> 3, value
             continue
-        at, after = _extent(data, kind, at)
-        yield tag >> 3, bytes(data[at:after])
-        at = after
-
-
-def _extent(data: bytes | memoryview, kind: int, at: int) -> tuple[int, int]:
-    """From where to where the value of a field that is no varint goes."""
-    if kind == BYTES:
-        size, at = read_varint(data, at)
-    elif kind in (FIXED64, FIXED32):
-        size = 8 if kind == FIXED64 else 4
-    else:
-        raise Malformed(f"a field of kind {kind}")
-    if at + size > len(data):
-        raise Malformed("it ends within a field")
-    return at, at + size
-
-
-def rewritten(data: bytes | memoryview, changes: Mapping[int, Callable[[Value], bytes]]) -> bytes:
-    """A message with some of its fields replaced, each by what its function makes of its value.
-
-    Raises:
-        Malformed: As :func:`fields`.
-    """
-    parts, at = [], 0
-    while at < len(data):
-        tag, after = read_varint(data, at)
-        if tag & 7 == VARINT:
-            value: Value
-            value, after = read_varint(data, after)
+        if kind == BYTES:
+            size, at = read_varint(data, at)
+        elif kind in (FIXED64, FIXED32):
+            size = 8 if kind == FIXED64 else 4
         else:
-            start, after = _extent(data, tag & 7, after)
-            value = bytes(data[start:after])
-        change = changes.get(tag >> 3)
-        parts.append(bytes(data[at:after]) if change is None else change(value))
-        at = after
-    return b"".join(parts)
+            raise Malformed(f"a field of kind {kind}")
+        if at + size > end:
+            raise Malformed("it ends within a field")
+        yield tag >> 3, bytes(data[at : at + size])
+        at += size
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
@@ -107,50 +83,31 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     Raises:
         Malformed: It does not end, or is too long.
     """
+    if at < len(data) and data[at] < 128:
+        return data[at], at + 1
     value = shift = 0
-    while shift < 70:
-        try:
-            byte = data[at]
-        except IndexError:
-            raise Malformed("it ends within a number") from None
+    for byte in data[at : at + 10]:
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
             return value & 0xFFFF_FFFF_FFFF_FFFF, at
         shift += 7
-    raise Malformed("a number of more than ten bytes")
+    raise Malformed("a number that does not end")
 
 
-def signed(value: Value) -> int:
-    """A 64-bit varint as the signed number it stands for.
+def as_number(value: Value, signed: bool = False) -> int:
+    """A whole number.
+
+    Args:
+        value: A field's.
+        signed: Whether it may be below 0.
 
     Raises:
         Malformed: It is bytes.
     """
-    found = as_number(value)
-    return found - (1 << 64) if found >> 63 else found
-
-
-def as_double(value: Value) -> float:
-    """The double that eight bytes hold.
-
-    Raises:
-        Malformed: They are no eight bytes.
-    """
-    if not isinstance(value, bytes) or len(value) != 8:
-        raise Malformed("no double")
-    return float(_double.unpack(value)[0])
-
-
-def as_text(value: Value) -> str:
-    """The text that bytes hold, whatever they are.
-
-    Raises:
-        Malformed: It is a number.
-    """
-    if not isinstance(value, bytes):
-        raise Malformed("no text")
-    return value.decode("utf-8", "replace")
+    if not isinstance(value, int):
+        raise Malformed("no number")
+    return value - (1 << 64) if signed and value >> 63 else value
 
 
 def as_bytes(value: Value) -> bytes:
@@ -164,12 +121,22 @@ def as_bytes(value: Value) -> bytes:
     return value
 
 
-def as_number(value: Value) -> int:
-    """An unsigned number.
+def as_text(value: Value) -> str:
+    """The text that bytes hold, whatever they are.
 
     Raises:
-        Malformed: It is bytes.
+        Malformed: It is a number.
     """
-    if not isinstance(value, int):
-        raise Malformed("no number")
-    return value
+    return as_bytes(value).decode("utf-8", "replace")
+
+
+def as_double(value: Value) -> float:
+    """The double that eight bytes hold.
+
+    Raises:
+        Malformed: They are no eight bytes.
+    """
+    data = as_bytes(value)
+    if len(data) != 8:
+        raise Malformed("no double")
+    return float(_double.unpack(data)[0])

@@ -1,43 +1,50 @@
-"""Takes what was recorded, off the script's threads, and gets it into the file."""
+"""The log of a run: the rings' events, raw and bounded, while the script runs; and reading it.
+
+A log is a file of records, each four letters and a length before its data, and perhaps segments
+beside it. The head's file has what events refer to (``ROWS``, a JSON object) and the first events
+(``HOST``, of the structure ring; ``VALS``, of the value ring). When it has half of what the log may
+have, further events go to segments of which the latest are kept; each begins with the state of the
+fold (``FOLD``), so that steps are numbered as they were. A log that ends anywhere can be read.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import threading
-from _thread import get_ident
-from collections.abc import Callable, Iterator
+import json
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
 
-from ..errors import Problem
-from .encoder import Encoder, Open
-from .process import Process
-from .recorder import WIDTH, Recorder
-from .store import Store
+from ..clock import process_start
+from ..recorder.log import EVENT, SIZE, Header, lives
 
-#: Records that are encoded at once, before others are let run.
-AT_ONCE = 10_000
-#: Records that wait: so many that the oldest are left out, and so few that no more are.
-BEHIND, CAUGHT_UP = 400_000, 200_000
-#: How often the writer goes on at once when it has not caught up.
-ROUNDS = 20
-#: Bytes that few events are larger than.
-LARGE = 100
-#: Seconds that the end of a trace waits for a thread that is writing it.
-PATIENCE = 30.0
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+#: What the log is called, and the trace beside it; a segment has its number after a dot.
+LOG, NAME = "trace.log", "trace.pftrace"
+MAGIC, FORMAT = b"voir log", 1
+ROWS, HOST, VALS, FOLD = b"ROWS", b"HOST", b"VALS", b"FOLD"
+_RECORD = struct.Struct("<4sI")
+#: How many segments are kept.
+KEPT = 4
 
 
-class Writer:
-    """Writes one trace; :meth:`flush` does the work, on whatever thread calls it.
-
-    Nothing here raises: what cannot be written is counted, and told once.
+class LogWriter:
+    """Writes the log of this process.
 
     Args:
-        path: The file; it must not exist.
-        process: Whose trace it is.
-        recorder: Where records come from.
-        most: How many bytes the file may have.
-        report: Told once when events are being lost.
-        ring: What is new takes the place of the oldest; else the first and the last are kept.
+        path: The file, new.
+        head: What is known from the start.
+        most: How many bytes the log may have.
+        ring: Keep the latest events only, instead of the first and the latest.
+        report: Told once when something cannot be written.
+
+    Attributes:
+        written: Events that have been written.
+        dropped: Events that are not in the log: too many, or they could not be written.
 
     Raises:
         OSError: The file cannot be made.
@@ -45,195 +52,232 @@ class Writer:
 
     def __init__(
         self,
-        path: str,
-        process: Process,
-        recorder: Recorder,
+        path: Path,
+        head: dict[str, Any],
         most: int,
-        report: Callable[[Problem], object],
-        ring: bool = False,
+        ring: bool,
+        report: Callable[[OSError], object],
     ) -> None:
-        self._recorder = recorder
-        self._report = report
-        self._encoder = Encoder(process)
-        self._store = Store(path, most, self._missing, ring)
-        self._lock = threading.Lock()
-        self._unwritten = self._skipped = 0
-        self._rest: list[object] = []
-        self._gap: Open | None = None
-        self._told = self._begun = self._behind = False
-        self._closed = self._sealing = False
-        self._holder = 0
+        self._path, self._report = path, report
+        self.written = self.dropped = 0
+        self._room = 0 if ring else most // 2
+        self._segment = max((most if ring else most // 2) // KEPT, 1 << 12)
+        self._piece, self._gap = self._segment // 2 // SIZE * SIZE, False
+        self._head = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._tail, self._number = -1, 0
+        self._sizes: dict[int, int] = {self._head: 0}
+        self._held: dict[int, int] = {}  # How many events a segment has.
+        self._append(self._head, MAGIC)
+        self.rows({"format": FORMAT, **head})
+
+    def rows(self, facts: dict[str, Any]) -> bool:
+        """Write what events refer to; whether that could be done."""
+        data = json.dumps(facts, separators=(",", ":"), default=str).encode()
+        return self._append(self._head, _RECORD.pack(ROWS, len(data)) + data)
+
+    def events(self, tag: bytes, data: bytes, state: dict[str, Any]) -> None:
+        """Write events.
+
+        Args:
+            tag: Of which ring.
+            data: As they were drained.
+            state: The fold's before them.
+        """
+        self._gap |= tag == HOST and bool(state.get("gap"))
+        for at in range(0, len(data), self._piece):
+            piece = data[at : at + self._piece]
+            record = _RECORD.pack(tag, len(piece)) + piece
+            if self._gap and tag == HOST:
+                record = _fold({**state, "gap": True}) + record
+            fd = self._head
+            if self._tail >= 0 or self._sizes[fd] + len(record) > self._room:
+                fd = self._segment_for(len(record), state)
+            written = fd >= 0 and self._append(fd, record)
+            self._gap = not written if tag == HOST else self._gap
+            count = len(piece) // SIZE
+            if not written:
+                self.dropped += count
+                continue
+            self.written += count
+            if self._number:
+                self._held[self._number] += count
+
+    def _segment_for(self, size: int, state: dict[str, Any]) -> int:
+        if self._tail >= 0 and self._sizes[self._tail] + size <= self._segment:
+            return self._tail
+        if self._tail >= 0:
+            os.close(self._tail)
+            del self._sizes[self._tail]
+            self._tail = -1
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            fd = os.open(f"{self._path}.{self._number + 1}", flags, 0o666)
+        except OSError as error:
+            self._report(error)
+            return -1
+        self._tail, self._number = fd, self._number + 1
+        self._sizes[fd], self._held[self._number] = 0, 0
+        first = self._number - KEPT
+        if first > 0:
+            with suppress(OSError):
+                os.unlink(f"{self._path}.{first}")
+            self.dropped += self._held.pop(first, 0)
+            self.rows({"dropped": self.dropped})
+        self._append(fd, _fold(state))
+        return fd
+
+    def _append(self, fd: int, data: bytes) -> bool:
+        """Write all of it or nothing."""
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(fd, data[written:] if written else data)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(fd, self._sizes[fd])
+                os.lseek(fd, self._sizes[fd], os.SEEK_SET)
+            self._report(error)
+            return False
+        self._sizes[fd] += len(data)
+        return True
+
+    def close(self) -> None:
+        """Write no more."""
+        for fd in self._sizes:
+            os.close(fd)
+        self._sizes = {}
+
+
+class Log:
+    """A log as it is on disk.
+
+    Args:
+        path: The head's file.
+
+    Attributes:
+        facts: What the rows say: ``pid``, ``name``, ``patterns`` and so on, the latest of each.
+        sites: The table of sites.
+        names: By module, from when on it has which name, and its class.
+        threads: Names of threads, by their number in the system; ``numbers`` are the recorder's.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no log, or of another version of voir.
+    """
+
+    def __init__(self, path: Path) -> None:
         self.path = path
+        self.facts: dict[str, Any] = {}
+        self.sites: list[dict[str, Any]] = []
+        self.names: dict[int, list[tuple[int, str, str]]] = {}
+        self.threads: dict[int, str] = {}
+        self.numbers: dict[int, int] = {}
+        for tag, data in _records(path):
+            if tag == ROWS:
+                self._take(json.loads(data))
+        if self.facts.get("format") != FORMAT:
+            raise ValueError(f"it is of format {self.facts.get('format')}")
+
+    def _take(self, rows: dict[str, Any]) -> None:
+        self.sites += rows.pop("sites", ())
+        for module, since, name, kind in rows.pop("names", ()):
+            self.names.setdefault(module, []).append((since, name, kind))
+        self.threads |= {int(number): name for number, name in rows.pop("threads", {}).items()}
+        self.numbers |= dict(rows.pop("numbers", ()))
+        self.facts |= rows
 
     @property
-    def events(self) -> int:
-        """How many events the file holds."""
-        return self._encoder.events - self._unwritten - self._store.dropped
-
-    @property
-    def recorded(self) -> int:
-        """How many events were recorded, whatever became of them."""
-        return self.events + self.dropped
-
-    @property
-    def dropped(self) -> int:
-        """How many events are not in the file: too many, too fast, or not writable."""
-        lost = self._unwritten + self._skipped + self._recorder.lost + self._encoder.refused
-        return self._store.dropped + lost
+    def files(self) -> list[Path]:
+        """The head's file, and segments in order."""
+        beside = self.path.parent.glob(f"{self.path.name}.*")
+        found = {int(one.suffix[1:]): one for one in beside if one.suffix[1:].isdecimal()}
+        return [self.path, *(found[number] for number in sorted(found))]
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
-        return self._store.size
-
-    def _missing(self, dropped: int, before: Open, after: Open) -> bytes:
-        missing = self.dropped - self._store.dropped + dropped
-        return self._encoder.bridge(before, after, missing)
-
-    def flush(self) -> None:
-        """Write what was recorded since the last time."""
-        with self._alone(1.0) as alone:
-            if alone and not self._closed:
-                self._flush()
-
-    @contextlib.contextmanager
-    def _alone(self, patience: float) -> Iterator[bool]:
-        """Keep other threads out, if they leave in time; and a signal's handler."""
-        if self._holder == get_ident() or not self._lock.acquire(timeout=patience):
-            yield False
-            return
-        self._holder = get_ident()
-        try:
-            yield True
-        finally:
-            self._holder = 0
-            self._lock.release()
-
-    def _flush(self) -> None:
-        for _ in range(ROUNDS):
-            self._write_recorded()
-            if self._store.due():
-                self._seal()
-            if self._recorder.waiting <= CAUGHT_UP:
-                break
-
-    def _seal(self) -> None:
-        """Compress what is full; what is recorded while that takes its time is written too."""
-        self._sealing = True
-        try:
-            self._store.seal(meanwhile=self._write_recorded)
-        except OSError:
-            pass  # Uncompressed, it goes on as it is.
-        finally:
-            self._sealing = False
-
-    def _write_recorded(self) -> None:
-        recorder, at_once = self._recorder, self._at_once
-        if self._sealing and not self._has_room():
-            self._let_wait()
-            return
-        rest = self._rest = recorder.take()
-        while rest:
-            left = self._waiting
-            piece = rest[: at_once * WIDTH]
-            del rest[: at_once * WIDTH]
-            self._behind = left > (CAUGHT_UP if self._behind else BEHIND)
-            if self._behind:
-                self._skip(piece)
-            else:
-                self._write(piece)
-            recorder.relieve()
+        """How many bytes it has."""
+        return sum(one.stat().st_size for one in self.files)
 
     @property
-    def _waiting(self) -> int:
-        """How many records are still to be written."""
-        return len(self._rest) // WIDTH + self._recorder.waiting
+    def open(self) -> bool:
+        """Whether the process that writes it may still run."""
+        facts = self.facts
+        if this_process()["host"] != facts.get("host"):
+            return True
+        pid, started = int(facts.get("pid", 0)), int(facts.get("started", 0))
+        return lives(Header(pid, started, 0, 0, (0, 0), (0, 0), 0, (), (), ""))
 
-    @property
-    def _at_once(self) -> int:
-        return min(AT_ONCE, self._store.segment_bytes // 40)
+    def events(self) -> Iterator[tuple[bytes, Any]]:
+        """Events as they were written; ``FOLD`` and the fold's state where some are missing."""
+        for file in self.files:
+            number = int(file.suffix[1:]) if file != self.path else 0
+            before = self.path.with_name(f"{self.path.name}.{number - 1}")
+            missing = number > 1 and not before.exists()
+            try:
+                for tag, data in _records(file):
+                    if tag == FOLD:
+                        if missing or json.loads(data).get("gap"):
+                            yield FOLD, json.loads(data)
+                    elif tag in (HOST, VALS):
+                        yield tag, data[: len(data) - len(data) % SIZE]
+            except (OSError, ValueError):
+                continue  # A segment that has gone, or is damaged: the others are good.
 
-    def _has_room(self) -> bool:
-        return self._store.size + self._at_once * LARGE <= self._store.most
+    def remove(self) -> None:
+        """Delete it."""
+        for file in reversed(self.files):
+            file.unlink(missing_ok=True)
 
-    def _let_wait(self) -> None:
-        """Leave what comes until there is room; the oldest out, if that becomes too much."""
-        if self._waiting > BEHIND:
-            excess = self._waiting - CAUGHT_UP
-            first = self._rest[: excess * WIDTH]
-            del self._rest[: excess * WIDTH]
-            self._skip(first + self._recorder.take(excess - len(first) // WIDTH))
 
-    def _skip(self, records: list[object]) -> None:
-        """Leave records out that there is no time for: the oldest, so that the last are kept."""
-        if self._gap is None:
-            self._gap = self._encoder.open()
-        self._skipped += self._encoder.skip(records)
+def _fold(state: dict[str, Any]) -> bytes:
+    data = json.dumps(state).encode()
+    return _RECORD.pack(FOLD, len(data)) + data
 
-    def _write(self, records: list[object]) -> None:
-        encoder, store = self._encoder, self._store
-        now, header = encoder.open(), b""
-        if not self._begun or encoder.full or store.segment.size > store.segment_bytes:
-            store.begin_segment(self._gap or now)
-            header = encoder.header()
-        header += encoder.renamed()
-        gap, self._gap = self._gap, None
-        if gap is not None:
-            header += self._missing(store.dropped, gap, now)
-        before = encoder.events
-        packets = header + encoder.encode(records)
-        count = encoder.events - before
-        try:
-            if store.size + len(packets) > store.most:
-                self._make_room()
-            store.append(packets, count)
-            self._begun = True
-        except OSError as error:
-            self._unwritten += count
-            self._gap = gap or now
-            self._begun = False  # What was interned in these packets is not in the file.
-            if not self._sealing:
-                self._tell(error)
 
-    def _make_room(self) -> None:
-        """Leave something out.
+def _records(path: Path) -> Iterator[tuple[bytes, bytes]]:
+    """The records of a file; the last may be cut off.
 
-        Raises:
-            OSError: That is being done, or cannot be done.
-        """
-        if self._sealing:
-            raise OSError(errno.EFBIG, "it came faster than room could be made")
-        self._store.seal(meanwhile=self._let_wait)
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no log's.
+    """
+    with open(path, "rb") as file:
+        if not path.suffix[1:].isdecimal() and file.read(len(MAGIC)) != MAGIC:
+            raise ValueError("it is no log of voir's")
+        while len(head := file.read(_RECORD.size)) == _RECORD.size:
+            tag, size = _RECORD.unpack(head)
+            data = file.read(size) if tag in (ROWS, HOST, VALS, FOLD) else b""
+            if tag in (HOST, VALS) or len(data) == size:
+                yield tag, data
+            if len(data) < size:
+                return
 
-    def close(self) -> None:
-        """Write what is left, and compress all of it."""
-        with self._alone(PATIENCE) as alone:
-            if alone and not self._closed:
-                self._close()
 
-    def _close(self) -> None:
-        self._flush()
-        self._closed = True
-        try:
-            if not self._begun:
-                self._store.append(self._encoder.header(), 0)
-            if self._gap is not None or self.dropped > self._store.dropped:
-                now = self._encoder.open()
-                self._store.append(self._missing(self._store.dropped, self._gap or now, now), 0)
-        except OSError as error:
-            self._tell(error)
-        with contextlib.suppress(OSError):  # It is whole without being compressed.
-            self._store.seal(everything=True)
+def threads_in(data: bytes) -> Iterator[tuple[int, int]]:
+    """Which threads record for the first time: their numbers, and those the system knows them by.
 
-    def _tell(self, error: OSError) -> None:
-        if self._told:
-            return
-        self._told = True
-        self._report(
-            Problem(
-                "trace-unwritable",
-                self.path,
-                f"events are missing from the trace ({error.strerror or error})",
-                remedy="Free the disk or choose another: --trace-dir DIR.",
-            )
-        )
+    Args:
+        data: Events of the structure ring.
+    """
+    low, at = data[20::SIZE], -1  # Their site is 0.
+    while (at := low.find(0, at + 1)) >= 0:
+        _, native, _, site, thread, _ = EVENT.unpack_from(data, at * SIZE)
+        if not site:
+            yield thread, int(native)
+
+
+def this_process() -> dict[str, Any]:
+    """Who writes a log: what tells later whether it still does."""
+    host = os.uname().nodename if hasattr(os, "uname") else ""
+    return {"pid": os.getpid(), "started": process_start(os.getpid()), "host": host}
+
+
+def logs(directory: Path) -> list[Path]:
+    """The logs that a run, or the ranks of a job, has left in a directory or elsewhere."""
+    found = [directory / LOG, *sorted(directory.glob(f"rank*/{LOG}"))]
+    try:
+        elsewhere = json.loads((directory / "run.json").read_bytes())["trace"]["path"]
+        found.append(Path(elsewhere).with_suffix(".log"))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return list({one.resolve(): one for one in reversed(found) if one.is_file()}.values())[::-1]

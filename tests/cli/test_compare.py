@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -17,12 +16,12 @@ import pytest
 from overseer.cli.compare import compare
 from overseer.errors import VoirError
 from tests.running import Place
+from tests.views.test_summary import GOLDEN, golden
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 FIRST = json.loads((GOLDEN / "summary/training.json").read_text(encoding="utf-8"))
 
 
-def put(directory: Path, pace: float, argv: str, **provenance: Any) -> None:
+def put(directory: Path, pace: float, argv: str, minute: int, **provenance: Any) -> None:
     """A run ``pace`` times as fast as the one in the golden files."""
     facts, random = json.loads(json.dumps(FIRST)), Random(int(pace * 1000))
     task = facts["tasks"]["train"]
@@ -33,6 +32,7 @@ def put(directory: Path, pace: float, argv: str, **provenance: Any) -> None:
     task["step_seconds"] = {"median": step, "q1": step * 0.98, "q3": step * 1.03}
     task["step_seconds"]["course"] = {"steps": 20, "means": means}
     facts["argv"] = ["voir", *argv.split()]
+    facts["seconds"], facts["started"] = 42.31, f"2026-01-05T09:{minute:02}:00.000000Z"
     facts["provenance"] = {"kernel": "Linux 6", **provenance}
     directory.mkdir()
     (directory / "run.json").write_text(json.dumps(facts), encoding="utf-8")
@@ -42,22 +42,13 @@ def put(directory: Path, pace: float, argv: str, **provenance: Any) -> None:
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     for number, pace in enumerate((1.0, 1.01, 0.99), 1):
-        put(tmp_path / f"a{number}", pace, "main.py", git={"sha": "a" * 40}, packages={"x": "1"})
+        git = {"sha": "a" * 40}
+        put(tmp_path / f"a{number}", pace, "main.py", 2 * number, git=git, packages={"x": "1"})
     for number, pace in enumerate((0.91, 0.90, 0.89), 1):
         git = {"sha": "b" * 40, "dirty": True}
-        put(tmp_path / f"b{number}", pace, "main.py --lr 1", git=git, packages={"x": "2"})
+        argv, minute = "main.py --lr 1", 2 * number + 1
+        put(tmp_path / f"b{number}", pace, argv, minute, git=git, packages={"x": "2"})
     yield
-
-
-def golden(name: str, actual: str) -> None:
-    path, saved = GOLDEN / "compare" / name, GOLDEN / "compare/actual" / name
-    if os.environ.get("VOIR_UPDATE_GOLDEN"):
-        path.write_text(actual, encoding="utf-8")
-    expected = path.read_text(encoding="utf-8") if path.exists() else ""
-    if actual != expected:
-        saved.parent.mkdir(parents=True, exist_ok=True)
-        saved.write_text(actual, encoding="utf-8")
-    assert actual == expected, f"compare {path} with {saved}"
 
 
 @pytest.mark.usefixtures("runs")
@@ -66,34 +57,42 @@ def golden(name: str, actual: str) -> None:
 )
 def test_it_is_shown_as_people_have_seen_it(name: str, argv: list[str]) -> None:
     actual = compare(argv, 80)
-    golden(name, actual)
+    golden(f"compare/{name}", actual)
     assert max(map(len, actual.splitlines())) <= 80
 
 
 @pytest.mark.usefixtures("runs")
 def test_programs_get_the_same_as_json() -> None:
-    found = json.loads(compare(["a1,a2", "b1,b2", "--json", "--threshold", "3"], 80))
+    found = json.loads(compare(["a1,a2,a3", "b1,b2,b3", "--json", "--threshold", "3"], 80))
     assert list(found) == [
         "before", "after", "threshold", "figures", "verdicts", "notes", "differences"
     ]  # fmt: skip
-    assert (found["before"], found["threshold"]) == (["a1", "a2"], 0.03)
+    assert (found["before"], found["threshold"]) == (["a1", "a2", "a3"], 0.03)
     (verdict,) = found["verdicts"]
-    assert (verdict["task"], verdict["verdict"], verdict["over"]) == ("train", "slower", "runs")
+    assert (verdict["task"], verdict["verdict"], verdict["over"]) == ("train", "slower", "pairs")
     assert verdict["interval"][0] < verdict["ratio"] < verdict["interval"][1] < 1
     steady = next(one for one in found["figures"] if one["figure"] == "rate.steady")
     assert (steady["task"], steady["units"]) == ("train", "items/s")
-    assert len(steady["before"]) == 2
+    assert len(steady["before"]) == 3
     assert {one["name"] for one in found["differences"]} >= {"arguments", "git.sha", "x"}
 
 
 @pytest.mark.usefixtures("runs")
-def test_runs_without_a_task_in_common_are_said_to_have_none(tmp_path: Path) -> None:
-    (tmp_path / "killed").mkdir()
-    (tmp_path / "killed/run.json").write_text('{"script": "main.py"}')
-    text = compare(["a1", "killed"], 80)
+def test_a_run_that_was_killed_is_compared_by_what_there_is(tmp_path: Path) -> None:
+    whole = json.loads((tmp_path / "b1/run.json").read_text())
+    for key in ("ended", "exit_status", "diagnosis", "overhead"):
+        del whole[key]
+    whole["tasks"]["train"].pop("loss")
+    (tmp_path / "b1/run.json").write_text(json.dumps(whole))
+    text = compare(["a1", "b1"], 80)
+    assert "train: B is slower in these runs" in text
+    assert (
+        "but       A: its GPU was throttled (power cap)\n            B did not come to its end"
+        in text
+    )
+    (tmp_path / "b2/run.json").write_text('{"script": "main.py"}')
+    text = compare(["a1", "b2"], 80)
     assert "verdict   nothing to compare" in text
-    assert "but       A: its GPU was throttled" in text
-    assert "B did not come to its end" in text
 
 
 @pytest.mark.usefixtures("runs")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from overseer.cli import completing
-from overseer.commandline import add_options
-from overseer.completion import candidates, script
-from overseer.options import OptionParser
+from overseer.engine.commandline import add_options
+from overseer.engine.completion import candidates, script
+from overseer.engine.options import OptionParser
 from tests.running import Place, environment
 
 REDUCTIONS = """

@@ -1,4 +1,4 @@
-"""``voir doctor`` without a run says how voir is installed, and how to have the recorder in C."""
+"""``voir doctor``: how voir is installed, and how to have the recorder in C; how sound a run is."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ import pytest
 
 from overseer.cli import installation
 from overseer.cli.doctor import doctor
+from overseer.errors import VoirError
+from overseer.trace.reading import Process, Slice, Thread, Trace
+from overseer.trace.wire import message, number
 from overseer.version import version
 from tests.running import Place
 
+#: An instant; the file is ASCII.
+PACKET = message(1, number(8, 1) + message(11, number(9, 3))).decode()
 PIP = "pip install --force-reinstall --no-cache-dir --no-deps"
 
 
@@ -110,3 +115,86 @@ def test_shared_memory_that_is_full_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     finding = installation.shared_memory("/dev/shm")
     assert (finding.state, finding.said) == ("note", "cannot be used: No space left on device")
     assert "run's directory" in finding.remedy
+
+
+# A run
+
+ENDED = '{"ended": "x", "exit_status": 0, "problems": [{}]}'
+COPY = "copy it anew"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "state", "said"),
+    [
+        ("run.json", ENDED, "ok", "complete, exit status 0; 1 problem under its key problems"),
+        ("run.json", '{"ended": "x", "ended_by": "killed"}', "ok", "complete, killed"),
+        ("run.json", "{}", "note", "has no end: the run goes on, or ran on another machine"),
+        ("run.json", "{", "bad", "run.json is no valid run.json"),
+        ("run.json", None, "bad", "is missing"),
+        ("metrics.jsonl", "{}\n{}\n", "ok", "2 events"),
+        ("metrics.jsonl", '{}\n{"torn', "note", "1 event, 1 torn line"),
+        ("metrics.jsonl", "x\n{}\ny\n", "bad", "1 event, 2 torn lines"),
+        ("metrics.jsonl", None, "note", "is missing: nothing was given or logged"),
+        ("trace.pftrace", None, "note", "is not there"),
+        ("trace.pftrace", "x" * 999, "bad", "is no Perfetto trace"),
+        ("trace.pftrace", f"{PACKET}{'x' * 999}", "bad", "1 event in 1 row; unreadable are 999"),
+    ],
+)
+def test_of_each_file_it_says_how_sound_it_is(
+    tmp_path: Path, name: str, content: str | None, state: str, said: str
+) -> None:
+    files = {"run.json": ENDED, "metrics.jsonl": "", name: content}
+    for file, text in files.items():
+        if text is not None:
+            (tmp_path / file).write_text(text)
+    text, status = doctor([str(tmp_path)])
+    found = lines(text)
+    assert [*found] == ["run.json", "metrics.jsonl", "trace.pftrace"]
+    assert found[name][0] == state
+    assert said in found[name][1]
+    assert status == (state == "bad")
+
+
+def test_a_log_of_which_no_trace_could_be_made_is_named(tmp_path: Path) -> None:
+    for file, text in {"run.json": ENDED, "metrics.jsonl": "", "trace.log": "x"}.items():
+        (tmp_path / file).write_text(text)
+    text, _ = doctor([str(tmp_path)])
+    assert lines(text)["trace.pftrace"] == ("note", "is not made yet: its log is there")
+    assert f"voir trace export {tmp_path}" in text
+
+
+@pytest.mark.parametrize(
+    ("counts", "state", "said", "remedy"),
+    [
+        ({}, "ok", "7 events in 1 row", ""),
+        ({"unfinished": 1}, "note", "7 events in 1 row; 1 span without an end", ""),
+        ({"dropped": 3}, "note", "7 events in 1 row; 3 events were dropped", "--trace-max-mb"),
+        ({"torn_bytes": 20, "broken_packets": 2}, "bad",
+         "7 events in 1 row; unreadable are 20 bytes and 2 packets", COPY),
+    ],
+)  # fmt: skip
+def test_of_a_trace_it_says_what_its_reader_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts: Any, state: str, said: str, remedy: str
+) -> None:
+    file = tmp_path / "trace.pftrace"
+    file.touch()
+    trace = Trace(file, [Process("main.py", 1, [Thread("row", None, [Slice("a", "b", 0)])])])
+    monkeypatch.setattr("overseer.cli.doctor.read_trace", lambda path: trace)
+    for key, value in {"events": 7, **counts}.items():
+        setattr(trace, key, value)
+    for argv in (file, tmp_path):
+        text, _ = doctor([str(argv)])
+        assert lines(text) == {"trace.pftrace": (state, said)}
+        assert remedy in text
+
+
+def test_of_a_job_each_rank_is_examined_and_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    for rank in (2, 10):
+        (tmp_path / f"rank{rank}").mkdir()
+        (tmp_path / f"rank{rank}/run.json").write_text(ENDED)
+    (tmp_path / "rank2/trace.pftrace").symlink_to(tmp_path / "nowhere")
+    found = lines(doctor([str(tmp_path)])[0])
+    assert [*found][::3] == ["rank2/run.json", "rank10/run.json"]
+    assert found["rank2/trace.pftrace"] == ("bad", "is no file that can be read")
+    with pytest.raises(VoirError, match="no such directory"):
+        doctor([str(tmp_path / "nowhere")])

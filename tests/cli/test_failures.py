@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,36 +81,6 @@ def test_what_fails_when_a_module_is_imported_is_told(place: Place) -> None:
 def test_an_instrument_that_yields_something_else_is_told_what_to_yield(place: Place) -> None:
     place.write("voirfile.py", "def instrument_odd(ov):\n    yield 'load_script'\n")
     ran_with_one_message(place, "[not-a-phase]", "'load_script'", "ov.phases.load_script")
-
-
-@pytest.mark.parametrize("body", ["while True: pass", "time.sleep(1000)", "input_ = open('fifo')"])
-def test_an_instrument_that_never_returns_is_cut_short(place: Place, body: str) -> None:
-    os.mkfifo(place.path / "fifo")
-    place.write(
-        "voirfile.py",
-        f"""
-        import time
-
-        def instrument_stuck(ov):
-            yield ov.phases.init
-            yield ov.phases.parse_args
-            {body}
-        """,
-    )
-    ran_with_one_message(place, "[stuck]", arguments=("--instrument-timeout", "0.3"))
-
-
-def test_an_instrument_that_waits_for_the_same_phase_for_ever_is_cut_short(place: Place) -> None:
-    place.write(
-        "voirfile.py",
-        """
-        def instrument_round(ov):
-            yield ov.phases.parse_args
-            while True:
-                yield ov.phases.init
-        """,
-    )
-    ran_with_one_message(place, "[stuck]", arguments=("--instrument-timeout", "0.3"))
 
 
 def test_a_subscriber_that_fails_is_named_and_the_others_go_on(place: Place) -> None:
@@ -233,9 +207,10 @@ def test_a_full_disk_is_said_once_and_the_script_runs(place: Place) -> None:
     place.write(
         "main.py",
         """
-        import resource, signal
+        import resource, signal, time
         from voir import log
         log(before=1)
+        time.sleep(1.5)  # It is written once a second.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         for i in range(50): log(x=i)
@@ -248,3 +223,24 @@ def test_a_full_disk_is_said_once_and_the_script_runs(place: Place) -> None:
     assert done.stderr.count("[record-") <= 2
     (run,) = place.runs
     assert '"before"' in (run / "metrics.jsonl").read_text()
+
+
+def test_an_instrument_that_holds_the_script_up_is_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from overseer import Overseer
+    from overseer.engine import overseer
+
+    monkeypatch.setattr(overseer, "PATIENCE", 0.1)
+    told = io.StringIO()
+
+    def instrument_slow(ov: Any) -> Iterator[Any]:
+        yield ov.phases.parse_args
+        while "holds the script up" not in told.getvalue():
+            time.sleep(0.01)
+
+    ov = Overseer([instrument_slow], stderr=told)
+    ov.watch_instruments()
+    ov(["--quiet", "--no-record", str(place.path / "main.py")])
+    assert "instrument_slow: it holds the script up" in told.getvalue()
+    assert "test_failures.py:" in told.getvalue()

@@ -1,7 +1,8 @@
-"""``voir init``: what it writes, says and refuses."""
+"""``voir init``: what it runs, writes, says and refuses."""
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -10,119 +11,188 @@ from overseer.cli.init import init
 from overseer.errors import VoirError
 from tests.running import Place
 
-SCRIPT = """
-    def train(model, loader, optimizer):
-        for x, y in loader:
-            loss = model(x, y)
-            loss.backward()
-            optimizer.step()
+LOOP = """
+    def train(data):
+        for x in data:
+            loss = sum(x) / 2
+        return loss
+
+    train([[1, 2], [3, 4], [5, 6]])
     """
+PROBE = 'ov.probe("//train(x as batch, loss) > #endloop_x as step").give()'
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.chdir(tmp_path)
     place = Place(tmp_path)
-    place.write("main.py", SCRIPT)
+    place.write("main.py", LOOP)
     return place
+
+
+def said(*argv: str, width: int = 80) -> str:
+    return "".join(init(["--static", *argv], width))
 
 
 def refused(*argv: str) -> VoirError:
     with pytest.raises(VoirError) as error:
-        init(list(argv), 80)
+        said(*argv)
     return error.value
 
 
 def test_it_writes_a_voirfile_beside_the_script(place: Place) -> None:
-    place.write("deep/er/main.py", SCRIPT)
-    said = init(["deep/er/main.py"], 80)
-    assert 'ov.probe("//train > loss").give()' in (place.path / "deep/er/voirfile.py").read_text()
+    place.write("deep/er/main.py", LOOP)
+    shown = said("deep/er/main.py")
+    assert PROBE in (place.path / "deep/er/voirfile.py").read_text()
     assert not (place.path / "voirfile.py").exists()
-    assert said.startswith("voir: wrote deep/er/voirfile.py")
-    assert said.splitlines()[-1] == "  next        voir --verify deep/er/main.py"
+    assert shown.startswith("voir: wrote deep/er/voirfile.py")
+    assert shown.splitlines()[-1] == "  next      voir --verify deep/er/main.py"
+
+
+def test_it_runs_nothing_when_it_is_told_so(place: Place) -> None:
+    place.write("main.py", LOOP + "\n    open('ran', 'w')\n")
+    said("main.py")
+    assert not (place.path / "ran").exists()
 
 
 def test_a_voirfile_that_is_there_is_left_alone(place: Place) -> None:
     mine = place.write("voirfile.py", "# mine\n")
-    assert refused("main.py").slug == "init-exists"
+    with pytest.raises(VoirError) as error:  # Before anything is run.
+        next(iter(init(["main.py"], 80)))
+    assert error.value.slug == "init-exists"
     assert mine.read_text() == "# mine\n"
-    init(["--force", "main.py"], 80)
-    assert "ov.probe" in mine.read_text()
+    said("--force", "main.py")
+    assert PROBE in mine.read_text()
 
 
 def test_it_writes_where_it_is_told(place: Place) -> None:
-    init(["-o", "probes.py", "main.py"], 80)
-    assert (place.path / "probes.py").exists()
+    shown = said("-o", "probes.py", "main.py", "--epochs", "3")
+    written = (place.path / "probes.py").read_text()
+    assert PROBE in written
+    assert "voir --voirfile probes.py main.py --epochs 3" in written
+    assert "voir --verify --voirfile probes.py main.py --epochs 3" in shown
+
+
+def test_a_modules_own_functions_are_probed(place: Place) -> None:
+    place.write("pkg/__init__.py", "")
+    place.write("pkg/train.py", "from .engine import train\ntrain([])\n")
+    place.write("pkg/engine.py", LOOP)
+    said("-m", "pkg.train")
+    written = (place.path / "voirfile.py").read_text()
+    assert '"/pkg.engine/train(x as batch, loss) > #endloop_x as step"' in written
+    assert "voir --verify -m pkg.train" in written
+
+
+NOTHING = {
+    "no loop": ("print(1)\n", "it has no loop to name"),
+    "two training loops": (LOOP + LOOP.replace("train", "again"), "//again(x as batch)"),
+    "a loop without a loss": ("for x in [1]:\n    y = x\n", "// > LOSS as loss"),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_what_has_no_recognisable_loop_gets_no_file(place: Place, name: str) -> None:
+    script, shown = NOTHING[name]
+    place.write("main.py", script)
+    assert "voir: wrote nothing" in said("main.py")
+    assert shown in said("main.py")
     assert not (place.path / "voirfile.py").exists()
 
 
-@pytest.mark.parametrize("argv", [[], ["main.py", "other.py"], ["--verbose", "main.py"]])
-def test_a_wrong_command_line_is_refused(place: Place, argv: list[str]) -> None:
-    assert refused(*argv).slug == "usage"
+REFUSED = {
+    "usage": [],
+    "init-script": ["nowhere.py"],
+    "init-script ": ["-m", "no.such.module"],
+    "init-syntax": ["broken.py"],
+    "init-empty": ["empty.py"],
+    "init-notebook": ["main.ipynb"],
+    "init-write": ["-o", "missing/voirfile.py", "main.py"],
+}
 
 
-def test_nothing_is_written_for_what_cannot_be_read(place: Place) -> None:
+@pytest.mark.parametrize("slug", REFUSED)
+def test_what_cannot_be_done_is_refused(place: Place, slug: str) -> None:
     place.write("broken.py", "def f(:\n")
-    assert refused("broken.py").slug == "init-syntax"
+    place.write("empty.py", "\n")
+    assert refused(*REFUSED[slug]).slug == slug.strip()
     assert not (place.path / "voirfile.py").exists()
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal(place: Place, width: int) -> None:
-    place.write("a/very/long/way/to/the/training/script/main.py", SCRIPT)
-    said = init(["a/very/long/way/to/the/training/script/main.py"], width)
-    assert max(len(line) for line in said.splitlines()[1:-1]) <= width
+    place.write("a/very/long/way/to/the/training/script/main.py", LOOP)
+    shown = said("a/very/long/way/to/the/training/script/main.py", width=width)
+    assert max(map(len, shown.splitlines())) <= width
 
 
-def test_what_is_nested_deeply_is_read_or_refused(place: Place) -> None:
-    place.write("main.py", "x = " + "+".join(["1"] * 900))
-    assert "wrote" in init(["--force", "main.py"], 80)
-    place.write("main.py", "x = " + "+".join(["1"] * 30_000))
-    with pytest.raises(VoirError) as refused:
-        init(["--force", "main.py"], 80)
-    assert refused.value.slug == "init-syntax"
+def test_a_script_without_torch_is_run_to_its_end_and_read(place: Place) -> None:
+    done = place.voir("init", "main.py")
+    assert done.status == 0, done.stderr
+    assert done.stdout.startswith("voir: runs main.py for 20 steps")
+    assert "it does not import torch: only its text is read" in done.stdout
+    ran = place.voir("--strict", "--run-dir", "run", "main.py")
+    assert (ran.status, "3 steps · 6 items" in ran.stderr) == (0, True), ran.stderr
 
 
-def test_what_is_not_found_is_named_with_where_to_look(place: Place) -> None:
-    said = init(["main.py"], 80)
-    assert "not found   options: " in said
-    assert "ov.probe('// > VARIABLE as options').give()" in said
+FAILING = {
+    "its arguments are missing": "import sys; sys.exit(len(sys.argv) < 2 and 2)",
+    "an import fails": "import no_such_module",
+    "it reads stdin": "input()",
+}
+
+
+@pytest.mark.parametrize("why", FAILING)
+def test_a_script_that_fails_before_a_step_gets_no_file(place: Place, why: str) -> None:
+    place.write("main.py", f"\n    {FAILING[why]}\n{LOOP}")
+    done = place.voir("init", "main.py")
+    assert (done.status, "[init-run]" in done.stderr) == (2, True), done.stderr
+    assert not (place.path / "voirfile.py").exists()
+    assert PROBE in said("main.py")
+
+
+def test_what_a_script_has_started_is_named_where_nothing_else_was_seen(place: Place) -> None:
+    work = "import time\nwhile time.process_time() < 1.2: pass"
+    place.write(
+        "main.py", f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}])"
+    )
+    done = place.voir("init", "main.py")
+    assert "if that trains, give it to voir init" in " ".join(done.stdout.split())
 
 
 def test_a_script_named_init_goes_before_the_command(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.write("init", "import sys; print('a script', sys.argv[1:])")
-    assert place.voir("--quiet", "init", "main.py").stdout == "a script ['main.py']\n"
     done = place.voir("init", "main.py")
     assert (done.status, done.stdout) == (0, "a script ['main.py']\n")
 
 
-def test_the_command_ends_with_two_when_refused_and_says_why_on_stderr(place: Place) -> None:
-    done = place.voir("init", "nowhere.py")
-    assert (done.status, done.stdout) == (2, "")
-    assert done.stderr.startswith("voir: nowhere.py cannot be read: ")
-    asked = place.voir("init", "--help")
-    assert (asked.status, asked.stderr) == (0, "")
-    assert asked.stdout.startswith("usage: voir init ")
-
-
-def test_the_voirfile_works_from_anywhere(place: Place) -> None:
-    place.write("src/main.py", "import lib.loop\nlib.loop.train()\n")
-    place.write("src/lib/__init__.py", "")
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+def test_it_runs_a_training_for_a_few_steps_and_verifies_what_it_wrote(place: Place) -> None:
     place.write(
-        "src/lib/loop.py",
+        "main.py",
         """
-        class Loss(float):
-            def backward(self):
-                pass
+        import torch
 
-        def train():
-            for x in ([1, 2], [3, 4]):
-                loss = Loss(1.0)
+        def get_batch():
+            return torch.randn(4, 3)
+
+        def train(model, optimizer, n):
+            for step in range(n):
+                x = get_batch()
+                loss = model(x).pow(2).mean()
                 loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                print("step", step)
+
+        model = torch.nn.Linear(3, 1)
+        train(model, torch.optim.SGD(model.parameters(), lr=0.1), 40)
         """,
     )
-    init(["src/main.py"], 80)
-    done = place.voir("--strict", "--run-dir", "run", "src/main.py")
+    done = place.voir("init", "--check", "main.py")
     assert done.status == 0, done.stderr
-    assert "2 steps · 4 items" in done.stderr
+    before, _, after = done.stdout.partition("voir: wrote voirfile.py")
+    assert "step 18" in before and "step 20" not in before
+    assert "//get_batch(!#enter as loading, !!#exit as loaded)" in after
+    assert "step 39" in after
+    assert "PASS  loading" in done.stderr

@@ -63,36 +63,6 @@ def test_a_ctrl_c_that_is_forwarded_too_costs_nothing_of_what_the_run_came_to(
     assert record["tasks"]["train"]["steps"] in (5, 6)
 
 
-@pytest.mark.parametrize("step", ["alone.Alone", "loader.Loaders", "compiling.Compiling"])
-def test_a_later_one_leaves_the_rest_of_the_closing_to_be_done(place: Place, step: str) -> None:
-    place.write(
-        "main.py",
-        """
-        import voir
-
-        for batch in voir.iterate("train", [[1, 2]] * 9, report_batch=True):
-            pass
-        """,
-    )
-    module, name = step.split(".")
-    place.write(
-        "voirfile.py",
-        f"""
-        from signal import SIGINT, raise_signal
-
-        from instruments.{module} import {name}
-
-        def instrument_interrupts(ov):
-            {name}.close = lambda self: raise_signal(SIGINT)
-        """,
-    )
-    ran = place.voir("--no-monitor", "main.py")
-    assert ran.seen == (0, "")
-    record = place.record()
-    assert (record["exit_status"], record["problems"]) == (0, [])
-    assert record["tasks"]["train"]["steps"] == 9
-
-
 @pytest.fixture
 def default() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -118,9 +88,17 @@ def test_each_keystroke_has_its_echoes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("default")
-def test_where_there_was_none_the_first_is_none() -> None:
+@pytest.mark.parametrize("closing", [False, True])
+def test_while_a_run_is_closed_it_takes_a_second_one(
+    monkeypatch: pytest.MonkeyPatch, closing: bool
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(signals, "monotonic", lambda: now)
     echoes = Echoes()
-    echoes.begin(False)
+    echoes.begin(False, closing=closing)
+    for _ in range(2 if closing else 0):  # The second is its echo.
+        signal.raise_signal(signal.SIGINT)
+    now += 2 * ECHO
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     echoes.end()

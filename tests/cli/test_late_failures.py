@@ -70,15 +70,6 @@ def test_what_is_given_and_logged_in_init_is_recorded(tmp_path: Path) -> None:
     assert [e["x"] for e in place.metrics() if "x" in e] == [1]
 
 
-def test_the_time_limit_of_instruments_holds_in_init_too(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.write("main.py", "print('ran')\n")
-    place.write("voirfile.py", "import time\ndef instrument_x(ov):\n    time.sleep(60)\n")
-    done = place.voir("--instrument-timeout", "0.2", "main.py")
-    assert done.seen == (0, "ran\n")
-    assert "[stuck]" in done.stderr
-
-
 def test_help_names_the_option_whose_text_cannot_be_shown(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.write(

@@ -1,46 +1,132 @@
-"""``voir show``: a run's summary again, and with ``--watch`` whenever its files change."""
+"""``voir show`` and ``voir runs``: runs that have ended, go on, were killed; and which is meant."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from overseer.cli import runs as listing
+from overseer.cli.compare import compare
+from overseer.cli.runs import newest, run_directory, runs
 from overseer.cli.show import show
-from overseer.cli.summary import render
 from overseer.errors import VoirError
-from overseer.record.runfile import utc
+from overseer.views.summary import render
 from tests.running import Place
 
 ENDED = {"ended": "2026-01-01T00:00:05Z", "exit_status": 0, "seconds": 5.0}
+HERE = {"provenance": {"hostname": socket.gethostname()}}
+TASK = {
+    "steps": 9,
+    "units": "items",
+    "rate": {"wall": 31.0, "steady": 32.0},
+    "loss": {"first": 2.5, "last": 0.5},
+}
+Facts = dict[str, Any]
 
 
-def facts(**more: Any) -> dict[str, Any]:
-    """What this process would record at its start."""
-    return {
-        "script": "main.py",
-        "started": utc(time.time_ns()),
-        "pid": os.getpid(),
-        "provenance": {"hostname": socket.gethostname()},
-        **more,
-    }
+def facts(started: str = "2026-01-01T00:00:00Z", **more: Any) -> Facts:
+    return {"script": "main.py", "started": started, "pid": os.getpid(), **more}
 
 
-def put(directory: Path, found: dict[str, Any], *events: dict[str, Any]) -> None:
+def put(directory: Path, found: Facts) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "run.json").write_text(json.dumps(found))
-    with (directory / "metrics.jsonl").open("a") as file:
-        file.writelines(f"{json.dumps(event)}\n" for event in events)
+    (directory / "run.json").write_text(json.dumps(found, indent=2))
+    return directory
 
 
 def said(*argv: str) -> str:
     return "".join(show(list(argv), 80))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three runs; their names are in another order than their beginnings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VOIR_RUN_DIR", raising=False)
+    monkeypatch.setenv("TZ", "UTC")
+    base = tmp_path / "voir-runs"
+    tasks = {"eval": {"steps": 20}, "train": TASK}
+    put(base / "c", facts("2020-01-01T10:00:00.5Z", **ENDED, script="/x/oldest.py"))
+    put(base / "a", facts("2020-01-02T10:00:00.5Z", ended="x", ended_by="killed", tasks=tasks))
+    put(base / "b/rank0", facts("2020-01-03T10:00:00.5Z", **ENDED, world_size=2))
+    (base / "notes").mkdir()
+    (base / "README").touch()
+    return base
+
+
+# Which run is meant
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [(None, "b"), ("-1", "b"), ("-2", "a"), ("-3", "c"), ("voir-runs", "b"), ("voir-runs/c", "c"),
+     ("voir-runs/c/run.json", "c/run.json"), ("voir-runs/b/rank0", "b/rank0")],
+)  # fmt: skip
+def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
+    place: Path, named: str | None, found: str
+) -> None:
+    assert run_directory(named) == Path("voir-runs") / found
+
+
+def test_a_run_is_looked_for_where_runs_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(VoirError, match="further back than the 3 runs"):
+        run_directory("-4")
+    monkeypatch.setenv("VOIR_RUN_DIR", "elsewhere")
+    with pytest.raises(VoirError, match="elsewhere/ holds no run"):
+        run_directory(None)
+    place.rename("elsewhere")
+    assert said().startswith("voir: main.py · finished")
+    assert "  A elsewhere/a · main.py" in compare([], 80)
+
+
+def test_of_each_run_only_the_beginning_is_read_to_find_the_newest(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, size = [], listing._BEGIN
+    for n in range(500):
+        begun = facts(f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z", provenance="x" * 2 * size)
+        started.append(put(place / f"{n * 7919 % 500}", begun))
+    read: list[int] = []
+    monkeypatch.setattr(listing, "read_run", lambda path: read.append(1))
+    assert newest(place)[:500] == started[::-1]
+    assert not read
+
+
+# Lists
+
+
+def test_runs_are_listed_newest_first(place: Path) -> None:
+    (place / "d").mkdir()
+    (place / "d/run.json").write_text("{")
+    lines = runs([]).splitlines()
+    assert lines[0].split() == ["run", "started", "script", "tasks", "rate", "loss", "ended"]
+    assert [line.split()[0] for line in lines[1:]] == ["-1", "-2", "-3", "-4"]
+    assert "voir-runs/d/run.json is no valid run.json" in lines[1]
+    assert lines[2].split() == ["-2", "2020-01-03", "main.py", "finished"]
+    shown = "-3 2020-01-02 main.py eval, train 32.0 items/s 2.5 → 0.5 killed"
+    assert " ".join(lines[3].split()) == shown
+    assert lines[4].split()[2:] == ["oldest.py", "finished"]
+    assert [line.split()[0] for line in runs(["voir-runs", "-n", "2"]).splitlines()[1:]] == [
+        "-1",
+        "-2",
+    ]
+
+
+def test_programs_get_the_list_as_json(place: Path) -> None:
+    newest, killed, oldest = json.loads(runs(["--json"]))
+    assert (newest["run"], newest["exit_status"], newest["tasks"]) == ("voir-runs/b", 0, {})
+    assert (oldest["seconds"], oldest["ended"]) == (5.0, "finished")
+    assert (killed["ended"], killed["started"]) == ("killed", "2020-01-02T10:00:00.5Z")
+    assert killed["tasks"] == {"eval": {"steps": 20}, "train": TASK}
+
+
+# One run
 
 
 def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> None:
@@ -49,72 +135,44 @@ def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> N
     first = place.voir("--run-dir", "run", "main.py").stderr
     again = place.voir("show", "run")
     assert (again.status, again.stderr, again.stdout) == (0, "", first)
+    plain = place.voir("show", "run", env={"PYTHONIOENCODING": "ascii"})
+    assert plain.stdout.startswith("voir: main.py | finished")
 
 
-def test_a_stream_that_lacks_a_character_gets_it_escaped(tmp_path: Path) -> None:
-    put(tmp_path / "run", facts(**ENDED))
-    done = Place(tmp_path).voir("show", "run", env={"PYTHONIOENCODING": "ascii"})
-    assert (done.status, done.stderr) == (0, "")
-    assert done.stdout.startswith("voir: main.py \\xb7 finished")
+@pytest.mark.parametrize(
+    ("found", "first"),
+    [
+        ({**HERE}, "goes on: running"),
+        ({**HERE, "pid": 2**22 + 1}, "killed"),
+        ({"provenance": {"hostname": "elsewhere"}}, "goes on, or did not finish"),
+        ({**ENDED}, "finished"),
+    ],
+)
+def test_a_run_without_an_end_goes_on_or_was_killed(
+    tmp_path: Path, found: Facts, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overseer.record.killed.now_doing", lambda header: "running")
+    monkeypatch.setattr("overseer.record.killed.lives", lambda header: "pid" not in found)
+    monkeypatch.setattr("overseer.record.killed.how", lambda header: "killed")
+    if found.get("pid") is None:
+        monkeypatch.setattr("overseer.record.killed.read_header", lambda directory: object())
+    put(tmp_path, {**facts(seconds=5.0), "tasks": {"train": TASK}, **found})
+    lines = said(str(tmp_path)).splitlines()
+    assert lines[0] == f"voir: main.py · {first} · 5.00 s"
+    assert lines[1] == "  train     9 steps"
 
 
-def test_checks_are_shown_as_checks(tmp_path: Path) -> None:
+def test_checks_are_shown_as_checks_and_of_a_job_each_rank(tmp_path: Path) -> None:
     checks = [{"check": "loss", "verdict": "PASS", "evidence": "3 seen"}]
-    put(tmp_path, facts(**ENDED, verify=checks))
-    assert "PASS  loss          3 seen" in said(str(tmp_path))
-
-
-def test_a_run_that_goes_on_is_shown_as_far_as_it_is(tmp_path: Path) -> None:
-    rate = {"t": 2.0, "rate": 30.0, "units": "items/s"}
-    put(tmp_path, facts(), {"t": 1.0, "loss": 2.5}, {"t": 1.0, "step": True}, rate)
-    assert said(str(tmp_path)).splitlines()[:4] == [
-        "voir: main.py · goes on · 2.00 s",
-        "  train     1 step",
-        "    rate    30.0 items/s · in the last window",
-        "            median 30.0",
-    ]
-
-
-def test_a_run_that_was_killed_is_told_from_one_that_goes_on(tmp_path: Path) -> None:
-    put(tmp_path, facts(pid=2**22 + 1))
-    assert "main.py · did not finish" in said(str(tmp_path))
-    put(tmp_path, facts(provenance={"hostname": "elsewhere"}))
-    assert "main.py · goes on, or did not finish" in said(str(tmp_path))
-
-
-def test_files_that_are_not_whole_are_told(tmp_path: Path) -> None:
-    put(tmp_path, facts(**ENDED))
-    with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write('{"t": 1')
-    assert "partial   metrics.jsonl ends within a line" in said(str(tmp_path))
-
-
-def test_of_a_job_each_rank_is_shown_and_those_that_are_missing_are_named(tmp_path: Path) -> None:
     for rank in (0, 2):
-        put(tmp_path / f"rank{rank}", facts(**ENDED, rank=rank, world_size=3))
+        put(tmp_path / f"rank{rank}", facts(**ENDED, rank=rank, world_size=3, verify=checks))
     lines = said(str(tmp_path)).splitlines()
     assert [line for line in lines if "main.py" in line] == [
-        "voir: main.py · rank 0 of 3 · finished · 5.00 s",
-        "voir: main.py · rank 2 of 3 · finished · 5.00 s",
+        "voir: main.py · rank 0 of 3 · finished · 5.00 s · 1 PASS",
+        "voir: main.py · rank 2 of 3 · finished · 5.00 s · 1 PASS",
     ]
+    assert lines.count("  PASS  loss          3 seen") == 2
     assert lines[-1] == "  missing   rank 1 has recorded nothing"
-
-
-def test_without_a_name_it_is_the_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(VoirError, match="holds no run"):
-        said()
-    for age, name in enumerate(["new", "old", "older"]):
-        put(tmp_path / "voir-runs" / name, facts(**ENDED, script=f"{name}.py"))
-        os.utime(tmp_path / "voir-runs" / name, (1e9 - age, 1e9 - age))
-    assert said().startswith("voir: new.py")
-
-
-@pytest.mark.parametrize("argv", [["x", "y"], ["--every", "0", "x"], ["--every", "soon", "x"]])
-def test_a_wrong_command_line_is_refused(argv: list[str]) -> None:
-    with pytest.raises(VoirError) as refused:
-        said(*argv)
-    assert refused.value.slug == "usage"
 
 
 # Watching
@@ -132,51 +190,38 @@ class Waiting:
         self._acts.pop(0)()
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[Path]:
-    put(tmp_path / "run", facts(), {"t": 1.0, "loss": 2.5})
-    yield tmp_path / "run"
-
-
-def test_each_change_is_shown_until_the_run_has_ended(run: Path) -> None:
+def test_each_change_is_shown_until_the_run_has_ended(tmp_path: Path) -> None:
+    far, run = {"provenance": {"hostname": "elsewhere"}}, tmp_path / "run"
     ended = facts(**ENDED)
     wait = Waiting(
+        lambda: put(run, facts(**far)),
         lambda: None,
-        lambda: put(run, facts(), {"t": 2.0, "loss": 1.5}),
+        lambda: put(run, facts(**far, tasks={"train": TASK})),
         lambda: (run / "run.json").write_text("{"),
-        lambda: None,
         lambda: put(run, ended),
     )
-    first, second, torn, last = show([str(run), "--watch", "--every", "7"], 80, wait=wait)
-    assert "loss    2.5" in first
-    assert "loss    2.5 → 1.5" in second
-    assert torn.startswith(f"voir: {run}/run.json is no valid run.json")
-    assert last == render({**ended, "directory": str(run)}, 80, False)
+    shown = [*show([str(run), "--watch", "--every", "7"], 80, wait=wait)]
+    assert shown[0] == f"voir: {run}: there is no such directory; waiting\n"
+    assert shown[1].startswith("voir: main.py · goes on, or did not finish\n")
+    assert "  train     9 steps\n" in shown[2]
+    assert shown[3].startswith(f"voir: {run}/run.json is no valid run.json")
+    assert shown[4:] == [render({**ended, "directory": str(run)}, 80)]
     assert wait.waited == [7.0] * 5
+    assert [*show([str(run), "--watch"], 80, wait=Waiting())] == shown[4:]
 
 
-def test_a_run_that_has_ended_is_not_watched(run: Path) -> None:
-    put(run, facts(**ENDED))
-    assert len([*show([str(run), "--watch"], 80, wait=Waiting())]) == 1
-
-
-def test_watching_ends_when_the_process_has(run: Path) -> None:
-    wait = Waiting(lambda: put(run, facts(pid=2**22 + 1)))
-    *_, last = show([str(run), "--watch"], 80, wait=wait)
-    assert "did not finish" in last
-
-
-def test_a_run_that_has_not_begun_is_waited_for(tmp_path: Path) -> None:
-    wait = Waiting(lambda: None, lambda: put(tmp_path / "run", facts(**ENDED)))
-    first, last = show([str(tmp_path / "run"), "--watch"], 80, wait=wait)
-    assert first == f"voir: {tmp_path}/run: there is no such directory; waiting\n"
-    assert "finished" in last
-
-
-def test_ctrl_c_ends_it_cleanly_and_a_terminal_is_cleared(run: Path) -> None:
+def test_ctrl_c_ends_it_cleanly_and_a_terminal_is_cleared(tmp_path: Path) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    shown, last = show([str(run), "--watch"], 80, colour=True, wait=Waiting(interrupt))
+    put(tmp_path, facts(provenance={"hostname": "elsewhere"}))
+    shown, last = show([str(tmp_path), "--watch"], 80, colour=True, wait=Waiting(interrupt))
     assert shown.startswith("\x1b[H\x1b[2J")
     assert last == "\n"
+
+
+@pytest.mark.parametrize("argv", [["x", "y"], ["--every", "0", "x"], ["--every", "soon", "x"]])
+def test_a_wrong_command_line_is_refused(argv: list[str]) -> None:
+    with pytest.raises(VoirError) as refused:
+        said(*argv)
+    assert refused.value.slug == "usage"

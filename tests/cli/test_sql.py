@@ -11,23 +11,27 @@ import pytest
 
 from overseer.cli.sql import sql
 from overseer.errors import VoirError
-from tests.running import Place
+from overseer.record import tables
+from overseer.trace.reading import Counter, Process, Slice, Thread, Trace
 from voir.runs import open_database, read_run
 
-from .test_trace_command import write_trace
-
 FACTS = {
-    "started": "1970-01-01T00:00:00Z",
+    "started": "1970-01-01T00:00:01Z",
     "exit_status": 0,
+    "ended": "1970-01-01T00:00:09Z",
     "argv": ["voir", "main.py"],
-    "tasks": {"train": {"steps": 3, "rate": {"wall": 12.5}, "steady": {"verdict": "steady"}}},
+    "tasks": {
+        "train": {"steps": 3, "rate": {"wall": 12.5}, "steady": {"verdict": "steady"}},
+        "eval": {"steps": 2, "loss": {"last": "NaN"}, "Steps": "the same column"},
+    },
     "provenance": {"git": {"sha": "abc", "dirty": True}},
 }
 EVENTS = [
     {"t": 0.5, "loss": 2.0},
-    {"t": 1.5, "n": 300, "loss": "NaN", "task": "train"},
+    {"t": 1.5, "n": 300, "loss": "Infinity", "task": "train"},
     {"cpudata": {"load": 50, "memory": [1, 2]}, "t": 2.0, "big": 1 << 70},
 ]
+S = 10**9
 
 
 def put(directory: Path, facts: object) -> None:
@@ -44,92 +48,85 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def traced(run: Path) -> Path:
-    write_trace(run / "trace.pftrace")
+def traced(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run whose trace has two steps with their parts, an instant and a counter."""
+    parts = [Slice("loading", "steps", 2 * S, S), Slice("compute", "steps", 3 * S, 2 * S)]
+    steps = [
+        Slice("step", "steps", 2 * S, 3 * S, {"step": 0, "items": 8}, parts),
+        Slice("step", "steps", 5 * S, None, {"step": 1}),
+    ]
+    row = Thread("train steps", None, steps, [Slice("epoch 0", "app", 4 * S, None, {"lr": 0.1})])
+    loss = {"loss": Counter("loss", "nats", [(3 * S, 2.0), (4 * S, float("nan"))])}
+    trace = Trace(run / "trace.pftrace", [Process("main.py", 7, [row, Thread("eval")], loss)])
+    trace.path.touch()
+    monkeypatch.setattr(tables, "open_trace", lambda path: trace)
     return run
 
 
-def rows(run: Path, query: str) -> list[tuple[object, ...]]:
-    answered = json.loads("".join(sql([str(run), query, "--json"], 80)))
+def rows(run: Path, query: str, *more: str) -> list[tuple[object, ...]]:
+    answered = json.loads(sql([str(run), query, "--json", *more], 80))
     return [tuple(row.values()) for row in answered]
 
 
 def refused(*argv: str) -> VoirError:
     with pytest.raises(VoirError) as error:
-        list(sql(list(argv), 80))
+        sql(list(argv), 80)
     return error.value
 
 
-def test_every_value_of_the_record_has_its_path(run: Path) -> None:
+def test_every_value_of_the_record_has_its_path_and_tasks_a_row_each(run: Path) -> None:
     found = dict(rows(run, "select key, value from run"))  # type: ignore[arg-type]
-    assert found["provenance.git.sha"] == "abc"
-    assert found["provenance.git.dirty"] == 1
-    assert found["argv.1"] == "main.py"
-    assert found["tasks.train.rate.wall"] == 12.5
-
-
-def test_a_task_is_a_row_and_what_is_not_known_is_null(run: Path) -> None:
-    query = "select task, steps, rate_wall, steady_verdict, loss_last from tasks"
-    assert rows(run, query) == [("train", 3, 12.5, "steady", None)]
+    known = ("provenance.git.sha", "provenance.git.dirty", "argv.1", "tasks.train.rate.wall")
+    assert [found[key] for key in known] == ["abc", 1, "main.py", 12.5]
+    assert rows(run, "select task, steps, rate_wall, steady_verdict, loss_last from tasks") == [
+        ("train", 3, 12.5, "steady", None),
+        ("eval", 2, None, None, None),
+    ]
 
 
 def test_events_are_there_whole_and_value_by_value(run: Path) -> None:
     assert rows(run, "select event, t, n, task, key, value from metrics") == [
         (0, 0.5, None, None, "loss", 2.0),
-        (1, 1.5, 300, "train", "loss", None),
+        (1, 1.5, 300, "train", "loss", float("inf")),
         (2, 2.0, None, None, "cpudata.load", 50),
         (2, 2.0, None, None, "cpudata.memory.0", 1),
         (2, 2.0, None, None, "cpudata.memory.1", 2),
-        (2, 2.0, None, None, "big", float(1 << 70)),
+        (2, 2.0, None, None, "big", str(1 << 70)),
     ]
     assert [json.loads(str(text)) for (text,) in rows(run, "select json from events")] == EVENTS
 
 
 def test_steps_spans_and_counters_come_from_the_trace(traced: Path) -> None:
-    begun = rows(traced, "select min(t) from slices")[0][0]
-    spans = "select label, count(*), count(parent), round(sum(seconds), 3) from slices group by 1"
-    assert rows(traced, spans) == [
-        ("epoch", 3, 0, 0.02),
-        ("run_script", 1, 0, 0.031),
-        ("step", 12, 12, 0.03),
+    assert rows(traced, "select * from steps") == [
+        (0, "train", 0, 1.0, 3.0, 1.0, 2.0, 8),
+        (0, "train", 1, 4.0, None, None, None, None),
     ]
-    assert begun == pytest.approx((1 << 60) / 1e9)
-    marks = rows(traced, "select label from instants where label like 'epoch%'")
-    assert marks == [("epoch 0",), ("epoch 1",), ("epoch 2",)]
-    counted = rows(traced, "select name, unit, count(*), max(value) from counters group by name")
-    assert counted == [("loss", "nats", 12, 1.0)]
-
-
-def test_steps_have_their_parts(tmp_path: Path) -> None:
-    pytest.importorskip("perfetto")
-    place = Place(tmp_path)
-    place.write(
-        "main.py",
-        """
-        from voir import iterate
-        for batch in iterate("train", [[1, 2]] * 3, report_batch=True, ignore_loading=True):
-            pass
-        """,
-    )
-    assert place.voir("--trace", "--run-dir", "run", "main.py").status == 0
-    found = rows(tmp_path / "run", "select task, step, items, seconds >= compute from steps")
-    assert [row[:3] for row in found] == [("train", n, 2) for n in range(3)]
-    (bounds,) = rows(tmp_path / "run", "select min(t) >= 0, max(t) < 60 from steps")
-    assert bounds == (1, 1)
+    assert rows(traced, "select id, parent, label, depth, t, seconds from SLICES") == [
+        (1, None, "step", 0, 1.0, 3.0),
+        (2, 1, "loading", 1, 1.0, 1.0),
+        (3, 1, "compute", 1, 2.0, 2.0),
+        (4, None, "step", 0, 4.0, None),
+    ]
+    assert rows(traced, "select label, t, args from instants") == [("epoch 0", 3.0, '{"lr": 0.1}')]
+    assert rows(traced, "select name, unit, t, value from counters") == [
+        ("loss", "nats", 2.0, 2.0),
+        ("loss", "nats", 3.0, None),
+    ]
 
 
 def test_a_job_has_the_rows_of_all_ranks(tmp_path: Path) -> None:
     for rank in (0, 1):
         put(tmp_path / f"job/rank{rank}", {**FACTS, "rank": rank})
-    assert rows(tmp_path / "job", "select rank, task from tasks") == [(0, "train"), (1, "train")]
+    found = rows(tmp_path / "job", "select rank, task from tasks")
+    assert found == [(0, "train"), (0, "eval"), (1, "train"), (1, "eval")]
 
 
 def test_it_is_shown_as_a_table(run: Path) -> None:
     query = "select key, value from metrics where key like 'cpu%' or key = 'loss'"
-    assert "".join(sql([str(run), query], 80)).splitlines() == [
+    assert sql([str(run), query], 80).splitlines() == [
         "key               value",
         "loss                  2",
-        "loss",
+        "loss                inf",
         "cpudata.load         50",
         "cpudata.memory.0      1",
         "cpudata.memory.1      2",
@@ -137,15 +134,34 @@ def test_it_is_shown_as_a_table(run: Path) -> None:
 
 
 def test_without_a_query_it_says_what_there_is(traced: Path) -> None:
-    lines = "".join(sql([str(traced)], 80)).splitlines()
-    assert any(line.split()[:3] == ["slices", "16", "rank,"] for line in lines)
+    lines = sql([str(traced)], 80).splitlines()
+    assert any(line.split()[:3] == ["slices", "4", "rank,"] for line in lines)
+    assert any(line.split()[:3] == ["tasks", "2", "rank,"] for line in lines)
     assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize(
+    "argv",
+    [["--json", "RUN", "QUERY"], ["RUN", "--json", "QUERY"], ["RUN", "QUERY", "--json"],
+     ["QUERY", "--json"], ["--json", "-1", "QUERY"], ["-1", "--json", "QUERY"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_options_may_stand_anywhere_and_the_latest_run_is_meant_if_none_is_named(
+    run: Path, argv: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run.parent)
+    monkeypatch.setenv("VOIR_RUN_DIR", str(run.parent))
+    words = {"RUN": "run", "QUERY": "select steps from tasks"}
+    assert json.loads(sql([words.get(word, word) for word in argv], 80)) == [
+        {"steps": 3},
+        {"steps": 2},
+    ]
+
+
+@pytest.mark.parametrize(
     "query",
-    ["delete from run", "attach 'x' as x", "vacuum into 'x'", "pragma query_only", "nonsense",
-     "select nothing from run", "select 1; select 2", "create table x (y)"],
+    ["delete from run", "attach 'x' as x", "vacuum into 'x'", "pragma query_only = 0; select 1",
+     "nonsense", "select nothing from run", "select 1; select 2", "create table x (y)"],
 )  # fmt: skip
 def test_a_query_can_only_read(run: Path, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run)
@@ -154,29 +170,19 @@ def test_a_query_can_only_read(run: Path, query: str, monkeypatch: pytest.Monkey
     assert sorted(run.iterdir()) == before
 
 
-def test_a_column_that_has_a_tables_name_asks_for_no_trace(run: Path) -> None:
-    assert rows(run, "select steps from tasks") == [(3,)]
-
-
-def test_a_query_that_needs_a_trace_says_so(run: Path) -> None:
+def test_a_query_that_needs_a_trace_says_so_and_a_column_of_its_name_does_not(run: Path) -> None:
     assert refused(str(run), "select * from steps").slug == "no-trace"
-    assert rows(run, "select count(*) from tasks") == [(1,)]
+    assert rows(run, "select steps from tasks") == [(3,), (2,)]
 
 
 def test_the_database_is_written_whole_and_never_over_another(traced: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.db"
-    assert "".join(sql([str(traced), "--to", str(file)], 80)) == f"{file}\n"
-    with closing(sqlite3.connect(file)) as database:
-        assert database.execute("select count(*) from slices").fetchone() == (16,)
-        assert database.execute("select count(*) from metrics").fetchone() == (6,)
+    assert sql([str(traced), "--to", str(file)], 80) == f"{file}\n"
+    for database in (sqlite3.connect(file), open_database(read_run(traced))):
+        with closing(database):
+            assert database.execute("select count(*) from slices").fetchone() == (4,)
+            assert database.execute("select count(*) from metrics").fetchone() == (6,)
     assert refused(str(traced), "--to", str(file)).slug == "sql-unwritable"
     assert refused(str(traced), "--to", str(tmp_path / "no/run.db")).slug == "sql-unwritable"
     assert refused(str(traced), "select 1", "--to", "x").slug == "usage"
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
-
-
-def test_it_opens_in_python_too(run: Path) -> None:
-    with closing(open_database(read_run(run))) as database:
-        assert database.execute("select value from run where key = 'exit_status'").fetchone() == (
-            0,
-        )

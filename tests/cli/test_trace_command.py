@@ -8,52 +8,68 @@ import os
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from overseer.cli.doctor import doctor
 from overseer.cli.trace import elapsed, summary, trace
 from overseer.errors import UsageError, VoirError
-from overseer.trace import channel, open_trace
-from overseer.trace.process import Process
-from overseer.trace.recorder import BEGIN, END, INSTANT, VALUE, recorder
-from overseer.trace.tracks import COUNTER, Track
-from overseer.trace.writer import Writer
+from overseer.trace import open_trace
+from overseer.trace.encoder import BEGIN, END, INSTANT, Encoder
 from tests.running import Place
 
 GOLDEN = Path(__file__).parents[1] / "golden/trace"
 MILLISECOND = 1_000_000
 
 
+class Written:
+    """A trace that is written packet by packet.
+
+    Args:
+        path: The file.
+        name: The process's.
+    """
+
+    def __init__(self, path: Path, name: str = "main.py") -> None:
+        self._path, self._parts = path, list[bytes]()
+        self._encoder = Encoder(self._parts.append, {"pid": 77, "name": name}, 1 << 60)
+        self._encoder.notice(0, "clocks", {"pid": 77})
+
+    def at(self, time: int, kind: int, row: str, label: str = "", **arguments: object) -> None:
+        """A begin, an end or an instant."""
+        encoder, place = self._encoder, self._encoder.row(row)
+        named = encoder.named(kind, place.number, "app", label, arguments)
+        encoder._at(place.end if kind == END else named, time)
+
+    def value(self, time: int, number: float) -> None:
+        """A value of the loss."""
+        self._encoder.value("loss", "nats", "app/loss", "app", time, number)
+
+    def close(self) -> None:
+        """Write the file."""
+        self._encoder.flush()
+        self._path.write_bytes(b"".join(self._parts))
+
+
 def write_trace(path: Path) -> None:
     """A trace of three epochs with four steps each, the last one not finished."""
-    writer = Writer(
-        str(path), Process("main.py", 0, 1 << 60, pid=77), recorder, 1 << 20, pytest.fail
-    )
-    recorder.start()
-    app = channel("app", always=True)
-    row, other = Track("train steps"), Track("phases")
-    loss = Track("loss", COUNTER, "nats")
-    time = MILLISECOND
-    app.at(0, BEGIN, other, "run_script")
+    made, row, time = Written(path), "train steps", MILLISECOND
+    made.at(0, BEGIN, "phases", "run_script")
     for epoch in range(3):
-        app.at(time, INSTANT, row, f"epoch {epoch}", {"rate": math.nan})
-        app.at(time, BEGIN, row, "epoch", {"number": epoch})
+        made.at(time, INSTANT, row, f"epoch {epoch}", rate=math.nan)
+        made.at(time, BEGIN, row, "epoch", number=epoch)
         for step in range(4):
-            app.at(time, BEGIN, row, "step", {"step": 4 * epoch + step})
+            made.at(time, BEGIN, row, "step", step=4 * epoch + step)
             time += (step + 1) * MILLISECOND
-            app.at(time, END, row, "step")
-            app.at(time, VALUE, loss, 1 / (epoch + step + 1))
+            made.at(time, END, row)
+            made.value(time, 1 / (epoch + step + 1))
         time += 500
         if epoch < 2:
-            app.at(time, END, row, "epoch")
-    app.at(time, END, other, "run_script")
-    writer.close()
-    recorder.stop()
-    recorder.channels.clear()
+            made.at(time, END, row)
+    made.at(time, END, "phases")
+    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -260,68 +276,17 @@ def test_without_viztracer_it_says_how_to_install_it(
     assert "pip install viztracer" in str(refused.value.remedy)
 
 
-# The doctor
-
-
-def test_a_sound_run_is_said_to_be_sound(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.write("main.py", "from voir import give\nfor n in range(3):\n    give(loss=n)\n")
-    assert place.voir("--trace", "--run-dir", "run", "main.py").status == 0
-    text, status = doctor([str(tmp_path / "run")])
-    assert status == 0
-    assert [line.split()[:2] for line in text.splitlines()] == [
-        ["ok", "run.json"],
-        ["ok", "metrics.jsonl"],
-        ["ok", "trace.pftrace"],
-    ]
-
-
-def examined(file: Path) -> tuple[str, int]:
-    """What is said of one trace, and the exit status."""
-    return doctor([str(file)])
-
-
-def test_a_killed_run_is_said_to_be_cut_off(run: Path, tmp_path: Path) -> None:
-    data = (run / "trace.pftrace").read_bytes()
-    (tmp_path / "trace.pftrace").write_bytes(data + data[:40])
-    (tmp_path / "metrics.jsonl").write_text('{"loss": 1}\n{"lo')
-    (tmp_path / "trace.pftrace.sealing").touch()
-    text, status = doctor([str(tmp_path)])
-    assert status == 1
-    assert "run.json         is missing" in text
-    assert "1 event, 1 torn line" in text
-    assert "40 bytes at its end are lost" in text
-    assert "1 span without an end" in text
-    assert "trace.pftrace.sealing was being written" in text
-
-
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has ended, with a span that has not."""
-    place = Place(tmp_path_factory.mktemp("ended"))
-    place.write("main.py", "from voir import trace\ntrace.channel('app').begin('open')\n")
-    assert place.voir("--trace", "--run-dir", "run", "main.py").status == 0
-    return place.path / "run"
-
-
-def test_a_run_that_ended_was_not_killed(ended: Path) -> None:
-    text, status = doctor([str(ended)])
-    assert status == 0
-    assert "They were open when the run ended." in text
-    assert "killed" not in text
+# What there is to read
 
 
 def test_many_rows_and_deep_trees_are_cut_short(tmp_path: Path) -> None:
-    recorder.start()
-    app = channel("app", always=True)
-    for number in range(40):
-        app.at(number, BEGIN, Track(f"row {number}"), "span")
-    deep = Track("deep")
-    for number in range(60):
-        app.at(100, BEGIN, deep, f"level {number} with a name of some length")
     path = str(tmp_path / "many.pftrace")
-    Writer(path, Process("many", 0, 1 << 60, pid=7), recorder, 1 << 20, pytest.fail).close()
-    recorder.stop()
+    made = Written(Path(path), "many")
+    for number in range(40):
+        made.at(number, BEGIN, f"row {number}", "span")
+    for number in range(60):
+        made.at(100, BEGIN, "deep", f"level {number} with a name of some length")
+    made.close()
     lines = summary(open_trace(path), 10).splitlines()
     assert "and 31 rows more: --top 41" in lines
     assert next(line for line in lines if line.startswith("  span")).split()[1:] == ["0+1", "-"]
@@ -331,38 +296,6 @@ def test_many_rows_and_deep_trees_are_cut_short(tmp_path: Path) -> None:
     for wrong in ("0", "-1", "x"):
         with pytest.raises(UsageError, match="no whole number"):
             list(trace(["summary", path, "--top", wrong]))
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda data: data[:-20], "its last"),
-        (lambda data: b"", "is empty"),
-        (lambda data: data + bytes(65536), "its last 65,536 bytes are no whole packet"),
-        (lambda data: data[: len(data) // 2], "events are missing from it"),
-    ],
-    ids=["cut", "empty", "zeros", "half"],
-)
-def test_what_became_of_a_trace_afterwards_is_bad(
-    ended: Path, tmp_path: Path, change: Callable[[bytes], bytes], said: str
-) -> None:
-    (tmp_path / "run.json").write_bytes((ended / "run.json").read_bytes())
-    (tmp_path / "trace.pftrace").write_bytes(change((ended / "trace.pftrace").read_bytes()))
-    text, status = doctor([str(tmp_path)])
-    assert status == 1
-    assert said in text
-    assert "copy it anew" in text
-    assert "killed" not in text
-
-
-def test_a_damaged_trace_is_bad(run: Path, tmp_path: Path) -> None:
-    data = bytearray((run / "trace.pftrace").read_bytes())
-    data[len(data) // 2] ^= 255
-    (tmp_path / "trace.pftrace").write_bytes(data)
-    text, status = doctor([str(tmp_path)])
-    assert status == 1
-    assert "damaged: unreadable are" in text
-    assert "copy it anew" in text
 
 
 @pytest.mark.parametrize(
@@ -379,60 +312,12 @@ def test_a_damaged_trace_is_bad(run: Path, tmp_path: Path) -> None:
 def test_what_is_another_kind_of_file_is_named(data: bytes, said: str, tmp_path: Path) -> None:
     file = tmp_path / "other.pftrace"
     file.write_bytes(data)
-    text, status = examined(file)
-    assert status == 1
-    assert "bad   other.pftrace    is no Perfetto trace" in text
-    assert said in text
+    with pytest.raises(VoirError, match="is no Perfetto trace") as refused:
+        open_trace(file)
+    assert said in f"{refused.value.what}\n{refused.value.remedy}\n"
 
 
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{}")
     (tmp_path / "trace.pftrace").symlink_to(tmp_path / "nowhere")
-    text, status = doctor([str(tmp_path)])
-    assert status == 1
-    assert "bad   trace.pftrace    is no file that can be read" in text
     with pytest.raises(VoirError, match="no file that can be read"):
         open_trace(tmp_path)
-
-
-def test_a_trace_that_was_written_elsewhere_is_found(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.write("main.py", "from voir import give\ngive(loss=1)\n")
-    options = ["--trace", "--trace-dir", "traces", "--run-dir", "run"]
-    assert place.voir(*options, "main.py").status == 0
-    (file,) = (tmp_path / "traces").iterdir()
-    for where in (tmp_path / "run", tmp_path / "traces", file):
-        text, status = doctor([str(where)])
-        assert status == 0
-        assert f"ok    {file.name}" in text
-        assert ("run.json" in text) == (where.name == "run")
-    assert open_trace(tmp_path / "run").events > 0
-
-
-def test_events_that_could_not_be_written_are_told_with_the_reason(tmp_path: Path) -> None:
-    problem = {
-        "slug": "trace-unwritable",
-        "what": "some are missing (No space)",
-        "remedy": "Free it.",
-    }
-    facts = {"ended": "now", "trace": {"events": 0, "dropped": 7}, "problems": [problem]}
-    (tmp_path / "run.json").write_text(json.dumps(facts))
-    (tmp_path / "trace.pftrace").write_bytes(b"\x0a\x04\x50\x01\x68\x01")
-    text, _ = doctor([str(tmp_path)])
-    assert "7 events could not be written: No space" in text
-    assert "Free it." in text
-
-
-def test_a_trace_that_nothing_was_written_to_is_told_apart(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"ended": "now", "trace": {"events": 0, "dropped": 9}}')
-    (tmp_path / "trace.pftrace").touch()
-    text, status = doctor([str(tmp_path)])
-    assert status == 1
-    assert "is empty: nothing could be written" in text
-    (tmp_path / "run.json").unlink()
-    assert "killed before its first events" in doctor([str(tmp_path)])[0]
-
-
-def test_what_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(VoirError, match="no such directory"):
-        doctor([str(tmp_path / "nowhere")])

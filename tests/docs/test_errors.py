@@ -35,6 +35,10 @@ def voirfile(text: str, script: str = "", *arguments: str) -> Case:
     return Case((*arguments, "main.py"), {"voirfile.py": text, "main.py": script})
 
 
+COMMANDS = ("init",), ("show",), ("sql",), ("trace",)
+NOT_FINITE = "for x in [1, 2]:\n    loss = float('nan')\n"
+
+
 def usage(*arguments: str, **files: str) -> Case:
     """A command line that is refused; ``__`` in the name of a file stands for a dot."""
     return Case(arguments, {name.replace("__", "."): text for name, text in files.items()})
@@ -116,11 +120,15 @@ CASES = {
         GIVE + "give(loss=1.0)\n",
     ),
     "stuck": voirfile(
-        "import time\n\ndef instrument_download(ov):\n    yield ov.phases.parse_args\n"
-        "    time.sleep(1000)\n",
-        "",
-        "--instrument-timeout",
-        "0.3",
+        "def instrument_losses(ov):\n    while True:\n        yield ov.phases.init\n"
+    ),
+    "stop-swallowed": Case(
+        ("--stop", "3", "main.py"),
+        {
+            "main.py": GIVE
+            + "for step in range(200):\n    try:\n        give(step=step, batch_size=1)\n"
+            "    except:\n        pass\n"
+        },
     ),
     "subscriber": voirfile(
         "def instrument_ratio(ov):\n"
@@ -160,28 +168,60 @@ CASES = {
     "config-option": usage("--config", "settings.toml", "main.py", settings__toml="run-dri = 'x'"),
     "missing-extra": Case(
         ("--config", "settings.yaml", "main.py"),
-        {"settings.yaml": "", "hidden/yaml.py": "raise ImportError"},
-        env={"PYTHONPATH": "hidden"},
+        {
+            "settings.yaml": "",
+            "lib/sitecustomize.py": "import sys\nsys.modules['yaml'] = None\n",
+        },
+        env={"PYTHONPATH": "lib"},
     ),
-    "early-step": voirfile(
-        "def instrument_probes(ov):\n"
-        "    yield ov.phases.load_script\n"
-        "    ov.probe('//train(x as batch) > lr as step').give()\n"
-        "    pair = '!#enter as compute_start, !!#exit as compute_end'\n"
-        "    ov.probe(f'//half(x as batch, {pair})').give()\n",
-        "def half(x):\n    pass\n\n"
-        "def train():\n    for x in [[1]] * 40:\n        lr = 1\n        half(x)\n\ntrain()\n",
+    "bad-method": voirfile(
+        "from voir.instruments import rate\n\ninstrument_speed = rate(method='steps')\n"
     ),
-    "fewer-steps": voirfile(
-        "def instrument_probes(ov):\n"
-        "    yield ov.phases.load_script\n"
-        "    ov.probe('//train(x as batch) > #endloop_x as step').give()\n"
-        "    pair = '!#enter as compute_start, !!#exit as compute_end'\n"
-        "    ov.probe(f'//half(x as batch, {pair})').give()\n",
-        "def half(x):\n    pass\n\n"
-        "def train():\n    for x in [[1]] * 20:\n        half(x), half(x)\n\ntrain()\n",
+    "bad-span": usage("--skip", "ten", "main.py"),
+    "batch-size": usage(
+        "--train-rate",
+        "main.py",
+        main__py=GIVE + "for step in range(9):\n    give(step=step, batch=object())\n",
+    ),
+    "entry-point": Case(
+        files={
+            "lib/gauges-1.0.dist-info/METADATA": "Name: gauges\nVersion: 1.0\n",
+            "lib/gauges-1.0.dist-info/entry_points.txt": (
+                "[voir.instrument]\ngauges = gauges:instrument\n"
+            ),
+        },
+        env={"PYTHONPATH": "lib"},
+    ),
+    "option-help": Case(
+        ("--help", "main.py"),
+        {
+            "voirfile.py": "def instrument_losses(ov):\n    yield ov.phases.init\n"
+            "    ov.argparser.add_argument('--share', help='the share in %')\n"
+        },
     ),
     "no-rate": usage("--train-rate", "main.py"),
+    "no-step": usage(
+        "main.py",
+        main__py="import torch\n\nmodel = torch.nn.Linear(2, 2)\n"
+        "torch.optim.SGD(model.parameters())\nfor n in range(60):\n"
+        "    model(torch.ones(4, 2)).sum().backward()\n",
+    ),
+    "late-hooks": voirfile(
+        "import torch._dynamo\n\ndef instrument_losses(ov):\n    pass\n", "import torch\n"
+    ),
+    "not-a-run": usage("show", "src", **{"src/data.py": ""}),
+    "run-damaged": usage("show", "run", **{"run/run.json": ""}),
+    "run-missing": usage("show", "voir-runs/yesterday"),
+    "run-twice": voirfile(
+        "from voir.phase import GivenOverseer\n\nclass Pipeline(GivenOverseer):\n"
+        "    pass\n\n"
+        "def instrument_again(ov):\n"
+        "    again = Pipeline([])\n    again()\n    again()\n"
+    ),
+    "sql": Case(
+        ("sql", "run", "select los from events"), {"run/run.json": "{}", "run/metrics.jsonl": ""}
+    ),
+    "sql-unwritable": usage("sql", "run", "--to", "run.db", run__db="", **{"run/run.json": "{}"}),
     "option-value": Case(env={"VOIR_DEBUG": "perhaps"}),
     "unknown-option": usage("--dahs", "main.py"),
     "app-file": usage("--app", "app.json", "main.py", app__json="[1, 2]", main__py=""),
@@ -194,10 +234,10 @@ CASES = {
     "no-main": usage("src", **{"src/data.py": ""}),
     "no-module": usage("-m", "json.nowhere"),
     "no-script": usage(),
+    "init-check": usage("init", "--static", "--check", "main.py", main__py=NOT_FINITE),
     "init-empty": usage("init", "main.py"),
     "init-exists": usage("init", "main.py", main__py="x = 1", voirfile__py=""),
     "init-notebook": usage("init", "main.ipynb", main__ipynb="{}"),
-    "init-package": Case(("init", "project"), {"project/__init__.py": "", "project/train.py": ""}),
     "init-script": usage("init", "mian.py"),
     "init-syntax": usage("init", "main.py", main__py="while True\n    pass\n"),
     "init-write": usage("init", "-o", "missing/voirfile.py", "main.py", main__py="x = 1"),
@@ -207,8 +247,17 @@ CASES = {
         files={
             "main.py": "import time\ntime.sleep(0.8)\n",
             "lib/psutil.py": "raise ImportError('no compiled part')\n",
+            "voirfile.py": (
+                "import os, sys\n"
+                "from importlib.util import spec_from_file_location\n"
+                "FILE = os.path.abspath('lib/psutil.py')\n\n"
+                "class Broken:\n"
+                "    @staticmethod\n"
+                "    def find_spec(name, *more):\n"
+                "        if name == 'psutil': return spec_from_file_location(name, FILE)\n\n"
+                "sys.meta_path.insert(0, Broken)\n"
+            ),
         },
-        env={"PYTHONPATH": "lib"},
     ),
     "data-fd": Case(env={"DATA_FD": "99"}),
     "no-trace": Case(
@@ -223,7 +272,11 @@ CASES = {
     ),
     "trace-channels": usage("--trace", "--trace-channels", "stepz", "main.py"),
     "trace-nowhere": usage("--trace", "--no-record", "main.py"),
-    "trace-settings": Case(env={"VOIR_TRACE": "yes please"}),
+    "trace-rank": Case(
+        ("--trace", "--trace-rank", "4", "main.py"), env={"RANK": "0", "WORLD_SIZE": "4"}
+    ),
+    "trace-settings": Case(env={"VOIR_TRACE": '{"enable": tru}'}),
+    "trace-unasked": usage("--trace-steps", "1:3", "main.py"),
     "trace-steps": Case(
         ("--trace", "--trace-steps", "1000:1010", "main.py"),
         {"main.py": GIVE + "for number in range(135):\n    give(step=number)\n"},
@@ -241,7 +294,7 @@ def said(case: Case, path: Path) -> str:
     for name, text in case.files.items():
         place.write(name, text)
     path.chmod(case.mode)
-    quiet = [] if case.arguments[:1] in (("init",), ("trace",)) else ["--quiet"]
+    quiet = [] if case.arguments[:1] in COMMANDS else ["--quiet"]
     stderr = place.voir(*quiet, *case.arguments, env=case.env).stderr
     return stderr.replace(str(path), "/project").replace(
         sys.executable, "/project/.venv/bin/python"

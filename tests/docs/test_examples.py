@@ -15,15 +15,15 @@ PROGRAMS = {
     ("docs/coming-from-voir.md", "Starting programs"): ("true", []),
     ("docs/run-directory.md", "`DATA_FD`"): ("true", []),
     ("docs/run-directory.md", "Reading a run back"): ("voir --run-dir run main.py", ["run"]),
-    ("docs/tracing.md", "From a script"): ("true", []),
-    ("docs/tracing.md", "Reading one back"): ("voir --trace --run-dir run main.py", ["run"]),
+    ("docs/traces.md", "From a script"): ("true", []),
+    ("docs/traces.md", "Reading one back"): ("voir --trace --run-dir run main.py", ["run"]),
 }
 EXPECTED = {
     ("docs/coming-from-voir.md", "Starting programs"): "a loss of 0.3333333333333333",
     ("docs/run-directory.md", "`DATA_FD`"): "a loss of ",
     ("docs/run-directory.md", "Reading a run back"): "losses are recorded",
-    ("docs/tracing.md", "From a script"): "channels: [('My application', False)]",
-    ("docs/tracing.md", "Reading one back"): "0 bytes torn",
+    ("docs/traces.md", "From a script"): "channels: [('My application', False)]",
+    ("docs/traces.md", "Reading one back"): "0 bytes torn",
 }
 
 

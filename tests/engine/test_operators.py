@@ -10,7 +10,6 @@ from typing import Any
 import giving
 import pytest
 
-from instruments.custom import _give_all
 from overseer import Overseer
 from overseer.boundary import acting
 from overseer.engine.bus import Bus
@@ -264,7 +263,8 @@ class TestEventsOfVoirsOwn:
 
     def sample(self, ov: Overseer, **keys: object) -> None:
         """Have an instrument of voir's give ``keys``, each with its time."""
-        _give_all(ov, {key: lambda value=value: value for key, value in keys.items()})
+        for key, value in keys.items():
+            ov.publish(**{"task": "main", "time": 0.0, key: value})
 
     def test_without_the_key_they_are_passed_over(self, ov: Overseer) -> None:
         losses = ov.given["loss"].accum()

@@ -8,7 +8,7 @@ from .source import imports, modules
 ALLOWED = {
     "overseer.clock",  # The place.
     "overseer.began",  # Before anything else.
-    "overseer.overseer",  # Loaded, with its function, before the script.
+    "overseer.engine.overseer",  # Loaded, with its function, before the script.
     "overseer.insist",  # So is this one.
     "instruments.meter",  # And this one.
     "overseer.cli.show",  # No script runs.

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from .source import Module, called, dotted, modules
 
 ENDS = {"sys.exit", "os._exit", "exit", "quit", "os.abort"}
-#: Who names sys.stdout without writing to it: two let out what the script has printed;
-#: .display(), by which the user asks giving to print there, looks whether it is a terminal; and a
-#: writer that is given it does not close it.
+#: Who names sys.stdout without writing to it: two let out what the script has printed; the help
+#: and .display(), by which the user asks giving to print there, look whether it is a terminal; and
+#: a writer that is given it does not close it.
 QUIET = {
+    "overseer.engine.help",
     "overseer.launch.script",
-    "instruments.dash.dashboard",
+    "overseer.views.dash.dash",
     "overseer.engine.operators",
-    "overseer.smuggle",
+    "overseer.proc.smuggle",
 }
 #: Commands that run no script: stdout is their own.
 COMMANDS = ("overseer.cli.commands", "overseer.cli.init", "overseer.cli.trace")

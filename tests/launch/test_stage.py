@@ -252,9 +252,8 @@ def test_the_name_in_parentheses_is_the_module_itself(same):
 SHADOWS = ["argparse", "ast", "bisect", "difflib", "inspect", "instruments", "signal", "textwrap"]
 
 
-@pytest.mark.parametrize("side", ["launcher", "voir"])
 @pytest.mark.parametrize("how", ["{}.py", "{}/__init__.py", "{}/data.txt"])
-def test_modules_beside_the_script_are_found_before_what_voir_has_imported(sides, how, side):
+def test_modules_beside_the_script_are_found_before_what_voir_has_imported(sides, how):
     """Only where they are modules, and not where python has imported its own already."""
     code = "import importlib, os\n"
     code += f"for name in {SHADOWS!r} + ['os']:\n"
@@ -263,7 +262,7 @@ def test_modules_beside_the_script_are_found_before_what_voir_has_imported(sides
     files = {f"work/{how.format(name)}": "mine = 1" for name in [*SHADOWS, "os"]}
     sides.write({**files, "work/main.py": code, "elsewhere/file": ""})
     argv, elsewhere = (str(sides.root / "work/main.py"),), sides.root / "elsewhere"
-    assert sides.run(side, argv, cwd=elsewhere) == sides.run("python", argv, cwd=elsewhere)
+    assert sides.run("voir", argv, cwd=elsewhere) == sides.run("python", argv, cwd=elsewhere)
 
 
 def test_the_module_that_voir_was_started_in_stays_alive(sides):

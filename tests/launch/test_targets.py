@@ -26,7 +26,7 @@ def leave(): sys.exit(4)
 @pytest.mark.parametrize(
     ("name", "status", "stdout"),
     [
-        ("main", 0, "tool ['{root}/tool.py', 'a', '-b'] {root}\n"),
+        ("main", 5, "tool ['{root}/tool.py', 'a', '-b'] {root}\n"),
         ("Command.go", 0, "gone\n"),
         ("loud", 0, "called\n"),
         ("fail", 1, ""),

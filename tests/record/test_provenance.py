@@ -13,10 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from overseer.record import accelerators, git, machine, provenance
+from overseer.record import git, machine, provenance
 from overseer.record.encode import simplify
-from overseer.record.packages import installed
-from overseer.record.provenance import Provenance, python
+from overseer.record.provenance import Provenance, installed, python, torch_facts
 
 
 def make(**options):
@@ -85,23 +84,6 @@ def test_the_start_has_what_is_cheap_and_starts_no_process(monkeypatch, reposito
     assert facts["git"] == {"sha": run_git(repository, "rev-parse", "HEAD"), "branch": "work"}
 
 
-def test_the_start_stays_the_start_when_asked_again(monkeypatch):
-    taken = make()
-    first = taken.at_start()
-    monkeypatch.setattr(machine, "kernel", lambda: "another kernel")
-    assert taken.at_start() == first
-
-
-def test_preparing_in_the_background_starts_no_process_the_script_could_see(monkeypatch):
-    started = spawned(monkeypatch)
-    taken = make()
-    taken.at_start()
-    taken.prepare()
-    for later in taken._slow.values():
-        later.result(30)
-    assert started == []
-
-
 def test_the_end_adds_what_takes_longer(repository):
     taken = make(script=repository / "main.py")
     start = taken.at_start()
@@ -126,25 +108,13 @@ def test_everything_is_plain_json_and_nothing_is_unknown():
 
 def test_what_is_not_there_in_time_is_absent(monkeypatch):
     forever = threading.Event()
-    monkeypatch.setattr(accelerators, "nvidia", lambda: forever.wait() and {})
+    monkeypatch.setattr(machine, "gpus", lambda: forever.wait() and {})
     taken = make()
     taken.at_start()
     end = taken.at_end(0)
     forever.set()
-    for later in taken._slow.values():
-        later.result(30)
     assert "gpu" not in end
     assert "command" in end
-
-
-def test_a_part_that_fails_is_absent(monkeypatch):
-    def broken(*args):
-        raise RuntimeError("no such thing")
-
-    monkeypatch.setattr(accelerators, "nvidia", broken)
-    taken = make()
-    taken.at_start()
-    assert "gpu" not in taken.at_end(30)
 
 
 def test_the_command_can_be_pasted_and_shows_no_secret():
@@ -199,43 +169,39 @@ def test_the_interpreter_tells_its_flags_only_when_somebody_set_them():
 # git
 
 
-def test_a_changed_repository_is_dirty(repository):
-    (repository / "main.py").write_text("print(2)\n")
-    taken = make(script=repository / "main.py")
-    taken.at_start()
-    assert taken.at_end(30)["git"]["dirty"] is True
+def change(top):
+    (top / "main.py").write_text("print(2)\n")
 
 
-def test_a_script_that_no_commit_has_is_dirty_too(repository):
-    script = repository / "new.py"
-    script.write_text("")
-    taken = make(script=script)
-    taken.at_start()
-    facts = taken.at_end(30)["git"]
-    assert (facts["dirty"], facts["script"]) == (True, "untracked")
+def record(top):
+    (top / "voir-runs").mkdir()
+    (top / "voir-runs" / "run.json").write_text("{}")
 
 
-def test_other_untracked_files_such_as_the_record_itself_are_not_dirt(repository):
-    (repository / "voir-runs").mkdir()
-    (repository / "voir-runs" / "run.json").write_text("{}")
-    taken = make(script=repository / "main.py")
-    taken.at_start()
-    assert taken.at_end(30)["git"]["dirty"] is False
-
-
-def test_a_commit_made_during_the_run_does_not_change_what_was_run(repository):
-    taken = make(script=repository / "main.py")
-    before = taken.at_start()["git"]["sha"]
-    after = commit(repository)
-    facts = taken.at_end(30)["git"]
-    assert facts == {"sha": before, "branch": "work", "moved_to": after}
+@pytest.mark.parametrize(
+    ("act", "script", "expected"),
+    [
+        (change, "main.py", {"dirty": True}),
+        (record, "main.py", {"dirty": False}),
+        (None, "new.py", {"dirty": True, "script": "untracked"}),
+        (commit, "main.py", {"moved_to": ...}),  # What was run stays what was run.
+    ],
+)
+def test_the_state_of_the_repository_is_that_at_the_end(repository, act, script, expected):
+    (repository / "new.py").touch()
+    taken = make(script=repository / script)
+    start = taken.at_start()["git"]
+    if act is not None:
+        act(repository)
+    end = taken.at_end(30)["git"]
+    moved = run_git(repository, "rev-parse", "HEAD")
+    assert end == {**start, **{k: moved if v is ... else v for k, v in expected.items()}}
 
 
 def test_without_git_the_commit_is_known_and_the_state_is_not(repository, monkeypatch):
     monkeypatch.setenv("PATH", "")
     taken = make(script=repository / "main.py", environ={"PATH": ""})
-    taken.at_start()
-    assert taken.at_end(30)["git"].keys() == {"sha", "branch"}
+    assert taken.at_start()["git"].keys() == taken.at_end(30)["git"].keys() == {"sha", "branch"}
 
 
 def test_without_a_repository_there_is_nothing_to_tell(tmp_path):
@@ -375,13 +341,13 @@ def test_packages_are_read_from_names_alone(tmp_path):
 
 def test_torch_is_told_only_when_the_script_imported_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    assert accelerators.torch_facts() is None
+    assert torch_facts() is None
     assert "torch" not in sys.modules
 
 
 def test_torch_tells_its_versions():
     torch = pytest.importorskip("torch")
-    facts = accelerators.torch_facts()
+    facts = torch_facts()
     assert facts["version"] == str(torch.__version__)
     assert facts["seed"] == torch.initial_seed()
     assert ("cuda" in facts) == (torch.version.cuda is not None)
@@ -389,7 +355,7 @@ def test_torch_tells_its_versions():
 
 def test_something_else_by_the_name_of_torch_is_no_obstacle(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="9"))
-    assert accelerators.torch_facts() == {"version": "9"}
+    assert torch_facts() == {"version": "9"}
 
 
 class FakeNvml:
@@ -438,7 +404,7 @@ def test_gpus_are_told_by_nvml_and_what_one_does_not_offer_is_absent(tmp_path, m
     )
     nvml = FakeNvml()
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    assert accelerators.nvidia(tmp_path) == {
+    assert machine.gpus(tmp_path) == {
         "driver": "570.1.2",
         "devices": [
             {
@@ -457,35 +423,15 @@ def test_without_nvml_the_drivers_own_files_tell_the_gpus(tmp_path, monkeypatch)
         "proc/driver/nvidia/version": "NVRM version: x 570.1.2 y\n",
         "proc/driver/nvidia/gpus/0/information": "Model: \t\t GPU A\nGPU UUID: \t GPU-0\n",
     })  # fmt: skip
-    assert accelerators.nvidia(tmp_path)["devices"] == [{"name": "GPU A", "uuid": "GPU-0"}]
+    assert machine.gpus(tmp_path)["devices"] == [{"name": "GPU A", "uuid": "GPU-0"}]
 
 
 def test_without_a_driver_nothing_is_imported(tmp_path, monkeypatch):
-    def forbidden(name):
-        raise AssertionError(name)
+    def forbidden():
+        pytest.fail("imported")
 
-    monkeypatch.setattr(accelerators, "_by_nvml", forbidden)
-    assert accelerators.nvidia(tmp_path) is None
-
-
-def test_hashing_gives_what_hashlib_gives():
-    assert provenance._sha256(b"abc") == hashlib.sha256(b"abc").hexdigest()
-
-
-@pytest.mark.parametrize("error", [ImportError("failed to map segment"), MemoryError()])
-def test_a_hash_that_cannot_be_computed_is_absent(tmp_path, monkeypatch, error):
-    """hashlib is not tried then: it would log a traceback for each hash it knows."""
-    tried = []
-
-    def fails(name):
-        tried.append(name)
-        raise ModuleNotFoundError(name) if name == "_sha2" else error
-
-    monkeypatch.setattr(provenance.importlib, "import_module", fails)
-    voirfile = tmp_path / "voirfile.py"
-    voirfile.write_bytes(b"x = 1")
-    assert provenance._hashed(voirfile) == {"path": str(voirfile)}
-    assert tried == ["_sha2", "_sha256"]
+    monkeypatch.setattr(machine, "_by_nvml", forbidden)
+    assert machine.gpus(tmp_path) is None
 
 
 def test_where_no_thread_can_begin_what_it_would_read_is_absent(monkeypatch):
@@ -498,15 +444,3 @@ def test_where_no_thread_can_begin_what_it_would_read_is_absent(monkeypatch):
     end = taken.at_end(30)
     assert "packages" not in end
     assert "command" in end
-
-
-def test_where_memory_is_full_no_thread_is_begun(monkeypatch):
-    """It could not even begin, and python would say so on stderr."""
-
-    def full(*args):
-        raise OSError(12, "Cannot allocate memory")
-
-    monkeypatch.setattr("mmap.mmap", full)
-    monkeypatch.setattr(provenance, "start_new_thread", lambda *args: pytest.fail("begun"))
-    taken = make()
-    assert "packages" not in taken.at_end(30)

@@ -8,8 +8,7 @@ import math
 import pytest
 
 from overseer.errors import VoirError
-from overseer.record.numbers import as_number
-from overseer.record.reading import read_run
+from overseer.record.reading import as_number, read_run
 
 
 def write(directory, facts=None, events=""):

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -197,15 +196,3 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, at)
     grown, at = map(int, done.stdout.split())
     assert at == 10_300_000
     assert grown < 16_000, "kilobytes: a drain's copy, and no more"
-
-
-def test_the_recorder_is_for_the_main_interpreter() -> None:
-    interpreters = pytest.importorskip("_xxsubinterpreters")
-    if threading.active_count() > 1:
-        pytest.skip("a subinterpreter needs a process without other threads")
-    made = interpreters.create()
-    code = "import overseer.recorder as r; assert r.recorder.NAME == 'Python', r.reason"
-    try:
-        interpreters.run_string(made, f"import sys; sys.path[:] = {sys.path!r}; {code}")
-    finally:
-        interpreters.destroy(made)

@@ -88,7 +88,11 @@ LENGTHS = [
     (lambda: UserDict(input_ids=x(10, 5)), 10),
     (lambda: Pair(x(11, 1), x(11)), 11),
     (lambda: [{"x": x(3)}, {"x": x(4)}], 2),
-    (lambda: [x(3, 10), x(5, 10), x(4, 10)], 3),
+    (lambda: [x(3, 10), x(5, 10), x(4, 10)], None),
+    (lambda: (x(7, 32), x(32)), None),
+    (lambda: [x(3, 5, 5), x(3, 6, 5), x(3, 5, 6), x(3, 7, 7)], None),
+    (lambda: ((x(3, 5, 5), x(3, 6, 5)), ({"boxes": x(1, 4)}, {"boxes": x(2, 4)})), 2),
+    (lambda: (x(3, 5, 5), x(3, 5, 5)), 3),
     (lambda: Graphs(), 4),
     (lambda: TensorDict(), 6),
     (lambda: ["one", "two", "three"], 3),
@@ -253,12 +257,19 @@ def test_a_number_on_a_device_comes_late(
     device.done = True
     assert values.collect(nullcontext) == 0
     late = recorded.take()
-    assert [(e.start, e.value, e.site) for e in late] == [
+    assert [(e.start, e.value, e.object) for e in late] == [
         (told[0].start, 1.5, number_),
         (told[1].start, 2.5, number_),
     ]
-    loss.event(OnDevice(3.5))
+    assert {table.rows[e.site]["kind"] for e in late} == {k.LATE}
+    backward = table.add(k.BACKWARD, "backward")
+    recorded.module.span(backward, k.BACKWARD, id, k.NUMBER, 0)(OnDevice(3.5))
     assert device.made == 2, "events are used again"
+    (span,) = recorded.take()
+    values.collect(nullcontext)
+    (late_loss,) = recorded.take()
+    assert span.flags & k.LATER
+    assert (late_loss.start, late_loss.object) == (span.start, backward)
     device.capturing = True
     loss.event(OnDevice(4.5))
-    assert [e.flags for e in recorded.take()] == [k.LATER, 0]
+    assert [e.flags for e in recorded.take()] == [0]

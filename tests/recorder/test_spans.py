@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import pickle
 import traceback
 from collections import UserDict
@@ -118,22 +117,28 @@ def call(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_only_root_modules_are_recorded(recorded: Recorded, call: Any) -> None:
     call(Module(False, inner=Module()), {"x": [1, 2]})
     call(Module(parameters=0), [1, 2, 3])
-    first, second = recorded.take()
-    assert (first.flags, first.value) == (k.GRAD | k.MODEL, 2.0)
-    assert second.flags == k.TRAINING | k.GRAD
-    assert math.isnan(second.value), "without parameters it is no model"
+    (event,) = recorded.take()
+    assert (event.flags, event.value) == (k.GRAD | k.MODEL, 2.0), "a loss is no model"
 
 
 def test_modules_within_are_recorded_on_demand(recorded: Recorded, call: Any) -> None:
-    inner = Module()
-    recorded.module.submodules(True)
-    call(Module(inner=inner), [1])
-    (event,) = recorded.take(k.VALUES)
-    assert (event.site, event.object) == (2, recorded.module.identity(inner))
+    inner, loss, named = Module(), Module(parameters=0), []
+    root = Module(inner=inner)
+    recorded.module.submodules(True, named.append)
+    call(root, [1])
+    call(root, [1])
+    call(loss, [1])
+    identities = [recorded.module.identity(one) for one in (inner, root, inner, root, loss)]
+    assert [(e.site, e.object) for e in recorded.take(k.VALUES)] == [(2, i) for i in identities]
+    assert named == [root, inner, loss], "each is named once, before its first call"
+    recorded.module.forget(identities[0])
+    call(root, [1])
+    assert named[3:] == [inner], "an address may be another's"
+    recorded.take(k.VALUES)
     recorded.module.submodules(False)
-    call(Module(inner=inner), [1])
+    call(root, [1])
     assert recorded.take(k.VALUES) == []
-    assert len(recorded.take()) == 2
+    assert len(recorded.take()) == 4, "roots are steps' business all the same"
 
 
 def test_modules_that_backward_calls_again_are_no_roots(recorded: Recorded, call: Any) -> None:
@@ -191,3 +196,39 @@ def test_a_loop_is_over_what_the_script_said(recorded: Recorded) -> None:
     with pytest.raises(RuntimeError, match="changed size"):
         for _ in recorded.module.loop(1, values):
             values["b"] = 2
+
+
+@pytest.mark.parametrize("iterable", [range(2), [1, 2], (1, 2), {1: 2, 2: 3}])
+def test_over_what_never_waits_nothing_is_recorded(recorded: Recorded, iterable: Any) -> None:
+    assert list(recorded.module.loop(1, iterable)) == list(iterable)
+    assert recorded.take() == []
+
+
+def test_a_loader_that_is_recorded_itself_is_recorded_once(recorded: Recorded) -> None:
+    class Batches:
+        left = 2
+
+        def __iter__(self) -> Batches:
+            return self
+
+        def __next__(self) -> list[int]:
+            self.left -= 1
+            if self.left < 0:
+                raise StopIteration
+            return [self.left]
+
+    Batches.__next__ = recorded.module.span(  # type: ignore[method-assign]
+        2, k.LOADING, Batches.__next__, k.RESULT, 0
+    )
+    assert list(recorded.module.loop(1, Batches())) == [[1], [0]]
+    assert [(e.site, e.flags) for e in recorded.take()] == [(2, 0), (2, 0), (2, k.ENDED)]
+
+
+def test_zero_grad_is_told_with_the_next_backward(recorded: Recorded) -> None:
+    zero = recorded.module.span(1, k.ZERO_GRAD, abs)
+    backward = recorded.module.span(2, k.BACKWARD, abs, k.NUMBER, 0)
+    backward(1)
+    assert zero(-1) == 1
+    backward(2)
+    backward(3)
+    assert [(e.value, e.flags) for e in recorded.take()] == [(1, 0), (2, k.ZEROED), (3, 0)]

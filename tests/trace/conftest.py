@@ -1,20 +1,29 @@
-"""Traces made in this process, and Perfetto's processor to read them back."""
+"""What channels record in this process as a trace, made logs, and Perfetto's processor."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from overseer.clock import Clock
-from overseer.errors import Problem
-from overseer.trace.process import Process, this_process
-from overseer.trace.recorder import recorder
-from overseer.trace.tracks import local
-from overseer.trace.writer import Writer
+from overseer.recorder import recorder, table
+from overseer.recorder import sites as k
+from overseer.recorder.log import EVENT
+from overseer.trace import Trace, open_trace
+from overseer.trace import channel as channel_of
+from overseer.trace.channels import _state, record, stop
+from overseer.trace.rows import Made, make
+from overseer.trace.writer import HOST, VALS, Log, LogWriter, this_process
 
 from .processor import Processor, running
+
+#: When made events happen, by the recorder's clock and by the time of day.
+NOW, WALL = 10**12, 1_790_000_000 * 10**9
+NAN = float("nan")
+Event = tuple[int, int, int, int, float, int, int]
 
 
 @pytest.fixture(scope="session")
@@ -24,53 +33,128 @@ def processor() -> Iterator[Processor]:
         yield started
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_traced_afterwards() -> Iterator[None]:
-    """Leave no channel behind, no span open, and recording off."""
-    yield
-    assert not recorder.on
-    recorder.channels.clear()
-    vars(local).clear()
-    local.__init__()  # type: ignore[misc]
-
-
 class Tracing:
-    """A trace being written.
+    """What this process records, from the beginning of a test on."""
 
-    Attributes:
-        path: Its file.
-        problems: What the writer reported.
-    """
-
-    def __init__(self, path: Path, most: int, wanted: tuple[str, ...], ring: bool) -> None:
+    def __init__(self, path: Path, patterns: tuple[str, ...]) -> None:
         self.path = path
-        self.problems: list[Problem] = []
-        self.process: Process = this_process("test", Clock())
-        recorder.start(wanted)
-        report = self.problems.append
-        self.writer = Writer(str(path), self.process, recorder, most, report, ring)
+        recorder.open(1 << 10, 1 << 14)
+        self._structure = recorder.drain(k.STRUCTURE, 0)
+        self._values = recorder.drain(k.VALUES, 0)[1]
+        record(patterns)
 
-    def flush(self) -> Tracing:
-        """Write what has been recorded."""
-        self.writer.flush()
-        return self
-
-    def end(self) -> bytes:
-        """End the trace; what is in its file."""
-        self.writer.close()
-        recorder.stop()
-        return self.path.read_bytes()
+    def end(self) -> Trace:
+        """The trace of it."""
+        stop()
+        log = self.path.with_suffix(".log")
+        log.unlink(missing_ok=True)
+        head = {**this_process(), "name": "test", "wall_ns": WALL, "now_ns": recorder.now()}
+        writer = LogWriter(log, head, 1 << 24, False, pytest.fail)
+        names = {str(one.native_id): one.name for one in threading.enumerate()}
+        writer.rows({"sites": table.rows, "threads": names})
+        data = self._structure[0] + recorder.drain(k.STRUCTURE, self._structure[1])[0]
+        writer.events(HOST, data, {})
+        writer.events(VALS, recorder.drain(k.VALUES, self._values)[0], {})
+        writer.close()
+        make(Log(log), self.path)
+        return open_trace(self.path)
 
 
 @pytest.fixture
 def tracing(tmp_path: Path) -> Iterator[Callable[..., Tracing]]:
-    """Begins a trace; it is ended when the test is over."""
-    begun: list[Tracing] = []
+    """Begins to record in this process."""
 
-    def begin(most: int = 1 << 24, wanted: tuple[str, ...] = ("*",), ring: bool = False) -> Tracing:
-        begun.append(Tracing(tmp_path / f"{len(begun)}.pftrace", most, wanted, ring))
-        return begun[-1]
+    def begin(*patterns: str) -> Tracing:
+        return Tracing(tmp_path / "trace.pftrace", patterns or ("*",))
 
+    _state.channels.clear()
     yield begin
-    for one in begun:
-        one.end()
+    stop()
+    recorder.tasks(None, None)
+    recorder.close()
+    _state.channels.clear()
+
+
+class Making:
+    """Makes logs of events that a test names, and traces of them.
+
+    Attributes:
+        path: The log.
+        made: What the last trace came to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.made: Made
+        self._sites: list[dict[str, Any]] = [{"kind": 0}]
+        self._records: list[tuple[bytes, bytes, dict[str, Any]]] = []
+        self.host(event(0, 0, value=77.0))
+
+    def site(self, kind: int, label: str = "", **more: Any) -> int:
+        """A site's number."""
+        self._sites.append({"kind": kind, "label": label, **more})
+        return len(self._sites) - 1
+
+    def host(self, *events: bytes, **state: Any) -> None:
+        """Events of the structure ring."""
+        self._records.append((HOST, b"".join(events), state))
+
+    def values(self, *events: bytes) -> None:
+        """Events of the value ring."""
+        self._records.append((VALS, b"".join(events), {}))
+
+    def write(self, most: int = 1 << 20, ring: bool = False, **facts: Any) -> LogWriter:
+        """Write the log."""
+        head = {**this_process(), "pid": 77, "name": "made", "wall_ns": WALL, "now_ns": NOW}
+        self.path.unlink(missing_ok=True)
+        writer = LogWriter(self.path, {**head, **facts}, most, ring, lambda error: None)
+        writer.rows({"sites": self._sites})
+        for record_ in self._records:
+            writer.events(*record_)
+        writer.rows({"dropped": writer.dropped})
+        writer.close()
+        return writer
+
+    def trace(self, **facts: Any) -> Trace:
+        """The trace of a log of these events."""
+        self.write(**facts)
+        to = self.path.with_suffix(".pftrace")
+        self.made = make(Log(self.path), to)
+        return open_trace(to)
+
+    def steps(self, n: int, since: int = 0, ns: int = 1000) -> None:
+        """Steps of training, one behind the other, with a loader that ends after them."""
+        if len(self._sites) == 1:
+            for kind in (k.MADE, k.LOADING, k.FORWARD, k.BACKWARD, k.OPTIMIZER):
+                self.site(kind)
+            self.host(event(1, since, 5, what=9))
+        for at in range(since + 10, since + 10 + n * ns, ns):
+            self.host(
+                event(2, at, 100, 4.0, what=5),
+                event(3, at + 200, 200, 4.0, what=6, flags=7),
+                event(4, at + 500, 300, 0.5),
+                event(5, at + 850, 100, what=9),
+            )
+        self.host(event(2, since + 10 + n * ns, 20, what=5, flags=k.ENDED))
+
+
+def event(
+    site: int,
+    start: int,
+    ns: int = 0,
+    value: float = NAN,
+    what: int = 0,
+    thread: int = 1,
+    flags: int = 0,
+) -> bytes:
+    """An event at ``start`` ns from the beginning."""
+    return EVENT.pack(NOW + start, value, what, site, thread, ns | flags << 56)
+
+
+@pytest.fixture
+def making(tmp_path: Path) -> Making:
+    """Made logs and their traces."""
+    return Making(tmp_path / "made.log")
+
+
+__all__ = ["NAN", "NOW", "WALL", "Making", "Processor", "Tracing", "channel_of", "event"]

@@ -45,7 +45,7 @@ def every_clock_is_the_fake_one(
 ) -> None:
     if "faketime" not in request.fixturenames:
         return
-    for module in ("instruments.rate", "overseer.measure.steps"):
+    for module in ("instruments.rate", "instruments.measuring"):
         import_module(module)  # All that holds the clock must be there when it is replaced.
     real = time.perf_counter_ns
     request.getfixturevalue("faketime")

@@ -96,23 +96,6 @@ voir.instruments.gpu gpu_info smi, visible=True
 voir.instruments.gpu get_gpu_info arch=None, visible=True
 voir.instruments.gpu gpu_monitor
 voir.instruments.gpu.common NotAvailable *args
-voir.instruments.gpu.cpu is_installed
-voir.instruments.gpu.cpu DeviceSMI
-voir.instruments.gpu.cpu DeviceSMI.get_gpus_info self, selection=None
-voir.instruments.gpu.cpu DeviceSMI.close self
-voir.instruments.gpu.cpu DeviceSMI.system_info self
-voir.instruments.gpu.cuda is_installed
-voir.instruments.gpu.cuda DeviceSMI
-voir.instruments.gpu.cuda DeviceSMI.get_gpus_info self, selection=None
-voir.instruments.gpu.hpu is_installed
-voir.instruments.gpu.hpu DeviceSMI
-voir.instruments.gpu.hpu DeviceSMI.get_gpus_info self, selection=None
-voir.instruments.gpu.rocm is_installed
-voir.instruments.gpu.rocm DeviceSMI
-voir.instruments.gpu.rocm DeviceSMI.get_gpus_info self, selection=None
-voir.instruments.gpu.xpu is_installed
-voir.instruments.gpu.xpu DeviceSMI
-voir.instruments.gpu.xpu DeviceSMI.get_gpus_info self, selection=None
 voir.instruments.io io_monitor perdisk=False
 voir.instruments.log log *patterns, context=[]
 voir.instruments.manage early_stop key, n, task=None, signal=None
@@ -185,7 +168,8 @@ ATTRIBUTES = {
     ("voir.proc", "Multiplexer", "()"): ["processes", "blocking", "timeout", "constructor",
         "buffer"],
     ("voir.proc", "LogEntry", "('line', 'x')"): ["event", "data", "pipe"],
-    ("voir.instruments.gpu.cpu", "DeviceSMI", "()"): ["arch", "visible_devices"],
+    ("voir.instruments.gpu", "select_backend", "('cpu')"): ["arch", "visible_devices",
+        "get_gpus_info"],
 }  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from overseer.engine.overseer import Overseer
 from overseer.errors import VoirError
-from overseer.overseer import Overseer
 from voir.argparse_ext import (
     ExtendedArgumentParser,
     Info,

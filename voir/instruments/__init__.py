@@ -3,14 +3,11 @@
 # From the modules beside this one where there is one: loading it later would put the module in the
 # place of the instrument of the same name.
 from instruments.argparse_options import instrument_argparse
-from instruments.auto import phases_of
-from instruments.cpu import Cpu
-from instruments.disk import Disk
-from instruments.display import instrument_display
-from instruments.gpu import Gpu
-from instruments.memory import Memory
-from instruments.network import Network
-from instruments.process import Process
+from instruments.log import instrument_display
+from instruments.monitors.gpu import Gpu
+from instruments.monitors.host import Cpu, Disk, Memory, Network
+from instruments.monitors.process import Process
+from instruments.phases import phases_of
 
 from .dash import dash
 from .log import log

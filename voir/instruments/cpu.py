@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from instruments.monitors.api import cpu_monitor, process_monitor
+from instruments.monitors.process import add_io
 
-from instruments.process_tree import usage_of
-from instruments.readings import cpu_monitor, process_monitor
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
@@ -22,12 +21,12 @@ def retrieve_process_info(process: psutil.Process, acc: MutableMapping[str, floa
     """
     import psutil
 
-    usage = usage_of([process])
-    if not usage.cpu:
-        return
+    used: dict[str, float] = {}
     try:
-        used = {"cpu_percent": process.cpu_percent(), "mem_used": usage.memory, "children": 1}
+        add_io(used, process)
+        used["cpu_percent"] = process.cpu_percent()
+        used["mem_used"] = process.memory_info().rss
     except psutil.Error:
         return
-    for key, value in {**usage.io, **used}.items():
+    for key, value in {**used, "children": 1}.items():
         acc[key] = acc.get(key, 0) + value

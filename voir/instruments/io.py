@@ -1,5 +1,5 @@
 """Readings of the disks."""
 
-from instruments.readings import io_monitor
+from instruments.monitors.api import io_monitor
 
 __all__ = ["io_monitor"]

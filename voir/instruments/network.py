@@ -1,5 +1,5 @@
 """Readings of the network."""
 
-from instruments.readings import network_monitor
+from instruments.monitors.api import network_monitor
 
 __all__ = ["network_monitor"]

@@ -1,7 +1,7 @@
 """Calling a function every so often, without a run."""
 
-from instruments.polling import Monitor, ProcessMonitor, ProcessPusher
-from instruments.polling import Together as _Monitor
-from instruments.polling import poll as monitor
+from instruments.monitors.api import Monitor, ProcessMonitor, ProcessPusher
+from instruments.monitors.api import Together as _Monitor
+from instruments.monitors.api import poll as monitor
 
 __all__ = ["Monitor", "ProcessMonitor", "ProcessPusher", "_Monitor", "monitor"]

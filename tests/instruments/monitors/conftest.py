@@ -1,8 +1,9 @@
-"""Fakes for the monitors: an overseer whose timers a test ticks, psutil, and NVML."""
+"""A run that a test ticks, and NVIDIA's library as data."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,19 +11,97 @@ import pytest
 
 from overseer.clock import FakeClock
 from overseer.errors import Problem
-from overseer.scheduler import Scheduler
 
-GIB = 1 << 30
+MIB = 1 << 20
 
 
-class FakeTimer:
-    """What ``ov.every`` returns: open between enter and exit, called only by ``ov.tick``."""
+class Phase:
+    """A phase; a higher priority is no matter here."""
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def __call__(self, priority: float = 0) -> Phase:
+        return self
+
+
+class FakeOverseer:
+    """What monitors use of an overseer: phases, a timer that a test ticks, events, problems."""
+
+    def __init__(self) -> None:
+        names = ("init", "parse_args", "load_script", "run_script")
+        self.phases = SimpleNamespace(**{name: Phase() for name in names})
+        self.clock = FakeClock(now_ns=10**9)
+        self.summary: dict[str, Any] = {}
+        self.events: list[dict[str, Any]] = []
+        self.problems: list[Problem] = []
+        self.timers: list[Any] = []
+        self._required: list[Any] = []
+        self._waiting: list[tuple[Generator[Any, Any, None], Phase]] = []
+
+    def require(self, *instruments: Any) -> None:
+        for one in instruments:
+            if one not in self._required:
+                self._required.append(one)
+                result = one(self)
+                if isinstance(result, Generator):
+                    self._advance(result)
+
+    def _advance(self, generator: Generator[Any, Any, None]) -> None:
+        for phase in generator:
+            if not phase.done:
+                self._waiting.append((generator, phase))
+                return
+
+    def end(self, *names: str) -> None:
+        """End phases, in order."""
+        for name in names:
+            ended = getattr(self.phases, name)
+            ended.done = True
+            waiting = [generator for generator, phase in self._waiting if phase is ended]
+            self._waiting = [each for each in self._waiting if each[1] is not ended]
+            for generator in waiting:
+                self._advance(generator)
+
+    def start(self, *instruments: Any) -> None:
+        """Require instruments, and begin the script."""
+        self.require(*instruments)
+        self.end("init", "parse_args", "load_script")
+
+    def every(self, seconds: float, fn: Any, first: float) -> Any:
+        timer = Timer(seconds, fn, first)
+        self.timers.append(timer)
+        return timer
+
+    def tick(self, seconds: float = 1.0, times: int = 1) -> None:
+        """Let time pass, then call every open timer; so many times."""
+        for _ in range(times):
+            self.clock.advance(seconds)
+            for timer in self.timers:
+                if timer.open:
+                    timer.fn()
+
+    def publish(self, **event: Any) -> None:
+        self.events.append(event)
+
+    def report(self, problem: Problem) -> None:
+        self.problems.append(problem)
+
+    def given(self, key: str) -> list[Any]:
+        return [event[key] for event in self.events if key in event]
+
+    @property
+    def slugs(self) -> list[str]:
+        return [problem.slug for problem in self.problems]
+
+
+class Timer:
+    """What ``ov.every`` returns."""
 
     def __init__(self, seconds: float, fn: Any, first: float) -> None:
-        self.seconds, self.fn, self.first = seconds, fn, first
-        self.open = False
+        self.seconds, self.fn, self.first, self.open = seconds, fn, first, False
 
-    def __enter__(self) -> FakeTimer:
+    def __enter__(self) -> Timer:
         self.open = True
         return self
 
@@ -30,248 +109,81 @@ class FakeTimer:
         self.open = False
 
 
-class FakeOverseer:
-    """The public names that monitors use, with the real scheduler and no threads."""
-
-    def __init__(self) -> None:
-        names = ["init", "parse_args", "load_script", "run_script", "finalize"]
-        self._scheduler = Scheduler(names, args=(self,), report=self.report)
-        self.phases = self._scheduler.phases
-        self.clock = FakeClock()
-        self.summary: dict[str, Any] = {}
-        self.events: list[dict[str, Any]] = []
-        self.problems: list[Problem] = []
-        self.timers: list[FakeTimer] = []
-        self.options = SimpleNamespace()
-
-    def require(self, *instruments: Any) -> None:
-        for instrument in instruments:
-            self._scheduler.require(instrument)
-
-    def every(self, seconds: float, fn: Any, first: float = 0.2) -> FakeTimer:
-        self.timers.append(FakeTimer(seconds, fn, first))
-        return self.timers[-1]
-
-    def give(self, **event: Any) -> None:
-        self.events.append(event)
-
-    def report(self, problem: Problem) -> None:
-        self.problems.append(problem)
-
-    def walk_to_script(self) -> None:
-        """End the phases up to the script's first line."""
-        for name in ("init", "parse_args", "load_script"):
-            phase = getattr(self.phases, name)
-            if phase.pending:
-                self._scheduler.end(phase)
-
-    def tick(self, seconds: float = 1.0) -> None:
-        """Let time pass, then call every open timer once."""
-        self.clock.advance(seconds)
-        for timer in self.timers:
-            if timer.open:
-                timer.fn()
-
-    def end_script(self, exception: BaseException | None = None) -> None:
-        self._scheduler.end(self.phases.run_script, exception=exception)
-
-    def given(self, key: str) -> list[Any]:
-        return [event[key] for event in self.events if key in event]
-
-
 @pytest.fixture
 def ov() -> FakeOverseer:
     return FakeOverseer()
 
 
-class FakePsutil(SimpleNamespace):
-    """psutil with numbers that a test sets; ``calls`` counts what was read."""
-
-    class Error(Exception):
-        pass
-
-    class NoSuchProcess(Error):
-        pass
-
-    class AccessDenied(Error):
-        pass
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[str] = []
-        self.memory = SimpleNamespace(used=3 * GIB, total=16 * GIB, available=12 * GIB)
-        self.times = CpuTimes(10.0, 5.0, 85.0)
-        self.disk: Any = SimpleNamespace(
-            read_count=10,
-            write_count=20,
-            read_bytes=1000,
-            write_bytes=2000,
-            read_time=5,
-            write_time=6,
-            busy_time=7,
-        )
-        self.network: Any = SimpleNamespace(
-            bytes_sent=1,
-            bytes_recv=2,
-            packets_sent=3,
-            packets_recv=4,
-            errin=5,
-            errout=6,
-            dropin=7,
-            dropout=8,
-        )
-
-    def virtual_memory(self) -> Any:
-        self.calls.append("virtual_memory")
-        return self.memory
-
-    def cpu_times(self) -> Any:
-        self.calls.append("cpu_times")
-        return self.times
-
-    def disk_io_counters(self) -> Any:
-        self.calls.append("disk_io_counters")
-        if isinstance(self.disk, Exception):
-            raise self.disk
-        return self.disk
-
-    def net_io_counters(self) -> Any:
-        self.calls.append("net_io_counters")
-        return self.network
+class NVMLError_Test(Exception):
+    """An error of NVML's; the library makes a class for each code."""
 
 
-class CpuTimes(tuple[float, ...]):
-    """A named tuple as psutil makes it where there is no iowait: user, system, idle."""
-
-    def __new__(cls, user: float, system: float, idle: float) -> CpuTimes:
-        return super().__new__(cls, (user, system, idle))
-
-    @property
-    def idle(self) -> float:
-        return self[2]
-
-
-@pytest.fixture
-def psutil(monkeypatch: pytest.MonkeyPatch) -> FakePsutil:
-    fake = FakePsutil()
-    monkeypatch.setitem(sys.modules, "psutil", fake)
-    return fake
-
-
-class FakeGpu:
-    """One GPU of :class:`FakeNvml`; a value may be an exception to raise."""
-
-    def __init__(self, name: str = "NVIDIA Test", uuid: str = "GPU-0", **values: Any) -> None:
-        defaults = {
-            "utilisation": 50,
-            "used": 1024 * 1024 * 1024,
-            "total": 4 * 1024 * 1024 * 1024,
-            "temperature": 40,
-            "power": 100_000,
-            "limit": 300_000,
-            "sm": 1500,
-            "mem": 2000,
-            "throttle": 0,
-        }
-        self.name, self.uuid = name, uuid
-        self.values = {**defaults, **values}
-        self.board: FakeGpu | None = None
-        self.instance = 0
+def gpu(uuid: str = "GPU-0", **changed: Any) -> dict[str, Any]:
+    """A GPU: what each call of NVML's answers; an exception is raised."""
+    return {
+        "Name": "NVIDIA Test",
+        "UUID": uuid,
+        "HandleByIndex": True,
+        "UtilizationRates": SimpleNamespace(gpu=50),
+        "MemoryInfo": SimpleNamespace(used=1024 * MIB, total=4096 * MIB),
+        "Temperature": 40,
+        "PowerUsage": 100_000,
+        "EnforcedPowerLimit": 300_000,
+        "ClockInfo": 1500,
+        "CurrentClocksEventReasons": 0,
+        **changed,
+    }
 
 
-class FakeNvml(SimpleNamespace):
+class FakeNvml:
     """The module ``pynvml`` with the devices that a test puts into ``gpus``."""
 
-    NVML_TEMPERATURE_GPU = 0
-    NVML_CLOCK_SM = 1
-    NVML_CLOCK_MEM = 2
-    nvmlMemory_v2 = 0x02000028
-    Gpu = FakeGpu
+    nvmlMemory_v2 = 2
 
-    class NVMLError(Exception):
-        def __init__(self, value: int) -> None:
-            super().__init__(f"NVML code {value}")
-            self.value = value
-
-    def __init__(self, *gpus: FakeGpu) -> None:
-        super().__init__()
+    def __init__(self, *gpus: dict[str, Any]) -> None:
         self.gpus = list(gpus)
-        self.instances: dict[str, FakeGpu] = {}
-        self.init_error: int | None = None
+        self.instances: dict[str, dict[str, Any]] = {}
+        self.init: Exception | None = None
         self.calls: list[str] = []
 
-    def fail(self, code: int) -> Exception:
-        """An NVML error to put in the place of a value."""
-        return self.NVMLError(code)
-
-    def _value(self, gpu: FakeGpu, name: str) -> Any:
-        self.calls.append(name)
-        value = gpu.values[name]
-        if isinstance(value, BaseException):
-            raise value
-        return value
-
     def nvmlInit(self) -> None:
-        self.calls.append("init")
-        if self.init_error is not None:
-            raise self.NVMLError(self.init_error)
+        self.calls.append("Init")
+        if self.init is not None:
+            raise self.init
 
     def nvmlDeviceGetCount(self) -> int:
         return len(self.gpus)
 
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
-        gpu = self.gpus[index]
-        if "open" in gpu.values:
-            self._value(gpu, "open")
-        return gpu
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> dict[str, Any]:
+        self._answer(self.gpus[index], "HandleByIndex")
+        return self.gpus[index]
 
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> FakeGpu:
-        if uuid not in self.instances:
-            raise self.NVMLError(6)
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> dict[str, Any]:
         return self.instances[uuid]
 
-    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, gpu: FakeGpu) -> FakeGpu:
-        assert gpu.board is not None
-        return gpu.board
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: Any) -> dict[str, Any]:
+        return self.gpus[handle["board"]]
 
-    def nvmlDeviceGetIndex(self, gpu: FakeGpu) -> int:
-        return self.gpus.index(gpu)
+    def nvmlDeviceGetIndex(self, handle: Any) -> int:
+        return self.gpus.index(handle)
 
-    def nvmlDeviceGetGpuInstanceId(self, gpu: FakeGpu) -> int:
-        return gpu.instance
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("nvmlDeviceGet"):
+            raise AttributeError(name)
+        return lambda handle, *more: self._answer(handle, name.removeprefix("nvmlDeviceGet"))
 
-    def nvmlDeviceGetName(self, gpu: FakeGpu) -> str:
-        return gpu.name
-
-    def nvmlDeviceGetUUID(self, gpu: FakeGpu) -> str:
-        return gpu.uuid
-
-    def nvmlDeviceGetUtilizationRates(self, gpu: FakeGpu) -> Any:
-        return SimpleNamespace(gpu=self._value(gpu, "utilisation"), memory=0)
-
-    def nvmlDeviceGetMemoryInfo(self, gpu: FakeGpu, version: int | None = None) -> Any:
-        return SimpleNamespace(used=self._value(gpu, "used"), total=self._value(gpu, "total"))
-
-    def nvmlDeviceGetTemperature(self, gpu: FakeGpu, sensor: int) -> int:
-        return int(self._value(gpu, "temperature"))
-
-    def nvmlDeviceGetPowerUsage(self, gpu: FakeGpu) -> int:
-        return int(self._value(gpu, "power"))
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, gpu: FakeGpu) -> int:
-        return int(self._value(gpu, "limit"))
-
-    def nvmlDeviceGetClockInfo(self, gpu: FakeGpu, clock: int) -> int:
-        return int(self._value(gpu, {1: "sm", 2: "mem"}[clock]))
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: FakeGpu) -> int:
-        return int(self._value(gpu, "throttle"))
+    def _answer(self, handle: Any, name: str) -> Any:
+        self.calls.append(name)
+        answer = handle[name]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
-    fake = FakeNvml(FakeGpu())
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    fake = FakeNvml(gpu())
+    monkeypatch.setitem(sys.modules, "pynvml", fake)  # type: ignore[arg-type]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
     return fake

@@ -1,8 +1,7 @@
 """Accelerators of all makers: what they tell, and which of them this machine has."""
 
-from instruments.backends import (
+from instruments.monitors.api import (
     BACKENDS,
-    NotAvailable,
     deduce_backend,
     find_monitors,
     get_backends,
@@ -11,7 +10,8 @@ from instruments.backends import (
     gpu_monitor,
     select_backend,
 )
-from instruments.backends import attribute as __getattr__
+from instruments.monitors.api import attribute as __getattr__
+from instruments.monitors.others import NotAvailable
 
 __all__ = [
     "BACKENDS",

@@ -1,5 +1,5 @@
 """What all makers' modules share."""
 
-from instruments.backends import NotAvailable
+from instruments.monitors.others import NotAvailable
 
 __all__ = ["NotAvailable"]

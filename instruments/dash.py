@@ -1,0 +1,83 @@
+"""``--dash`` and ``dash``: a live view of the run on stderr."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Generator, Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overseer import Overseer
+
+
+def instrument_dash(ov: Overseer) -> Generator[Any, Any, None]:
+    """Offer ``--dash``."""
+    yield ov.phases.init
+    ov.argparser.add_argument(
+        "--dash", action="store_true", help="show progress, figures and plots live on stderr"
+    )
+    yield ov.phases.parse_args
+    if ov.options.dash and "--dash" not in ov.argparser.taken:
+        ov.require(dash)
+
+
+def dash(ov: Overseer) -> Generator[Any, Any, None]:
+    """Show the run live on stderr: rows at the bottom of a terminal, plain lines elsewhere.
+
+    Shown are the figures of each task as they stand in the run's record, ``progress``, what the
+    monitors give, and every other number that is given or logged.
+    """
+    yield ov.phases.parse_args
+    # Imported here: a run without a dashboard does not pay for it.
+    from overseer.views.dash.board import HEARD, Board
+    from overseer.views.dash.dash import FRAME_SECONDS, Dashboard, sink_for
+
+    from .measuring import measuring_of
+
+    sink = sink_for(ov.stderr, os.environ)
+    if sink is None:
+        return
+    measuring = measuring_of(ov)
+
+    def now() -> float:
+        return ov.clock.now_ns() / 1e9
+
+    def given(task: str) -> float | None:
+        known = measuring.fold.tasks.get(task) if measuring.fold is not None else None
+        return known.losses.last if known is not None and known.given else None
+
+    def facts() -> Mapping[str, Any]:
+        ov.bus.sample()  # The next event of each probe is for the next frame.
+        return ov.summary.get("tasks") or measuring.facts()
+
+    board = Board(_title(ov.options), now(), given, now)
+    dashboard = Dashboard(sink, board, facts, ov.clock, ov.report)
+    measuring.also(board.take)
+    heard = [ov.listen(board.hear, key) for key in HEARD]
+    heard.append(ov.listen_log(board.keep))
+    recorded = ov.bus.sampler
+
+    def sampled(event: dict[str, Any], seen: int) -> object:
+        board.keep(event)
+        return recorded(event, seen) if recorded is not None else False
+
+    ov.bus.sampler = sampled
+    atexit.register(dashboard.close)
+    try:
+        dashboard.watch()
+        with ov.every(FRAME_SECONDS, dashboard.tick):
+            # Last of all, so that what others reduce at the end is on the last frame.
+            yield ov.phases.finalize(priority=-1000)
+    finally:
+        dashboard.close()
+        atexit.unregister(dashboard.close)
+        for subscription in heard:
+            subscription.dispose()
+
+
+def _title(options: Any) -> str:
+    name = getattr(options, "SCRIPT", None) or getattr(options, "MODULE", None) or ""
+    return os.path.basename(name) or "voir"

@@ -1,0 +1,394 @@
+"""A run's fold at work: events are drained and folded by a timer, and steps handed to readers."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from collections.abc import Callable, Generator
+from weakref import WeakKeyDictionary
+
+from overseer import Overseer
+from overseer.clock import sleep
+from overseer.engine.values import Own
+from overseer.errors import Problem
+from overseer.recorder import recorder, table
+from overseer.recorder import sites as k
+from overseer.recorder.sites import WORD_BEAT, WORD_STEPPED, WORD_STEPS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overseer.model.fold import Fold
+    from overseer.model.rates import Rates, Window
+    from overseer.model.spans import Span
+    from overseer.model.steps import Step
+    from overseer.model.summary import Summary
+    from overseer.recorder.device import Marks
+
+    Sink = Callable[[list[Step]], object]
+    Raw = Callable[[bytes], object]
+
+#: How often events are folded, in seconds, off the script's thread; of so many at a time, with a
+#: rest in which the script's thread has the interpreter to itself.
+TICK_SECONDS, CHUNK, REST_SECONDS = 0.1, 4096, 0.0005
+#: Events of so many steps are in the record; after that one a second is.
+WHOLE = 100
+#: Kinds of which each event may tell a step: an optimizer's within one of these with its end.
+STEPS = (k.STEP, k.PAIR, k.OPTIMIZER, k.SCALER, k.BACKWARD)
+#: The clock of steps where no device has one.
+HOST = "perf_counter"
+
+
+class Windows:
+    """A way to look at the steps: windows of ``interval``, from behind ``skip``.
+
+    Attributes:
+        interval: The length of a window.
+        skip: What to leave out at the beginning of each task.
+        logged: The keys under which each window is logged: ``train_rate``, ``loading_rate``, ...
+        given: Whether each window is given, as ``rate`` with ``units``.
+        tasks: Those of which there has been a window.
+        told: The keys that have been logged.
+    """
+
+    def __init__(
+        self, interval: Span, skip: Span | None, logged: tuple[str, ...] = (), given: bool = True
+    ) -> None:
+        self.interval, self.skip, self.logged, self.given = interval, skip, logged, given
+        self.tasks: set[str] = set()
+        self.told: set[str] = set()
+
+
+class Measuring:
+    """What is to be measured of a run, and the fold that does it, once there is anything.
+
+    Attributes:
+        ov: The run.
+        interval: The length of the windows that are given when nobody asked for others.
+        skip: What to leave out at the beginning of a task, in place of finding its warm-up.
+        logged: The keys under which those windows are logged.
+        multiplier: Items of a step are counted this many times.
+        method: ``step``: pairs do not count as steps; ``wrap``: only pairs do; None: both.
+        batch_size: Computes the number of items in a batch; or that number.
+        windows: What voirfiles asked for.
+        fold: The fold; None as long as nothing was recorded that it could read.
+    """
+
+    def __init__(self, ov: Overseer) -> None:
+        self.ov = ov
+        self.interval: str | float = "1s"
+        self.skip: str | float | None = None
+        self.logged: tuple[str, ...] = ()
+        self.multiplier = 1
+        self.method: str | None = None
+        self.batch_size: Callable[[Any], Any] | int | None = None
+        self.windows: list[Windows] = []
+        self.fold: Fold | None = None
+        self._marks: Marks | None = None
+        self._summary: Summary | None = None
+        self._rates: list[Rates] = []
+        self._sinks: list[Sink] = []
+        self._raw: list[Raw] = []
+        self._summed: list[Callable[[], object]] = []
+        self._lock = allocate_lock()  # Not reentrant: nothing under it runs the script's code.
+        self._at, self._waiting = 0, b""
+        self._new: list[Step] = []
+        self._timer: Any = None
+        self._sampled: tuple[int, int] = (0, 0)
+        self._due = self._ready = False
+        self._wish: BaseException | None = None
+        self._stops: list[tuple[int, str | None, Callable[[], object], bool]] = []
+        ov.bus.recorded = self.begin
+        ov.figures = self.facts
+
+    def run(self) -> Generator[Any, Any, None]:
+        """Measure until the script has ended; then sum up."""
+        try:
+            # Until then voirfiles say what they want; what is recorded meanwhile waits.
+            yield self.ov.phases.load_script(priority=-50)
+            self._ready = True
+            if self._due or self.logged:  # What was asked for and never came is reported.
+                self._begin()
+            yield self.ov.phases.run_script(priority=50)  # Before others reduce what it gives.
+        finally:
+            self.close()
+
+    # What others ask for
+
+    def also(self, sink: Sink, summed: Callable[[], object] | None = None) -> None:
+        """Hand finished steps to ``sink`` too, on the timer's thread.
+
+        Args:
+            sink: Is given lists of them, in order.
+            summed: Called when the script has ended and ``tasks`` are in the summary.
+        """
+        self._sinks.append(sink)
+        if summed is not None:
+            self._summed.append(summed)
+
+    def read(self, raw: Raw) -> None:
+        """Hand events of the structure ring to ``raw`` as they are drained."""
+        self._raw.append(raw)
+
+    @property
+    def clock_name(self) -> str:
+        """The clock that times the steps, as the run's record names it."""
+        return (self._marks.clock if self._marks is not None else None) or HOST
+
+    @property
+    def stepped(self) -> tuple[float, float] | None:
+        """From when to when steps have been made, in seconds, the first one apart; None: never."""
+        return None if self._summary is None else self._summary.stepped
+
+    def facts(self, final: bool = False) -> dict[str, Any]:
+        """The ``tasks`` of ``run.json``, as they are by now."""
+        summary = self._summary
+        if summary is None:
+            return {}
+        with self._lock:
+            return summary.section(self.clock_name, final)
+
+    def begin(self) -> None:
+        """Measure what is recorded, from the beginning of the script on."""
+        self._due = True
+        if self._ready and self.fold is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        from overseer.model.fold import Fold
+        from overseer.model.rates import Rates
+        from overseer.model.spans import parse_span
+        from overseer.model.summary import Summary
+        from overseer.recorder.device import Marks
+
+        skip = None if self.skip is None else parse_span(self.skip, "--skip")
+        own = Windows(parse_span(self.interval, "--interval", least=1), skip, self.logged)
+        own.given = not self.windows
+        if own.given or own.logged:
+            self.windows.append(own)
+        with self._lock:
+            if self.fold is not None:
+                return
+            self._marks = Marks(self._untimed)
+            fold = self.fold = Fold(table.rows, self._new_step, self.method)
+            self._summary = Summary(fold, skip, self.multiplier)
+            self._rates = [
+                Rates(self._emitter(one), one.interval, one.skip, self.multiplier)
+                for one in self.windows
+            ]
+        self._arm()
+        if self.batch_size is not None:
+            self.ov.listen(self._size, "batch")
+        self._timer = self.ov.every(TICK_SECONDS, self.tick, first=TICK_SECONDS)
+        self._timer.__enter__()
+
+    def _untimed(self, what: str) -> None:
+        """The script is on a device, but its clock is not to be used."""
+        self.ov.report(Problem("device-clock", "step model", what))
+
+    def _new_step(self, step: Step) -> None:
+        self._new.append(step)
+
+    def _size(self, event: dict[str, Any]) -> None:
+        """Count a batch by the function that was given; it runs in the script's thread."""
+        size, batch = self.batch_size, event["batch"]
+        if batch is None:  # A step has begun that waits for its batch.
+            return
+        found = size(batch) if callable(size) else size
+        if isinstance(found, (int, float)):
+            site = self.ov.bus.size_site(event.get("task"))
+            recorder.put(k.STRUCTURE, k.SIZE, site, recorder.now(), 0, float(found), 0, 0)
+
+    # At work
+
+    def tick(self) -> None:
+        """Fold what has come, in pieces, and tell the readers."""
+        if self._marks is not None:
+            self._marks.tick()
+        while self.catch_up(CHUNK):
+            sleep(REST_SECONDS)
+        self._tell()
+        self._beat()
+        self._wished()
+
+    def _beat(self) -> None:
+        """Write into the header how far the run is, for whoever looks at it after a kill."""
+        fold, summary = self.fold, self._summary
+        main = summary.main if summary is not None else None
+        if fold is not None and main is not None:
+            recorder.control(WORD_STEPS, fold.tasks[main].steps)
+            recorder.control(WORD_STEPPED, fold.tasks[main].end)
+        recorder.control(WORD_BEAT, recorder.now())
+
+    def catch_up(self, most: int | None = None) -> bool:
+        """Fold what has come, ``most`` events of it; returns whether there is more."""
+        fold = self.fold
+        if fold is None:
+            return False
+        with self._lock:
+            data, self._at, lost = recorder.drain(k.STRUCTURE, self._at)
+            self._waiting += data
+            end = len(self._waiting) if most is None else min(len(self._waiting), most * 32)
+            data, self._waiting = self._waiting[:end], self._waiting[end:]
+            fold.feed(data, lost)
+            for raw in self._raw:
+                raw(data)
+            return bool(self._waiting)
+
+    def _tell(self) -> None:
+        """Hand finished steps to the summary, the windows and whoever else asked for them."""
+        with self._lock:
+            steps, self._new = self._new, []
+            if steps and self._summary is not None:
+                self._summary.add(steps)
+        if not steps:
+            return
+        for rates in self._rates:
+            rates.add(steps)
+        for sink in self._sinks:
+            sink(steps)
+        self._publish(steps)
+
+    def _publish(self, steps: list[Step]) -> None:
+        """Give the steps that hooks have found, to whoever subscribes; and some to the record."""
+        ov, fold = self.ov, self.fold
+        assert fold is not None
+        marked = {task for lane in fold.lanes.values() for task in lane.told_tasks}
+        wanted = ov.bus.wants(("task", "step", "batch_size", "loss"))
+        for step in steps:
+            if step.task in marked:
+                continue
+            event: dict[str, Any] = {"task": step.task, "step": step.number}
+            if step.items == step.items:
+                event["batch_size"] = int(step.items)
+            if step.backwards and not step.late and step.loss == step.loss:
+                event["loss"] = step.loss
+            if wanted:
+                self._hand(ov.bus.push, Own(event))  # Not recorded: it was told from what is.
+            else:
+                self._sample(event, step.end)
+
+    def _hand(self, to: Callable[[Any], object], event: dict[str, Any]) -> None:
+        """Hand an event on; who wants the run ended for it waits until all else has been done."""
+        try:
+            to(event)
+        except BaseException as error:
+            self._wish = self._wish or error
+
+    def _wished(self) -> None:
+        wish, self._wish = self._wish, None
+        if wish is not None and self.ov.stopping.wish is None:  # Else it ends already.
+            raise wish
+
+    def _sample(self, event: dict[str, Any], at: int) -> None:
+        n, last = self._sampled
+        if self.ov.bus.sampler is not None and (n < WHOLE or at - last >= 1_000_000_000):
+            self._sampled = n + 1, at
+            self.ov.bus.sampler(event, event["step"])
+
+    def _emitter(self, windows: Windows) -> Callable[[Window], object]:
+        def emit(window: Window) -> None:
+            """Say what one window came to."""
+            windows.tasks.add(window.task)
+            task, rate, units = window.task, window.rate, f"{window.units}/s"
+            if windows.given and rate is not None:
+                event: dict[str, Any] = {"task": task, "rate": rate, "units": units}
+                share = window.loading_share
+                if share is not None:
+                    event["loading_share"], event["compute_share"] = share, 1 - share
+                self._hand(self.ov.bus.push, Own(event))
+            for key in windows.logged:
+                value = rate if key == "train_rate" else getattr(window, key)
+                if value is not None:
+                    windows.told.add(key)
+                    share = getattr(window, key.replace("_rate", "_share"), None)
+                    more = {} if share is None else {key.replace("_rate", "_share"): share}
+                    self._hand(self.ov.log, {"task": task, key: value, "units": units, **more})
+
+        return emit
+
+    # Stopping
+
+    def stop_at(
+        self, n: int, task: str | None, reached: Callable[[], object], once: bool = False
+    ) -> None:
+        """Call ``reached`` in the script's thread when there are ``n`` steps, as the rules say.
+
+        Args:
+            n: How many.
+            task: Of this task; None: of training, or of all tasks where nothing learns.
+            reached: It may raise what ends the script.
+            once: Whether it is called once; else at each step from there on.
+        """
+        self._stops.append((n, task, reached, once))
+        self._arm()
+        self.begin()
+
+    def _arm(self) -> None:
+        if self.fold is not None and self._stops:
+            left = min(n - self.fold.steps(task) for n, task, _, _ in self._stops)
+            recorder.arm(sum(1 << kind for kind in self._telling()), max(left, 1), self._counted)
+
+    def _counted(self) -> None:
+        fold = self.fold
+        assert fold is not None
+        self.catch_up()
+        due = [stop for stop in self._stops if stop[0] <= fold.steps(stop[1])]
+        self._stops = [stop for stop in self._stops if not (stop in due and stop[3])]
+        self._arm()
+        for _, _, reached, _ in due:
+            reached()
+
+    def _telling(self) -> tuple[int, ...]:
+        """Kinds of which each event may tell a step, as far as is known by now."""
+        fold = self.fold
+        learns = fold is None or fold.made or fold.told_by != "batches"
+        return STEPS if learns else (*STEPS, k.LOADING)
+
+    # The end
+
+    def close(self) -> None:
+        """The script has ended: fold the rest, and say what it came to."""
+        fold, timer = self.fold, self._timer
+        recorder.arm(0, 0, None)
+        if fold is None or timer is None:
+            return
+        self._timer = None
+        timer.__exit__(None, None, None)
+        if self._marks is not None:
+            self._marks.finish()
+        self.catch_up()
+        with self._lock:
+            fold.finish()
+        self._tell()
+        for rates in self._rates:
+            rates.finish()
+        self.ov.summary["tasks"] = self.facts(final=True)
+        for summed in self._summed:
+            summed()
+        for problem in self._problems(fold):
+            self.ov.report(problem)
+        self._wished()
+
+    def _problems(self, fold: Fold) -> list[Problem]:
+        """What was asked for and is not known, and the line to write."""
+        from .unknown import problems
+
+        return problems(self, fold)
+
+
+_all: WeakKeyDictionary[Overseer, Measuring] = WeakKeyDictionary()
+
+
+def measuring_of(ov: Overseer) -> Measuring:
+    """The one :class:`Measuring` of a run."""
+    found = _all.get(ov)
+    if found is None:
+        found = _all[ov] = Measuring(ov)
+    return found
+
+
+def stepped_in(ov: Overseer) -> tuple[float, float] | None:
+    """From when to when steps have been made in a run; None: never, or none yet."""
+    measuring = _all.get(ov)
+    return None if measuring is None else measuring.stepped

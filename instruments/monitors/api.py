@@ -1,0 +1,446 @@
+"""What voirfiles of voir 0.2 import: functions that read the machine, and ways to call them.
+
+Each call of what a ``*_monitor`` function returns is one reading.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from importlib import import_module
+from queue import SimpleQueue
+from threading import Event, Thread, current_thread
+
+from overseer import instrument_definition
+from overseer.boundary import problem
+from overseer.clock import Clock
+from overseer.errors import VoirError
+
+from . import others
+from .host import Machine, disks, interfaces, since
+from .nvml import Nvml
+from .others import NotAvailable
+from .process import Tree, number
+from .sampling import FIRST_SECONDS, checked_interval, claim
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, KeysView
+    from typing import Any
+
+    from overseer import Overseer
+
+    from .others import Number, Read
+
+    Reading = dict[str, Any]
+
+#: How long stopping waits for a reading that has begun, in seconds.
+PATIENCE = 2.0
+
+
+# The host
+
+
+def cpu_monitor() -> Callable[[], Reading]:
+    """``memory`` as used and total bytes, and ``load``: percent of the usable processors.
+
+    The load is that since the last reading; of the first, since this call.
+    """
+    machine, clock = Machine(), Clock()
+    machine.look(clock.now_ns())
+
+    def read() -> Reading:
+        now = clock.now_ns()
+        machine.look(now)
+        memory = [*machine.memory(now)[:2]]
+        return {"memory": memory, "load": machine.host.lately() or 0.0}
+
+    return read
+
+
+def process_monitor(pid: int, recursive: bool = True) -> Callable[[], Reading]:
+    """What a process uses: ``load`` in percent of the usable processors, ``memory``, bytes.
+
+    Args:
+        pid: The process.
+        recursive: With all processes below it.
+    """
+    machine, clock = Machine(), Clock()
+    tree = machine.tree = Tree(pid, clock, alone=not recursive)
+    machine.look(clock.now_ns())
+
+    def read() -> Reading:
+        now = clock.now_ns()
+        tree.weigh(now)
+        machine.look(now)
+        load, memory = machine.script.lately() or 0.0, [tree.memory, machine.memory(now)[1]]
+        return {"pid": pid, "load": load, **number(tree.root), **tree.io, "memory": memory}
+
+    return read
+
+
+def io_monitor(perdisk: bool = False) -> Callable[[], Reading]:
+    """Counts and bytes that the disks read and wrote, and ms they took, since this call.
+
+    Args:
+        perdisk: A dict for each disk.
+    """
+    start = disks(perdisk)
+
+    def read() -> Reading:
+        now = {name: since(start.get(name, {}), each) for name, each in disks(perdisk).items()}
+        return now if perdisk else now.get("", {})
+
+    return read
+
+
+def network_monitor(pernic: bool = False) -> Callable[[], Reading]:
+    """Bytes, packets, errors and drops of the network since the machine's start.
+
+    Args:
+        pernic: A dict for each interface.
+    """
+    return lambda: interfaces(True) if pernic else interfaces().get("", {})
+
+
+# Accelerators
+
+
+class Backend:
+    """The devices of one maker.
+
+    Attributes:
+        arch: How the kind is called: ``cuda``, ``rocm``, ``hpu``, ``xpu``, ``cpu``.
+    """
+
+    def __init__(self, arch: str, read: Read) -> None:
+        self.arch, self.read = arch, read
+
+    @property
+    def visible_devices(self) -> str | None:
+        """The value of the variable that leaves devices to scripts; None if it is not set."""
+        return os.environ.get(BACKENDS[self.arch][1])
+
+    def get_gpus_info(self, selection: Collection[str] | None = None) -> dict[Number, Any]:
+        """What each device tells now, by its number.
+
+        Args:
+            selection: Numbers or UUIDs of those wanted, as text; all when not given.
+
+        Returns:
+            For each: ``device``, ``product``, ``memory`` {used, total} MiB, ``utilization``
+            {compute, memory} 0 to 1, ``temperature`` Celsius, ``power`` W,
+            ``selection_variable``. What it does not tell is None.
+        """
+        found = self.read().items()
+        wanted = None if selection is None else {word.rpartition(":")[2] for word in selection}
+        return {
+            number: self._entry(number, told)
+            for number, told in found
+            if wanted is None or not wanted.isdisjoint((str(number), told["uuid"]))
+        }
+
+    def _entry(self, number: Number, told: Reading) -> Reading:
+        used, total = told.get("memory") or (None, None)
+        share = used / total if used is not None and total else None
+        return {
+            "device": number,
+            "product": told["name"],
+            "memory": {"used": used, "total": total},
+            "utilization": {"compute": told.get("load"), "memory": share},
+            "temperature": told.get("temperature"),
+            "power": told.get("power"),
+            "selection_variable": BACKENDS[self.arch][1],
+        }
+
+
+def _nvidia() -> Read:
+    try:
+        nvml = Nvml(import_module("pynvml"))
+    except Exception as error:  # No library, or no driver; another package may have that name.
+        raise NotAvailable(f"NVML cannot be used: {error}") from error
+    return lambda: {d.index: told for d in nvml.visible(None) if (told := d.read())}
+
+
+#: What opens each kind of devices, and the variable that says which of them a script may use.
+BACKENDS: dict[str, tuple[Callable[[], Read], str]] = {
+    "cpu": (lambda: dict, ""),
+    "cuda": (_nvidia, "CUDA_VISIBLE_DEVICES"),
+    "hpu": (others.habana, "HABANA_VISIBLE_MODULES"),
+    "rocm": (others.amd, "ROCR_VISIBLE_DEVICES"),
+    "xpu": (others.intel, "ONEAPI_DEVICE_SELECTOR"),
+}
+_selected: list[Backend] = []
+
+
+def get_backends() -> KeysView[str]:
+    """The names of the kinds there are."""
+    return BACKENDS.keys()
+
+
+def find_monitors() -> dict[str, object]:
+    """What opens each kind of devices."""
+    return dict(BACKENDS)
+
+
+def attribute(name: str) -> Backend | None:
+    """``DEVICESMI``: the devices that were selected last, as an attribute of a module.
+
+    Raises:
+        AttributeError: It is another name.
+    """
+    if name == "DEVICESMI":
+        return _selected[-1] if _selected else None
+    raise AttributeError(f"module 'voir.instruments.gpu' has no attribute {name!r}")
+
+
+def deduce_backend() -> str:
+    """The kind of devices that this machine has; ``cpu`` when it has none.
+
+    Raises:
+        VoirError: It has several, and does not know which is meant.
+    """
+    suitable = [name for name in BACKENDS if _has(name)]
+    if len(suitable) > 1:
+        what = f"this machine has devices of several kinds: {', '.join(suitable)}"
+        raise VoirError("gpu-kinds", what, f"Name one: arch={suitable[0]!r}.")
+    return suitable[0] if suitable else "cpu"
+
+
+def _has(name: str) -> bool:
+    try:
+        return bool(BACKENDS[name][0]()())
+    except Exception:
+        return False
+
+
+def select_backend(arch: str | None = None, force: bool = False) -> Backend:
+    """The devices of kind ``arch``; of the kind that this machine has, when not given.
+
+    Args:
+        arch: One of :func:`get_backends`.
+        force: Open them anew.
+
+    Raises:
+        NotAvailable: There is no such kind, or no device of it here.
+    """
+    if _selected and not force and arch in (None, _selected[0].arch):
+        return _selected[0]
+    name = arch or deduce_backend()
+    if name not in BACKENDS:
+        raise NotAvailable(f"there is no backend {name!r}; there are {', '.join(BACKENDS)}")
+    _selected[:] = [Backend(name, BACKENDS[name][0]())]
+    return _selected[0]
+
+
+def gpu_info(smi: Backend, visible: bool = True) -> Reading:
+    """What the devices of ``smi`` tell, under ``gpus``.
+
+    Args:
+        smi: The devices.
+        visible: Only those that the environment leaves to scripts.
+    """
+    named = smi.visible_devices if visible else None
+    selection = [word.strip() for word in named.split(",")] if named else None
+    return {"arch": smi.arch, "gpus": smi.get_gpus_info(selection)}
+
+
+def get_gpu_info(arch: str | None = None, visible: bool = True) -> Reading:
+    """What the devices of kind ``arch`` tell; of the kind that this machine has, when not given."""
+    return gpu_info(select_backend(arch), visible)
+
+
+def gpu_monitor() -> Callable[[], Reading]:
+    """A function that returns what each visible device tells: the value of ``gpudata``."""
+    return lambda: {
+        device["device"]: {
+            "memory": [device["memory"]["used"], device["memory"]["total"]],
+            "load": device["utilization"]["compute"],
+            "temperature": device["temperature"],
+            "power": device["power"],
+        }
+        for device in get_gpu_info()["gpus"].values()
+    }
+
+
+# In a run
+
+
+def monitor(
+    ov: Overseer,
+    poll_interval: float = 10,
+    worker_init: Callable[[], object] | None = None,
+    **monitors: Callable[[], Any],
+) -> Generator[Any, Any, None]:
+    """Give ``{"task": "main", "time": ..., key: value}`` for each of ``monitors``.
+
+    The first readings come soon after the script began. A function that fails is reported and
+    left out, the others go on.
+
+    Args:
+        ov: The overseer.
+        poll_interval: Seconds between two readings.
+        worker_init: Called once before the first.
+        monitors: Functions without arguments, by the key of what they return.
+    """
+    seconds = checked_interval(poll_interval, "monitor(poll_interval)")
+    claim(ov, *monitors)
+
+    def give_all() -> None:
+        time = ov.clock.wall_ns() / 1e9
+        for key, read in list(monitors.items()):
+            try:
+                value = read()
+            except Exception as error:
+                del monitors[key]
+                ov.report(problem("instrument", f"monitor of {key}", error))
+            else:
+                ov.publish(**{"task": "main", "time": time, key: value})
+
+    yield ov.phases.load_script
+    with ov.every(seconds, _after(worker_init, give_all), first=FIRST_SECONDS):
+        yield ov.phases.run_script
+
+
+@instrument_definition
+def monitor_all(ov: Overseer, poll_interval: float = 10, arch: str | None = None) -> Any:
+    """Give ``gpudata``, ``iodata``, ``netdata`` and ``cpudata`` every ``poll_interval`` seconds.
+
+    Args:
+        ov: The overseer.
+        poll_interval: Seconds between two readings.
+        arch: The kind of accelerator; found by itself when not given.
+    """
+    host = {"iodata": io_monitor(), "netdata": network_monitor(), "cpudata": cpu_monitor()}
+    begin = partial(select_backend, arch, force=True)
+    return monitor(ov, poll_interval, begin, gpudata=gpu_monitor(), **host)
+
+
+@instrument_definition
+def instrument_gpus(ov: Overseer, poll_interval: float = 10, arch: str | None = None) -> Any:
+    """Give ``gpudata``: for each visible device its memory in MiB, load, temperature and power.
+
+    Args:
+        ov: The overseer.
+        poll_interval: Seconds between two readings.
+        arch: The kind of accelerator; found by itself when not given.
+    """
+    begin = partial(select_backend, arch, force=True)
+    return monitor(ov, poll_interval, begin, gpudata=gpu_monitor())
+
+
+# Without a run
+
+
+class Monitor(Thread):
+    """Calls ``func`` every ``delay`` seconds on a thread, from the first ``delay`` on."""
+
+    def __init__(self, delay: float, func: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.delay, self.func = delay, func
+        self._ended = Event()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop."""
+        return self._ended.is_set()
+
+    def run(self) -> None:
+        """Call the function until told to stop."""
+        while not self._ended.wait(self.delay):
+            self.func()
+
+    def stop(self) -> None:
+        """Call it no more; a call that has begun is waited for, but not for long."""
+        self._ended.set()
+        if self.is_alive() and self is not current_thread():
+            self.join(PATIENCE)
+
+
+class ProcessMonitor(Monitor):
+    """Puts what ``func`` returns into ``results`` every ``delay`` seconds.
+
+    It did so in another process once, and has its name from there.
+
+    Args:
+        delay: Seconds between two calls.
+        func: Called on a thread.
+        worker_init: Called there once before.
+    """
+
+    def __init__(
+        self,
+        delay: float,
+        func: Callable[[], object],
+        worker_init: Callable[[], object] | None = None,
+    ) -> None:
+        self.results: SimpleQueue[object] = SimpleQueue()
+        read = _after(worker_init, func)
+        super().__init__(delay, lambda: self.results.put(read()))
+
+
+class ProcessPusher(Monitor):
+    """Calls ``func`` with everything in ``queue``, every ``delay`` seconds on a thread."""
+
+    def __init__(self, delay: float, queue: Any, func: Callable[[Any], object]) -> None:
+        super().__init__(delay, self.push)
+        self.queue, self._take = queue, func
+
+    def push(self) -> None:
+        """Hand over what there is now."""
+        while not self.queue.empty():
+            self._take(self.queue.get())
+
+    def stop(self) -> None:
+        """Hand over the rest, and end."""
+        super().stop()
+        self.push()
+
+
+class Together:
+    """Several as one: started and stopped in order."""
+
+    def __init__(self, *args: Any) -> None:
+        self.args = args
+
+    def start(self) -> None:
+        """Start each."""
+        for one in self.args:
+            one.start()
+
+    def stop(self) -> None:
+        """Stop each."""
+        for one in self.args:
+            one.stop()
+
+
+def poll(
+    delay: float,
+    getfun: Callable[[], Any],
+    pushfun: Callable[[Any], object],
+    process: bool = True,
+    worker_init: Callable[[], object] | None = None,
+) -> Monitor:
+    """A thread to start and stop: meanwhile it calls ``pushfun(getfun())`` every ``delay`` seconds.
+
+    Args:
+        delay: Seconds between two readings.
+        getfun: Reads.
+        pushfun: Takes a reading.
+        process: It was another process once; a thread serves.
+        worker_init: Called once before the first reading.
+    """
+    read = _after(worker_init, getfun)
+    return Monitor(delay, lambda: pushfun(read()))
+
+
+def _after(begin: Callable[[], object] | None, read: Callable[[], Any]) -> Callable[[], Any]:
+    """``read``, with a call of ``begin`` before the first one."""
+    waiting = [] if begin is None else [begin]
+
+    def call() -> Any:
+        while waiting:
+            waiting.pop()()
+        return read()
+
+    return call

@@ -1,0 +1,305 @@
+"""The machine: load of the processors, memory in use, what disks and network have done."""
+
+from __future__ import annotations
+
+import os
+import sys
+from weakref import WeakKeyDictionary
+
+from overseer.record.cgroup import Limit, cpu_limit, memory_limit
+
+from .sampling import Monitor, Reader, Running, units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from overseer import Overseer
+
+    from .process import Tree
+
+DISK = (
+    "read_count 1, write_count 1, read_bytes B, write_bytes B, read_time ms, write_time ms,"
+    " busy_time ms"
+)
+NETWORK = (
+    "bytes_sent B, bytes_recv B, packets_sent 1, packets_recv 1, errin 1, errout 1, dropin 1,"
+    " dropout 1"
+)
+#: What is at least between two looks at the processors' time, where the script ends in between.
+SHORTEST_NS = 100_000_000
+
+
+class Cores:
+    """How many processors this process may use, and what says so.
+
+    Attributes:
+        number: Processors; a quota may grant a fraction of one.
+        limited_by: ``affinity``, ``cgroup v1`` or ``cgroup v2``; None for the whole machine.
+        allowed: The processors' numbers if affinity leaves some out.
+        quota: The control group's quota if that is what limits.
+    """
+
+    def __init__(self, root: str = "") -> None:
+        machine = os.cpu_count() or 1
+        linux = sys.platform == "linux"
+        # Of the process, not of this thread.
+        allowed = os.sched_getaffinity(os.getpid()) if linux else set[int]()
+        self.allowed = allowed if 0 < len(allowed) < machine else None
+        self.number: float = len(self.allowed) if self.allowed else machine
+        self.limited_by = "affinity" if self.allowed else None
+        self.quota = cpu_limit(self.number, root)
+        if self.quota is not None:
+            self.number, self.limited_by = self.quota.amount, self.quota.source
+
+    def counters(self, now_ns: int) -> tuple[float, float]:
+        """Time in use and time there was, both since some moment and in one unit."""
+        used = self.quota.seconds_used() if self.quota is not None else None
+        if used is not None:
+            return used, now_ns / 1e9 * self.number
+        import psutil
+
+        every = psutil.cpu_times(percpu=True) if self.allowed else [psutil.cpu_times()]
+        counted = [t for n, t in enumerate(every) if not self.allowed or n in self.allowed]
+        total = sum(sum(times[:8]) for times in counted)  # Guests are within user, nice.
+        idle = sum(times.idle + getattr(times, "iowait", 0.0) for times in counted)
+        return total - idle, total
+
+
+class Share:
+    """The part of the processors' time that something used, in percent."""
+
+    def __init__(self) -> None:
+        self._used = self._there = 0.0
+        self._before = (0.0, 0.0)
+        self.greatest: float | None = None
+
+    def add(self, used: float, there: float) -> None:
+        """Take in what was used of what was there between two looks, in seconds."""
+        self._used, self._there = self._used + used, self._there + there
+        self.greatest = max(self.greatest or 0.0, _percent(used, there) or 0.0)
+
+    def lately(self) -> float | None:
+        """Percent since the last call; None if there was no time."""
+        used, there = self._before
+        self._before = self._used, self._there
+        return _percent(self._used - used, self._there - there)
+
+    def mean_max(self) -> dict[str, float | None]:
+        """``mean`` and ``max`` since the first look."""
+        return {"mean": _percent(self._used, self._there), "max": self.greatest}
+
+
+def _percent(used: float, there: float) -> float | None:
+    return round(100 * used / there, 1) if there > 0 else None
+
+
+class Machine:
+    """The machine's memory and processors, read once for all who ask at one moment.
+
+    The processors' time and that of the script are read together, and while one interval passes
+    the machine uses at least what the script does: the kernel counts the machine's in ticks and a
+    process's exactly, so that its own figures contradict each other.
+
+    Attributes:
+        cores: The processors that may be used.
+        tree: The script's processes, if their time is read.
+        host: What of the processors' time was used.
+        script: What of it the script used.
+        limited_by: ``cgroup v1`` or ``cgroup v2`` if a control group limits memory.
+    """
+
+    def __init__(self, root: str = "") -> None:
+        self.cores, self._root = Cores(root), root
+        self.tree: Tree | None = None
+        self.host, self.script = Share(), Share()
+        self.limited_by: str | None = None
+        self._limit: Limit | None = None
+        self._memory: tuple[int, tuple[int, int, int]] | None = None
+        self._last: tuple[int, float, float] | None = None
+
+    def look(self, now_ns: int) -> None:
+        """Read the processors' time, and what the script's processes use."""
+        last = self._last
+        if last is not None and now_ns == last[0]:
+            return
+        busy, total = self.cores.counters(now_ns)
+        script = self.tree.read(now_ns) if self.tree is not None else 0.0
+        self._last = now_ns, busy, total
+        if last is not None:
+            there = (now_ns - last[0]) / 1e9 * self.cores.number
+            passed = total - last[2]
+            used = there * (busy - last[1]) / passed if passed > 0 else 0.0
+            script = min(script, there)
+            self.script.add(script, there)
+            self.host.add(min(max(used, script), there), there)
+
+    def last_look(self, now_ns: int | None) -> None:
+        """Look once more when the script has ended, so that the figures reach up to there."""
+        last = self._last
+        if now_ns is not None and last is not None and now_ns - last[0] >= SHORTEST_NS:
+            try:
+                self.look(now_ns)
+            except Exception:
+                return  # They end where that began.
+
+    def memory(self, now_ns: int) -> tuple[int, int, int]:
+        """Bytes used, in all and available; of the control group where that allows less."""
+        if self._memory is None or self._memory[0] != now_ns:
+            self._memory = now_ns, self._read_memory()
+        return self._memory[1]
+
+    def _read_memory(self) -> tuple[int, int, int]:
+        import psutil
+
+        machine = psutil.virtual_memory()
+        if self._memory is None and (limit := memory_limit(machine.total, self._root)) is not None:
+            self._limit, self.limited_by = limit, limit.source
+        used = self._limit.bytes_used() if self._limit is not None else None
+        if self._limit is None or used is None:
+            return machine.used, machine.total, machine.available
+        total = int(self._limit.amount)
+        return used, total, max(0, min(machine.available, total - used))
+
+
+_machines: WeakKeyDictionary[Overseer, Machine] = WeakKeyDictionary()
+
+
+def machine_of(ov: Overseer) -> Machine:
+    """The one :class:`Machine` that all monitors of a run read."""
+    found = _machines.get(ov)
+    if found is None:
+        found = _machines[ov] = Machine()
+    return found
+
+
+class CpuReader(Reader):
+    """Reads the processors' load and memory in use."""
+
+    def __init__(self, ov: Overseer, by_default: bool) -> None:
+        self._machine = machine_of(ov)
+
+    def read(self, now_ns: int) -> dict[str, Any]:
+        """``memory`` as used and total bytes, ``load`` in percent once it is known."""
+        self._machine.look(now_ns)
+        load = self._machine.host.lately()
+        memory = [*self._machine.memory(now_ns)[:2]]
+        return {"memory": memory} if load is None else {"memory": memory, "load": load}
+
+    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
+        """Fill ``host.cpu``: mean and maximum load, of how many cores, and what limits them."""
+        self._machine.last_look(now_ns)
+        load, cores = self._machine.host.mean_max(), self._machine.cores
+        if load["mean"] is not None:
+            entry = summary.setdefault("host", {}).setdefault("cpu", {})
+            entry.update(load, cores=cores.number)
+            if cores.limited_by:
+                entry["limited_by"] = cores.limited_by
+
+
+class MemoryReader(Reader):
+    """Reads memory in use."""
+
+    def __init__(self, ov: Overseer, by_default: bool) -> None:
+        self._machine, self._used, self._total = machine_of(ov), Running(), 0
+
+    def read(self, now_ns: int) -> dict[str, Any]:
+        """``memory`` as used and total bytes, and ``available``."""
+        used, self._total, available = self._machine.memory(now_ns)
+        self._used.add(used)
+        return {"memory": [used, self._total], "available": available}
+
+    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
+        """Fill ``host.memory``: mean, peak and total in bytes, and what limits them."""
+        if self._used.n:
+            entry = summary.setdefault("host", {}).setdefault("memory", {})
+            mean = round(self._used.total / self._used.n)
+            entry.update(mean=mean, peak=self._used.greatest, total=self._total)
+            if self._machine.limited_by:
+                entry["limited_by"] = self._machine.limited_by
+
+
+def disks(each: bool = False) -> dict[str, dict[str, int]]:
+    """Counters since boot of each disk by its name, or of all under an empty one."""
+    import psutil
+
+    counters: Any = psutil.disk_io_counters  # Its stubs know literal arguments only.
+    return _named(counters(perdisk=each), Disk)
+
+
+def interfaces(each: bool = False) -> dict[str, dict[str, int]]:
+    """Counters since boot of each network interface by its name, or of all under an empty one."""
+    import psutil
+
+    counters: Any = psutil.net_io_counters
+    return _named(counters(pernic=each), Network)
+
+
+def _named(found: Any, kind: type[Monitor]) -> dict[str, dict[str, int]]:
+    each = found if isinstance(found, dict) else {} if found is None else {"": found}
+    fields = [name.partition(".")[2] for name in kind.emits]
+    return {
+        str(name): {f: getattr(counters, f) for f in fields if hasattr(counters, f)}
+        for name, counters in each.items()
+    }
+
+
+def since(start: dict[str, int], now: dict[str, int]) -> dict[str, int]:
+    """How far counters have come; a disk that was not there at the start began at 0."""
+    return {name: value - start.get(name, 0) for name, value in now.items()}
+
+
+class DiskReader(Reader):
+    """Reads what all disks have done since the first reading."""
+
+    _first: dict[str, int] | None = None
+
+    def read(self, now_ns: int) -> dict[str, int] | None:
+        """The growth of the counters; None if there is no disk."""
+        now = disks().get("")
+        self._first = self._first or now
+        return since(self._first, now) if now and self._first else None
+
+
+class NetworkReader(Reader):
+    """Reads the counters of all interfaces together, the loopback included."""
+
+    def read(self, now_ns: int) -> dict[str, int] | None:
+        """The counters since boot; None if there is no interface."""
+        return interfaces().get("")
+
+
+class Cpu(Monitor):
+    """Emit ``cpudata`` every ``seconds``: the processors' load, and memory in use.
+
+    The load is percent of the processors that may be used: those of the machine, of the process's
+    affinity, or of its control group's quota. The first event has no load.
+    """
+
+    reader = CpuReader
+    key, tells = "cpudata", "processors"
+    emits = units("cpudata", "load %, memory B")
+
+
+class Memory(Monitor):
+    """Emit ``memdata`` every ``seconds``: memory in use, total and available."""
+
+    reader = MemoryReader
+    key, tells = "memdata", "memory"
+    emits = units("memdata", "memory B, available B")
+
+
+class Disk(Monitor):
+    """Emit ``iodata`` every ``seconds``: what all disks did since the first sample."""
+
+    reader = DiskReader
+    key, tells, silent = "iodata", "disks", True
+    emits = units("iodata", DISK)
+
+
+class Network(Monitor):
+    """Emit ``netdata`` every ``seconds``: bytes, packets, errors and drops since boot."""
+
+    reader = NetworkReader
+    key, tells, silent = "netdata", "network", True
+    emits = units("netdata", NETWORK)

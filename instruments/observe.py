@@ -1,0 +1,164 @@
+"""Where a script steps, learns, and only looks at models: for ``voir init``, which runs it briefly.
+
+Each place is noted with the script's frames that led there, innermost first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+
+from overseer.boundary import StopProgram, in_plumbing, of_instruments, of_library
+from overseer.imports import on_import
+
+from .measuring import measuring_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
+
+    from overseer import Overseer
+
+#: The environment variable by which that names it.
+VARIABLE = "_VOIR_OBSERVE"
+#: Steps for which the script is run; those in which places are noted; where models are only looked
+#: at is noted in all.
+STEPS, FIRST = 20, 3
+#: Frames of one place, and places, that are noted.
+DEEP, PLACES = 16, 256
+#: Seconds after which a script without torch is stopped, and one with it but without a step.
+WITHOUT, PATIENCE = 5.0, 300.0
+
+
+def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
+    """Write what was seen, and where, to the file that ``voir init`` names."""
+    file = os.environ.pop(VARIABLE, None)  # No program that the script starts is to do it, too.
+    if file is None:
+        return
+    yield ov.phases.parse_args
+    places = Places()
+    watch = on_import("torch", places.watch)
+    begun = ov.clock.now_ns()
+
+    def stop_waiting() -> None:
+        fold = measuring_of(ov).fold
+        if fold is not None and fold.tasks:
+            return
+        if (ov.clock.now_ns() - begun) / 1e9 > (PATIENCE if "torch" in sys.modules else WITHOUT):
+            ov.stopping.ask(StopProgram("no step was seen"))
+
+    def enough() -> None:
+        ov.stopped_early = f"after {STEPS} steps"
+        ov.stop()
+
+    measuring_of(ov).stop_at(STEPS, None, enough)
+    try:
+        yield ov.phases.load_script
+        with ov.every(1.0, stop_waiting, first=WITHOUT):
+            yield ov.phases.run_script(priority=1000)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        pass  # What the script ended by is told by its exit status.
+    finally:
+        watch.dispose()
+        places.close()
+    yield ov.phases.finalize(priority=-1000)
+    _write(ov, places, file)
+
+
+class Places:
+    """Notes places while torch is used."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._steps = self._depth = 0
+        self._undo = ExitStack()
+
+    def watch(self, torch: Any) -> None:
+        """Note what the script does with torch, which has just been imported."""
+        if not hasattr(torch, "optim"):
+            return
+        optimizer = sys.modules["torch.optim.optimizer"]
+        self._undo.callback(optimizer.register_optimizer_step_pre_hook(self._steps_now).remove)
+        self._put(torch.autograd, "backward", self._backward(torch.autograd.backward))
+        module = torch.nn.Module
+        self._put(module, "__call__", self._call(torch, module.__call__))
+
+    def close(self) -> None:
+        """Note no more."""
+        self._undo.close()
+
+    @property
+    def sites(self) -> list[dict[str, Any]]:
+        """What was noted."""
+        return [{**site, "steps": len(site["steps"])} for site in self._seen.values()]
+
+    def _put(self, owner: Any, name: str, value: Any) -> None:
+        self._undo.callback(setattr, owner, name, getattr(owner, name))
+        setattr(owner, name, value)
+
+    def _backward(self, inner: Any) -> Any:
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            self._note("backward", sys._getframe(1))
+            return inner(*args, **kwargs)
+
+        return backward
+
+    def _call(self, torch: Any, inner: Any) -> Any:
+        """``Module.__call__``; Dynamo is shown torch's own."""
+        compiling, grad, own = (
+            torch.compiler.is_compiling,
+            torch.is_grad_enabled,
+            torch.nn.Module._wrapped_call_impl,
+        )
+
+        def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if compiling():
+                return own(model, *args, **kwargs)
+            if self._depth:  # It is part of another.
+                return inner(model, *args, **kwargs)
+            if model.training == grad():
+                self._note("learn" if model.training else "look", sys._getframe(1))
+            self._depth += 1
+            try:
+                return inner(model, *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        return __call__
+
+    def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._note("step", sys._getframe(1))
+        self._steps += 1
+
+    def _note(self, kind: str, frame: Any) -> None:
+        if (self._steps >= FIRST and kind != "look") or len(self._seen) >= PLACES:
+            return
+        stack: list[list[Any]] = []
+        while frame is not None and len(stack) < DEEP:
+            if not any(of(frame) for of in (of_library, in_plumbing, of_instruments)):
+                module = str(frame.f_globals.get("__name__"))
+                stack.append([module, frame.f_code.co_filename, frame.f_lineno])
+            frame = frame.f_back
+        key = (kind, *map(tuple, stack))
+        if stack:
+            site = self._seen.setdefault(key, {"kind": kind, "stack": stack, "steps": set()})
+            site["steps"].add(self._steps)
+
+
+def _write(ov: Overseer, places: Places, path: str) -> None:
+    import json
+
+    measuring = measuring_of(ov)
+    seen = {
+        "children": sum(os.times()[2:4]),
+        "torch": "torch" in sys.modules,
+        "tasks": measuring.facts(final=True),
+        "problems": [[one.what, one.remedy] for one in ov.problems],
+        "sites": places.sites,
+    }
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(seen, file)

@@ -1,1 +1,0 @@
-"""What a trace shows of a run without a word in the script: phases, steps, figures, operators."""

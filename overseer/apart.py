@@ -1,0 +1,239 @@
+"""The script's imports are its own, and so are voir's.
+
+Where a file beside the script has the name of a module of Python's, of a dependency or of voir's,
+``import`` finds that file in the script and the module in voir's code, whoever comes first, and
+whenever: voir's code goes on importing as if nothing lay beside the script. This module is imported
+before all others, and does nothing where there is no such file.
+"""
+
+import builtins
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+#: What voir imports from, beside Python's own modules.
+_PACKAGES = frozenset(
+    (
+        "overseer",
+        "instruments",
+        "voir",
+        *("rich", "pygments", "markdown_it", "mdurl", "psutil", "yaml", "pynvml"),
+        *("ptera", "codefind", "giving", "reactivex", "varname", "executing", "asttokens"),
+        "typing_extensions",
+    )
+)
+_SUFFIXES = (".py", ".so", ".pyd", ".pyc")
+#: ``sys.path`` as it was when voir began, where it was changed.
+_path: "list[str] | None" = None
+#: Where such files are.
+_where: "set[str]" = set()
+#: Names of the script's, voir's modules of these names, and how deep in an import of its it is.
+_names: "frozenset[str]" = frozenset()
+_kept: "dict[str, Any]" = {}
+_depth = [0]
+_runs = False
+_lock: "Any" = None
+
+
+def look(arguments: "Iterable[str]") -> None:
+    """Find such files beside whatever ``arguments`` may run, and keep voir's imports from them."""
+    global _path, _names, _lock, _where
+    try:
+        os.getcwd()
+    except OSError:  # The current directory has been deleted: there is nothing beside.
+        return
+    known = _PACKAGES | sys.stdlib_module_names
+    places: dict[str, set[str]] = {}
+    for place in _places(arguments):
+        names = _beside(place) & known
+        if names and not _holds_voir(place):
+            places[place] = names
+    if not places:
+        return
+    import _thread
+
+    _where = set(places)
+    _path, _names, _lock = list(sys.path), frozenset().union(*places.values()), _thread.RLock()
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one) not in _where]
+    sys.meta_path.insert(0, _Finder(_Builtins(vars(builtins), __import__=_import)))
+
+
+def _places(arguments: "Iterable[str]") -> "Iterator[str]":
+    """Directories from which the script may import before Python's own."""
+    for one in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if one:
+            yield os.path.abspath(one)
+    yield os.path.abspath("")
+    for one in arguments:
+        if os.path.exists(one):
+            real = os.path.realpath(one)
+            yield real if os.path.isdir(real) else os.path.dirname(real)
+
+
+def _beside(place: str) -> "set[str]":
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return set()
+    found = {name.partition(".")[0] for name in names if name.endswith(_SUFFIXES)}
+    return found | {name for name in names if "." not in name and _is_package(place, name)}
+
+
+def _is_package(place: str, name: str) -> bool:
+    return os.path.isfile(os.path.join(place, name, "__init__.py"))
+
+
+def _holds_voir(place: str) -> bool:
+    """Whether it is the directory that voir itself is imported from, Python's, or of packages."""
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    installed = os.path.basename(place) in ("site-packages", "dist-packages")
+    return installed or place == home or os.path.dirname(os.__file__).startswith(place)
+
+
+class _Builtins(dict):  # type: ignore[type-arg]
+    """Builtins with an ``import`` of their own; what becomes a builtin later is here too."""
+
+    def __missing__(self, name: str) -> "Any":
+        return vars(builtins)[name]
+
+
+class _Finder:
+    """Has voir's modules and those of its dependencies import by :func:`_import`."""
+
+    def __init__(self, ours: "dict[str, Any]") -> None:
+        self._ours = ours
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        """Find a module as the others do."""
+        if name.partition(".")[0] not in _PACKAGES and _runs and not _depth[0]:
+            return None  # The script imports it.
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                self._step_into(spec.loader)
+                return spec
+        return None
+
+    def _step_into(self, loader: "Any") -> None:
+        run = getattr(loader, "exec_module", None)
+        if run is None:
+            return
+
+        def exec_module(module: "Any") -> None:
+            module.__dict__["__builtins__"] = self._ours
+            run(module)
+
+        loader.exec_module = exec_module
+
+
+def make_way() -> None:
+    """The script is about to run: from here on the names are its own, but for what Python has."""
+    if _path is None:
+        return
+    _import_all()
+    from subprocess import run
+
+    listed = "import sys; print(*sys.modules, sep='\\n')"
+    told = run([sys.executable, "-P", "-c", listed], capture_output=True, text=True, cwd=os.sep)
+    global _names, _runs
+    _runs = True
+    _names -= {*told.stdout.split(), "__main__"}
+    sys.path[:] = _path
+    _take_out()
+
+
+def _import_all() -> None:
+    """Import what voir may need later: nobody else imports while it looks aside."""
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    names = ["psutil", "rich.console", "giving", "ptera.selector"]
+    for package in ("overseer", "instruments"):
+        for place, _, files in os.walk(os.path.join(home, package)):
+            parts = os.path.relpath(place, home).split(os.sep)
+            names += [".".join([*parts, file[:-3]]) for file in files if file.endswith(".py")]
+    for name in names:
+        if not name.endswith("__main__"):
+            try:
+                __import__(name.removesuffix(".__init__"))
+            except ImportError:
+                pass  # It is for something that is not installed.
+
+
+def _take_out() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] in _names]:
+        _kept[name] = sys.modules.pop(name)
+
+
+def _import(
+    name: str,
+    globals: "Any" = None,
+    locals: "Any" = None,
+    fromlist: "Any" = (),
+    level: int = 0,
+) -> "Any":
+    """``__import__`` of voir's modules."""
+    whole = name
+    if level:
+        home = globals["__package__"].rsplit(".", level - 1)[0]
+        whole = f"{home}.{name}" if name else home
+    top = whole.partition(".")[0]
+    known = _kept if top in _names else sys.modules
+    module = known.get(whole)
+    if module is not None and all(hasattr(module, one) for one in fromlist or ()):
+        return module if fromlist else known[top]
+    with aside:
+        return __import__(name, globals, locals, fromlist, level)
+
+
+class _Aside:
+    """A context in which nothing lies beside the script, for what imports by itself."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[dict[str, Any], list[str]] | None] = []
+
+    def __enter__(self) -> None:
+        if _lock is not None:
+            _lock.acquire()
+            self._before.append(_enter())
+
+    def __exit__(self, *error: object) -> None:
+        if _lock is not None:
+            _leave(self._before.pop())
+            _lock.release()
+
+
+aside = _Aside()
+
+
+def _enter() -> "tuple[dict[str, Any], list[str]] | None":
+    _depth[0] += 1
+    if _depth[0] > 1 or not _runs:
+        return None
+    theirs = {m: sys.modules.pop(m) for m in list(sys.modules) if m.partition(".")[0] in _names}
+    before = theirs, list(sys.path)
+    sys.modules.update(_kept)
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one) not in _where]
+    return before
+
+
+def _leave(before: "tuple[dict[str, Any], list[str]] | None") -> None:
+    _depth[0] -= 1
+    if before is not None:
+        _take_out()
+        theirs, path = before
+        sys.modules.update(theirs)
+        sys.path[:] = path
+
+
+def _is_voir(argv: "list[str]") -> bool:
+    """Whether it is voir that runs, rather than a program which imports it."""
+    if argv[:1] == ["-m"]:  # Of `python -m voir ...`, when the module is looked for.
+        return sys.orig_argv[-len(argv)] in ("voir", "overseer", "-mvoir", "-moverseer")
+    return bool(argv) and os.path.basename(argv[0]) in ("voir", "voir.exe")
+
+
+if _is_voir(sys.argv):
+    look(sys.argv[1:])

@@ -1,0 +1,156 @@
+"""``voir runs``: the runs in a directory, newest first; and which of them a command line names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError, VoirError
+from ..model.facts import main_task, part
+from ..record.reading import Run, read_run
+from ..views.summary import losses, outcome, rate, seconds
+from ..views.text import cut, table
+from .parsing import CommandParser
+
+_ABOUT = "List runs, newest first. What stands before each names it: voir show -2."
+_HEAD = ("run", "started", "script", "tasks", "rate", "loss", "ended")
+#: What a command says of its RUN.
+RUN = "a run directory, or -2 for the one before the latest (default: the latest)"
+#: Where ``run.json`` says when the run began; what follows need not be read to sort runs.
+_BEGIN, _STARTED = 4096, re.compile(rb'"started": ?"([^"]+)"')
+
+
+def parser() -> CommandParser:
+    """What ``voir runs`` takes."""
+    made = CommandParser(prog="voir runs", description=_ABOUT, example="voir runs voir-runs")
+    made.add_argument("directory", metavar="DIR", nargs="?",
+        help="what holds them (default: $VOIR_RUN_DIR, or voir-runs)")  # fmt: skip
+    made.add_argument("-n", type=int, default=20, metavar="N", help="how many (default: 20)")
+    made.add_argument("--json", action="store_true", help="for programs")
+    return made
+
+
+def runs(argv: list[str]) -> str:
+    """List the runs that ``argv`` asks for; what to print.
+
+    Raises:
+        VoirError: There are none.
+    """
+    options = parser().parse_args(argv)
+    listed = [*enumerate(newest(options.directory)[: max(options.n, 0)], 1)]
+    if options.json:
+        return json.dumps([_facts(path) for _, path in listed], indent=2) + "\n"
+    return table([_HEAD, *(_cells(-at, path) for at, path in listed)], [True, *[False] * 6])
+
+
+def newest(directory: str | Path | None = None) -> list[Path]:
+    """The directories of the runs in a directory, the newest first.
+
+    Raises:
+        VoirError: There are none.
+    """
+    base = Path(directory or os.environ.get("VOIR_RUN_DIR") or "voir-runs")
+    if is_run(base):
+        return [base]
+    with suppress(OSError):
+        begun = [(_begun(entry.path), Path(entry.path)) for entry in os.scandir(base)]
+        if found := sorted((each for each in begun if each[0]), reverse=True):
+            return [path for _, path in found]
+    raise UsageError("usage", f"voir: {base}/ holds no run", "Name a run directory.")
+
+
+def run_directory(named: str | None) -> Path:
+    """The directory of the run that a command line names: by its path, as -1 or -2, or not at all.
+
+    Args:
+        named: A run's directory or one of its files, a directory of runs, of which the newest is
+            meant, or -1 for the newest run, -2 for the one before it; None: the newest.
+
+    Raises:
+        VoirError: There are not so many runs.
+    """
+    if named is not None and not re.fullmatch(r"-\d+", named):
+        path = Path(named)
+        with suppress(VoirError):
+            return newest(path)[0] if path.is_dir() else path
+        return path
+    found, back = newest(), max(int((named or "-1")[1:]), 1)
+    if back > len(found):
+        what = f"voir: {named} is further back than the {len(found)} runs there are"
+        raise UsageError("usage", what, "voir runs lists them.")
+    return found[back - 1]
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory is that of a run, or of a job."""
+    names = ("run.json", "metrics.jsonl", "job.json")
+    return any((path / name).exists() for name in names) or any(path.glob("rank*/run.json"))
+
+
+def _begun(directory: str) -> str:
+    """When the run in a directory began, by its record, else by its files; empty: it is none."""
+    for name in ("run.json", "rank0/run.json", "job.json", "metrics.jsonl"):
+        with suppress(OSError), open(os.path.join(directory, name), "rb", buffering=0) as file:
+            if found := _STARTED.search(file.read(_BEGIN)):
+                return found[1].decode("ascii", "replace")
+            changed = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
+            return f"{changed:%Y-%m-%dT%H:%M:%S}"
+    return ""
+
+
+def facts_of(run: Run) -> dict[str, Any]:
+    """What ``run.json`` says, where it is, and its ``state`` if it has no end."""
+    facts, doing = {**run.facts, "directory": str(run.path)}, run.facts.get("now")
+    if doing:
+        facts["state"] = f"goes on: {doing}"
+    elif facts.get("provenance") and "ended" not in facts:  # Only its own machine knows.
+        facts["state"] = "goes on, or did not finish"
+    return facts
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """What programs learn of a run."""
+    try:
+        facts = facts_of(read_run(path))
+    except VoirError as error:
+        return {"run": str(path), "ended": error.what}
+    keys = ("script", "started", "exit_status")
+    tasks = {
+        name: {key: task[key] for key in ("steps", "units", "rate", "loss") if key in task}
+        for name, task in part(facts, "tasks").items()
+        if isinstance(task, dict)
+    }
+    known = {key: facts[key] for key in keys if key in facts}
+    ended = {"seconds": seconds(facts), "ended": outcome(facts).text}
+    return {"run": str(path), **known, **ended, "tasks": tasks}
+
+
+def _cells(at: int, path: Path) -> list[str]:
+    try:
+        facts = facts_of(read_run(path))
+    except VoirError as error:
+        return [str(at), "", cut(path.name, 24), "", "", "", cut(error.what, 60)]
+    main = main_task(facts) or {}
+    return [
+        str(at),
+        _local(facts.get("started")),
+        cut(os.path.basename(str(facts.get("script") or path.name)), 24),
+        cut(", ".join(part(facts, "tasks")), 24),
+        cut(next(iter(rate(main)), "").removesuffix(" overall"), 24),
+        losses(main) or "",
+        cut(outcome(facts).text, 60),
+    ]
+
+
+def _local(started: object) -> str:
+    """A moment in local time; of another year, without the time of day."""
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(str(started)).astimezone()
+        this_year = moment.year == datetime.now().astimezone().year
+        return f"{moment:%m-%d %H:%M}" if this_year else f"{moment:%Y-%m-%d}"
+    return ""

@@ -1,0 +1,61 @@
+"""What is installed beside this distribution, told from file names: importlib.metadata is slow."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+
+from ..boundary import Report
+from ..errors import Problem, UsageError
+
+#: The distribution that has the package ``voir`` too: ``voir-0.2.24.dist-info``.
+OTHER = re.compile(r"voir-\d[^-]*\.(?:dist|egg)-info")
+REMEDY = "pip uninstall voir; then pip install --force-reinstall --no-deps voir-overseer"
+
+
+def distributions() -> Iterator[tuple[str, str]]:
+    """For each installed distribution its directory of metadata, and that one's name."""
+    for directory in dict.fromkeys(sys.path):
+        try:
+            names = os.listdir(directory or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                yield os.path.join(directory, name), name
+
+
+def look_for_another_voir(report: Report) -> None:
+    """Report that the distribution ``voir`` is installed too: each overwrites the other's files.
+
+    Raises:
+        UsageError: The package ``voir`` that would be imported is the other's.
+    """
+    other = next((path for path, name in distributions() if OTHER.fullmatch(name)), None)
+    if other is None:
+        return
+    version = os.path.basename(other).split("-")[1].removesuffix(".dist").removesuffix(".egg")
+    what = f"voir {version} is installed too, and both have the package voir"
+    if not _is_ours(_package()):
+        raise UsageError("two-voirs", f"{what}; its files are in the place of ours", REMEDY)
+    remedy = f"Uninstalling it will delete our files too, so do it now: {REMEDY}"
+    report(Problem("two-voirs", other, what, remedy=remedy))
+
+
+def _package() -> str | None:
+    """The file that ``import voir`` would run."""
+    module = sys.modules.get("voir")
+    if module is not None:
+        return getattr(module, "__file__", None)
+    found = (os.path.join(directory or ".", "voir", "__init__.py") for directory in sys.path)
+    return next((file for file in found if os.path.isfile(file)), None)
+
+
+def _is_ours(file: str | None) -> bool:
+    try:
+        with open(file or "", "rb") as source:
+            return b"from overseer." in source.read()
+    except OSError:
+        return True  # A zip, or an editable installation: not overwritten by another.

@@ -1,0 +1,205 @@
+"""What configuration files and the environment choose for options, checked as argparse would."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from ..errors import Problem, UsageError, VoirError
+from .configfile import words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TRUE = {"1", "true", "yes", "on", "y"}
+FALSE = {"0", "false", "no", "off", "n", ""}
+
+
+class Fallback(list):  # type: ignore[type-arg]
+    """A list that the command line replaces, where argparse would append to it."""
+
+    def __copy__(self) -> list[Any]:
+        return []
+
+
+class Layers:
+    """Collects values for options; what is taken later wins.
+
+    Args:
+        actions: The options.
+        groups: The destinations of dataclasses of options, whose fields may be nested.
+        convert: Makes a text a value of an option.
+
+    Attributes:
+        chosen: The value for each destination that has one.
+    """
+
+    def __init__(
+        self,
+        actions: Iterable[argparse.Action],
+        groups: set[str],
+        convert: Callable[[argparse.Action, str], Any],
+    ) -> None:
+        never = ("help", "version", "completion", argparse.SUPPRESS)
+        self._actions = [action for action in actions if action.dest not in never]
+        self._groups = groups
+        self._convert = convert
+        self.chosen: dict[str, Any] = {}
+
+    def take_config(self, source: str, values: Mapping[str, Any], group: str = "") -> None:
+        """Take what a configuration file sets.
+
+        Args:
+            source: What to call the file in messages.
+            values: The option's name, with dashes or underscores, to its value.
+            group: The dataclass that the names are fields of, and a dot.
+
+        Raises:
+            UsageError: There is no such option, or its value is wrong.
+        """
+        for key, value in values.items():
+            name = group + str(key).replace("-", "_")
+            if isinstance(value, dict) and name in self._groups:
+                self.take_config(f"{source}, {key}", value, f"{name}.")
+            else:
+                action = self._named(str(key), source, group)
+                self.chosen[action.dest] = self._checked(action, value, f"{source}: {key}")
+
+    def take_environment(self, environ: Mapping[str, str]) -> set[str]:
+        """Take what the options' variables set; an empty one sets nothing but a switch.
+
+        Returns:
+            The destinations that were set.
+
+        Raises:
+            UsageError: A value is wrong.
+        """
+        found = set()
+        for action, name in self._variables():
+            text = environ.get(name)
+            if text or (text is not None and _is_switch(action)):
+                value = _from_text(action, text, name)
+                self.chosen[action.dest] = self._checked(action, value, name)
+                found.add(action.dest)
+            elif isinstance(action, argparse.BooleanOptionalAction) and environ.get(_no(name)):
+                value = not _from_text(action, environ[_no(name)], _no(name))
+                self.chosen[action.dest] = value
+                found.add(action.dest)
+        return found
+
+    def _variables(self) -> Iterator[tuple[argparse.Action, str]]:
+        return ((action, variable(action)) for action in self._actions)
+
+    def misspelt(self, environ: Mapping[str, str]) -> Iterator[Problem]:
+        """Variables that are nearly those of an option; others are somebody else's."""
+        set_ = [name for name in environ if name.startswith("VOIR_")]
+        known = {name for names in self._known() for name in names} if set_ else ()
+        for name in set_:
+            near = nearest(name, known, cutoff=0.85) if name not in known else []
+            if near:
+                what = "it is set, and there is no such option"
+                remedy = f"Did you mean {' or '.join(near)}?"
+                yield Problem("unknown-variable", name, what, remedy=remedy)
+
+    def _known(self) -> Iterator[tuple[str, ...]]:
+        """The variables of each option: two of one that can be turned off."""
+        for action, own in self._variables():
+            switch = isinstance(action, argparse.BooleanOptionalAction)
+            yield (own, _no(own)) if switch else (own,)
+
+    def _named(self, key: str, source: str, group: str) -> argparse.Action:
+        wanted, names = key.replace("_", "-"), self._names(group)
+        if wanted in names:
+            return names[wanted]
+        near = nearest(wanted, names)
+        remedy = f"Did you mean {' or '.join(near)}?" if near else "voir --help lists the options."
+        raise UsageError("config-option", f"{source} sets {key!r}, which is no option", remedy)
+
+    def _names(self, group: str) -> dict[str, argparse.Action]:
+        """What a configuration file calls the options; within a group, by their fields."""
+        if group:
+            found = [(a.dest, a) for a in self._actions if a.dest.startswith(group)]
+            return {dest.removeprefix(group).replace("_", "-"): a for dest, a in found}
+        return {_long(a).lstrip("-").replace("_", "-"): a for a in self._actions}
+
+    def _checked(self, action: argparse.Action, value: Any, source: str) -> Any:
+        if _is_switch(action):
+            if not isinstance(value, bool):
+                raise _wrong(source, value, "true or false")
+            return _switched(action, value)
+        if not _is_list(action):
+            return self._one(action, value, source)
+        values = value if isinstance(value, list) else [value]
+        if isinstance(action.nargs, int) and len(values) != action.nargs:
+            raise _wrong(source, value, f"a list of {action.nargs} values")
+        return Fallback(self._one(action, one, source) for one in values)
+
+    def _one(self, action: argparse.Action, value: Any, source: str) -> Any:
+        if isinstance(value, (list, dict)) or value is None:
+            raise _wrong(source, value, "a single value")
+        try:
+            return self._convert(action, str(value))
+        except argparse.ArgumentError as error:
+            raise UsageError("option-value", f"{source}: {error.message}") from None
+        except VoirError as error:
+            if source in error.what:
+                raise
+            raise UsageError(error.slug, f"{source}: {error.what}", error.remedy) from None
+
+
+def variable(action: argparse.Action) -> str:
+    """The environment variable that sets an option: ``--run-dir`` is ``VOIR_RUN_DIR``."""
+    return "VOIR_" + _long(action).lstrip("-").replace("-", "_").replace(".", "_").upper()
+
+
+def _no(name: str) -> str:
+    """The variable of the switch that turns off what ``name`` turns on."""
+    return name.replace("VOIR_", "VOIR_NO_", 1)
+
+
+def _long(action: argparse.Action) -> str:
+    longs = [o for o in action.option_strings if o.startswith("--")]
+    return longs[0] if longs else action.option_strings[0]
+
+
+def _is_switch(action: argparse.Action) -> bool:
+    return isinstance(action, (argparse._StoreConstAction, argparse.BooleanOptionalAction))
+
+
+def _switched(action: argparse.Action, value: bool) -> Any:
+    """What the option's destination holds when the option is on or off."""
+    if isinstance(action, argparse.BooleanOptionalAction):
+        return value
+    if value:
+        return action.const
+    return not action.const if isinstance(action.const, bool) else action.default
+
+
+def _is_list(action: argparse.Action) -> bool:
+    many = action.nargs in ("*", "+") or (isinstance(action.nargs, int) and action.nargs > 0)
+    return isinstance(action, argparse._AppendAction) or many
+
+
+def _from_text(action: argparse.Action, text: str, name: str) -> Any:
+    if _is_switch(action):
+        if text.lower() in TRUE | FALSE:
+            return text.lower() in TRUE
+        raise _wrong(name, text, "1 or 0")
+    if not _is_list(action):
+        return text
+    try:
+        return words(text)
+    except ValueError:
+        raise _wrong(name, text, "words; a quotation in it has no end") from None
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The two known names most like ``name``, none of them less than ``cutoff``."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, list(known), n=2, cutoff=cutoff)
+
+
+def _wrong(source: str, value: object, wanted: str) -> UsageError:
+    return UsageError("option-value", f"{source} is {value!r}", f"It must be {wanted}.")

@@ -1,0 +1,312 @@
+"""voir's options: from the command line, the environment, configuration files, defaults.
+
+Instruments contribute options in ``init``. The order of precedence is command line, environment
+(``VOIR_`` and the option's name), configuration files (``--config``, later ones first, then
+``[tool.voir]`` of ``pyproject.toml``), default. voir's options end where the script begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping
+
+from ..boundary import current, said
+from ..errors import Problem, UsageError, VoirError
+from .configfile import configurations
+from .layers import Fallback, Layers, nearest, variable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .models import Model
+
+#: Options that python takes, by their first letters.
+PYTHONS = {f"-{letter}" for letter in "BEIOPuWX"}
+
+
+class _Group(argparse._ArgumentGroup):
+    """A group of options, each of which has one owner."""
+
+    def __init__(self, parser: OptionParser, *args: Any, **kwargs: Any) -> None:
+        super().__init__(parser, *args, **kwargs)
+        self._parser = parser
+
+    def _add_action(self, action: Any) -> Any:
+        owner = current() or "voir"
+        if not action.option_strings:
+            raise VoirError(
+                "positional-option",
+                f"it adds the positional argument {action.dest!r}, but voir has only options",
+                f"Name it --{action.dest}.",
+            )
+        if self._parser.resolved:
+            raise VoirError(
+                "option-late",
+                f"it adds the option {action.option_strings[0]} when options have been parsed",
+                "Add it at the phase init, before 'yield ov.phases.parse_args'.",
+            )
+        for option in action.option_strings:
+            if (other := self._option_string_actions.get(option)) is not None:
+                first = getattr(other, "owner", "voir")
+                if first not in self._parser.yielding or owner in self._parser.yielding:
+                    raise _twice(option, first, owner)
+                self._parser.take(option, other)
+        action.owner = owner
+        return super()._add_action(action)
+
+
+def _twice(option: str, first: str, second: str) -> VoirError:
+    what = f"both {first} and {second} add the option {option}"
+    if first == second:
+        what = f"{first} adds the option {option} twice"
+    return VoirError("option-twice", what, "Give one of the two another name.")
+
+
+class OptionParser(argparse.ArgumentParser):
+    """An ``argparse.ArgumentParser`` that stops at the script and knows where values come from.
+
+    Args:
+        prog: What the usage line calls the program.
+        environ: The environment to read ``VOIR_*`` from.
+
+    Attributes:
+        resolved: Whether options have been parsed; others cannot be added any more.
+        yielding: The names of instruments whose options make way for another's of the same name:
+            a voirfile from before voir had such an option means its own.
+        taken: The options that made way.
+        given: Destinations that the command line or the environment sets, not a file of settings.
+        misspelt: Variables that were probably meant for an option, once options are parsed.
+    """
+
+    def __init__(self, prog: str = "voir", environ: Mapping[str, str] | None = None) -> None:
+        self.resolved = False
+        self.yielding: set[str] = set()
+        self.taken: set[str] = set()
+        self.given: set[str] = set()
+        super().__init__(prog=prog, add_help=False, allow_abbrev=False, argument_default=None)
+        self.environ = os.environ if environ is None else environ
+        self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
+        self.misspelt: list[Problem] = []
+        self._typed: dict[str, str] = {}
+        self._configs: list[tuple[str, dict[str, Any]]] = []
+        self._models: list[Model] = []
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # Made for every option that is added. Left to itself it imports shutil, and with it bz2
+        # and lzma, to learn the width of the terminal.
+        try:
+            width = os.get_terminal_size().columns - 2
+        except (OSError, ValueError):
+            width = 78
+        return argparse.HelpFormatter(self.prog, max_help_position=26, width=max(width, 40))
+
+    def help_of(self, topics: Mapping[str, list[argparse.Action]]) -> str:
+        """The usage, and the options of each topic.
+
+        Raises:
+            UsageError: Somebody's help text cannot be interpolated, as argparse does.
+        """
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        for topic, actions in topics.items():
+            formatter.start_section(topic)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        try:
+            return formatter.format_help()
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                "option-help",
+                f"the help of {self._unprintable()} cannot be shown: {error}",
+                "Write a percent sign twice: %% in help=... is one that is shown.",
+            ) from None
+
+    def _unprintable(self) -> str:
+        """The option whose help cannot be interpolated."""
+        formatter = self._get_formatter()
+        for action in self._actions:
+            try:
+                formatter._expand_help(action) if action.help else None
+            except (ValueError, KeyError, TypeError):
+                return "/".join(action.option_strings) or action.dest
+        return "an option"
+
+    def add_argument_group(self, *args: Any, **kwargs: Any) -> argparse._ArgumentGroup:
+        """Add a group of options with a title."""
+        group = _Group(self, *args, **kwargs)
+        self._action_groups.append(group)
+        return group
+
+    def take(self, option: str, action: argparse.Action) -> None:
+        """Take ``option`` away from an action; one without any keeps its default for good."""
+        self.taken.add(option)
+        del self._option_string_actions[option]
+        action.option_strings = [one for one in action.option_strings if one != option]
+        if not action.option_strings:
+            action.container._remove_action(action)  # type: ignore[attr-defined]
+            self.set_defaults(**{action.dest: action.default})
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the usage error that argparse would print."""
+        raise UsageError("usage", message.removeprefix("argument "), "See voir --help.")
+
+    # Where the script begins
+
+    def split(self, argv: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Cut ``argv`` into voir's options and the rest, which begins with the script or ``-m``.
+
+        Raises:
+            UsageError: An option before the script is unknown.
+        """
+        rest = list(argv)
+        own: list[str] = []
+        while rest and rest[0].startswith("-") and rest[0] not in ("-", "-m", "--"):
+            if rest[0].startswith("-m") and rest[0] not in self._option_string_actions:
+                return own, ["-m", rest[0][2:], *rest[1:]]
+            self._move(rest, own)
+        if rest and rest[0] == "--":
+            rest = rest[1:]
+        return own, rest
+
+    def _move(self, rest: list[str], own: list[str]) -> None:
+        """Move one option and its values from ``rest`` to ``own``."""
+        token = rest.pop(0)
+        name, glued = self._parts(token)
+        action = self._option_string_actions.get(name)
+        if action is None:
+            raise self._unknown(name)
+        self.given.add(action.dest)
+        self._typed[action.dest] = name
+        count = 0 if glued else _values(action)
+        if len(rest) < count:
+            example = f"For example: {name} {_example(action)}"
+            raise UsageError("option-value", f"{name} needs a value", example)
+        values, rest[:count] = rest[:count], []
+        if count == 1 and name.startswith("--"):
+            own.append(f"{name}={values[0]}")  # Glued, it may begin with a dash.
+        else:
+            own.extend([token, *values])
+
+    def _parts(self, token: str) -> tuple[str, bool]:
+        """The option that ``token`` names, and whether it has its value in it."""
+        name, glued, _ = token.partition("=")
+        if name in self._option_string_actions or name.startswith("--"):
+            return name, bool(glued)
+        action = self._option_string_actions.get(token[:2])
+        if action is not None and _values(action):
+            return token[:2], True
+        return name, bool(glued)
+
+    def _unknown(self, name: str) -> UsageError:
+        near = nearest(name, sorted(self._option_string_actions))
+        remedy = f"Did you mean {' or '.join(near)}?" if near else "See voir --help."
+        if name[:2] in PYTHONS and not near:
+            remedy = f"Python's own options go to python: python {name} -m voir SCRIPT"
+        elif len(name) > 1 and not name.startswith("--"):
+            remedy += " The script's own options come after the script."
+        return UsageError("unknown-option", f"there is no option {name}", remedy)
+
+    # Values from elsewhere
+
+    def add_config(self, source: str, values: dict[str, Any]) -> None:
+        """Let ``values`` (option name to value, groups nested) be defaults; later ones win."""
+        self._configs.append((source, values))
+
+    def resolve(self, argv: list[str]) -> argparse.Namespace:
+        """Parse ``argv`` (voir's own part) over environment, configuration and defaults.
+
+        Raises:
+            UsageError: A value is wrong, whatever it came from.
+        """
+        layers = Layers(self._actions, {model.dest for model in self._models}, self._convert)
+        for source, values in self._configs:
+            layers.take_config(source, values)
+        environ = self._by_first_names()
+        self.given |= layers.take_environment(environ)
+        self.misspelt = list(layers.misspelt(environ))
+        for action in self._actions:
+            action.required = action.required and action.dest not in layers.chosen
+        options = self.parse_args(argv, argparse.Namespace(**layers.chosen))
+        for dest, value in vars(options).items():
+            if isinstance(value, Fallback):
+                setattr(options, dest, list(value))
+        for model in self._models:
+            model.build(options)
+        self.resolved = True
+        return options
+
+    def _by_first_names(self) -> dict[str, str]:
+        """The environment, in which an option that has several names is set by its first."""
+        environ = dict(self.environ)
+        for action in self._actions:
+            first = variable(action)
+            for other in _others(action):
+                text = environ.pop(other, None) if other != first else None
+                if text and not environ.get(first):
+                    environ[first] = text
+        return environ
+
+    def _convert(self, action: argparse.Action, text: str) -> Any:
+        """``text`` as a value of the option, as argparse converts and checks it."""
+        value = self._get_value(action, text)
+        self._check_value(action, value)
+        return value
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            if isinstance(action, argparse._CountAction):
+                return int(arg_string)
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            raise
+        except VoirError as error:
+            raise self._by_typed_name(action, error) from None
+        except Exception as error:  # An instrument's conversion failed in its own way.
+            message = f"invalid value: {arg_string!r} ({said(error)})"
+            raise argparse.ArgumentError(action, message) from None
+
+    def _by_typed_name(self, action: argparse.Action, error: VoirError) -> VoirError:
+        """The error that an option's conversion raised, with the name that the user gave it."""
+        typed, known = self._typed.get(action.dest), error.what.partition(" ")[0]
+        if typed is None or known == typed or known not in action.option_strings:
+            return error
+        return type(error)(error.slug, typed + error.what.removeprefix(known), error.remedy)
+
+    # Options declared as dataclasses
+
+    def add_from_model(self, dest: str, model: Any, flatten: bool = True) -> None:
+        """Add an option for every field of a dataclass; ``options.<dest>`` is an instance of it.
+
+        Args:
+            dest: The attribute of the parsed options.
+            model: A dataclass, or an instance of one whose values are the defaults.
+            flatten: Whether fields are options of their own name; else ``--<dest>.<field>``.
+        """
+        from .models import add_model
+
+        self._models.extend(add_model(self, dest, model, "" if flatten else f"{dest}."))
+
+
+def _values(action: argparse.Action) -> int:
+    """How many of the next arguments belong to an option; optional ones must be glued by ``=``."""
+    if isinstance(action.nargs, int):
+        return action.nargs
+    return 0 if action.nargs in ("?", "*") else 1
+
+
+def _others(action: argparse.Action) -> list[str]:
+    """The variables of an option's further names; a switch's are of what it turns off."""
+    if isinstance(action, argparse.BooleanOptionalAction):
+        return []
+    names = [name for name in action.option_strings if name.startswith("--")]
+    return [variable(argparse.Action([name], action.dest)) for name in names[1:]]
+
+
+def _example(action: argparse.Action) -> str:
+    metavar = action.metavar
+    return metavar if isinstance(metavar, str) else action.dest.upper()
+
+
+__all__ = ["OptionParser", "configurations", "nearest", "variable"]

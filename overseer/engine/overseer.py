@@ -1,0 +1,696 @@
+"""The Overseer: takes a script through its phases, owns the streams, wires the rooms."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import partial
+
+from ..boundary import (
+    Guarded,
+    OverseerAbort,
+    StopProgram,
+    asked_for,
+    current,
+    here,
+    name_of,
+    on_stop,
+)
+from ..boundary import problem as problem_of
+from ..clock import Clock, monotonic, process_start
+from ..errors import Problem, UsageError, VoirError
+from ..launch import Program, Target, current_directory, exit_status, in_child, locate
+from ..model.overhead import Overhead
+from ..recorder import recorder
+from ..timers import Timer
+from ..version import version
+from .bus import Bus, Subscription
+from .commandline import HelpAsked, add_options, target_of
+from .log import Log
+from .options import OptionParser, configurations
+from .phases import Phase
+from .scheduler import Scheduler
+from .stopping import TIMES, Stopping
+from .values import Own
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ast
+    from typing import Any, NoReturn, TextIO
+
+    from ..probes import Engine
+    from ..record.recording import Recording
+    from .operators import Given
+    from .probe import Probe
+    from .scheduler import Instrument
+
+#: How long an instrument may hold the script up before that is said, in seconds.
+PATIENCE = 30.0
+#: How many events wait at most to be read: 2 and 4 MiB, touched as they are used.
+STRUCTURE_RING, VALUE_RING = 1 << 16, 1 << 17
+#: What a selector has that captures steps.
+STEP_KEYS = (" as step", "compute_start", "compute_end")
+PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
+
+current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
+_active: Overseer | None = None
+
+
+def active() -> Overseer | None:
+    """The overseer of the run in progress, on any thread; ``None`` outside of one."""
+    return _active
+
+
+class Overseer(Scheduler):
+    """Runs a script under instruments; what instruments receive as their first argument.
+
+    Args:
+        instruments: Required before the first phase.
+        logfile: Where events of ``ov.log`` also go as JSON lines: a path or a file descriptor.
+        environ: The environment that options are read from.
+        clock: Where time is read.
+        stderr: Where voir may write; never the script's stdout.
+        tell: Shows a problem to the user when it happens.
+        since_ns: What this thread had used of the processor when voir began; now, when not given.
+
+    Attributes:
+        stopping: What the run was asked to end by.
+        figures: The ``tasks`` of ``run.json`` as of now; whether they are final.
+        on_source: Changes the syntax tree of a script in place.
+        expects_stop: Somebody may end the script at an event: those are told at once.
+        stopped_on: The thread, and the coroutine, if any, in which so many steps as were asked for
+            have been counted.
+        iterations: What ``voir.iterate`` has returned and the script still has.
+    """
+
+    def __init__(
+        self,
+        instruments: Iterable[Instrument] = (),
+        logfile: str | int | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        stderr: TextIO | None = None,
+        tell: Callable[[Problem], object] | None = None,
+        since_ns: int | None = None,
+    ) -> None:
+        self.environ = os.environ if environ is None else environ
+        self.clock = clock or Clock()
+        self.stderr = stderr if stderr is not None else sys.stderr
+        self.problems: list[Problem] = []
+        self._told: set[Problem] = set()
+        # Any thread may report, set a probe, or wish to end the script.
+        self._deciding = threading.RLock()
+        self._tell = tell or self._write
+        super().__init__(PHASES, args=(self,), report=self.report)
+        self.bus, self._log_stream = Bus(self.report, records=True), Bus(self.report)
+        self.log = Log(self._log_stream)
+        self._given: Given | None = None
+        self._engine: Engine | None = None
+        self._parts: list[tuple[Any, str, str]] = []
+        self._probes: list[Probe] = []
+        self._given_at: dict[str, str] = {}
+        self.misread: list[dict[str, Any]] = []
+        self._verdicts: list[dict[str, Any]] = []
+        self.run: dict[str, Any] = {}
+        self._loaded = self._heard = self._judged = False
+        self._instruments = list(instruments)
+        self.logfile = logfile
+        self.argv: list[str] = []
+        self.voirfiles: list[str] = []
+        self.argparser = OptionParser(environ=self.environ)
+        self.options = Namespace()
+        self.program: Program | None = None
+        self.summary: dict[str, Any] = {}
+        self.overhead = Overhead(self.clock.cpu_ns, since_ns)
+        self.status = "init"
+        self.exit_status: int | None = None
+        self.stopped_early: str | None = None
+        self.on_source: Callable[[ast.Module], object] | None = None
+        self.stopping = Stopping()
+        self.late: BaseException | None = None
+        self.failed_checks = 0
+        self.announce: Callable[[BaseException | None], int] = exit_status
+        self.recording: Recording | None = None
+        self.figures: Callable[[bool], dict[str, Any]] = lambda final: {}
+        self._exit = ExitStack()
+        add_options(self.argparser)
+
+    # What instruments use
+
+    @property
+    def given(self) -> Given:
+        """The stream of events, with all of giving's operators."""
+        if self._given is None:
+            from .operators import Given
+
+            self._given = Given(self.bus)
+        return self._given
+
+    def give(self, **event: Any) -> None:
+        """Put an event into the given stream; from any thread, delivered before this returns."""
+        self.bus.give(event)
+
+    def publish(self, **event: Any) -> None:
+        """The same for what voir itself finds: strict operators pass over what lacks their key."""
+        self.bus.give(Own(event))
+
+    def queue(self, **event: Any) -> None:
+        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
+        event["$queued"] = self.clock.wall_ns() / 1e9
+        self.bus.give(event)
+
+    def listen(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
+        """Call ``fn(event)`` for each given event that has all of ``keys``."""
+        return self.bus.listen(fn, *keys)
+
+    def listen_log(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
+        """Call ``fn(event)`` for each event that leaves the process."""
+        return self._log_stream.listen(fn, *keys)
+
+    def every(self, seconds: float, fn: Callable[[], object], first: float = 0.2) -> Timer:
+        """A context manager that calls ``fn`` every ``seconds`` on a thread of its own."""
+        guarded = Guarded(fn, current() or name_of(fn), self.report)
+        return Timer(seconds, guarded, first, self.charge, self.stopping.ask)
+
+    def watch_instruments(self) -> None:
+        """Say which instrument holds the script up, once it has done so for half a minute."""
+        self._exit.enter_context(self.every(PATIENCE, self._say_busy, first=PATIENCE))
+
+    def _say_busy(self) -> None:
+        busy = self.busy
+        if busy is not None and monotonic() - busy[1] >= PATIENCE / 2:
+            frame = sys._current_frames().get(threading.main_thread().ident or 0)
+            what = f"it holds the script up: it has not come back for {PATIENCE:g} s"
+            remedy = "It goes on; Ctrl-C ends the run."
+            self.report(Problem("instrument-slow", busy[0], what, here(frame), remedy))
+
+    def charge(self, nanoseconds: int) -> None:
+        """Count processor time that voir used as voir's own cost."""
+        self.overhead.charge(nanoseconds)
+
+    @property
+    def events(self) -> int:
+        """How many events there have been so far."""
+        fired = self._engine.fired.values() if self._engine is not None else ()
+        return self.bus.events + sum(fired)
+
+    def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
+        """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
+
+        Args:
+            objects: Mappings; of the same key, the last value stands.
+            values: More of them.
+        """
+        from ..record.encode import simplify
+
+        shown: dict[str, Any] = self.summary.setdefault("app", {})
+        for one in (*objects, values):
+            if isinstance(one, Mapping):
+                shown.update({str(key): simplify(value) for key, value in one.items()})
+            else:
+                what = f"it was given {one!r:.60}, which is no mapping"
+                self.report(Problem("app-object", "app", what, remedy="Give names: app(size=3)."))
+
+    def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> Probe:
+        """Set a probe on the script's code: ``ov.probe("//train_epoch > loss")``.
+
+        A selector that cannot be read is reported, and the probe then never fires; the
+        instrument goes on. The same holds for code that does not exist.
+
+        Args:
+            selector: In ptera's language; ``//f > x`` is ``x`` in ``f`` of the script.
+            overridable: Whether ``override`` may replace the variable's value.
+            kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
+        """
+        from ..probes import ABSENT
+        from .probe import Nowhere, Probe
+
+        frame = sys._getframe(1)
+        kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
+        where = kwargs.pop("where", None) or f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        placed: Any
+        try:
+            _check_selector(selector)
+            late = not self.phases.run_script.pending
+            placed = self.probes.probe(
+                selector, overridable=overridable, where=where, late=late, **kwargs
+            )
+        except VoirError as error:
+            self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
+            placed = Nowhere(str(selector))
+        giving = partial(self._giving, str(selector), where)
+        probe = Probe(placed, self.bus, self.report, ABSENT, giving)
+        self._probes.append(probe)
+        return probe
+
+    def _giving(self, selector: str, where: str) -> None:
+        """All events of a probe are given; those that are steps should be so once."""
+        key = " ".join(selector.split())
+        if key in self._given_at and any(word in key for word in STEP_KEYS):
+            what = f"it gives what that at {self._given_at[key]} gives: each step counts twice"
+            remedy = "Remove one of the two; voirfiles of parent directories are loaded as well."
+            self.report(Problem("given-twice", f"probe {selector}", what, where, remedy))
+        self._given_at.setdefault(key, where)
+
+    def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> Probe:
+        """Show calls of a function, or turns of a loop, as spans in the trace.
+
+        Args:
+            selector: ``//train_epoch``; ``//main > #loop_epoch`` for the body of a loop.
+            label: ``"epoch {epoch}"``, with the function's own variables; else its name.
+            channel: The trace's channel, or its name.
+        """
+        from .marking import channel_of, paired, spans
+
+        frame = sys._getframe(1)
+        env = {**frame.f_globals, **frame.f_locals}
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        probe = self.probe(paired(selector, label), env=env, where=where)
+        probe.subscribe(spans(selector, label, channel_of(channel)))
+        return probe
+
+    def _misread(self, problem: Problem) -> None:
+        """A selector that cannot be read: told at once, and with the verdicts at the end."""
+        self.report(problem)
+        self.misread.append(
+            {
+                "selector": problem.who.removeprefix("probe "),
+                "where": problem.where,
+                "state": "unresolved",
+                "fired": 0,
+                "hint": problem.what,
+            }
+        )
+
+    @property
+    def required(self) -> list[Instrument]:
+        """Every instrument of the run, in the order in which they were started."""
+        return list(self._required.values())
+
+    def facts(self) -> dict[str, Any]:
+        """What ``run.json`` is going to say, as far as it is known by now."""
+        return self.recording.ending() if self.recording is not None else dict(self.summary)
+
+    @property
+    def probes(self) -> Engine:
+        """The engine that places probes."""
+        if self._engine is None:
+            from ..probes import Engine
+
+            with self._deciding:
+                if self._engine is None:
+                    self._engine = self._new_engine(Engine(self.report, self.debug))
+        return self._engine
+
+    def shows(self, key: str) -> bool:
+        """Whether a probe has been set whose events carry ``key``."""
+        return self._engine is not None and self._engine.shows(key)
+
+    def _new_engine(self, engine: Engine) -> Engine:
+        for part in self._parts:
+            engine.instrument(*part)
+        if self._loaded:
+            engine.main_loaded()
+        return engine
+
+    def stop(self, value: object = None) -> NoReturn:
+        """End the script here, in good order, with exit status 0.
+
+        On another thread than the script's main one, that is interrupted as by Ctrl-C.
+        """
+        stop = StopProgram(value)
+        self.stopping.raises(stop)
+        raise stop
+
+    def abort(self, exc: BaseException) -> NoReturn:
+        """Fail the run with ``exc``, as if the script had raised it."""
+        raise OverseerAbort(exc)
+
+    def report(self, problem: Problem) -> None:
+        """Tell the user about ``problem``, once, and keep it in the run's record."""
+        if in_child():
+            return
+        with self._deciding:
+            if problem in self._told:
+                return
+            self._told.add(problem)
+            self.problems.append(problem)
+        entry = self.states.get(problem.who)
+        if entry is not None:
+            entry.update(state="failed", error=problem.what)
+            entry.setdefault("failed_at", problem.where)
+        self._tell(problem)
+
+    def debug(self, line: str) -> None:
+        """Say ``line`` on stderr when ``--debug`` is on."""
+        if getattr(self.options, "debug", False):
+            self._write(line)
+
+    def _write(self, text: object) -> None:
+        try:
+            self.stderr.write(f"voir: {text}\n")
+            self.stderr.flush()
+        except (OSError, ValueError):
+            pass  # A closed stderr has nobody to tell.
+
+    # The walk through the phases
+
+    def add_instruments(self, instruments: Iterable[Instrument]) -> None:
+        """Have more instruments required before the first phase."""
+        self._instruments.extend(instruments)
+
+    def __call__(self, argv: Iterable[str]) -> object:
+        """Run ``argv``: voir's options, the script, the script's arguments.
+
+        Returns:
+            The script's value: what ``-m module:function`` returned, else ``None``.
+
+        Raises:
+            BaseException: What ended the script, but for an early stop; after ``finalize``.
+            UsageError: The options are wrong; nothing of the script has run.
+        """
+        global _active
+        before, _active = _active, self
+        started = process_start(os.getpid())
+        recorder.open(STRUCTURE_RING, VALUE_RING, started, self.clock.wall_ns())
+        token = current_overseer.set(self)
+        try:
+            value = self._guarded_walk(list(argv))
+        finally:
+            self.finalize()
+            current_overseer.reset(token)
+            _active = before
+        if self.late is not None:
+            raise self.late
+        return value
+
+    def _guarded_walk(self, argv: list[str]) -> object:
+        value, error = None, None
+        try:
+            with on_stop(self.stopping.raises):
+                value = self._walk(argv)
+        except VoirError as refused:
+            self._log_error("error", refused)
+            raise  # voir's own refusal: the script has not run.
+        except BaseException as caught:
+            error = self.stopping.meant(caught)
+        # Out here, because a script's excepthook must not find us handling its exception.
+        self._ended(error)
+        if error is None or isinstance(error, StopProgram):
+            return value
+        if self.status == "running" and exit_status(_meant(error)) != 0:
+            self._log_error("error", _meant(error))
+        raise _meant(error)
+
+    def _ended(self, error: BaseException | None) -> None:
+        """Announce how the script ended, once, while the streams are still open."""
+        if self.status != "running" or self.exit_status is not None:
+            return
+        error = self.stopping.meant(error)
+        wish = self.stopping.wish
+        if isinstance(error, StopProgram):
+            self.stopped_early = self.stopped_early or _reason(error)
+            error = None
+        elif isinstance(wish, StopProgram):
+            self._say_caught(wish)
+        self.stopping.leaving = True
+        status = self.announce(_meant(error) if error is not None else None)
+        self.stopping.over = True
+        recorder.arm(0, 0, None)
+        with self._deciding:
+            # An abort in one of its threads, for which the script has waited, may have set it.
+            self.exit_status = status or self.exit_status or 0
+
+    def _say_caught(self, stop: StopProgram) -> None:
+        """The script has caught the stop: it has cleaned up, or gone on."""
+        self.stopped_early = self.stopped_early or _reason(stop)
+        if place := self.stopping.caught:
+            self.stopped_early += f", caught at {place}"
+        if self.stopping.let_go:
+            what = f"the script has swallowed the stop {TIMES} times, and went on to its end"
+            remedy = "Let StopProgram pass: catch Exception instead of everything."
+            self.report(Problem("stop-swallowed", "stop", what, place or None, remedy))
+
+    def _walk(self, argv: list[str]) -> object:
+        early: list[dict[str, Any]] = []
+        given: list[tuple[dict[str, Any], int]] = []
+        keeping = self._log_stream.listen(early.append, who="the record")
+        self.bus.sampler = lambda event, seen: given.append((event, seen))
+        self._begin(self.phases.init)
+        self.require(*self._instruments)
+        self.end(self.phases.init)
+        self.argv = self.argv or argv
+        self._begin(self.phases.parse_args)
+        target = self._parse(argv)
+        self._connect(target)
+        keeping.dispose()
+        if self.recording is not None:
+            for event in early:
+                self.recording.log(event)
+        for each in given if self.bus.sampler is not None else ():
+            self.bus.sampler(*each)
+        self.end(self.phases.parse_args)
+        self.status = "running"
+        self._phase(self.phases.load_script, lambda: self._load(target))
+        return self._phase(self.phases.run_script, self._run)
+
+    def require(self, *instruments: Instrument) -> object:
+        """Start instruments, each once; the state of the only one, or a list of states."""
+        states = [super(Overseer, self).require(instrument) for instrument in instruments]
+        return states[0] if len(states) == 1 else states
+
+    def _begin(self, phase: Phase) -> None:
+        self.log({"$event": "phase", "$data": {"name": phase.name}})
+
+    @contextmanager
+    def run_phase(self, phase: Phase) -> Iterator[Callable[[object], None]]:
+        """Log that ``phase`` begins; the body is the phase, as :meth:`Scheduler.run_phase` has it.
+
+        For phases of subclasses: the overseer runs its own.
+        """
+        self._begin(phase)
+        with super().run_phase(phase) as set_value:
+            yield set_value
+
+    def _failing(self, who: str, error: BaseException) -> None:
+        self._log_error("overseer_error", error)
+        super()._failing(who, error)
+
+    def _log_error(self, event: str, error: BaseException) -> None:
+        known = getattr(error, "system_error", None) or error
+        try:
+            message = str(known)
+        except Exception:  # The script's own class may fail to say what it is about.
+            message = ""
+        self.log({"$event": event, "$data": {"type": type(known).__name__, "message": message}})
+
+    def _phase(self, phase: Phase, body: Callable[[], object]) -> object:
+        self._begin(phase)
+        value, error = None, None
+        try:
+            value = body()
+        except BaseException as caught:
+            error = caught
+        if error is not None or phase is self.phases.run_script:
+            self._ended(error)  # This waits for the script's threads: their events are part of it.
+        if error is not None:
+            self._end_all(phase, error)
+            raise error
+        self.end(phase, value)
+        return value
+
+    def _end_all(self, phase: Phase, error: BaseException) -> None:
+        """End ``phase`` by ``error``, and run_script too, so that nobody waits in vain."""
+        # The child of a fork leaves the script through here as well; the run is not its own.
+        if in_child():
+            return
+        # A script that ended well by saying so, sys.exit(0), ended well.
+        thrown = None if exit_status(error) == 0 else _meant(error)
+        for one in (phase, self.phases.run_script):
+            if one.pending:
+                self.end(one, exception=thrown)
+
+    def _parse(self, argv: list[str]) -> Target | None:
+        parser = self.argparser
+        if argv[:1] == ["--completion"]:
+            raise HelpAsked(_completion(parser, argv[1:]))
+        own, rest = parser.split(argv)
+        for found in configurations(own, self.environ, current_directory(), self.report):
+            parser.add_config(*found)
+        if asked := {"-h", "--help", "--help-all"} & set(own):
+            from .help import help_text
+
+            raise HelpAsked(help_text(parser, "--help-all" in asked, self.environ))
+        if "--version" in own:
+            raise HelpAsked(f"voir {version}")
+        self.options = parser.resolve(own)
+        if self.options.completion is not None:
+            raise HelpAsked(_completion(parser, [self.options.completion]))
+        for problem in parser.misspelt:
+            self.report(problem)
+        target = target_of(rest)
+        self.options.SCRIPT = target.name if target and target.kind == "script" else None
+        self.options.MODULE = target.name if target and target.kind != "script" else None
+        self.options.ARGV = list(target.argv) if target else []
+        return target
+
+    def _connect(self, target: Target | None) -> None:
+        """Open what the run writes to, and let ``giving.give`` reach the run."""
+        from ..imports import on_import, tell_failures
+        from ..record.recording import Recording
+
+        self.recording = Recording(self, target.name if target else "")
+        self._exit.callback(tell_failures(self._import_failed).dispose)
+        # The second, because the first comes too early when it is our side that imports giving.
+        for module in ("giving", f"{__package__}.engine.operators"):
+            self._exit.callback(on_import(module, self._hear_giving).dispose)
+
+    def _import_failed(self, name: str, error: Exception) -> None:
+        self.report(problem_of("import", f"import {name}", error, "what waited for it failed"))
+
+    def _hear_giving(self, module: object) -> None:
+        """Let ``giving.give`` reach the run, once giving and our side of it are there."""
+        from . import operators
+
+        if not self._heard and hasattr(operators, "connected"):
+            self._heard = True
+            self._exit.enter_context(operators.connected(self.bus))
+
+    def _load(self, target: Target | None) -> None:
+        if target is None:
+            raise UsageError(
+                "no-script", "no script was given", "Usage: voir [VOIR OPTIONS] SCRIPT [OPTIONS]"
+            )
+        self.program = locate(target)
+        self.program.adapt = self.on_source
+        with self.overhead.script():
+            self.program.load(self._instrument)
+        self._loaded = True
+        if self._engine is not None:
+            self._engine.main_loaded()
+
+    def _instrument(self, tree: Any, module: str, filename: str) -> Any:
+        with self._deciding:
+            if self._engine is None:
+                self._parts.append((tree, module, filename))  # A probe set later needs it.
+                return tree
+        begun = self.clock.cpu_ns()
+        try:
+            return self._engine.instrument(tree, module, filename)
+        finally:
+            self.charge(self.clock.cpu_ns() - begun)
+
+    def _run(self) -> object:
+        assert self.program is not None and self.recording is not None
+        # Without probes it is soon enough when there is something to record.
+        self.recording.prepare(self._engine is not None)
+        with self.overhead.script():
+            return self.program.run()
+
+    # The end
+
+    def finalize(self) -> None:
+        """End the run, once: streams complete, ``finalize`` ends, the record is closed."""
+        if self.status == "finalized" or in_child():
+            return
+        self.status = "finalized"
+        self._last(self._close_open_phases)
+        if self.program is not None:  # Else nothing ran, and there is nothing to reduce.
+            for probe in self._probes:
+                self._last(probe._exit)
+            self._last(self.bus.complete)
+        self._last(lambda: self._begin(self.phases.finalize))
+        self._last(lambda: self.end(self.phases.finalize))
+        self._last(self.close)
+        self._last(self._close_probes)
+        self._last(self._finish_recording)
+        self._last(self._log_stream.complete)
+        self._last(self._exit.close)
+        self.bus.clear()
+        self._log_stream.clear()
+        recorder.close()
+
+    def _close_probes(self) -> None:
+        if self._engine is not None:
+            self._verdicts, self._judged = self._find_verdicts(), True
+            self._engine.close()
+
+    def probe_verdicts(self) -> list[dict[str, Any]]:
+        """What became of each probe, as ``run.json`` has it."""
+        if not self._judged:
+            self._verdicts = self._find_verdicts()
+        return [*self._verdicts, *self.misread]
+
+    def _find_verdicts(self) -> list[dict[str, Any]]:
+        """Of the probes somebody set; those without a place are instruments' own affair."""
+        found = self._engine.verdicts() if self._engine is not None else []
+        return [verdict for verdict in found if "where" in verdict]
+
+    def _finish_recording(self) -> None:
+        if self.recording is not None:
+            self.run = self.recording.finish()
+
+    def _close_open_phases(self) -> None:
+        # A signal can end the run in the middle of a phase.
+        for phase in (self.phases.load_script, self.phases.run_script):
+            if phase.pending and self.phases.parse_args.done:
+                self.end(phase)
+
+    def _last(self, act: Callable[[], object]) -> None:
+        """Do ``act``; whatever it raises, what comes after it is done too."""
+        try:
+            act()
+        except BaseException as error:
+            if isinstance(error, StopProgram) or self._fails(error):
+                return  # The script has ended already.
+            self.report(problem_of("finalize", "the end of the run", error))
+
+    def _fails(self, error: BaseException) -> bool:
+        """Whether what a reduction raised at the end is to fail the run: ``.fail()``, ``abort``."""
+        if not asked_for(error):
+            return False
+        if not self.exit_status:
+            self.late = _meant(error)
+            self.exit_status = exit_status(self.late)
+        return True
+
+
+def _check_selector(selector: object) -> None:
+    if not isinstance(selector, str) and not hasattr(selector, "encode"):
+        name = getattr(selector, "__qualname__", "f")
+        raise VoirError(
+            "selector",
+            f"a selector is a string, not {selector!r:.60}",
+            f'Name the function and what to watch in it: ov.probe("//{name} > x")',
+        )
+
+
+def _completion(parser: OptionParser, words: list[str]) -> str:
+    """What ``--completion`` asks for: a shell's script, or what may come next."""
+    from .completion import SHELLS, WORDS, candidates, script
+
+    if words[:1] == [WORDS]:
+        return "\n".join(candidates(parser, words[1:]))
+    if words[:1] and words[0] in SHELLS:
+        return script(words[0])
+    example = f"Name one: voir --completion {SHELLS[0]}"
+    raise UsageError("option-value", f"--completion needs a shell: {' or '.join(SHELLS)}", example)
+
+
+def _meant(error: BaseException) -> BaseException:
+    """What the script is to end by: the error that an instrument aborted with, else its own."""
+    return error.args[0] if isinstance(error, OverseerAbort) else error
+
+
+def _reason(stop: StopProgram) -> str:
+    value = stop.args[0] if stop.args else None
+    return "ov.stop()" if value is None else f"ov.stop({value!r:.60})"
+
+
+__all__ = ["Overseer", "active", "current_overseer"]

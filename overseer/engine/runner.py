@@ -1,0 +1,194 @@
+"""Runners of phases of one's own: what an overseer is without a script.
+
+A subclass names its phases, and runs them in ``_run``::
+
+    class Pipeline(PhaseRunner):
+        def __init__(self):
+            super().__init__(["read", "work"], args=(self,))
+
+        def _run(self, source):
+            with self.run_phase(self.phases.read) as set_value:
+                set_value(source.read())
+            with self.run_phase(self.phases.work):
+                ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+from ..boundary import OverseerAbort, StopProgram
+from ..clock import Clock
+from ..errors import Problem, VoirError
+from .bus import Bus
+from .scheduler import Scheduler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .operators import Given
+
+    Instrument = Callable[..., Any]
+
+
+class PhaseRunner(Scheduler):
+    """Takes instruments through phases; call it to run.
+
+    Instruments required before the run start with it. What one of them raises goes to
+    ``_on_instrument_error``, and the others go on.
+
+    Args:
+        phase_names: In the order in which ``_run`` will run them.
+        args: What instruments are called with.
+        kwargs: The same by name.
+
+    Attributes:
+        status: ``init``, ``running``, ``stopped`` (by ``stop``) or ``done``.
+    """
+
+    def __init__(
+        self,
+        phase_names: Sequence[str],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(
+            list(phase_names), args=tuple(args), kwargs=kwargs, report=self._on_problem
+        )
+        self.status = "init"
+        self._to_require: list[Instrument] = []
+
+    def require(self, *instruments: Instrument) -> Any:
+        """Have instruments run, each once; the state of the only one, or a list of states."""
+        states = [self._require(instrument) for instrument in instruments]
+        return states[0] if len(states) == 1 else states
+
+    def _require(self, instrument: Instrument) -> object:
+        if self.status != "init":
+            return super().require(instrument)
+        self._to_require.append(instrument)
+        return getattr(instrument, "__state__", instrument)
+
+    def stop(self, value: object = None) -> NoReturn:
+        """End the run here, in good order."""
+        raise StopProgram(value)
+
+    def abort(self, exc: BaseException) -> NoReturn:
+        """End the run by raising ``exc``."""
+        raise OverseerAbort(exc)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Run: the arguments are those of ``_run``.
+
+        Raises:
+            BaseException: What ``_run`` raised, or an instrument aborted with.
+        """
+        if self.status != "init":
+            raise _twice(self)
+        try:
+            self._prepare()
+            self._run(*args, **kwargs)
+            self.status = "done"
+        except StopProgram as stop:
+            self._on_stop(*stop.args)
+        except OverseerAbort as wish:
+            self._on_error(wish.args[0])
+            raise wish.args[0] from None
+        except BaseException as error:
+            self._on_error(error)
+            raise
+        finally:
+            self._finish()
+            self.close()
+
+    # What a subclass may say
+
+    def _run(self, *args: Any, **kwargs: Any) -> None:
+        """Run the phases."""
+
+    def _prepare(self) -> None:
+        """Start the instruments that were required before the run."""
+        self.status = "running"
+        self.require(*self._to_require)
+
+    def _on_instrument_error(self, e: BaseException) -> None:
+        """An instrument raised ``e``, and is switched off."""
+
+    def _on_error(self, exc: BaseException) -> None:
+        """The run fails with ``exc``."""
+
+    def _on_stop(self, value: object = None) -> None:
+        """Somebody stopped the run: tell those who still wait for a phase."""
+        self.status = "stopped"
+        for phase in self.phases:
+            if phase.pending:
+                self.end(phase, exception=StopProgram(value))
+
+    def _finish(self) -> None:
+        """The run has ended, well or not."""
+
+    # What the scheduler reports
+
+    def _failing(self, who: str, error: BaseException) -> None:
+        self.states.setdefault(who, {"name": who}).update(state="failed")
+        self._on_instrument_error(error)
+
+    def _on_problem(self, problem: Problem) -> None:
+        self._on_instrument_error(VoirError(problem.slug, problem.what, problem.remedy))
+
+
+class GivenRunner(PhaseRunner):
+    """A runner with a stream of events: ``given``, and ``give`` from any thread."""
+
+    def __init__(
+        self,
+        phase_names: Sequence[str],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(phase_names, args, kwargs)
+        self._stream = Bus(self._on_problem)
+        self._connection = ExitStack()
+        self._given: Given | None = None
+
+    @property
+    def given(self) -> Given:
+        """The stream, with all of giving's operators."""
+        if self._given is None:
+            from .operators import Given
+
+            self._given = Given(self._stream)
+        return self._given
+
+    def give(self, **data: Any) -> None:
+        """Put an event into the stream; from any thread, delivered before this returns."""
+        self._stream.give(data)
+
+    def queue(self, **data: Any) -> None:
+        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
+        self.give(**data, **{"$queued": Clock().wall_ns() / 1e9})
+
+    def _prepare(self) -> None:
+        from .operators import connected
+
+        self._connection.enter_context(connected(self._stream))
+        super()._prepare()
+
+    def _finish(self) -> None:
+        self._stream.complete()
+        self._connection.close()
+        self._stream.clear()
+        super()._finish()
+
+
+def _twice(runner: PhaseRunner) -> VoirError:
+    return VoirError(
+        "run-twice",
+        f"Can only enter runner when it has not run before; this one's status is {runner.status!r}",
+        f"Make another {type(runner).__name__} for another run.",
+    )
+
+
+__all__ = ["GivenRunner", "PhaseRunner"]

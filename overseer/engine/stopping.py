@@ -1,0 +1,146 @@
+"""A stop is an exception; where the script swallows it, it is raised again at recorded steps."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from _thread import get_ident, start_new_thread
+
+from ..boundary import OverseerAbort, StopProgram, Wish
+from ..clock import sleep
+from ..recorder import recorder
+from ..recorder.sites import BACKWARD, OPTIMIZER, PAIR, STEP
+from ..timers import hidden
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+#: How often a stop that is swallowed is raised again; then the script is let go.
+TIMES = 100
+#: How long a thread of voir's waits for the next step, in seconds, before it interrupts the script.
+PATIENCE = 1.0
+_KINDS = sum(1 << kind for kind in (STEP, PAIR, OPTIMIZER, BACKWARD))
+
+
+class Stopping:
+    """What a run was asked to end by.
+
+    Attributes:
+        wish: The stop or abort; None: nobody asked.
+        leaving: The main thread has left the script, and waits for others.
+        over: The script has been left: nothing is raised any more.
+    """
+
+    def __init__(self) -> None:
+        self.wish: BaseException | None = None
+        self.leaving = self.over = False
+        self._left = TIMES
+        self._raised = False
+        self._caught = ""
+
+    def raises(self, wish: Wish) -> None:
+        """``wish`` is about to be raised on this thread, in code that the script called."""
+        if self.over:
+            return
+        if get_ident() in hidden:
+            self.ask(wish)
+            return
+        self.wish = self.wish or wish
+        if isinstance(wish, StopProgram):
+            self._arm()
+        if get_ident() == threading.main_thread().ident:
+            self._raised = True
+        else:
+            _quieten()
+            if not self.leaving:
+                interrupt()
+
+    def ask(self, error: BaseException) -> None:
+        """Have the script end by what a thread of voir's raised: at its next step, if one comes."""
+        if self.wish is None and not self.over:
+            self.wish = error
+            self._arm()
+            start_new_thread(self._insist, ())
+
+    def _insist(self) -> None:
+        sleep(PATIENCE)
+        if not (self._raised or self.leaving):
+            interrupt()
+
+    def _arm(self) -> None:
+        if self._left > 0:
+            recorder.arm(_KINDS, 1, self._again)
+
+    def _again(self) -> None:
+        """At a recorded step, on the thread that made it."""
+        wish = self.wish
+        if self.over or wish is None:
+            return
+        self._left -= 1
+        self._see(wish)
+        self._arm()
+        self._raised |= get_ident() == threading.main_thread().ident
+        raise wish.with_traceback(None)
+
+    def _see(self, wish: BaseException) -> None:
+        """Note where it was swallowed: its traceback ends, above, with the frame that caught it."""
+        traceback: TracebackType | None = wish.__traceback__
+        if traceback is not None:
+            code = traceback.tb_frame.f_code
+            self._caught = f"{code.co_filename}:{traceback.tb_lineno}"
+
+    def meant(self, error: BaseException | None) -> BaseException | None:
+        """What the script has ended by: the wish, if ``error`` is what that came as."""
+        interrupted = isinstance(error, KeyboardInterrupt) and self.wish is not None
+        return self.wish if interrupted and not self._raised else error
+
+    @property
+    def caught(self) -> str:
+        """``file:line`` where the script has caught the stop the last time; empty: unknown."""
+        if self.wish is not None and self._raised:
+            self._see(self.wish)
+        return self._caught
+
+    @property
+    def let_go(self) -> bool:
+        """Whether it was raised as often as it is, and swallowed each time."""
+        return self._left <= 0
+
+
+def interrupt() -> None:
+    """Interrupt the main thread as Ctrl-C does, also while it waits for a lock or for events."""
+    ident = threading.main_thread().ident
+    if ident is None:
+        return
+    if callable(signal.getsignal(signal.SIGINT)) and hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(ident, signal.SIGINT)
+        return
+    import ctypes  # Where SIGINT is ignored, as behind an `&`.
+
+    kind = ctypes.py_object(KeyboardInterrupt)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), kind)
+
+
+def _quieten() -> None:
+    """Threads that end by a stop do so without a word."""
+    hook = threading.excepthook
+    if getattr(hook, "quiet", False):
+        return
+
+    def quietly(args: Any) -> None:
+        if not isinstance(args.exc_value, (StopProgram, OverseerAbort)):
+            hook(args)
+
+    quietly.quiet = True  # type: ignore[attr-defined]
+    threading.excepthook = quietly
+    log = sys.modules.get("asyncio.log")
+    if log is not None:
+        log.logger.addFilter(
+            lambda record: not (record.exc_info and isinstance(record.exc_info[1], StopProgram))
+        )
+
+
+__all__ = ["Stopping", "interrupt"]

@@ -1,0 +1,224 @@
+"""Which voirfiles apply to a run, whether they can be trusted, and loading them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import ModuleType
+
+from ..boundary import Report, acting, name_of, said, where
+from ..errors import Problem, UsageError, VoirError
+from .oldnames import hint, old_names
+from .tools import instrument_definition, makes_instruments, uncalled
+from .trust import distrust
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = "voirfile.py"
+PREFIX = "instrument_"
+DECLARED = "__instruments__"
+ROOTS = (".git", "pyproject.toml")
+
+
+class Found:
+    """A voirfile that applies, and why."""
+
+    __slots__ = ("path", "why")
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+
+
+def find(
+    given: Iterable[str], environ: Mapping[str, str], cwd: str, script: str | None, report: Report
+) -> list[Found]:
+    """The voirfiles that apply, in the order in which they are loaded, each once.
+
+    Args:
+        given: What ``--voirfile`` named; these are trusted, and nothing else is looked for.
+        environ: ``VOIRFILE`` names several, separated by spaces or the path separator.
+        cwd: The current directory.
+        script: The script's file, when it is known.
+        report: Told about every voirfile that is refused.
+
+    Raises:
+        UsageError: A voirfile that was named does not exist.
+    """
+    named = [Found(path, "--voirfile") for path in given]
+    if not named and "VOIRFILE" in environ:
+        named = [Found(path, "VOIRFILE") for path in _paths(environ["VOIRFILE"])]
+        if not named:
+            return []
+    if named:
+        return [_existing(found) for found in named]
+    return [found for found in _unique(_places(cwd, script)) if _trusted(found, report)]
+
+
+def _paths(text: str) -> list[str]:
+    """The paths in VOIRFILE; one with spaces in it can only stand alone."""
+    return [text] if os.path.isfile(text) else text.replace(os.pathsep, " ").split()
+
+
+def _existing(found: Found) -> Found:
+    if not os.path.isfile(found.path):
+        raise UsageError(
+            "voirfile-missing",
+            f"{found.why} {found.path}: there is no such file",
+            "Give the path of a voirfile, or --no-voirfile to run without one.",
+        )
+    return Found(os.path.abspath(found.path), found.why)
+
+
+def _places(cwd: str, script: str | None) -> Iterator[Found]:
+    if not cwd:  # It has been deleted: nothing can be found from here.
+        return
+    home = os.path.dirname(os.path.abspath(script)) if script else cwd
+    yield Found(os.path.join(cwd, NAME), "it is in the current directory")
+    yield Found(os.path.join(home, NAME), "it is in the script's directory")
+    for start, whose in ((home, "script's"), (cwd, "current")):
+        for directory in _parents_in_project(start):
+            yield Found(os.path.join(directory, NAME), f"it is above the {whose} directory")
+
+
+def _parents_in_project(start: str) -> list[str]:
+    """The directories above ``start`` up to the project's root; none outside a project."""
+    above = []
+    directory = os.path.realpath(start)
+    while not any(os.path.exists(os.path.join(directory, mark)) for mark in ROOTS):
+        parent = os.path.dirname(directory)
+        if parent == directory:
+            return []
+        above.append(parent)
+        directory = parent
+    return above
+
+
+def _unique(places: Iterable[Found]) -> Iterator[Found]:
+    seen = set()
+    for found in places:
+        real = os.path.realpath(found.path)
+        if real not in seen and os.path.isfile(found.path):
+            seen.add(real)
+            yield found
+
+
+def _trusted(found: Found, report: Report) -> bool:
+    reason = distrust(found.path)
+    if reason is None:
+        return True
+    remedy = f"It was not run. If you trust it: --voirfile {found.path}"
+    report(Problem("voirfile-untrusted", found.path, reason, remedy=remedy))
+    return False
+
+
+def load(found: Iterable[Found], report: Report) -> list[Callable[..., Any]]:
+    """Run voirfiles and collect their instruments; one that fails is reported and left out."""
+    instruments = []
+    for number, one in enumerate(found):
+        name = "__voir__" if number == 0 else f"__voir{number}__"
+        names = _run(one.path, name, report)
+        if names is not None:
+            instruments.extend(_collected(one.path, names, report))
+    return instruments
+
+
+def _run(path: str, name: str, report: Report) -> dict[str, Any] | None:
+    """What a voirfile defines; ``None`` when it failed."""
+    module = ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    directory = os.path.dirname(path)
+    sys.path.insert(0, directory)
+    try:
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+        with acting(path), old_names():
+            exec(code, module.__dict__)
+        return vars(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        report(_failed(path, error))
+        return None
+    finally:
+        if directory in sys.path:
+            sys.path.remove(directory)
+
+
+def _failed(path: str, error: BaseException) -> Problem:
+    remedy = "The script runs without it. To run without it on purpose: --no-voirfile"
+    if isinstance(error, VoirError):
+        fix = f"{error.remedy} {remedy}" if error.remedy else remedy
+        return Problem(error.slug, path, error.what, where(error), fix)
+    if isinstance(error, SyntaxError) and error.filename == path:
+        what, slug = f"syntax error: {error.msg}", "voirfile-syntax"
+        if error.text:
+            what += f": {error.text.strip()}"
+    else:
+        what, slug = f"it failed: {said(error)}", "voirfile-failed"
+        remedy = f"{advice} {remedy}" if (advice := hint(error)) else remedy
+    return Problem(slug, path, what, where(error), remedy)
+
+
+def _collected(path: str, names: Mapping[str, Any], report: Report) -> list[Callable[..., Any]]:
+    found = collect(names)
+    if not found and DECLARED not in names:
+        what = f"it has no instrument: nothing in it has a name that begins with {PREFIX}"
+        remedy = "Name a function so, or list instruments under __instruments__."
+        report(Problem("voirfile-empty", path, what, remedy=remedy))
+    return callables(found, path, report)
+
+
+def callables(
+    found: Iterable[tuple[str, Any]], who: str, report: Report
+) -> list[Callable[..., Any]]:
+    """The instruments among ``found``; what is none is reported by its name."""
+    instruments = []
+    for name, value in found:
+        if makes_instruments(value):
+            # One that is defined under such a name is for others to call, as in voir 0.2.
+            if name_of(value) != name:
+                what = f"{name} is {name_of(value)}, which is no instrument: it makes one"
+                remedy = uncalled(name_of(value))
+                report(Problem("not-an-instrument", who, what, remedy=remedy))
+        elif callable(value):
+            instruments.append(value)
+        else:
+            what = f"{name} is {value!r:.60}, which is not an instrument: it cannot be called"
+            remedy = "It is left out. An instrument is a function that takes the overseer."
+            report(Problem("not-an-instrument", who, what, remedy=remedy))
+    return instruments
+
+
+def collect(names: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What a voirfile declares as instruments, each with where it stands.
+
+    That is what ``__instruments__`` has, or everything named ``instrument_*``; lists, tuples, sets
+    and dicts of instruments count, nested too.
+    """
+    if DECLARED in names:
+        return list(flat(DECLARED, names[DECLARED]))
+    found = [(name, value) for name, value in names.items() if _is_one(name, value)]
+    return [one for name, value in found for one in flat(name, value)]
+
+
+def _is_one(name: str, value: object) -> bool:
+    # A decorator and modules may have such names, and be imported.
+    others = isinstance(value, ModuleType) or value is instrument_definition
+    return name.startswith(PREFIX) and not others
+
+
+def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Each thing in ``value``, however deep, with the expression that leads to it."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from flat(f"{name}[{key!r}]", one)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for index, one in enumerate(value):
+            yield from flat(f"{name}[{index}]", one)
+    else:
+        yield name, value

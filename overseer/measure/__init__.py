@@ -1,1 +1,0 @@
-"""What a run's events mean: steps, rates, shares, pauses, steady state; pure, time injected."""

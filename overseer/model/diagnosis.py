@@ -1,0 +1,351 @@
+"""What a run's figures say, in one verdict: what is wrong, why, and what to try next.
+
+The facts are those of ``run.json``; nothing is advised that they do not show. Verdicts about where
+time goes compete by the share of the time that is lost; those about whether figures can be trusted
+come in where no such loss is large. Thin evidence gives no verdict.
+"""
+
+from __future__ import annotations
+
+from .amounts import duration, percent, size
+from .facts import (
+    at,
+    breakdown,
+    entries,
+    main_task,
+    number,
+    others_share,
+    part,
+    pause_share,
+    wall_seconds,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .facts import Facts
+
+#: Fewer steps or seconds than these say nothing about a run.
+FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
+#: Shares of the time from which on they are worth a complaint.
+LOADER, HOST, PAUSE, COMPUTE = 0.25, 0.35, 0.3, 0.75
+#: A share that outweighs doubts about the figures.
+LARGE = 0.5
+#: The parts of steps that take fewer seconds may be mostly voir's own.
+SHORT = 40e-6
+#: Work of fewer seconds a step on the host may be mostly the calls of its operations.
+CALLS = 2e-3
+#: A forward so many times as long as its backward is mostly of calls that learn nothing; and where
+#: no forward was seen, what is up to so many times as long as ``backward`` may be one.
+ACTING, UNSEEN = 1.5, 3
+#: How far from its limit a share must be for the next run to be on the same side, and how far where
+#: other programs fill the processors: they slow down work, and not what sleeps.
+NEAR, CROWDED = 0.02, 0.15
+#: The part of the processors from which on other programs disturb, and how full those are then.
+DISTURBED, FULL = 0.25, 75
+#: A GPU busier than this limits a run; less busy than the second, it waits; than the third, it is
+#: not used by the run.
+BUSY, IDLE, USED = 0.85, 0.5, 0.02
+#: How much of the time clocks may be held down, by reason; a power cap is usual under full load.
+HELD, CAPPED = 0.1, 0.5
+#: A call that waits for a device matters on a CPU if it takes so much of the steps' time.
+DEAR = 0.05
+#: How far apart other programs alone drive the quartiles of step times, as a ratio.
+WIDE = 1.5
+#: The clock of tasks whose steps are timed on the host.
+HOST_CLOCK = "perf_counter"
+#: What to try against pauses of each kind.
+_SHORTER = {
+    "evaluation": "evaluate less often, or on fewer batches",
+    "acting": "if they evaluate, do so less often; if they collect data, act in larger batches",
+    "checkpoint": "save less often, or in a thread or process of its own",
+    "declared": "do less often what the script or the voirfile declares to be a pause",
+    "between epochs": "look at what runs between epochs: loaders that start anew, metrics, plots",
+    "unexplained": "voir --trace shows what these steps do; voir init how to declare it",
+}
+
+
+class Diagnosis:
+    """One verdict.
+
+    Attributes:
+        verdict: One of ``loader-bound``, ``compute-bound``, ``host-bound``, ``pause-heavy``,
+            ``memory growing``, ``throttled``, ``never steady``, ``nothing to complain of``.
+        why: The figure it rests on.
+        next: What to try; None if there is nothing to be done.
+    """
+
+    __slots__ = ("next", "verdict", "why")
+
+    def __init__(self, verdict: str, why: str, then: str | None = None) -> None:
+        self.verdict, self.why, self.next = verdict, why, then
+
+    def as_facts(self) -> dict[str, str]:
+        """The ``diagnosis`` of ``run.json``."""
+        facts = {"verdict": self.verdict, "why": self.why}
+        return facts if self.next is None else {**facts, "next": self.next}
+
+
+class _Task:
+    """Where a task's time goes; shares of parts are of the steps, ``pause`` of all the time.
+
+    Attributes:
+        steps: How many steps the shares are of, and ``seconds`` what they took.
+        settled: The seconds of typical steps: without a steady state the first one is among them.
+        parts: The share of each part; empty if unknown, or too short to tell.
+        loading, other, work: Shares; None if unknown.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts, self.parts = facts, breakdown(facts)
+        self.steps = number(facts, "rate.n") or number(facts, "steps") or 0.0
+        self.pause = pause_share(facts) or 0.0
+        self.wall = wall_seconds(facts) or 0.0
+        first = number(facts, "first_step_seconds") or 0.0
+        loading, compute = number(facts, "loading.seconds"), number(facts, "compute.seconds")
+        seconds = (loading or 0.0) + (compute or 0.0)
+        if not seconds and self.parts:
+            seconds = sum(number(part(facts, "breakdown"), name) or 0.0 for name in self.parts)
+        self.known = seconds > 0 and seconds >= SHORT * self.steps
+        if not self.known:
+            self.parts, loading = {}, None
+            seconds, first = self.wall * (1 - self.pause) - first, 0.0
+        self.seconds = seconds
+        self.settled = seconds - (0.0 if at(facts, "steady.verdict") == "steady" else first)
+        split = loading is not None and compute is not None
+        self.loading = (loading or 0.0) / seconds if split else self.parts.get("loading")
+        self.work = sum(map(self._share, ("forward", "backward", "optimizer"))) or None
+        self.other = self.parts.get("other")
+        if "forward" not in self.parts and (self.other or 0.0) <= UNSEEN * self._share("backward"):
+            self.other = None  # A forward that was not seen may be in it.
+
+    def _share(self, name: str) -> float:
+        return self.parts.get(name, 0.0)
+
+    def each(self, share: float) -> float:
+        """The seconds that such a share takes of a step."""
+        return share * self.seconds / self.steps
+
+
+def diagnose(run: Facts) -> Diagnosis | None:
+    """The verdict on a run; None if the evidence is thin, or the next run may say otherwise.
+
+    Args:
+        run: What ``run.json`` holds: ``tasks``, ``host``, ``devices``, ``seconds``, ``syncs``.
+    """
+    found = main_task(run)
+    if found is None:
+        return None
+    task = _Task(found)
+    if task.steps < FEWEST_STEPS:
+        return None
+    unsteady = _never_steady(run, task)
+    if task.settled < FEWEST_SECONDS:
+        mostly = task.pause >= LARGE and task.pause * task.wall >= 2 * FEWEST_SECONDS
+        return _pauses(task) if mostly else unsteady
+    load = number(run, "host.cpu.mean") or 0.0
+    slack = CROWDED if _disturbed(run) and load >= FULL else NEAR
+    losses = sorted(_losses(run, task, slack), key=lambda loss: loss[0], reverse=True)
+    doubts = [*_growing(run, task), *_throttled(run)]
+    lost = [diagnosis for _, diagnosis in losses]
+    if lost and (not doubts or (losses[0][0] >= LARGE and lost[0].verdict != "host-bound")):
+        return _first([*lost[:1], *doubts, *lost[1:]])
+    if doubts:  # Also before the host's time: nobody can say whether that is lost.
+        return _first([*doubts, *lost])
+    if unsteady is not None or any(_losses(run, task, -slack)) or not task.known:
+        return unsteady
+    if compute := _compute(run, task, slack):
+        return compute
+    uncertain = (
+        at(task.facts, "steady.verdict") == "never steady"  # Other programs may be why.
+        or _compute(run, task, -slack) is not None
+        or _device_busy(run, task) is not None
+        or task.parts.get("communication", 0.0) >= LOADER - slack
+    )
+    return None if uncertain else _nothing(task)
+
+
+def _first(ranked: list[Diagnosis]) -> Diagnosis:
+    """The first verdict, with what else is the matter at the end of its reason."""
+    chosen = ranked[0]
+    others = dict.fromkeys(d.verdict for d in ranked if d.verdict != chosen.verdict)
+    also = f"; also {', '.join(others)}" if others else ""
+    return Diagnosis(chosen.verdict, chosen.why + also, chosen.next)
+
+
+# Where time goes
+
+
+def _losses(run: Facts, task: _Task, slack: float) -> Iterator[tuple[float, Diagnosis]]:
+    """What costs time, by shares that exceed their limits by ``slack``, with the share of all."""
+    stepping, busy, loading = 1 - task.pause, _device_busy(run, task), task.loading or 0.0
+    if loading >= LOADER + slack:
+        yield loading * stepping, _loader(run, task, loading)
+    if task.pause >= PAUSE + slack:
+        yield task.pause, _pauses(task)
+    if task.other is not None and task.other >= HOST + slack:
+        # It may be a wait for a device that works.
+        on_host = at(task.facts, "rate.clock") in (None, HOST_CLOCK)
+        if busy < BUSY - slack if busy is not None else on_host:
+            yield task.other * stepping, _host(run, task, task.other)
+    elif task.known and loading < LOADER + slack and (1.0 if busy is None else busy) < IDLE - slack:
+        why = f"the GPU is busy {percent(busy or 0.0)} of the time, batches are there"
+        yield (1 - (busy or 0.0)) * stepping, Diagnosis("host-bound", why, _less_waiting(run))
+
+
+def _loader(run: Facts, task: _Task, share: float) -> Diagnosis:
+    of = "the steps' time" if task.pause >= 0.01 else "the time"
+    why = f"{percent(share)} of {of} waits for batches, {duration(task.each(share))} a step"
+    then = "load ahead (more num_workers of its DataLoader), or do less for each item"
+    if (number(run, "host.cpu.mean") or 0.0) >= 90 and not _disturbed(run):
+        then = "do less for each item, or do it once ahead: the processors are full"
+    return Diagnosis("loader-bound", why, then)
+
+
+def _pauses(task: _Task) -> Diagnosis:
+    kinds = part(task.facts, "pause", "kinds")
+    seconds = {kind: number(kinds, f"{kind}.seconds") or 0.0 for kind in kinds}
+    whole, count = sum(seconds.values()), number(task.facts, "pause.count") or 0.0
+    ranked = sorted((kind for kind in seconds if seconds[kind]), key=lambda kind: -seconds[kind])
+    shares = [f"{kind} {percent(seconds[kind] / whole * task.pause)}" for kind in ranked]
+    named = ", ".join(ranked if len(ranked) == 1 else shares)
+    times = f"{count:,.0f} pause{'s' if count != 1 else ''}"
+    why = f"{percent(task.pause)} of the time is in {times}{': ' if named else ''}{named}"
+    chief = ranked[0] if ranked else "unexplained"
+    if chief == "evaluation" and number(task.facts, "loading.seconds") is None:
+        chief = "acting"  # Passes without a loader may be an agent's.
+    return Diagnosis("pause-heavy", why, _SHORTER.get(chief, _SHORTER["unexplained"]))
+
+
+def _host(run: Facts, task: _Task, share: float) -> Diagnosis:
+    why = f"{percent(share)} of a step, {duration(task.each(share))}, is loss and Python between"
+    if task.loading is None and not run.get("syncs"):
+        then = "voir init shows how to tell these apart; load ahead, or do less in Python"
+        return Diagnosis("host-bound", f"{why}, or makes batches", then)
+    return Diagnosis("host-bound", why, _less_waiting(run))
+
+
+def _less_waiting(run: Facts) -> str:
+    """What to try where the host is the limit: the calls that wait, where they were counted."""
+    if "syncs" not in run and _used(run):
+        return "fewer .item(), print, logging each step: voir --verify names those that wait"
+    waits = [
+        call
+        for call in entries(run, "syncs")
+        if call.get("device") != "cpu" or (number(call, "share") or 0.0) > DEAR
+    ]
+    if not waits:
+        return "voir --profile shows what it is: do it less often, or for larger batches"
+    each, more = number(waits[0], "each") or 1.0, len(waits) - 1
+    often = f"{each:,.0f}" if each >= 10 else f"{each:.2g}"
+    also = f" and {more} more" if more else ""
+    place = f"{waits[0].get('call')} at {waits[0].get('where')}"
+    return f"{place}, {often} a step{also}: read tensors rarely"
+
+
+def _compute(run: Facts, task: _Task, slack: float) -> Diagnosis | None:
+    busy, work = _device_busy(run, task), task.work or 0.0
+    if busy is not None and busy >= BUSY + (NEAR if slack > 0 else -NEAR):
+        why = f"the GPU is busy {percent(busy)} of the time"
+    elif busy is None and work * (1 - task.pause) >= COMPUTE + slack:
+        named = (n for n in ("forward", "backward", "optimizer") if task.parts.get(n))
+        why = f"{', '.join(f'{n} {100 * task.parts[n]:.0f} %' for n in named)} of a step"
+    else:
+        return None
+    forward, backward = (task.parts.get(name, 0.0) for name in ("forward", "backward"))
+    if not _used(run) and backward and forward >= ACTING * backward:
+        times = f"forward takes {forward / backward:.1f} times as long as backward"
+        then = f"{times}: larger batches for what learns nothing (acting, frozen parts)"
+    elif entries(run, "devices") and not _used(run):
+        then = 'the GPU, which is idle: model.to("cuda"), and each batch'
+    elif not _used(run) and task.each(work) < CALLS:
+        short = duration(task.each(work))
+        then = f"larger batches, torch.compile: {short} a step may be mostly calls of operations"
+    else:
+        gpu = "" if _used(run) else "a GPU, "
+        then = f"{gpu}bfloat16, torch.compile, a leaner model: the rest is small"
+    return Diagnosis("compute-bound", why, then)
+
+
+def _nothing(task: _Task) -> Diagnosis:
+    shares = {
+        "loading": task.loading,
+        "communication": task.parts.get("communication") or None,
+        "pauses": task.pause or None,
+    }
+    known = [f"{name} {percent(share)}" for name, share in shares.items() if share is not None]
+    why = f"{', '.join(known)} of the time" if known else "steps take their time, and no more"
+    return Diagnosis("nothing to complain of", why)
+
+
+# Whether the figures hold
+
+
+def _growing(run: Facts, task: _Task) -> Iterator[Diagnosis]:
+    first, made = number(task.facts, "first_step_seconds"), number(task.facts, "steps") or 0.0
+    stepping = task.wall - (first or 0.0)  # Growth is looked for behind the first step.
+    pace = (made - (first is not None)) / stepping if stepping > 0 else 0.0
+    grown = [("the script", part(run, "host", "memory", "process", "growth"))]
+    grown += [("the GPU's memory", part(device, "memory", "growth")) for device in _used(run)]
+    for what, growth in grown:
+        grew, seconds = number(growth, "bytes"), number(growth, "seconds")
+        if grew and seconds:
+            steps = pace * seconds
+            each = f", {size(grew / steps)} a step" if steps >= 1 else ""
+            why = f"{what} grew by {size(grew)} in {duration(seconds)}{each}"
+            advice = "look for what is kept each step: a list of losses keeps their graphs"
+            yield Diagnosis("memory growing", why, advice)
+
+
+def _throttled(run: Facts) -> Iterator[Diagnosis]:
+    held = [
+        (share, str(reason), device)
+        for device in _used(run)
+        for reason, value in part(device, "throttled").items()
+        if (share := number(value)) and share >= (CAPPED if reason == "power cap" else HELD)
+    ]
+    if held:
+        share, reason, device = max(held, key=lambda each: each[0])
+        why = f"gpu {device.get('index', 0)} was held back {percent(share)} of the time: {reason}"
+        advice = "mind cooling and power limit; do not compare this run's rates"
+        yield Diagnosis("throttled", why, advice)
+
+
+def _never_steady(run: Facts, task: _Task) -> Diagnosis | None:
+    if at(task.facts, "steady.verdict") != "never steady":
+        return None
+    q1, q3 = number(task.facts, "rate.q1"), number(task.facts, "rate.q3")
+    units = str(task.facts.get("units") or "items").removesuffix("/s")
+    why = f"{task.steps:,.0f} steps, and no level that they keep"
+    if q1 and q3:
+        why = f"half of {task.steps:,.0f} steps between {q1:,.0f} and {q3:,.0f} {units}/s"
+    advice = "run longer, or find what varies: batch shapes, data, logging"
+    if _disturbed(run):
+        if q1 and q3 and q3 < WIDE * q1:
+            return None  # The others do that much to any program.
+        used = percent(others_share(run) or 0.0)
+        advice = f"a quieter machine: other programs use {used} of the processors"
+    return Diagnosis("never steady", why, advice)
+
+
+# The machine
+
+
+def _disturbed(run: Facts) -> bool:
+    return (others_share(run) or 0.0) >= DISTURBED
+
+
+def _used(run: Facts) -> list[Facts]:
+    """The devices that were not idle all the time; what is the matter with others is no matter."""
+    means = [(device, number(device, "utilisation.mean")) for device in entries(run, "devices")]
+    return [device for device, mean in means if mean is None or mean >= USED]
+
+
+def _device_busy(run: Facts, task: _Task) -> float | None:
+    """How busy the GPUs in use were, where steps fill enough of the run for its mean to tell."""
+    seconds = number(run, "seconds")
+    if not seconds or task.seconds < 0.6 * seconds or task.seconds < 3:
+        return None
+    means = [number(device, "utilisation.mean") for device in _used(run)]
+    return max((mean for mean in means if mean is not None), default=None)

@@ -1,0 +1,33 @@
+"""Events as the fold reads them: their layout, and which part of a step each kind is."""
+
+from __future__ import annotations
+
+import struct
+
+from ..recorder import sites as k
+
+#: start, value, object, site, thread, duration (low and high), depth, flags.
+RECORD = struct.Struct("<QdIHHIHBB")
+
+#: The parts of a step, in order.
+PARTS = ("loading", "forward", "backward", "optimizer", "communication", "other")
+LOADING, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, OTHER = range(6)
+
+#: The part that a span's own time belongs to, by its kind.
+PART = [OTHER] * 256
+for _kind, _part in {
+    k.LOADING: LOADING,
+    k.ITERATE: LOADING,
+    k.FORWARD: FORWARD,
+    k.BACKWARD: BACKWARD,
+    k.SCALE: BACKWARD,
+    k.OPTIMIZER: OPTIMIZER,
+    k.SCALER: OPTIMIZER,
+    k.COMMUNICATION: COMMUNICATION,
+}.items():
+    PART[_kind] = _part
+
+#: Kinds with which the time of the first step may begin.
+BEGIN = frozenset(
+    {k.LOADING, k.ITERATE, k.FORWARD, k.BACKWARD, k.OPTIMIZER, k.STEP, k.PAIR, k.LOOP}
+)

@@ -1,0 +1,97 @@
+"""Reads values out of what ``run.json`` holds, whatever that is: nothing here raises.
+
+A value that is absent, or of another type than expected, is not known.
+"""
+
+from __future__ import annotations
+
+import math
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Facts = Mapping[str, Any]
+
+#: The parts of a step, in the order in which they come.
+PARTS = ("loading", "forward", "backward", "optimizer", "communication", "other")
+
+
+def part(of: object, *keys: str) -> Facts:
+    """The mapping under ``keys``, one in the other; an empty one if there is none."""
+    for key in keys:
+        of = of.get(key) if isinstance(of, dict) else None
+    return of if isinstance(of, dict) else {}
+
+
+def at(facts: object, path: str) -> object:
+    """The value under a dotted path, in lists by number; None if there is none."""
+    for key in path.split("."):
+        if isinstance(facts, dict):
+            facts = facts.get(key)
+        elif isinstance(facts, list) and key.isdecimal() and int(key) < len(facts):
+            facts = facts[int(key)]
+        else:
+            return None
+    return facts
+
+
+def number(facts: object, path: str = "") -> float | None:
+    """The number under a dotted path, or ``facts`` itself; None if it is no finite number."""
+    value = at(facts, path) if path else facts
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # A whole number beyond any float.
+        return None
+
+
+def entries(of: object, key: str) -> list[Facts]:
+    """The mappings in the list under ``key``."""
+    found = of.get(key) if isinstance(of, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def main_name(steps: Mapping[str, float]) -> str | None:
+    """The task that a run is about, of those with so many steps; None if there are none.
+
+    ``train``, else the one with the most steps; an evaluation only if there is no other.
+    """
+    made = {name: (name == "train", name != "eval", n) for name, n in steps.items() if n}
+    return max(made, key=lambda name: made[name], default=None)
+
+
+def main_task(run: Facts) -> Facts | None:
+    """What is known of the task that a run is about."""
+    tasks = {name: part(run, "tasks", name) for name in part(run, "tasks")}
+    main = main_name({name: number(task, "steps") or 0 for name, task in tasks.items()})
+    return None if main is None else tasks[main]
+
+
+def breakdown(task: Facts) -> dict[str, float]:
+    """The share of each known part of a step; together they are 1. Empty if none is known."""
+    shown = part(task, "breakdown")
+    known = {name: number(shown.get(name)) for name in PARTS}
+    seconds = {name: max(0.0, value) for name, value in known.items() if value is not None}
+    whole = sum(seconds.values())
+    return {name: value / whole for name, value in seconds.items()} if whole > 0 else {}
+
+
+def wall_seconds(task: Facts) -> float | None:
+    """The time from a task's first step to its last, pauses included."""
+    rate, amount = number(task, "rate.wall"), number(task, "items") or number(task, "steps")
+    return amount / rate if rate and amount else None
+
+
+def pause_share(task: Facts) -> float | None:
+    """The share of that time that is in pauses."""
+    wall, paused = wall_seconds(task), number(task, "pause.seconds")
+    return max(0.0, paused / max(wall, paused)) if wall and paused is not None else None
+
+
+def others_share(run: Facts) -> float | None:
+    """The share of the processors that other programs used; None if that was not watched."""
+    whole, own = number(run, "host.cpu.mean"), number(run, "host.cpu.process.mean")
+    return max(0.0, whole - own) / 100 if whole is not None and own is not None else None

@@ -1,0 +1,763 @@
+"""The fold: events in, tasks and steps out; the one place that knows what a step is.
+
+Its rules are those of docs/measuring.md; ``R8`` in a comment is rule 8 there. Each thread is folded
+by itself. A *turn* is what lies between two *cuts*; a cut is where a loader is asked for a batch,
+where a step ends, and, without a batch, where a model learns after models only looked (R3).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ..recorder import sites as k
+from .events import BEGIN, COMMUNICATION, FORWARD, LOADING, OTHER, PART, RECORD
+from .later import Later
+from .optimizers import Round
+from .pauses import BETWEEN_EPOCHS, CHECKPOINT, DECLARED, EVALUATION
+from .steps import NAN, Late, Segment, Step
+from .tasks import Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+
+TRAIN, EVAL, INFERENCE = "train", "eval", "inference"
+#: How many models and loaders are told apart.
+MANY, FEW = 1024, 16
+_LEARNS = k.TRAINING | k.GRAD
+_NO_BATCH = k.ENDED | k.FAILED
+
+
+class Fold:
+    """Folds events of all threads, fed in order and in pieces of any size.
+
+    Args:
+        sites: The table of sites, one dictionary for each number; it may grow.
+        emit: Called with each finished step.
+        method: What tells the steps of a task that has both marks and pairs: ``step`` or ``wrap``
+            take one of them only; None: the rule.
+
+    Attributes:
+        tasks: By name, in the order in which they began.
+        made: Whether an optimizer was made.
+        time_first: Whether a model has layers that take time in the place of the batch.
+        lost: Whether structure events were lost: steps and items are unknown from there on.
+        progress: By task: how much is done, and of how much.
+        unused: How often gradients were computed of which no step came.
+    """
+
+    def __init__(
+        self,
+        sites: Sequence[dict[str, Any]],
+        emit: Callable[[Step], object] = lambda step: None,
+        method: str | None = None,
+    ) -> None:
+        self.sites, self._emit, self.method = sites, emit, method
+        self.tasks: dict[str, Task] = {}
+        self.lost = self.made = self.time_first = False
+        self.progress: dict[str, tuple[float, int]] = {}
+        self.unused = 0
+        self._kinds: list[int] = []
+        self.lanes: dict[int, Lane] = {}
+        self._numbers, self._times = Later(NAN), Later((NAN, NAN))
+
+    @property
+    def told_by(self) -> str:
+        """What tells the steps: ``marks``, ``optimizers``, ``backwards`` or ``batches``."""
+        if any(lane.marked for lane in self.lanes.values()):
+            return "marks"
+        train = self.tasks.get(TRAIN)
+        if train is None or not train.steps:
+            return "batches"
+        return "optimizers" if self.made else "backwards"
+
+    def task(self, name: str) -> Task:
+        """The totals of a task."""
+        task = self.tasks.get(name)
+        if task is None:
+            task = self.tasks[name] = Task(name, self._emit)
+        return task
+
+    def feed(self, data: bytes, lost: int = 0) -> None:
+        """Fold the next events.
+
+        Args:
+            data: Events of the structure ring, whole ones.
+            lost: How many were lost before them.
+        """
+        self.lost |= lost > 0
+        if len(self._kinds) < len(self.sites):
+            self._kinds = [int(row["kind"]) for row in self.sites]
+        kinds, lanes, thread, lane = self._kinds, self.lanes, 0, None
+        loading, forward, backward, optimizer = k.LOADING, k.FORWARD, k.BACKWARD, k.OPTIMIZER
+        marked = k.MARKED
+        for start, value, what, site, number, low, high, depth, flags in RECORD.iter_unpack(data):
+            if number != thread or lane is None:
+                thread = number
+                lane = lanes.get(number) or self._new_lane(number)
+            kind = kinds[site]
+            ns = low + (high << 32) if high else low
+            if kind > k.SAVE or not kind:
+                if site:
+                    lane.other(kind, start, ns, value, what, depth, flags, site)
+                else:
+                    lane = self._new_lane(number)  # Another thread has this number from here on.
+                continue
+            if not lane.begun and not lane.begins(kind, start):
+                continue
+            if kind == loading:
+                if not what:
+                    lane.declared_loading(start, ns, flags)
+                    continue
+                if not depth:
+                    if flags >= marked:
+                        lane.before(start)
+                    lane.asked(start, value, what, flags)
+            elif kind == forward and not flags & k.FAILED:
+                lane.forward(ns, value, what, flags)
+            # A span's own time (R17).
+            turn, inside = lane.turn, lane.inside
+            if flags >= marked:
+                lane.on_device(kind, start, depth)
+            parts = turn.parts
+            if inside[depth + 1]:
+                if ns > inside[depth + 1]:  # Else one around these never ended: it raised.
+                    parts[PART[kind]] += ns - inside[depth + 1]
+                inside[depth + 1] = 0
+            else:
+                parts[PART[kind]] += ns
+            if depth:
+                inside[depth] += ns
+            else:
+                gap = start - turn.end
+                if gap > 0:
+                    parts[lane.rest] += gap
+                    if lane.rest == LOADING:
+                        lane.waited += gap
+                elif start < turn.start:  # The first, around what has begun the time (R18).
+                    turn.start = start
+                turn.end = start + ns
+            if kind == backward:
+                if not flags & k.FAILED:
+                    lane.backward(value, start, depth, flags, site)
+            elif kind == optimizer:
+                if not flags & (k.IN_OPTIMIZER | k.FAILED):  # R1, R2
+                    lane.pending = what
+            elif kind != forward and kind != loading:
+                lane.rare(kind, start, ns, value, what, depth, flags, site)
+            if not depth and (
+                lane.pending is not None or (kind == backward and not self.made) or kind == k.SCALER
+            ):
+                lane.ended(kind, start + ns, flags)
+        if self._numbers.news or self._times.news:
+            self._numbers.news = self._times.news = False
+            for task in self.tasks.values():
+                task.arrived()
+
+    def _new_lane(self, number: int) -> Lane:
+        before = self.lanes.get(number)
+        if before is not None:
+            before.finish()
+        lane = self.lanes[number] = Lane(self, number)
+        return lane
+
+    def finish(self) -> None:
+        """There is no more: what was held back is told."""
+        for lane in self.lanes.values():
+            lane.finish()
+        for task in self.tasks.values():
+            task.end_all()
+
+    def steps(self, task: str | None = None) -> int:
+        """How many steps there are as the rules now say, those that are held back included.
+
+        Args:
+            task: Of this task; None: of training, or of all tasks where nothing learns.
+        """
+        if task is None and not (self.made or TRAIN in self.tasks):
+            return sum(one.steps for one in self.tasks.values())
+        found = self.tasks.get(task or TRAIN)
+        held = sum(lane.told for lane in self.lanes.values()) if task in (None, TRAIN) else 0
+        return (found.steps if found is not None else 0) + held
+
+    # What comes later than its event
+
+    def expect(self, site: int, start: int) -> Late:
+        """A number that will come as a LATE event of this site and start."""
+        late = Late()
+        self._numbers.expect((site, start), late.take)
+        return late
+
+    def arrive(self, site: int, start: int, value: float) -> None:
+        """It has come."""
+        self._numbers.arrive((site, start), value)
+
+    def expect_times(self, thread: int, start: int, gap: Segment, own: Segment | None) -> None:
+        """A device's times of the event of this thread and start: before it, and its own."""
+
+        def take(times: tuple[float, float]) -> None:
+            gap.ns = times[0]
+            if own is not None:
+                own.ns = times[1]
+
+        self._times.expect((thread, start), take)
+
+    def timed(self, thread: int, start: int, gap: float, ns: int) -> None:
+        """They have come; with thread 0, no more will."""
+        if thread:
+            self._times.arrive((thread, start), (gap, float(ns)))
+        else:
+            self._times.give_up()
+
+
+class Lane:
+    """One thread's events, in order.
+
+    Args:
+        fold: What it belongs to.
+        thread: The thread's number.
+
+    Attributes:
+        marked: Tasks whose steps the script or a voirfile marks.
+        begun: Whether anything has happened that counts.
+        turn: The open turn.
+        inside: Nanoseconds in the spans within the open span of a depth.
+        rest: The part that time outside of spans is; ``waited``: how much of it there was (R20).
+        pending: An optimizer that has stepped within the span that is open.
+    """
+
+    def __init__(self, fold: Fold, thread: int) -> None:
+        self._fold, self._thread = fold, thread
+        self.marked: set[str] = set()
+        self._paired: set[str] = set()
+        self.turn = Step(0)
+        self.begun = False
+        self.inside = [0] * 257
+        self.rest, self.waited = OTHER, 0
+        self.pending: int | None = None
+        self._step: Step | None = None  # The turns of the open step.
+        self._held: dict[int | None, Step] = {}  # By loader: turns not known yet (R6, R7).
+        self._left: dict[int | None, list[float]] = {}  # By loader: batches that nothing took yet.
+        self._mixed: dict[int | None, str] = {}  # Of those, of several sizes: of which task.
+        self._last: list[float] = []  # The sizes of the batches of the last step that had any.
+        self._source: int | None = None  # The loader of the last step; and whether it goes on.
+        self._goes_on = False
+        self._round = Round(self._close)
+        self._evaluation: Step | None = None
+        self._learners: set[int] = set()
+        self._iterators: dict[int, int] = {}
+        self._ended: int | None = None  # The loader that has ended last.
+        self._scaled: float | Late | None = None  # The loss before GradScaler made it larger.
+        self._zeroed = self._stepped = False
+        self._looked: list[tuple[float, float, float] | None] = [None, None]  # In two steps (R8).
+        self._tasks: list[str] = []
+        self._gap: Segment | None = None
+
+    @cached_property
+    def _train(self) -> Task:
+        return self._fold.task(TRAIN)
+
+    @property
+    def told_tasks(self) -> set[str]:
+        """Tasks whose steps the script or a voirfile tells of, by marks or pairs."""
+        return self.marked | self._paired
+
+    @property
+    def told(self) -> int:
+        """Steps that optimizers have told and that are not closed yet."""
+        return int(self._round.complete)
+
+    # Spans of torch's
+
+    def begins(self, kind: int, at: int) -> bool:
+        """R18: whether time begins with this."""
+        self._fold.made |= kind == k.MADE
+        if kind not in BEGIN:
+            return False
+        self.begun = True
+        self.turn.start = self.turn.end = at
+        return True
+
+    def ended(self, kind: int, at: int, flags: int) -> None:
+        """An outermost span has ended that may tell a step."""
+        if self.pending is not None:
+            self._optimizer(self.pending, at)
+        elif kind == k.SCALER:
+            if self.turn.backwards:  # R2: gradients were not finite.
+                self._cut(at)
+                if self._step is not None:
+                    self._step.forget()
+        elif not (self._fold.made or self.marked or flags & k.FAILED):
+            self._cut(at)  # R1
+            step, self._step = self._step, None
+            if step is not None:
+                self._close([step])
+
+    def rare(
+        self,
+        kind: int,
+        start: int,
+        ns: int,
+        value: float,
+        what: int,
+        depth: int,
+        flags: int,
+        site: int,
+    ) -> None:
+        """A span of a rarer kind."""
+        if kind == k.SCALE:
+            self._scaled = self._fold.expect(site, start) if flags & k.LATER else value
+        elif kind == k.MADE:
+            self._fold.made = True
+            self._round.end()
+        elif kind == k.ITERATE:
+            self._iterates(int(value) if value == value else None, what)
+        elif kind == k.SAVE and not depth:  # R19
+            self.turn.parts[OTHER] -= ns
+            self._train.pause(CHECKPOINT, ns)
+
+    # Marks and pairs
+
+    def other(
+        self,
+        kind: int,
+        start: int,
+        ns: int,
+        value: float,
+        what: int,
+        depth: int,
+        flags: int,
+        site: int,
+    ) -> None:
+        """A mark, a pair, or something else that does not nest with torch's spans."""
+        fold = self._fold
+        if kind == k.LOOP:
+            if self.begun and not depth:
+                self._loop(not flags & k.CAME, start, value, flags & k.LATER)
+        elif kind == k.STEP:
+            if flags & k.MARKED:
+                self._plain(start, self.rest)
+            self._marked(self._task_of(site), value, start)
+        elif kind == k.PAIR:
+            self._pair(self._task_of(site), value, start, start + ns, flags)
+        elif kind == k.LOSS:
+            fold.task(self._task_of(site)).lost(value)
+        elif kind == k.SIZE:
+            fold.task(self._task_of(site)).resize(value)
+        elif kind == k.LATE:
+            fold.arrive(what, start, value)
+        elif kind == k.DEVICE:
+            fold.timed(what, start, value, ns)
+        elif kind == k.PROGRESS:
+            fold.progress[self._task_of(site)] = value, what
+        elif kind == k.TASK:
+            if not flags & k.ENDED:
+                self._tasks.append(str(fold.sites[site].get("task")))
+            elif self._tasks:
+                self._tasks.pop()
+        elif kind == k.PAUSE:
+            self._declared_pause(start, ns, flags)
+        elif kind == k.COMMUNICATION:
+            if flags & k.MARKED:
+                self.on_device(kind, start, depth)
+            if not depth:
+                turn = self._until(start + ns)
+                moved = min(ns, turn.parts[OTHER])
+                turn.parts[OTHER] -= moved
+                turn.parts[COMMUNICATION] += moved
+        elif kind == k.COMPILE:
+            self.turn.compiled += ns
+        elif kind == k.TIME_FIRST:
+            fold.time_first = True
+
+    def _task_of(self, site: int) -> str:
+        task = self._fold.sites[site].get("task")
+        return str(task) if task else self._tasks[-1] if self._tasks else TRAIN
+
+    def _until(self, at: int) -> Step:
+        """The turn, with all of its time up to now."""
+        turn = self.turn
+        if not self.begun:
+            self.begins(k.STEP, at)
+        if at > turn.end:
+            turn.parts[self.rest] += at - turn.end
+            turn.end = at
+        return turn
+
+    def _marked(self, task: str, items: float, at: int) -> None:
+        """R1: the script says that a step has ended, and of how many items."""
+        if self._fold.method == "wrap":
+            return
+        new = task not in self.marked
+        self.marked.add(task)
+        if new and task in self._paired and self._fold.task(task).absorb(at, items):
+            return  # Its pair has told this very step.
+        self._tell(task, items, at)
+
+    def _pair(self, task: str, items: float, start: int, end: int, flags: int) -> None:
+        """R1: a pair splits the step of a mark; where there are no marks, it tells a step."""
+        held = self._fold.task(task).held
+        split = held if held is not None and held.start <= start and end <= held.end + 1 else None
+        if flags & k.MARKED:
+            self._plain(start, OTHER, split)
+            self._plain(end, OTHER, split)
+        if split is not None:
+            split.wait(start)
+        elif self.begun and (self.turn.took or self.turn.loader is None):
+            self.turn.wait(start)
+            self._until(end)
+        if self._fold.method != "step" and task not in self.marked:
+            self._paired.add(task)
+            if not self.begun:
+                self.begins(k.PAIR, start)
+            self._tell(task, items, end)
+
+    def _tell(self, task: str, items: float, at: int) -> None:
+        """A step of a task has ended."""
+        turn = self._until(at)
+        self.turn = Step(at, turn.loader)
+        if task == TRAIN:
+            for told in self._round.taken():
+                turn = told.add(turn)
+            turn = self._step.add(turn) if self._step is not None else turn
+            self._step = None
+            self._end_evaluation()
+            self._stepped = True
+        size = self._items(turn)
+        self._fold.task(task).close(self._thread, turn, items if items == items else size)
+
+    def declared_loading(self, start: int, ns: int, flags: int) -> None:
+        """A pair around loading."""
+        turn = self._until(start + ns)
+        if flags & k.MARKED:
+            self._plain(start, OTHER)
+            self._plain(start + ns, LOADING)
+        moved = min(ns, turn.parts[OTHER])
+        turn.parts[OTHER] -= moved
+        turn.parts[LOADING] += moved
+        turn.waited = True
+
+    def _declared_pause(self, start: int, ns: int, flags: int) -> None:
+        """R19: time that the voirfile declares to be a pause; what else was found in it stays."""
+        turn = self._until(start + ns)
+        if flags & k.MARKED:
+            self._plain(start, OTHER)
+            self._plain(start + ns, None)
+        moved = min(ns, turn.parts[OTHER])
+        turn.parts[OTHER] -= moved
+        self._train.pause(DECLARED, moved)
+
+    def _loop(self, asks: bool, at: int, value: float, marked: int) -> None:
+        """R20: a ``for`` waits for its next item: that is loading, if a tensor comes."""
+        turn = self.turn
+        if marked:
+            self._plain(at, self.rest if asks or value == value else OTHER)
+        if at > turn.end:
+            turn.parts[self.rest] += at - turn.end
+            if self.rest == LOADING:
+                self.waited += at - turn.end
+            turn.end = at
+        if asks:
+            self.rest, self.waited = LOADING, 0
+            return
+        if self.rest == LOADING:
+            self._waited(turn, value == value)
+
+    def _waited(self, turn: Step, loads: bool) -> None:
+        """The wait of a ``for`` is over."""
+        self.rest = OTHER
+        turn.waited |= loads
+        if not loads:
+            back = min(self.waited, turn.parts[LOADING])
+            turn.parts[LOADING] -= back
+            turn.parts[OTHER] += back
+
+    # Loaders and models
+
+    def asked(self, start: int, value: float, what: int, flags: int) -> None:
+        """A loader was asked for a batch, at ``start``."""
+        turn = self._cut(start)
+        loader = turn.loader = self._iterators.get(what, what)
+        if flags & _NO_BATCH:
+            self._ended = loader
+        else:
+            turn.took = {loader: [value]}
+            self._ended = None
+            self._round.flush()
+
+    def _iterates(self, iterator: int | None, loader: int) -> None:
+        """R11: a loader begins anew; what nobody used of it is dropped."""
+        if iterator is None:
+            return
+        if len(self._iterators) > MANY:
+            self._iterators.clear()
+        self._iterators[iterator] = loader
+        self._round.flush()
+        turn = self.turn
+        if self._left.pop(loader, None) and loader in self._mixed:
+            self._fold.task(self._mixed[loader]).items = NAN
+        self._mixed.pop(loader, None)
+        self._goes_on &= loader != self._source
+        self._held.pop(loader, None)
+        if loader in turn.took:
+            turn.took = {one: sizes for one, sizes in turn.took.items() if one != loader}
+        if self._ended == loader and turn.parts[OTHER] > 0 and not turn.calls and not turn.others:
+            self._train.pause(BETWEEN_EPOCHS, turn.parts[OTHER])  # R19
+            turn.parts[OTHER] = 0
+            for segment in turn.segments:
+                if segment.part == OTHER:
+                    segment.part = None
+        self._ended = None
+
+    def forward(self, ns: int, rows: float, model: int, flags: int) -> None:
+        """A model was called: to learn (training mode with gradients), to look (neither), else."""
+        turn = self.turn
+        if flags & _LEARNS == _LEARNS:
+            if model not in self._learners and len(self._learners) < MANY:
+                self._learners.add(model)
+            if turn.looks and not turn.took and not turn.calls:  # R3
+                turn = self._cut(turn.end)
+            turn.call(model, rows, not self._zeroed)  # R13
+            return
+        turn.others += 1
+        if not flags & _LEARNS:
+            turn.look(model, rows, ns)
+
+    def _looks(self, turn: Step) -> tuple[float, float, float] | None:
+        """What learned models (where none has learned, all) were shown: calls, rows, ns."""
+        n = rows = ns = 0.0
+        for model, look in turn.looks.items():
+            if model in self._learners or not self._learners:
+                n, rows, ns = n + look[0], rows + look[1], ns + look[2]
+        return (n, rows, ns) if n else None
+
+    def backward(self, loss: float, start: int, depth: int, flags: int, site: int) -> None:
+        """Gradients were computed; one of no number within another span is another's part."""
+        if depth and loss != loss and self._scaled is None and not flags & k.LATER:
+            return
+        turn = self.turn
+        if flags & k.ZEROED and not self._zeroed:  # R16
+            if turn.backwards:
+                self._zeroed, turn.several = True, turn.backwards > 1
+            elif self._step is not None and self._step.backwards:
+                self._step.forget()  # A batch before this one was skipped altogether.
+        turn.backwards += 1
+        if self.rest == LOADING:
+            self._waited(turn, False)  # R20: what learns is no loader.
+        known, self._scaled = self._scaled, None  # R15
+        if known is None:
+            known = self._fold.expect(site, start) if flags & k.LATER else loss
+        if not self._zeroed:
+            if isinstance(known, Late):
+                turn.late = [*turn.late, known]
+            else:
+                turn.loss += known
+            turn.learned()
+        elif turn.given:
+            turn.given = {}
+
+    # Times on a device
+
+    def before(self, start: int) -> None:
+        """What lies on the device before the mark at ``start`` belongs to the turn as it is now."""
+        self._gap = self.turn.add_segment(Segment(start, self.rest))
+
+    def on_device(self, kind: int, start: int, depth: int) -> None:
+        """A span of which a device's time will come."""
+        if self._gap is None:
+            self.before(start)
+        gap, self._gap = self._gap, None
+        assert gap is not None
+        part = None if kind == k.SAVE and not depth else PART[kind]
+        own = self.turn.add_segment(Segment(start, part))
+        self._fold.expect_times(self._thread, start, gap, own)
+
+    def _plain(self, at: int, part: int | None, turn: Step | None = None) -> None:
+        """A mark that nests with nothing: what lies before it is this part of the turn."""
+        segment = (turn or self.turn).add_segment(Segment(at, part))
+        self._fold.expect_times(self._thread, at, segment, None)
+
+    # Turns
+
+    def _cut(self, until: int) -> Step:
+        """End the turn and say what it was; returns the next one."""
+        turn = self.turn
+        if until > turn.end:
+            turn.parts[self.rest] += until - turn.end
+            turn.end = until
+        loader = turn.loader
+        if turn.backwards or turn.optimizer is not None:  # R4
+            self._belongs(turn)
+        elif self._evaluates(turn):  # R5
+            held = self._held.get(loader)
+            if held is not None and not held.calls:
+                turn = self._held.pop(loader).add(turn)
+            self._evaluated(turn)
+        elif self._evaluation and not turn.calls and loader == self._evaluation.loader:
+            self._evaluated(turn)  # The end of its loader, batches that were skipped.
+        elif not turn.took and not turn.calls and not turn.others and not self._evaluation:
+            return turn  # Nothing but time: the next turn begins with it.
+        elif loader in self._held:  # R6, R7
+            held = self._held[loader].add(turn)
+            sizes = held.took.get(loader, ())
+            if len(sizes) > MANY and not held.calls:
+                held.took[loader] = [*sizes[-FEW:]]  # Nothing uses as many.
+        elif len(self._held) < FEW:
+            self._held[loader] = turn
+        self.turn = Step(until, loader)
+        return self.turn
+
+    def _belongs(self, turn: Step) -> None:
+        """The turn belongs to the step, and so do those that were held back (R6, R7)."""
+        self._stepped = True
+        if turn.took:
+            self._source, self._goes_on = turn.loader, True
+        if self._evaluation is not None:
+            self._end_evaluation()
+        for other in list(self._held) if self._held else ():
+            held = self._held.pop(other)
+            if held.calls and None is not other != turn.loader is not None:
+                self._evaluated(held)
+                self._end_evaluation()
+            else:
+                turn = held.add(turn)
+        self._step = self._step.add(turn) if self._step is not None else turn
+
+    def _evaluates(self, turn: Step) -> bool:
+        """R5: models were called, none learned; there are batches, or a model that has learned."""
+        if turn.calls or not turn.others:
+            return False
+        if turn.took or turn.loader is not None:
+            return True
+        looks = self._looks(turn)
+        return self._stepped and looks is not None and looks[1] > looks[0]  # More than an agent's.
+
+    def _evaluated(self, turn: Step) -> None:
+        name = EVAL if self._stepped else INFERENCE
+        taken = self._take(turn, turn.others + sum(turn.calls.values()), name)
+        n, items = sum(map(len, taken)), sum(map(sum, taken))
+        if not taken:
+            looks = self._looks(turn)
+            n, items = (int(looks[0]), self._rows(looks[1])) if looks is not None else (0, 0.0)
+        if n and name not in self.marked:
+            self._fold.task(name).close(self._thread, turn, items, n)
+        if self._evaluation is None:
+            self._evaluation = Step(turn.start)
+        self._evaluation.parts = [
+            a + b for a, b in zip(self._evaluation.parts, turn.parts, strict=True)
+        ]
+        self._evaluation.loader, self._evaluation.end = turn.loader, turn.end
+
+    def _end_evaluation(self) -> None:
+        if self._evaluation is not None:  # R19
+            train, ended = self._train, self._evaluation.end
+            train.pause(EVALUATION, self._evaluation.ns)
+            # What is behind the last step is of the task's time too, as its pause is.
+            train.end = max(train.end, ended) if train.steps else train.end
+            self._evaluation = None
+
+    def _take(self, turn: Step, n: int | None, task: str = TRAIN) -> list[list[float]]:
+        """R11: the ``n`` oldest waiting batches of each of its loaders (all, for None)."""
+        left, taken, own = self._left, [], turn.loader
+        if self._goes_on and (task != TRAIN) is (own == self._source):
+            own = self._source if task == TRAIN else None  # What waits for steps is not shown.
+        for loader, fresh in turn.took.items() if turn.took else ((own, []),):
+            sizes = [*left.pop(loader), *fresh] if loader in left else fresh
+            if n is not None and len(sizes) > n:
+                left[loader] = sizes[n:][-MANY:]
+                if sizes.count(sizes[0]) < len(sizes):  # Unless all are taken, which is not known.
+                    self._mixed[loader] = task
+                sizes = sizes[:n]
+            if sizes:
+                taken.append(sizes)
+        return taken
+
+    # Steps
+
+    def _optimizer(self, optimizer: int, end: int) -> None:
+        """R1: an optimizer's step ends a step; R9: together with those of others."""
+        self.turn.optimizer = optimizer
+        self._fold.made = True  # One that was loaded or copied, was not made.
+        self._cut(end)
+        self.pending, self._zeroed = None, False
+        if TRAIN in self.marked or TRAIN in self._paired:
+            return
+        step, self._step = self._step, None
+        if step is not None:
+            self._round.add(step)
+
+    def _close(self, turns: list[Step]) -> None:
+        """A step has ended, of one optimizer or several (R9)."""
+        whole = turns[0]
+        if len(turns) > 1:
+            loss, late, backwards = whole.loss, whole.late, whole.backwards
+            inputs = whole.inputs  # R13, R15: of the first optimizer.
+            for other in turns[1:]:
+                whole.add(other)
+            whole.loss, whole.late, whole.backwards, whole.inputs = loss, late, backwards, inputs
+        elif whole.several:
+            whole.loss = NAN
+        if whole.looks or self._looked[1] or self._looked[0]:
+            self._look(self._looks(whole) if self._learners else None)
+        self._train.close(self._thread, whole, self._items(whole))
+
+    def _items(self, turn: Step) -> float:
+        took, calls = turn.took, turn.calls
+        if len(took) == 1 and not self._left:
+            (sizes,) = took.values()
+            if len(sizes) == 1:
+                self._last = sizes
+                return sizes[0]
+        taken = self._take(turn, max(calls.values()) if calls else None)
+        if len(taken) == 1:
+            return sum(taken[0])
+        known = [n for n in turn.inputs.values() if n == n]
+        if not taken:  # R13; of a loader's batch, a step behind its first may take all or a piece.
+            rows = self._rows(min(known, default=NAN))
+            within = turn.loader is not None and self._last and self._ended is None
+            return rows if not within or rows in self._last else NAN
+        self._last = sums = [sum(sizes) for sizes in taken]
+        only = len(set(known)) == 1 and known[0] in sums  # It was learned from one of them alone.
+        return known[0] if only else max(sums)  # R12
+
+    def _rows(self, rows: float) -> float:
+        """R14: a model's rows are items, unless time may be first."""
+        return NAN if self._fold.time_first else rows
+
+    def _look(self, now: tuple[float, float, float] | None) -> None:
+        """R8: what a learned model was shown in the last step was an evaluation, unless the step
+        before or after has such looks, too."""
+        before, last = self._looked
+        held = self._train.held if last and not before and not now else None
+        if last and held is not None:
+            n, items, ns = last
+            shown = Step(held.end - int(ns))
+            shown.end = held.end
+            shown.parts[FORWARD] = int(ns)
+            self._fold.task(EVAL).close(self._thread, shown, self._rows(items), int(n))
+            self._train.pause(EVALUATION, int(ns), held, FORWARD)
+        self._looked = [last, now]
+
+    def finish(self) -> None:
+        """The thread has ended."""
+        if not self.begun:
+            return
+        self._cut(self.turn.end)
+        self._round.end()
+        if self._step is not None:
+            self._fold.unused += self._step.backwards
+        self._look(None)
+        for held in self._held.values():
+            if not self._stepped:
+                told = held.looks or (held.calls and held.loader and not self._fold.made)
+            else:  # Of the training's loader, it is a step that did not end.
+                told = held.calls and held.loader not in (None, self._source)
+            if told:
+                self._evaluated(held)
+        self._held.clear()
+        self._end_evaluation()
+        for loader, task in self._mixed.items():
+            if loader in self._left:
+                self._fold.task(task).items = NAN

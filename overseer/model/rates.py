@@ -1,0 +1,160 @@
+"""Windows of steps: items a second, loading and compute, one window after the other."""
+
+from __future__ import annotations
+
+from .events import LOADING
+from .spans import Span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .steps import Step
+
+#: Tasks, and threads of one, that are told apart.
+TASKS, THREADS = 64, 64
+
+
+def abreast(spans: Iterable[tuple[int, int]]) -> float:
+    """How many of the spans run at once on average: 1 for one after the other, 2 for two abreast.
+
+    Args:
+        spans: Begin and end of each.
+    """
+    total = union = 0
+    reach: int | None = None
+    for begin, end in sorted(spans):
+        total += end - begin
+        union += max(0, end - (begin if reach is None else max(begin, reach)))
+        reach = end if reach is None else max(reach, end)
+    return total / union if union else 1.0
+
+
+class Window:
+    """The steps of one task since a window was opened.
+
+    Attributes:
+        task: The task.
+        first: Number of its first step.
+        steps: How many have ended in it.
+        items: Of them; NaN: unknown.
+        ns: Their time, without pauses; ``loading`` of it waiting for batches.
+        pause: Pauses in the window.
+        end: When its last step ended, ns.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self.task, self.first, self.opened = step.task, step.number, step.start
+        self.steps = self.ns = self.loading = self.pause = self.end = 0
+        self.items = 0.0
+        self._loaded = False
+        self._threads: dict[int, tuple[int, int]] = {}
+
+    def add(self, step: Step, n: int) -> None:
+        """Take in a step, or ``n`` that are not told apart."""
+        self.steps += n
+        self.items += step.items
+        self.ns += step.ns
+        self.loading += step.parts[LOADING]
+        self.pause += step.pause
+        self.end = step.end
+        self._loaded |= step.loaded
+        if step.thread in self._threads or len(self._threads) < THREADS:
+            begin = self._threads.get(step.thread, (step.start, 0))[0]
+            self._threads[step.thread] = begin, step.end
+
+    @property
+    def units(self) -> str:
+        """What the amount is: items, or steps where those are not known."""
+        return "items" if self.items == self.items else "steps"
+
+    def _per_second(self, ns: int) -> float | None:
+        amount = self.items if self.items == self.items else self.steps
+        return amount * 1e9 / ns if ns > 0 else None
+
+    @property
+    def rate(self) -> float | None:
+        """Items a second; over threads that work at the same time, summed."""
+        rate = self._per_second(self.ns)
+        return None if rate is None else rate * abreast(self._threads.values())
+
+    @property
+    def loading_rate(self) -> float | None:
+        """Items a second of waiting: how fast the loader alone would feed the task."""
+        return self._per_second(self.loading) if self._loaded else None
+
+    @property
+    def compute_rate(self) -> float | None:
+        """Items a second of work: how fast the task would be with a loader that never waits."""
+        return self._per_second(self.ns - self.loading) if self._loaded else None
+
+    @property
+    def loading_share(self) -> float | None:
+        """Loading as a part of loading and compute."""
+        return self.loading / self.ns if self._loaded and self.ns > 0 else None
+
+    @property
+    def compute_share(self) -> float | None:
+        """Compute as a part of loading and compute."""
+        share = self.loading_share
+        return None if share is None else 1 - share
+
+
+class Rates:
+    """Reads windows off the steps of every task.
+
+    Args:
+        emit: Called with each window when it closes.
+        interval: The length of a window.
+        skip: What to leave out at the beginning of each task.
+        multiplier: Items are counted this many times.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[Window], object],
+        interval: Span,
+        skip: Span | None = None,
+        multiplier: int = 1,
+    ) -> None:
+        self._emit, self._interval, self._multiplier = emit, interval, multiplier
+        self._skip = skip or Span(steps=0)
+        self._began: dict[str, tuple[int, int]] = {}
+        self._windows: dict[str, Window] = {}
+
+    def add(self, steps: Iterable[Step]) -> None:
+        """Take in finished steps."""
+        for step in steps:
+            began, before = self._began.get(step.task, (step.start, 0))
+            if not before and len(self._began) >= TASKS:
+                continue
+            self._began[step.task] = began, step.number
+            if step.ns and not self._skips(step, began):  # Else nobody knows when it began.
+                self._take(step, step.number - before)
+
+    def _skips(self, step: Step, began: int) -> bool:
+        if self._skip.steps is not None:
+            return step.number <= self._skip.steps
+        return step.start < began + (self._skip.seconds or 0) * 1e9
+
+    def _take(self, step: Step, n: int) -> None:
+        window = self._windows.get(step.task)
+        if window is None:
+            window = self._windows[step.task] = Window(step)
+        window.add(step, n)
+        if self._interval.steps is not None:
+            closes = window.steps >= self._interval.steps
+        else:
+            closes = step.end >= window.opened + (self._interval.seconds or 0) * 1e9
+        if closes:
+            self._close(self._windows.pop(step.task))
+
+    def _close(self, window: Window) -> None:
+        window.items *= self._multiplier
+        self._emit(window)
+
+    def finish(self) -> None:
+        """The run is over: the windows still open count too."""
+        while self._windows:
+            _, window = self._windows.popitem()
+            self._close(window)

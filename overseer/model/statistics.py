@@ -1,0 +1,78 @@
+"""Quartiles, and a fair sample of very many numbered values in constant memory."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: A sample keeps this many values. Of more, the rank of its median is off by 1.1 % (one standard
+#: error, 0.5 / sqrt(size)).
+SIZE = 2048
+
+
+def quantile(ordered: Sequence[float], q: float) -> float:
+    """The ``q`` quantile of sorted values, interpolated between the two nearest.
+
+    Hyndman and Fan's definition 7, which ``statistics.quantiles(method="inclusive")`` has too.
+
+    Raises:
+        IndexError: There are no values.
+    """
+    at = q * (len(ordered) - 1)
+    low = math.floor(at)
+    part = at - low
+    return ordered[low] if not part else ordered[low] * (1 - part) + ordered[low + 1] * part
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """First quartile, median and third quartile of one value or more, in any order."""
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    from statistics import quantiles  # Not above: it imports decimal and fractions, 3.5 ms.
+
+    q1, median, q3 = quantiles(values, method="inclusive")
+    return q1, median, q3
+
+
+class Sample:
+    """A uniform sample of numbered tuples, each kept with its number.
+
+    Reservoir sampling, Li's algorithm L (ACM TOMS 20, 1994): beyond ``size`` values nearly all
+    cost one comparison. It has a seeded generator of its own, so the script's is untouched.
+
+    Args:
+        size: How many values are kept.
+    """
+
+    def __init__(self, size: int = SIZE) -> None:
+        self._size = size
+        self._random = Random(size)
+        self._kept: list[tuple[int, tuple[float, ...]]] = []
+        self._seen = self._next = 0
+        self._w = 1.0
+
+    def add(self, number: int, *value: float) -> None:
+        """Take in one value with its number."""
+        if len(self._kept) < self._size:
+            self._kept.append((number, value))
+            if len(self._kept) == self._size:
+                self._next = self._seen
+                self._skip()
+        elif self._seen == self._next:
+            self._kept[int(self._random.random() * self._size)] = (number, value)
+            self._skip()
+        self._seen += 1
+
+    def since(self, number: int) -> list[tuple[float, ...]]:
+        """The sampled values numbered ``number`` or later, in no order."""
+        return [value for n, value in self._kept if n >= number]
+
+    def _skip(self) -> None:
+        """Draw which value is kept next."""
+        self._w *= math.exp(math.log(1.0 - self._random.random()) / self._size)
+        gap = math.log(1.0 - self._random.random()) / math.log1p(-self._w)
+        self._next += math.floor(gap) + 1

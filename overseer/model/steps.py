@@ -1,0 +1,221 @@
+"""Steps, and the turns that they are put together from."""
+
+from __future__ import annotations
+
+from .events import LOADING, OTHER
+
+NAN = float("nan")
+#: What a turn has until there is something to put in: never changed.
+_NO_SIZES: dict[int | None, list[float]] = {}
+_NO_CALLS: dict[int, int] = {}
+_NO_ROWS: dict[int, float] = {}
+_NO_LOOKS: dict[int, list[float]] = {}
+_NO_LATE: list[Late] = []
+_NO_SEGMENTS: list[Segment] = []
+
+
+class Late:
+    """A number that is still on a device when its event is read."""
+
+    __slots__ = ("arrived", "value")
+
+    def __init__(self) -> None:
+        self.arrived, self.value = False, NAN
+
+    def take(self, value: float) -> None:
+        """It has come."""
+        self.arrived, self.value = True, value
+
+
+class Segment:
+    """What lies between two marks on a device.
+
+    Attributes:
+        at: When it begins or ends, by the host's clock.
+        part: The part of a step that it is; None: a pause.
+        ns: How long it took; None until that is known, NaN where it never will be.
+    """
+
+    __slots__ = ("at", "ns", "part")
+
+    def __init__(self, at: int, part: int | None) -> None:
+        self.at, self.part = at, part
+        self.ns: float | None = None
+
+
+class Step:
+    """A stretch of one thread's time and what happened in it: a turn, or a step, its turns' sum.
+
+    Attributes:
+        start: Where it begins, and ``end`` where what is known of it ends; ns.
+        parts: Nanoseconds by part.
+        took: The sizes of the batches that each loader gave.
+        loader: The loader that was asked last.
+        calls: How often each model was called to learn.
+        others: How often models were called otherwise.
+        given: Rows that each model learned from since the last backward; ``inputs``: before that.
+        looks: Calls in evaluation mode without gradients, by model: how many, rows, ns.
+        backwards: How many, and ``loss`` the sum of what they were called on.
+        late: Numbers that belong to the loss and are not known yet.
+        optimizer: The optimizer that stepped in it.
+        segments: Its time on a device, where it has one, piece by piece.
+        several: Whether gradients of several backwards were thrown away: one of them is the loss.
+        waited: Whether its loading was seen though no loader was asked.
+        compiled: Nanoseconds in which something was compiled.
+
+    Of a finished step:
+        task: The task, and ``number`` of the step in it, from 1 on.
+        thread: The thread, by the recorder's number.
+        items: Of its batches; NaN: unknown.
+        pause: Nanoseconds of pauses in it, which are no part of it.
+    """
+
+    __slots__ = (
+        "backwards", "calls", "compiled", "end", "given", "inputs", "items", "late", "loader",
+        "looks", "loss", "number", "optimizer", "others", "parts", "pause", "segments",
+        "several", "start", "task", "thread", "took", "waited",
+    )  # fmt: skip
+
+    def __init__(self, start: int, loader: int | None = None) -> None:
+        self.start = self.end = start
+        self.parts = [0, 0, 0, 0, 0, 0]
+        self.loader = loader
+        self.took, self.calls, self.looks = _NO_SIZES, _NO_CALLS, _NO_LOOKS
+        self.given = self.inputs = _NO_ROWS
+        self.others = self.backwards = self.compiled = 0
+        self.loss, self.late = 0.0, _NO_LATE
+        self.segments = _NO_SEGMENTS
+        self.optimizer: int | None = None
+        self.waited = self.several = False
+
+    task: str
+    number: int
+    thread: int
+    items: float
+    pause: int
+
+    @property
+    def ns(self) -> int:
+        """How long it took, without pauses."""
+        return sum(self.parts)
+
+    @property
+    def loading(self) -> int:
+        """How long it waited for its batches."""
+        return self.parts[LOADING]
+
+    @property
+    def loaded(self) -> bool:
+        """Whether its loading was seen."""
+        return self.loader is not None or self.waited
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that comes later has come: its times on a device, and its loss."""
+        if not self.late and not self.segments:
+            return True
+        return all(s.ns is not None for s in self.segments) and all(n.arrived for n in self.late)
+
+    def join(self) -> bool:
+        """Take in what came later; whether the device has timed it, from its beginning on."""
+        if self.late and all(late.arrived for late in self.late):
+            self.loss += sum(late.value for late in self.late)
+            self.late = _NO_LATE
+        parts = [0, 0, 0, 0, 0, 0]
+        for segment in self.segments:
+            if segment.ns is None or segment.ns != segment.ns:
+                return False
+            if segment.part is not None:
+                parts[segment.part] += int(segment.ns)
+        if self.segments:
+            self.parts = parts
+        return bool(self.segments)
+
+    def add_segment(self, segment: Segment) -> Segment:
+        """A piece of its time on a device; returns it."""
+        if self.segments is _NO_SEGMENTS:
+            self.segments = []
+        self.segments.append(segment)
+        return segment
+
+    def wait(self, until: int) -> None:
+        """What was no part of it before ``until`` was waiting for its batch."""
+        waited = min(self.parts[OTHER], max(0, until - self.start))
+        self.parts[OTHER] -= waited
+        self.parts[LOADING] += waited
+        self.waited = True
+        for segment in self.segments:
+            if segment.part == OTHER and segment.at <= until:
+                segment.part = LOADING
+
+    def call(self, model: int, rows: float, counts: bool) -> None:
+        """A model was called to learn; with ``counts``, from as many ``rows``."""
+        if self.calls is _NO_CALLS:
+            self.calls = {model: 1}
+        else:
+            self.calls[model] = self.calls.get(model, 0) + 1
+        if not counts:
+            return
+        if self.given is _NO_ROWS:
+            self.given = {model: rows}
+        else:
+            self.given[model] = NAN if model in self.given else rows
+
+    def learned(self) -> None:
+        """A backward ends what models have learned from until now."""
+        if self.inputs is _NO_ROWS:
+            self.inputs = self.given
+        else:
+            for model, rows in self.given.items():
+                self.inputs[model] = self.inputs.get(model, 0.0) + rows
+        self.given = _NO_ROWS
+
+    def look(self, model: int, rows: float, ns: int) -> None:
+        """A model was called in evaluation mode without gradients."""
+        if self.looks is _NO_LOOKS:
+            self.looks = {}
+        n, before, spent = self.looks.get(model, (0.0, 0.0, 0.0))
+        self.looks[model] = [n + 1, before + rows, spent + ns]
+
+    def add(self, other: Step) -> Step:
+        """Take in what came before or after; returns itself."""
+        self.start, self.end = min(self.start, other.start), max(self.end, other.end)
+        self.parts = [a + b for a, b in zip(self.parts, other.parts, strict=True)]
+        if other.took:
+            if not self.took:
+                self.took = other.took
+            else:
+                for loader, taken in other.took.items():  # In place: there may be many.
+                    self.took.setdefault(loader, []).extend(taken)
+        if other.calls:
+            every = {*self.calls, *other.calls}
+            self.calls = {m: self.calls.get(m, 0) + other.calls.get(m, 0) for m in every}
+        if other.inputs:
+            models = {*self.inputs, *other.inputs}
+            rows, more = self.inputs, other.inputs
+            self.inputs = {m: rows.get(m, 0.0) + more.get(m, 0.0) for m in models}
+        if other.given:
+            self.given = {**self.given, **other.given}
+        if other.looks:
+            looks, none = dict(self.looks), [0.0, 0.0, 0.0]
+            for model, look in other.looks.items():
+                seen = looks.get(model, none)
+                looks[model] = [a + b for a, b in zip(seen, look, strict=True)]
+            self.looks = looks
+        self.others += other.others
+        self.backwards += other.backwards
+        self.compiled += other.compiled
+        self.loss += other.loss
+        if other.late:
+            self.late = [*self.late, *other.late]
+        if other.segments:
+            self.segments = [*self.segments, *other.segments]
+        if other.optimizer is not None:
+            self.optimizer = other.optimizer
+        self.waited |= other.waited
+        self.several |= other.several
+        return self
+
+    def forget(self) -> None:
+        """What it has learned came to nothing: its time and items count."""
+        self.backwards, self.loss, self.late = 0, 0.0, _NO_LATE

@@ -1,0 +1,246 @@
+"""The ``tasks`` of ``run.json``: every figure of a task, computed here and nowhere else."""
+
+from __future__ import annotations
+
+from .events import LOADING, PARTS
+from .facts import main_name
+from .rates import abreast
+from .series import Series, Totals
+from .spans import Span
+from .statistics import Sample, quartiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from .fold import Fold
+    from .steps import Step
+    from .tasks import Task
+
+#: Tasks that are recorded, and threads of one that are told apart.
+TASKS, THREADS = 64, 64
+#: Parts of a task's course.
+COURSE = 100
+#: So many steps behind the end of a fixed skip, a warm-up that is still going on is told.
+CLOSE = 2
+HOST_CLOCK = "perf_counter"
+
+
+class Record:
+    """What is kept of one task's finished steps.
+
+    Args:
+        skip: What to leave out of rates and shares, in place of the warm-up that is found.
+        multiplier: Items are counted this many times.
+    """
+
+    def __init__(self, skip: Span | None, multiplier: int) -> None:
+        self._skip, self._multiplier = skip, multiplier
+        self._series, self._sample = Series(), Sample()
+        self._threads: dict[int, tuple[int, int]] = {}
+        self._before = self._skipped = 0
+        self._start, self._untimed = 0, (0, 0.0)
+
+    def add(self, step: Step) -> None:
+        """Take in the next finished step."""
+        n, self._before = step.number - self._before, step.number
+        self._start = self._start or step.start
+        if step.thread in self._threads or len(self._threads) < THREADS:
+            begin = self._threads.get(step.thread, (step.start, 0))[0]
+            self._threads[step.thread] = begin, step.end
+        if not step.ns:  # Only its end was told.
+            self._untimed = self._untimed[0] + n, self._untimed[1] + step.items
+            return
+        if step.compiled:
+            return
+        skip = self._skip
+        if skip is not None and (
+            step.number <= skip.steps
+            if skip.steps is not None
+            else step.start < self._start + (skip.seconds or 0) * 1e9
+        ):
+            self._skipped += n
+            return
+        items = step.items * self._multiplier
+        self._series.add(step, n, items)
+        self._sample.add(step.number, step.ns / n, items / n)
+
+    def section(self, task: Task, main: bool, clock: str, final: bool) -> dict[str, Any]:
+        """The task's part of ``run.json``; what is not known is absent.
+
+        Loading, compute, breakdown and all of ``rate`` but ``wall`` are of the same steps: the
+        steady ones; those after the skip, when one was given; all, when it never became steady.
+
+        Args:
+            task: Its totals.
+            main: Whether the run is about it: what lies between its steps is its own.
+            clock: What timed the steps.
+            final: Whether the search for the steady state must be of all steps.
+        """
+        sized = task.items == task.items and task.steps > 0
+        verdict = self._series.verdict(1.0 if final else 1.25)
+        found = verdict.from_step if self._skip is None else None
+        of = self._series.totals(found or 0)
+        settled = self._skip is not None or found is not None
+        many = abreast(self._threads.values())
+        late = self._skip is not None and (verdict.from_step or 0) > self._skipped + 1 + CLOSE
+        return present(
+            {
+                "steps": task.steps or None,
+                "items": _whole(task.items * self._multiplier) if sized else None,
+                "units": "items" if sized else "steps",
+                "first_step_seconds": task.first_ns / 1e9 or None,
+                "compiled": _compiled(task.compiled),
+                "rate": {
+                    "wall": self._wall(task, sized, main),
+                    "steady": _rate(of, sized, many) if settled else None,
+                    **self._quartiles(found or 0, sized, many),
+                    "n": of.n,
+                    "skipped": self._before - of.n,
+                    "clock": clock,
+                },
+                "step_seconds": self._times(found or 0),
+                "steady": {
+                    "verdict": verdict.verdict,
+                    "from_step": verdict.from_step,
+                    "late": late or None,
+                },
+                **_split(of, task.loaded),
+                "pause": _pauses(task),
+                "loss": losses(task),
+            }
+        )
+
+    def _wall(self, task: Task, sized: bool, main: bool) -> float | None:
+        n, items = self._untimed
+        amount = (task.items - items) * self._multiplier if sized else task.steps - n
+        held = task.held.ns if task.held is not None else 0
+        # Between the steps of another one, such as an evaluation, lies what is not its own.
+        ns = task.end - task.start if main else sum(task.parts) + held
+        return amount * 1e9 / ns if ns > 0 else None
+
+    def _quartiles(self, first: int, sized: bool, many: float) -> dict[str, float]:
+        rates = [
+            (items if sized else 1) * 1e9 / ns * many
+            for ns, items in self._sample.since(first)
+            if ns > 0 and (items == items or not sized)
+        ]
+        if not rates:
+            return {}
+        q1, median, q3 = quartiles(rates)
+        return {"median": median, "q1": q1, "q3": q3}
+
+    def _times(self, first: int) -> dict[str, Any]:
+        """How long steps took from ``first`` on: quartiles, and their course in parts."""
+        times = [ns / 1e9 for ns, _ in self._sample.since(first)]
+        if not times:
+            return {}
+        q1, median, q3 = quartiles(times)
+        length, means = self._series.course(first, COURSE)
+        course = {"steps": length, "means": [float(f"{mean:.4g}") for mean in means]}
+        return {"median": median, "q1": q1, "q3": q3, "course": course}
+
+
+class Summary:
+    """The records of all tasks.
+
+    Args:
+        fold: Whose totals they complete.
+        skip: What to leave out at the beginning of each task; None: its warm-up, which is found.
+        multiplier: Items are counted this many times.
+    """
+
+    def __init__(self, fold: Fold, skip: Span | None = None, multiplier: int = 1) -> None:
+        self._fold, self._skip, self._multiplier = fold, skip, multiplier
+        self._records: dict[str, Record] = {}
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Take in finished steps."""
+        records = self._records
+        for step in steps:
+            record = records.get(step.task)
+            if record is None:
+                if len(records) >= TASKS:
+                    continue
+                record = records[step.task] = Record(self._skip, self._multiplier)
+            record.add(step)
+
+    def section(self, clock: str = HOST_CLOCK, final: bool = False) -> dict[str, Any]:
+        """The ``tasks`` of ``run.json``, as they are by now."""
+        tasks = dict(self._fold.tasks)
+        main = self.main
+        made = {}
+        for name, task in tasks.items():
+            record = self._records.get(name)
+            if record is not None:
+                made[name] = record.section(task, name == main, clock, final)
+            elif loss := losses(task):
+                made[name] = present({"loss": loss})
+        return made
+
+    @property
+    def main(self) -> str | None:
+        """The task that the run is about."""
+        return main_name({name: task.steps for name, task in self._fold.tasks.items()})
+
+    @property
+    def stepped(self) -> tuple[float, float] | None:
+        """When the first step of that task ended, and its last one so far, in seconds."""
+        main = self.main
+        task = self._fold.tasks.get(main) if main is not None else None
+        return ((task.start + task.first_ns) / 1e9, task.end / 1e9) if task is not None else None
+
+
+def losses(task: Task) -> dict[str, Any]:
+    """What is known of a task's losses."""
+    of = task.losses
+    if not of.n:
+        return {}
+    least = of.least if of.least == of.least else None
+    return {"first": of.first, "last": of.last, "min": least, "not_finite": of.not_finite or None}
+
+
+def _whole(items: float) -> int | float:
+    return int(items) if items == int(items) else items
+
+
+def _rate(of: Totals, sized: bool, many: float) -> float | None:
+    amount = of.items if sized else of.n
+    return amount * 1e9 / of.ns * many if of.ns > 0 and amount == amount else None
+
+
+def _compiled(compiled: list[int]) -> dict[str, float]:
+    return {"steps": compiled[0], "seconds": compiled[1] / 1e9} if compiled[0] else {}
+
+
+def _split(of: Totals, loaded: bool) -> dict[str, Any]:
+    """Loading and compute, where loading was seen; and the parts, where any hook saw one."""
+    made: dict[str, Any] = {}
+    loading, compute = of.loading / 1e9, (of.ns - of.loading) / 1e9
+    if loaded and of.ns > 0:
+        share = of.loading / of.ns
+        made["loading"] = {"seconds": loading, "share": share}
+        made["compute"] = {"seconds": compute, "share": 1 - share}
+    seconds = {name: ns / 1e9 for name, ns in zip(PARTS, of.parts, strict=True)}
+    if any(of.parts[LOADING + 1 : -1]):
+        if not loaded:
+            del seconds["loading"]
+        made["breakdown"] = {
+            name: value for name, value in seconds.items() if value or name == "other"
+        }
+    return made
+
+
+def _pauses(task: Task) -> dict[str, Any]:
+    of = task.pauses
+    kinds = {kind: {"seconds": ns / 1e9, "count": n} for kind, (n, ns) in of.kinds.items()}
+    return {"seconds": of.ns / 1e9, "count": of.count, "kinds": kinds}
+
+
+def present(values: dict[str, Any]) -> dict[str, Any]:
+    """``values`` without what is not known, at any depth; empty sections are absent too."""
+    kept = {
+        key: present(value) if isinstance(value, dict) else value for key, value in values.items()
+    }
+    return {key: value for key, value in kept.items() if value is not None and value != {}}

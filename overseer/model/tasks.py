@@ -1,0 +1,172 @@
+"""Totals of one task, as its steps are finished."""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import add
+
+from .events import OTHER
+from .pauses import LEAST_NS, UNEXPLAINED, Pauses, Typical
+from .steps import _NO_SEGMENTS, Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Steps that wait for what comes later from a device; of more, the oldest go without.
+PENDING = 4096
+#: A mark so soon after a pair's end is of the same step, in nanoseconds.
+SAME_NS = 1_000_000
+
+
+class Losses:
+    """First, last and lowest loss, and how many were no finite numbers."""
+
+    __slots__ = ("first", "last", "least", "n", "not_finite")
+
+    def __init__(self) -> None:
+        self.first = self.last = self.least = float("nan")
+        self.n = self.not_finite = 0
+
+    def add(self, loss: float) -> None:
+        """Take in the next."""
+        if not self.n:
+            self.first = loss
+        self.n += 1
+        self.last = loss
+        if loss - loss != 0.0:  # NaN or infinite.
+            self.not_finite += 1
+        elif not self.least <= loss:
+            self.least = loss
+
+
+class Task:
+    """One task's totals. Its latest step is held back until the next: that may change what it was.
+
+    Args:
+        name: The task.
+        emit: Called with each finished step, in order.
+
+    Attributes:
+        steps: How many have finished or are held back; ``items`` of them: NaN: unknown.
+        start: Where the first began, and ``end`` where the last ended, ns.
+        parts: Nanoseconds of the finished steps by part.
+        losses: Of the steps; of what the script gives, once it gives any.
+        given: Whether losses are given.
+        pauses: Time that is in no step.
+        loaded: Whether the loading of any step was seen.
+        first_ns: How long the first step took.
+        compiled: How many steps something was compiled in, and their ns.
+    """
+
+    def __init__(self, name: str, emit: Callable[[Step], object]) -> None:
+        self.name, self._emit = name, emit
+        self.steps, self.items, self.start, self.end = 0, 0.0, 0, 0
+        self.parts = [0, 0, 0, 0, 0, 0]
+        self.losses, self.pauses = Losses(), Pauses()
+        self.given = self.loaded = False
+        self.first_ns = 0
+        self.compiled = [0, 0]
+        self._held: Step | None = None
+        self._usual = Typical()
+        self._waiting: deque[Step] = deque()
+        self._done: dict[int, int] = {}  # By thread: when a device was done with its last step.
+
+    def close(self, thread: int, step: Step, items: float, n: int = 1) -> None:
+        """A step has ended, or ``n`` of them that are not told apart."""
+        if self._held is not None:
+            self.settle()
+        elif not self.steps:
+            self.start = step.start
+        self.steps = number = self.steps + n
+        if step.end > self.end:
+            self.end = step.end
+        self.items += items
+        step.task, step.number, step.thread = self.name, number, thread
+        step.items, step.pause = items, 0
+        self._held = step
+
+    @property
+    def held(self) -> Step | None:
+        """The latest step, unless it is finished."""
+        return self._held
+
+    def resize(self, items: float) -> None:
+        """The latest step has so many items, whatever else was taken for them."""
+        if self._held is not None:
+            self.items += items - self._held.items if self.items == self.items else 0.0
+            self._held.items = items
+
+    def absorb(self, at: int, items: float) -> bool:
+        """Whether the latest step ended just before ``at``; it has then so many items, if known."""
+        held = self._held
+        if held is None or at - held.end > min(held.ns // 2, SAME_NS):
+            return False
+        if items == items:
+            self.resize(items)
+        return True
+
+    def settle(self) -> None:
+        """What is held back is finished, once all has come that comes later."""
+        step, self._held = self._held, None
+        if step is None:
+            return
+        if not self._waiting and step.complete:
+            self._finish(step)
+            return
+        self._waiting.append(step)
+        if len(self._waiting) > PENDING:
+            self._finish(self._waiting.popleft())
+        self.arrived()
+
+    def arrived(self) -> None:
+        """Something has come from a device: steps that are complete now are finished, in order."""
+        waiting = self._waiting
+        while waiting and waiting[0].complete:
+            self._finish(waiting.popleft())
+
+    def end_all(self) -> None:
+        """There is no more: what waits is finished by what is known."""
+        self.settle()
+        while self._waiting:
+            self._finish(self._waiting.popleft())
+
+    def _finish(self, step: Step) -> None:
+        if (step.segments or step.late) and step.join():
+            # The script may have run ahead of its device until the end.
+            done = max(step.end, self._done.get(step.thread, 0) + step.ns)
+            self._done[step.thread] = done
+            self.end = max(self.end, done)
+        known = step.loss == step.loss or self.losses.n  # NaN is a loss where others were known.
+        if known and step.backwards and not self.given and not step.late:
+            self.losses.add(step.loss)
+        parts = step.parts
+        other = parts[OTHER]
+        if other > LEAST_NS and step.number > 1 and not step.compiled:
+            over = self._usual.excess(other)
+            if over:
+                self.pause(UNEXPLAINED, over, step)
+        self._usual.add(other)
+        if step.compiled:
+            self.compiled[0] += 1
+            self.compiled[1] += step.ns
+        if step.number == 1:
+            self.first_ns = step.ns
+        if not self.loaded and step.loaded:
+            self.loaded = True
+        self.parts = list(map(add, self.parts, parts))
+        self._emit(step)
+
+    def pause(self, kind: str, ns: int, step: Step | None = None, part: int = OTHER) -> None:
+        """Count a pause; with ``step``, it was taken for a part of that."""
+        self.pauses.add(kind, ns)
+        if step is not None:
+            step.parts[part] -= ns
+            step.pause += ns
+            step.segments = _NO_SEGMENTS  # It keeps the host's times.
+
+    def lost(self, loss: float) -> None:
+        """The script gives a loss: from here on these count, and no others."""
+        if not self.given:
+            self.given, self.losses = True, Losses()
+        self.losses.add(loss)

@@ -1,0 +1,283 @@
+"""From what the hooks saw of a script, and where, to the lines of a voirfile."""
+
+from __future__ import annotations
+
+import ast
+from contextlib import suppress
+from typing import NamedTuple
+
+from ..errors import VoirError
+from .loop import (
+    Frame,
+    Turns,
+    calls_at,
+    conditional,
+    given,
+    losing,
+    loss_at,
+    names_in,
+    stacks,
+    turns_of,
+)
+from .script import open_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from ..probes.scopes import Scope
+    from .script import Source
+
+    Stack = list[Frame]
+
+#: The parts of a training that are told by name where they are not known.
+PARTS = ("items", "loss", "loading")
+PAUSE = "(!#enter as pause, !!#exit as resumed)"
+LOADING = "(!#enter as loading, !!#exit as loaded)"
+
+
+class Line(NamedTuple):
+    """A line of a voirfile.
+
+    Attributes:
+        role: ``step``, ``loss``, ``loading`` or ``pause``; of a line for two of them, both.
+        code: The line.
+        comment: What it is, for a person.
+        live: Whether voir does not see it by itself.
+    """
+
+    role: str
+    code: str
+    comment: str
+    live: bool = False
+
+
+class Findings(NamedTuple):
+    """What is known of a script.
+
+    Attributes:
+        notes: What to say of it, a sentence each.
+        lines: Of a voirfile.
+    """
+
+    notes: list[str]
+    lines: list[Line]
+
+
+class Seen:
+    """What ran where.
+
+    Args:
+        sites: By kind (``step``, ``backward``, ``learn``, ``look``): stacks, innermost frame first,
+            and in how many steps each ran.
+        tasks: The ``tasks`` of the run; empty where nothing ran.
+    """
+
+    def __init__(
+        self, sites: Mapping[str, Sequence[tuple[Stack, int]]], tasks: Mapping[str, Any]
+    ) -> None:
+        self._sites, self.tasks = sites, tasks
+        self.notes: list[str] = []
+        self.train: Mapping[str, Any] = tasks.get("train") or {}
+        self.trains = {
+            id(f.scope) for kind in ("step", "backward", "learn") for f in self.all(kind)
+        }
+
+    def stacks(self, kind: str) -> list[Stack]:
+        """Where this happened."""
+        return [stack for stack, _ in self._sites.get(kind, ())]
+
+    def all(self, kind: str) -> Iterator[Frame]:
+        """Every frame of these."""
+        return (frame for stack in self.stacks(kind) for frame in stack)
+
+    def lines(self) -> Iterator[Line]:
+        """The lines for what was seen."""
+        loops = self._loops()
+        found = [line for loop, step in loops for line in self._steps(loop, step)]
+        found += [line for loop, _ in loops for line in self._loading(loop)]
+        found += self._pauses()
+        yield from {line.code: line for line in found}.values()
+
+    def _learns(self, scope: Scope) -> bool:
+        """Whether a function is part of what learns: a training ran in it, or it is a model's."""
+        beside = scope.outer.inner if scope.outer is not None else []
+        return id(scope) in self.trains or any(one.path[-1] == "forward" for one in beside)
+
+    def _loops(self) -> list[tuple[Turns, Frame]]:
+        """The loops whose turns are steps, without those within others; and where they step."""
+        backwards = self.stacks("backward")
+        found: dict[int, tuple[Turns, Frame]] = {}
+        for stack in self.stacks("step") or backwards or self.stacks("learn"):
+            loop = turns_of(stack, backwards)
+            if loop is not None:
+                found.setdefault(id(loop.node), (loop, next(filter(loop.has, stack))))
+        within = {
+            id(n) for loop, _ in found.values() for n in ast.walk(loop.node) if n is not loop.node
+        }
+        return [one for key, one in found.items() if key not in within]
+
+    def _steps(self, loop: Turns, step: Frame) -> Iterator[Line]:
+        inside = [stack for stack in self.stacks("backward") if any(map(loop.has, stack))]
+        first = inside[0] if inside else []
+        own = next((turns_of([frame]) for frame in first if loop.has(frame)), None)
+        if conditional(loop, step, [next(filter(loop.has, stack)) for stack in inside]):
+            where = loop.frame.source.place(loop.node.lineno)
+            self.notes.append(f"Turns of the loop at {where} add up: leave their steps to voir.")
+            return
+        adds_up = own is not None and own.node is not loop.node
+        loss = loss_at(first[0]) if first else None
+        alone = loss if len(inside) == 1 and not adds_up else None
+        here = alone if first and first[0].scope is loop.frame.scope else None
+        plain = loop._replace(batch=None) if adds_up else loop
+        batch = None if adds_up else self._batch(loop)
+        code = plain.step(batch, here)
+        where = loop.frame.source.place(loop.node.lineno)
+        if code is not None:
+            role = "step loss" if here else "step"
+            sizes = batch is not None and "items" not in self.train
+            also = "; voir does not see the items of its batch" if sizes else ""
+            yield Line(role, code, f"Each turn of the loop at {where} is a step{also}.")
+        for stack in inside:
+            name, at = loss_at(stack[0]), stack[0]
+            if name is None or name == here or (name == "loss" and alone is None):
+                continue
+            bound = [n for n in at.scope.own if name in _stored(n)]
+            if len(bound) == 1:
+                selector = f"{at.source.selector(at.scope)} > {name}"
+                role = "loss" if alone else "value"
+                code = given(
+                    selector if role == "value" or name == "loss" else f"{selector} as loss"
+                )
+                what = f"backward() is called on it at {at.source.place(at.line)}."
+                yield Line(role, code, what)
+
+    def _batch(self, loop: Turns) -> str | None:
+        """The variable with the batch: the loop's, else what the model is called on, if needed."""
+        if loop.batch is not None or "items" in self.train:
+            return loop.batch
+        return next((name for name, _ in self._arguments(loop)), None)
+
+    def _arguments(self, loop: Turns) -> Iterator[tuple[str, Any]]:
+        """Variables bound in the loop that models learn from, and where they are bound.
+
+        They are the first argument of the model, or any of a function that calls it.
+        """
+        for stack in self.stacks("learn"):
+            frame = next(filter(loop.has, stack), None)
+            for call in calls_at(frame) if frame is not None else ():
+                given = [*call.args, *(word.value for word in call.keywords)]
+                for name in names_in(*(given[:1] if frame is stack[0] else given)):
+                    for node in ast.walk(loop.node):
+                        if isinstance(node, ast.Assign) and name in _stored_by(node):
+                            yield name, node
+
+    def _loading(self, loop: Turns) -> Iterator[Line]:
+        """Functions that give the batches, where no loader was seen."""
+        for _, node in self._arguments(loop) if "loading" not in self.train else ():
+            found = _function(loop.frame, node.value)
+            if found is not None and not self._learns(found):
+                code = given(f"{loop.frame.source.selector(found)}{LOADING}")
+                what = f"{found.path[-1]}() gives the batches: the time in it is loading."
+                yield Line("loading", code, what, live=True)
+
+    def _pauses(self) -> Iterator[Line]:
+        """Functions in which models were only looked at, once every few steps."""
+        steps = self.train.get("steps", 0)
+        for stack, seen in self._sites.get("look", ()):
+            functions = [f for f in stack if f.scope.is_function and not self._learns(f.scope)]
+            if not functions or not steps or seen > max(1, steps // 2):
+                continue
+            frame = functions[-1]
+            code = given(f"{frame.source.selector(frame.scope)}{PAUSE}")
+            what = f"{frame.scope.path[-1]}() evaluates: the time in it is a pause."
+            yield Line("pause", code, what, live="eval" not in self.tasks)
+
+
+def observe(seen: Mapping[str, Any], script: str) -> Findings:
+    """What to write for a script that was run: see :mod:`instruments.observe` for what it noted.
+
+    Args:
+        seen: Its ``tasks``, and its ``sites``, each a place with the frames that led there.
+        script: The script's file.
+    """
+    known: dict[str, Source | None] = {}
+
+    def frames(stack: Sequence[Any]) -> Stack:
+        for module, path, _ in stack:
+            if path not in known:
+                with suppress(VoirError):
+                    known[path] = None
+                    known[path] = open_source(path, module)
+        read = ((known[path], line) for _, path, line in stack)
+        return [Frame(source, source.at(line), line) for source, line in read if source is not None]
+
+    sites: dict[str, list[tuple[Stack, int]]] = {}
+    for site in seen["sites"]:
+        stack = frames(site["stack"])
+        if stack:
+            sites.setdefault(site["kind"], []).append((stack, site["steps"]))
+    tasks = seen["tasks"]
+    train, others = tasks.get("train") or {}, [name for name in tasks if name != "train"]
+    notes = []
+    if train.get("steps"):
+        parts = [part for part in PARTS if part in train]
+        notes.append(f"voir sees its {_listed(['steps', *parts])} without a voirfile.")
+        unknown = [part for part in PARTS if part not in train]
+        if unknown:
+            notes.append(f"Not known: {_listed(unknown)}.")
+    if others:
+        notes.append(f"{'It also' if notes else 'voir'} sees passes of {_listed(others)}.")
+    found = Seen(sites, tasks)
+    lines = list(found.lines())
+    return Findings(notes + found.notes, lines)
+
+
+def read(sources: Sequence[Source]) -> Findings:
+    """What the text alone says: of a training that voir will see, else of a loop with a loss."""
+    backwards = stacks(sources, "backward")
+    if backwards:
+        steps = [s for s in stacks(sources, "step") if not _schedules(s[0])]
+        sites = {"step": [(s, 0) for s in steps], "backward": [(s, 0) for s in backwards]}
+        found = Seen(sites, {"train": {"items": None}})
+        lines = list(found.lines())
+        note = "It calls backward(): where that runs, voir sees steps without a voirfile."
+        return Findings([note, *found.notes], lines)
+    loops = losing(sources)
+    if len({id(loop.frame.scope) for loop, _ in loops}) != 1 or len(loops) > 1:
+        return Findings([], [])
+    loop, loss = loops[0]
+    code = loop.step(None, loss)
+    where = loop.frame.source.place(loop.node.lineno)
+    what = f"Each turn of the loop at {where} is a step, with {loss}."
+    return Findings([], [Line("step loss", code, what, live=True)] if code is not None else [])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _schedules(frame: Frame) -> bool:
+    return any(
+        "sched" in name.lower() for call in calls_at(frame, "step") for name in names_in(call.func)
+    )
+
+
+def _function(frame: Frame, call: Any) -> Scope | None:
+    """The function of the frame's module that is called."""
+    func, path = getattr(call, "func", None), frame.scope.path
+    if isinstance(func, ast.Name):
+        return frame.source.named(*path, func.id) or frame.source.named(func.id)
+    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and path:
+        return frame.source.named(*path[:-1], func.attr) if func.value.id == "self" else None
+    return None
+
+
+def _stored(node: Any) -> list[str]:
+    stores = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    return [node.id] if stores else []
+
+
+def _stored_by(node: Any) -> list[str]:
+    return [name for target in node.targets for one in ast.walk(target) for name in _stored(one)]

@@ -1,0 +1,171 @@
+"""A script's text: its functions and classes, and those of its project's modules."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import warnings
+from difflib import get_close_matches
+from functools import cached_property
+
+from ..errors import VoirError
+from ..probes.scopes import loops, scopes
+from ..probes.selector import MAIN, reference
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..probes.scopes import Scope
+
+#: Modules of a project that are read.
+MODULES = 50
+_REFERENCE = re.compile(r"\s*/([\w.]*)/?([\w/]*)(.*)", re.DOTALL)
+
+
+class Source:
+    """The text of one module.
+
+    Args:
+        path: Its file.
+        module: Its name; ``__main__`` for the script.
+        tree: What its text says.
+    """
+
+    def __init__(self, path: str, module: str, tree: ast.Module) -> None:
+        self.path, self.module, self.tree = path, module, tree
+
+    @cached_property
+    def scopes(self) -> list[Scope]:
+        """The module's scope and every class and function in it, outer ones first."""
+        return scopes(self.tree)
+
+    def named(self, *path: str) -> Scope | None:
+        """The last class or function of this path."""
+        return next((one for one in reversed(self.scopes) if one.path == path), None)
+
+    def at(self, line: int) -> Scope:
+        """The innermost function whose code has this line; the module's, if none."""
+        inside = [s for s in self.scopes if s.is_function and _has(s.node, line)]
+        return inside[-1] if inside else self.scopes[0]
+
+    def selector(self, scope: Scope) -> str:
+        """How a selector names a scope of this module."""
+        return reference(self.module, scope.path)
+
+    def place(self, line: int) -> str:
+        """``file:line``, for a person."""
+        return f"{os.path.basename(self.path)}:{line}"
+
+
+def open_source(path: str, module: str = MAIN) -> Source:
+    """Read a file as python would.
+
+    Args:
+        path: A file, or what python runs for a directory.
+        module: What the module is called when it runs.
+
+    Raises:
+        VoirError: It cannot be read, or is no Python that can be run.
+    """
+    if os.path.isdir(path):
+        path = os.path.join(path, "__main__.py")
+    if path.endswith(".ipynb"):
+        what = f"{path} is a notebook, which voir cannot run"
+        remedy = f"Make a script of it: jupyter nbconvert --to script {path}"
+        raise VoirError("init-notebook", what, remedy)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        what = f"{path} cannot be read: {error.strerror}"
+        raise VoirError("init-script", what, "Give what you would give to python.") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(data, path)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        said = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
+        line = getattr(error, "lineno", None)
+        what = f"python cannot read {path}: {said}" + (f" at line {line}" if line else "")
+        raise VoirError("init-syntax", what, "Mend that first; then run voir init again.") from None
+    if not tree.body:
+        raise VoirError("init-empty", f"{path} is empty", "There is nothing in it to probe.")
+    return Source(path, module, tree)
+
+
+def project(script: Source, root: str, package: str = "") -> list[Source]:
+    """The script, and the modules below ``root`` that it imports, or one of these imports.
+
+    Args:
+        script: The script.
+        root: Where its modules are imported from.
+        package: The package that the script is part of, when it is run with ``-m``.
+    """
+    found, waiting, seen = [script], [(script, package)], {os.path.realpath(script.path)}
+    while waiting and len(found) < MODULES:
+        source, inside = waiting.pop(0)
+        for name in _imports(source.tree, inside):
+            path = _file(root, name)
+            if path is None or os.path.realpath(path) in seen or len(found) >= MODULES:
+                continue
+            seen.add(os.path.realpath(path))
+            try:
+                module = open_source(path, name)
+            except VoirError:
+                continue
+            found.append(module)
+            of = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+            waiting.append((module, of))
+    return found
+
+
+def _has(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", None) or 0)
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """The full names of what a module imports, which may be modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*(parts if node.level and package else ()), node.module or ""])
+            base = base.strip(".")
+            yield base
+            yield from (f"{base}.{alias.name}".strip(".") for alias in node.names)
+
+
+def _file(root: str, name: str) -> str | None:
+    place = os.path.join(root, *name.split("."))
+    tried = (f"{place}.py", os.path.join(place, "__init__.py"))
+    return next((path for path in tried if name and os.path.isfile(path)), None)
+
+
+_NAMES = re.compile(r"(?<!as )(?<![#\w])(#(?:end)?loop_)?(?!as )([A-Za-z_]\w*)")
+
+
+def corrected(selector: str, sources: Sequence[Source]) -> str | None:
+    """A selector with names that exist, in place of those that do not; None: none is near."""
+    of, path, rest = _REFERENCE.fullmatch(selector).groups()  # type: ignore[union-attr]
+    modules = [source for source in sources if source.module == (of or MAIN)] or list(sources[:1])
+    wanted = [name for _, name in _NAMES.findall(rest)]
+    every = {"/".join(scope.path): (m, scope) for m in modules for scope in m.scopes}
+    if path not in every:
+        near = get_close_matches(path, every, 5, 0.5)
+        if not near:
+            return None
+        path = max(near, key=lambda one: sum(n in every[one][1].bound for n in wanted))
+    source, scope = every[path]
+    known = [*scope.bound, *scope.read]
+
+    def name(found: re.Match[str]) -> str:
+        if found[2] in known:
+            return found[0]
+        bound = [n for n in scope.bound if not found[1] or loops(scope, n)]
+        near = get_close_matches(found[2], bound, 1, 0.5)
+        return (found[1] or "") + (near[0] if near else found[2])
+
+    return source.selector(scope) + _NAMES.sub(name, rest)

@@ -1,0 +1,125 @@
+"""The limits of control groups: what a container may use, rather than what the machine has.
+
+Both versions are read. A limit may stand at any level, so every ancestor counts; usage is read at
+the level that sets the limit, because siblings there share it.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+V1, V2 = "cgroup v1", "cgroup v2"
+
+
+class Limit:
+    """What a control group grants.
+
+    Attributes:
+        amount: Bytes, or processors; a quota may grant a fraction of one.
+        source: ``cgroup v1`` or ``cgroup v2``.
+        directory: The group that sets it.
+    """
+
+    def __init__(self, amount: float, source: str, directory: str) -> None:
+        self.amount, self.source, self.directory = amount, source, directory
+
+    def bytes_used(self) -> int | None:
+        """Bytes in use, as Kubernetes and Docker define it: usage less inactive file pages."""
+        v2 = self.source == V2
+        usage = _number(f"{self.directory}/{'memory.current' if v2 else 'memory.usage_in_bytes'}")
+        # In version 1 inactive_file leaves out the groups below, total_inactive_file does not.
+        name = "inactive_file" if v2 else "total_inactive_file"
+        cache = _table(f"{self.directory}/memory.stat").get(name, 0)
+        return None if usage is None else max(0, usage - cache)
+
+    def seconds_used(self) -> float | None:
+        """Processor seconds since the group was made; None if it does not tell."""
+        if self.source == V2:
+            usec = _table(f"{self.directory}/cpu.stat").get("usage_usec")
+            return None if usec is None else usec / 1e6
+        nsec = _number(f"{self.directory}/cpuacct.usage")
+        return None if nsec is None else nsec / 1e9
+
+
+def memory_limit(machine: float, root: str = "") -> Limit | None:
+    """The lowest memory limit below ``machine`` bytes, if a control group sets one."""
+    return _lowest("memory", _bytes, machine, root)
+
+
+def cpu_limit(machine: float, root: str = "") -> Limit | None:
+    """The lowest processor quota below ``machine`` processors, if a control group sets one."""
+    return _lowest("cpu", _quota, machine, root)
+
+
+def _lowest(
+    controller: str, read: Callable[[str], float | None], machine: float, root: str
+) -> Limit | None:
+    found = [
+        Limit(amount, source, directory)
+        for source, directory in _directories(controller, root)
+        if (amount := read(directory)) is not None and amount < machine
+    ]
+    return min(found, key=lambda limit: limit.amount, default=None)
+
+
+def _bytes(directory: str) -> int | None:
+    limit = _number(f"{directory}/memory.max")
+    return _number(f"{directory}/memory.limit_in_bytes") if limit is None else limit
+
+
+def _quota(directory: str) -> float | None:
+    """Processors granted: the quota over its period, in either version's files."""
+    quota, _, period = _text(f"{directory}/cpu.max").partition(" ")
+    if not quota:
+        quota = _text(f"{directory}/cpu.cfs_quota_us")
+        period = _text(f"{directory}/cpu.cfs_period_us")
+    numbers = quota.isdigit() and period.isdigit()
+    return int(quota) / int(period) if numbers and int(quota) and int(period) else None
+
+
+def _directories(controller: str, root: str) -> Iterator[tuple[str, str]]:
+    """Version and directory of this process's groups that may hold ``controller``, leaf first."""
+    for line in (_text(f"{root}/proc/self/cgroup") or "0::/").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            mount = f"{root}/sys/fs/cgroup"
+            if _text(f"{mount}/unified/cgroup.controllers"):
+                mount += "/unified"  # A hybrid hierarchy: both versions are mounted.
+            yield from ((V2, directory) for directory in _upwards(mount, path))
+        elif controller in controllers.split(","):
+            mount = f"{root}/sys/fs/cgroup/{controller}"
+            yield from ((V1, directory) for directory in _upwards(mount, path))
+
+
+def _upwards(mount: str, path: str) -> Iterator[str]:
+    """``path`` below ``mount`` and its ancestors, the mount itself last.
+
+    In a container the path may be the host's, or lead out by ``..``: files that are not there are
+    no limit, and the mount is the container's own group.
+    """
+    parts = [] if ".." in path.split("/") else [part for part in path.split("/") if part]
+    for length in range(len(parts), -1, -1):
+        yield "/".join([mount, *parts[:length]])
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _number(path: str) -> int | None:
+    """The number in a file; None for ``max``, ``-1``, a missing file or anything else."""
+    text = _text(path)
+    return int(text) if text.isdigit() else None
+
+
+def _table(path: str) -> dict[str, int]:
+    """A file of lines with a name and a number; others are left out."""
+    rows = (line.split() for line in _text(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

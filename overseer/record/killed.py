@@ -1,0 +1,142 @@
+"""Runs without an end: what one that goes on is doing, and how one ended that was killed.
+
+A process that dies by SIGKILL, a segmentation fault or ``os._exit`` says nothing. Its header is
+still there: what the main thread was in, how many steps there were, when the last one ended, and
+when voir last was alive. Whoever reads the run next finishes its record with that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..clock import boottime_ns, now_ns, process_start, time_ns
+from ..model.facts import main_task, part
+from ..recorder import sites as k
+from ..recorder.log import Header, header_paths, lives, read_header
+from ..recorder.sites import WORD_BEAT, WORD_STEPPED, WORD_STEPS
+from .runfile import utc, write_run
+
+#: What a run is doing of which nothing is known.
+RUNNING = "running"
+#: So many ns after a step nobody can say what lay between: voir itself looks ten times a second.
+SOON = 50_000_000
+#: What a thread is in, by the kind of event that is open.
+DOING = {
+    k.LOADING: "loading",
+    k.ITERATE: "loading",
+    k.FORWARD: "forward",
+    k.BACKWARD: "backward",
+    k.OPTIMIZER: "the optimizer",
+    k.SCALER: "the optimizer",
+    k.SAVE: "a checkpoint",
+    k.PAIR: "a step",
+    k.PAUSE: "a pause",
+    k.COMPILE: "compiling",
+    k.COMMUNICATION: "communication",
+}
+
+
+def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a run, completed where its record has no end.
+
+    If the process was killed, the record is finished; where it cannot be written, the facts say
+    the same. If it lives, ``now`` says what it is doing. On another machine than the run's nobody
+    knows, and the facts are as they were.
+
+    Args:
+        directory: Of the run.
+        facts: What its ``run.json`` says.
+    """
+    if "ended" in facts or part(facts, "provenance").get("hostname") != os.uname().nodename:
+        return facts
+    found = read_header(os.fspath(directory))
+    if found is None:
+        return facts if _goes_on(facts) else _finish(directory, facts, None)
+    if lives(found):
+        return {**facts, "now": now_doing(found)}
+    return _finish(directory, facts, found)
+
+
+def finished(directory: str) -> bool:
+    """Whether a run's record has an end."""
+    try:
+        return "ended" in json.loads(Path(directory, "run.json").read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def now_doing(found: Header) -> str:
+    """What a run is doing: ``in loading for 12 s``, or how long ago its last step was."""
+    doing, since = _open(found)
+    if doing:
+        return f"in {doing} for {_seconds(now_ns() - since)}"
+    return _after(found, now_ns()) or RUNNING
+
+
+def how(found: Header) -> str:
+    """How a run ended that was killed: ``killed in loading, 0.4 s after step 3,201``."""
+    doing, _ = _open(found)
+    after = _after(found, found.control[WORD_BEAT])
+    killed = f"killed in {doing}" if doing else "killed"
+    return f"{killed}{', ' if doing else ' '}{after}" if after else killed
+
+
+def _open(found: Header) -> tuple[str, int]:
+    """What the main thread is in, and since when; empty if nothing that is known."""
+    main = next((each for each in found.threads if each.native == found.pid), None)
+    return (DOING.get(main.kind, ""), main.since) if main else ("", 0)
+
+
+def _after(found: Header, now: int) -> str:
+    steps, ns = found.control[WORD_STEPS], now - found.control[WORD_STEPPED]
+    if not steps:
+        return ""
+    return f"{_seconds(ns) if ns >= SOON else 'right'} after step {steps:,}"
+
+
+def _seconds(ns: int) -> str:
+    seconds = max(ns, 0) / 1e9
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:,.0f} s"
+
+
+def _goes_on(facts: dict[str, Any]) -> bool:
+    """Whether a run whose header has gone still has its process: the pid may be another's now."""
+    pid, started = facts.get("pid"), facts.get("started")
+    if not isinstance(pid, int) or not isinstance(started, str):
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    ticks = process_start(pid)
+    if ticks <= 0 or boottime_ns is None:
+        return not ticks
+    begun = time_ns() - boottime_ns() + ticks * 10**9 // os.sysconf("SC_CLK_TCK")
+    return utc(begun - 10**9) <= started
+
+
+def _finish(directory: Path, facts: dict[str, Any], found: Header | None) -> dict[str, Any]:
+    path = directory / "run.json"
+    ended = path.stat().st_mtime_ns
+    if found is not None and found.epoch and found.control[WORD_BEAT]:
+        ended = found.epoch + found.control[WORD_BEAT] - found.monotonic
+    by = how(found) if found is not None else "killed"
+    steps = (main_task(facts) or {}).get("steps")
+    if found is not None and isinstance(steps, int) and steps < found.control[WORD_STEPS]:
+        by += f"; figures up to step {steps:,}"
+    facts = {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}
+    if os.access(directory, os.W_OK) and write_run(path, facts, lambda problem: None):
+        with suppress(Exception):  # A trace that cannot be made can be asked for later.
+            from ..trace.reading import finish
+
+            finish(directory)
+        for each in header_paths(os.fspath(directory)):
+            with suppress(OSError):
+                os.unlink(each)
+    return facts

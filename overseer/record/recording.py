@@ -1,0 +1,377 @@
+"""What a run leaves behind: wires the streams to the run directory and to ``DATA_FD``."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..boundary import Guarded, acting, said
+from ..errors import Problem
+from ..recorder import recorder
+from ..recorder.sites import HEADS, OWN, WORD_BEAT
+from ..recorder.values import values
+from ..version import version
+from .sampling import Sampler
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    from .datafd import DataFd
+    from .directory import RunDirectory
+    from .metrics import MetricsLog
+    from .provenance import Provenance
+    from .sampling import Event
+
+    _T = TypeVar("_T")
+
+#: How often what was recorded is written, in seconds: at most this much is lost to a SIGKILL.
+INTERVAL = 1.0
+#: ``run.json`` is written so many times as long after its last writing as that took of a processor,
+#: but this often in any case, in seconds.
+REST, SELDOM = 200, 10.0
+#: How many values a line may hold that has been cut to less before; lines that wait at most.
+SURE, WAITING = 10_000, 10_000
+#: Of how many runs that were killed it is looked whether their record has been finished.
+DEAD = 50
+#: What ended a run that made its process another program.
+REPLACED = "replaced by another program"
+
+
+class Recording:
+    """The record of one run; a directory is made when there is first something to record.
+
+    Everything is written by a timer, once a second, and at the end; the script's threads only
+    leave lines behind.
+
+    Args:
+        ov: The run, an :class:`~overseer.engine.overseer.Overseer`.
+        script: As the user named it.
+
+    Raises:
+        UsageError: ``--run-dir`` names a directory that holds a run already.
+
+    Attributes:
+        started: The monotonic clock at the start; ``started_wall`` is the time of day.
+        ended_by: How the run ended, if not by its script's end.
+    """
+
+    def __init__(self, ov: Any, script: str) -> None:
+        self._ov, self._script, options = ov, script, ov.options
+        self.started_wall, self.started = ov.clock.wall_ns(), ov.clock.now_ns()
+        self.ended_by: str | None = None
+        self._before = ov.overhead.outside_ns
+        # Absolute from the start: the script may change its directory before there is a record.
+        self._place = _absolute(options.run_dir or "voir-runs")
+        self._chosen = bool(getattr(options, "run_dir_chosen", False))
+        self._always = bool(options.run_dir) and not options.no_record
+        self._directory: RunDirectory | None = None
+        # The script's threads and the timer's may be the first to record at one moment.
+        self._making = threading.RLock()
+        self._process = os.getpid()
+        if self._chosen:
+            self.directory.check()
+        self._data_fd = _data_fd(ov)
+        self._metrics: MetricsLog | None = None
+        self._provenance: Provenance | None = None
+        self._header, self._due = "", 0
+        self._lines: deque[Event] = deque()
+        self._sampler = Sampler(ov.clock)
+        self._timer: Any = None
+        ov._log_stream.listen(self.log, who="the record")
+        recorded = Guarded(self.given, "the record", ov.report)
+        ov.bus.sampler = None if options.no_record else recorded
+
+    @property
+    def directory(self) -> RunDirectory:
+        """Where the run is recorded; what this imports is not paid for by runs without events."""
+        with self._making:
+            if self._directory is None:
+                from .directory import RunDirectory
+
+                ov = self._ov
+                self._directory = RunDirectory(
+                    self._script,
+                    self._process,
+                    self.started_wall,
+                    report=ov.report,
+                    parent=self._place,
+                    chosen=self._place if self._chosen else "",
+                    environ=ov.environ,
+                    enabled=not ov.options.no_record,
+                    made=self.begin,
+                )
+            return self._directory
+
+    @property
+    def made(self) -> bool:
+        """Whether there is a run directory."""
+        return self._directory is not None and self._directory.made
+
+    # Events
+
+    def log(self, event: Event) -> None:
+        """Record an event that leaves the process; ``DATA_FD`` has it at once."""
+        if self._data_fd is not None:
+            self._data_fd.write(event)
+        if self._ov.options.no_record:
+            return
+        if "$event" in event:  # That a phase has begun is no reason for a directory.
+            self._lines.append(event)
+            return
+        from .encode import snapshot
+
+        self._lines.append(snapshot(event, values.later))
+        self.begin()
+
+    def given(self, event: Event, seen: int) -> None:
+        """Consider a given event, the ``seen``-th of its keys."""
+        if "$event" in event:
+            self._ov.log(event)
+            return
+        line = self._sampler(event, seen)
+        if line is not None:
+            self._lines.append(line)
+            self.begin()
+
+    def begin(self) -> None:
+        """There is something to record: from now on it is written once a second."""
+        if self._timer is not None or os.getpid() != self._process:
+            return
+        with self._making:
+            if self._timer is None and self._ov.status != "finalized":
+                with acting("the record"):  # Not whoever happened to give something first.
+                    self._timer = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
+                self._timer.__enter__()
+
+    def prepare(self, probed: bool) -> None:
+        """The script is about to run.
+
+        Args:
+            probed: There will be events: import what the record begins with, and find out about it.
+        """
+        if probed and not self._ov.options.no_record:
+            with suppress(Exception):  # It is told when there is something to record.
+                from ..recorder import log  # noqa: F401
+                from . import encode, killed, metrics, runfile  # noqa: F401
+
+                self.beginning()
+        if self._always:
+            self.begin()
+
+    def flush(self) -> None:
+        """Write what was recorded since the last time, and the figures so far."""
+        with self._making:
+            if os.getpid() != self._process:  # A forked child: the run is its parent's.
+                return
+            lines = [self._lines.popleft() for _ in range(len(self._lines))]
+            self._sampler.flushed()
+            self._ov.bus.sample()
+            try:
+                if self._begun():
+                    self._append(lines)
+                    lines = []
+            finally:
+                # Where the record could not begin, or no descriptor is left, it is tried again.
+                self._lines.extendleft(reversed(lines[-WAITING:]))
+            recorder.control(WORD_BEAT, recorder.now())
+            if self._metrics is not None and self._ov.clock.now_ns() >= self._due:
+                self._rewrite()
+
+    def _begun(self) -> bool:
+        """Whether there is a record; it is begun if there is none."""
+        path = self.directory.path
+        if path is not None and self._metrics is None:
+            from .metrics import MetricsLog
+
+            self._write(self.beginning())
+            self._metrics = MetricsLog(path / "metrics.jsonl", self._ov.report)
+            self._publish(str(path))
+        return path is not None
+
+    def _append(self, lines: list[Event]) -> None:
+        from .encode import encode
+
+        assert self._metrics is not None
+        self._metrics.append([encode(line, most=SURE) for line in lines])
+
+    def _publish(self, path: str) -> None:
+        """Show other processes what this one does; remove what dead ones have left of that."""
+        from ..recorder.log import publish, remove_dead
+        from .killed import finished
+
+        with suppress(OSError, ValueError):  # Then only this process knows what it does.
+            self._header = publish(path)
+        with suppress(OSError):
+            remove_dead(frozenset(filter(finished, remove_dead()[:DEAD])))
+
+    def _rewrite(self) -> None:
+        """Write ``run.json`` with the figures so far."""
+        clock = self._ov.clock
+        begun, used = clock.now_ns(), clock.cpu_ns()
+        self._write(
+            {
+                **self.beginning(),
+                "seconds": (begun - self.started) / 1e9,
+                "tasks": self._part("figures", lambda: self._ov.figures(False)) or None,
+                "progress": self._ov.summary.get("progress"),
+                "problems": self._problems(),
+            }
+        )
+        took = (clock.cpu_ns() - used) / 1e9
+        # A timer's call is rarely early: half an interval tells this flush from the next.
+        self._due = begun + round((min(max(REST * took, INTERVAL), SELDOM) - INTERVAL / 2) * 1e9)
+
+    def _write(self, facts: dict[str, Any], durable: bool = False) -> None:
+        # Not durable while the script runs: to wait for the disk would slow it down.
+        from .runfile import write_run
+
+        path = self.directory.path
+        if path is not None:
+            write_run(path / "run.json", facts, self._ov.report, durable=durable)
+
+    # The run's own file
+
+    def beginning(self) -> dict[str, Any]:
+        """What is known before the script runs."""
+        from .redact import redact_arguments
+        from .runfile import utc
+
+        ov, rank = self._ov, self.directory.rank
+        return {
+            "argv": self._part("argv", lambda: redact_arguments(["voir", *ov.argv])),
+            "script": self._name(),
+            "voirfiles": list(ov.voirfiles),
+            "started": utc(self.started_wall),
+            "pid": self._process,
+            "rank": rank.rank if rank else None,
+            "local_rank": rank.local_rank if rank else None,
+            "world_size": rank.world_size if rank else None,
+            "version": version,
+            "app": ov.summary.get("app"),
+            "provenance": self._part("provenance", lambda: self._find_provenance().at_start()),
+        }
+
+    def _part(self, name: str, find: Callable[[], _T]) -> _T | None:
+        """What ``find`` returns; where it fails, for want of memory say, only that is missing."""
+        try:
+            return find()
+        except Exception as error:
+            what = f"run.json goes without its {name}: {said(error)}"
+            remedy = "All else is recorded. Leave the script's end some memory and open files."
+            self._ov.report(Problem("record-incomplete", "the record", what, remedy=remedy))
+            return None
+
+    def _name(self) -> str:
+        program = self._ov.program
+        return (program.file if program is not None else None) or self._script
+
+    def _find_provenance(self) -> Provenance:
+        if self._provenance is None:
+            from pathlib import Path
+
+            from .provenance import Provenance
+
+            ov = self._ov
+            origin = ov.program.origin if ov.program is not None else None
+            files = [Path(v) for v in ov.voirfiles]
+            command = ["voir", *ov.argv]
+            self._provenance = Provenance(command, version, ov.environ, files, origin)
+        return self._provenance
+
+    def ending(self) -> dict[str, Any]:
+        """What is known when the streams are complete."""
+        ov = self._ov
+        seconds = (ov.clock.now_ns() - self.started) / 1e9
+        measured = {"seconds": seconds, **ov.summary}
+        return {
+            "seconds": seconds,
+            "overhead": self._part("overhead", self._overhead),
+            "exit_status": ov.exit_status,
+            "ended_by": self.ended_by,
+            "stopped_early": ov.stopped_early,
+            "probes": self._part("probes", ov.probe_verdicts),
+            "instruments": self._instruments(),
+            "problems": self._problems(),
+            "diagnosis": self._part("diagnosis", lambda: _diagnosis(measured)),
+            **ov.summary,
+        }
+
+    def _problems(self) -> list[dict[str, Any]]:
+        return [problem.as_facts() for problem in tuple(self._ov.problems)]
+
+    def _overhead(self) -> dict[str, float] | None:
+        seen, ov = memoryview(recorder.header())[:128].cast("Q"), self._ov
+        if not ov.events and sum(seen[HEADS]) < 2:  # The first is that there is a thread.
+            return None
+        lasted: int = ov.clock.now_ns() - self.started + self._before
+        return ov.overhead.section(seen[OWN], lasted)  # type: ignore[no-any-return]
+
+    def _instruments(self) -> list[dict[str, Any]]:
+        writers = [w for w in (self._data_fd, self._metrics) if w is not None]
+        failures = [failure for writer in writers if (failure := writer.failure())]
+        return [*self._ov.states.values(), *failures]
+
+    def finish(self) -> dict[str, Any]:
+        """Write the last events and ``run.json``, close; returns what ``run.json`` holds."""
+        ov = self._ov
+        if self._timer is not None:
+            self._timer.__exit__(None, None, None)
+        self._due = 1 << 63  # run.json is written whole below.
+        # Under --verify, that nothing was seen is worth a record too; not that nothing has run.
+        wanted = ov.program is not None and (self._always or "verify" in ov.summary)
+        if wanted or self._timer is not None or self.made:
+            self._part("last events", self.flush)
+        if self._data_fd is not None:
+            self._data_fd.close()
+        with self._making:  # The timer's thread may be at the beginning still.
+            beginning = self.beginning() if self._metrics is not None else {}
+            if not beginning:
+                return {"script": self._name(), **self.ending()}
+            late = self._part("late provenance", lambda: self._find_provenance().at_end())
+            from .runfile import utc
+
+            run = {
+                **beginning,
+                "provenance": late or beginning["provenance"],
+                # Not the time of day now, which may have been set since.
+                "ended": utc(self.started_wall + ov.clock.now_ns() - self.started),
+                **self.ending(),
+            }
+            self._write(run, durable=True)
+            if self._header:
+                with suppress(OSError):
+                    os.unlink(self._header)
+        return {**run, "directory": str(self.directory.path)}
+
+
+def _absolute(place: str) -> str:
+    """An absolute path; empty where it is below a current directory that has been deleted."""
+    try:
+        return os.path.abspath(os.path.expanduser(place))
+    except OSError:
+        return ""
+
+
+def _diagnosis(facts: dict[str, Any]) -> dict[str, Any] | None:
+    """What the figures say, when there are any."""
+    if not facts.get("tasks"):
+        return None
+    from ..model.diagnosis import diagnose
+
+    found = diagnose(facts)
+    return found.as_facts() if found is not None else None
+
+
+def _data_fd(ov: Any) -> DataFd | None:
+    """The descriptor that logged events also go to, if one was named and can be written to."""
+    if ov.logfile is None and not ov.environ.get("DATA_FD"):
+        return None
+    from .datafd import DataFd, opened
+
+    if ov.logfile is None:
+        return DataFd(ov.environ, ov.report)
+    return DataFd({"DATA_FD": str(opened(ov.logfile))}, ov.report, owned=True)

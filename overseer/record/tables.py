@@ -1,0 +1,207 @@
+"""A run as tables of a SQL database, in memory or in a file: what it recorded, and its trace."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..errors import VoirError
+from ..model.facts import part
+from ..trace.reading import Process, Slice, Thread, Trace, open_trace, trace_file
+from .reading import Run, read_run
+
+#: Tables and their columns; those of ``tasks`` are the keys that tasks have. Times are seconds
+#: since the start of the run.
+TABLES = {
+    "run": "key, value",
+    "tasks": "task",
+    "events": "event, t, n, task, json",
+    "metrics": "event, t, n, task, key, value",
+    "steps": "task, step, t, seconds, loading, compute, items",
+    "slices": "id, parent, process, thread, channel, label, depth, t, seconds, args",
+    "instants": "process, thread, channel, label, t, args",
+    "counters": "name, unit, t, value",
+}
+#: Those that are read from the trace: a run without one does not have them.
+TRACED = ("steps", "slices", "instants", "counters")
+#: Longer lists are one value, as JSON.
+_SHORT = 16
+_STEPS = re.compile(r"(.+) steps(?: \d+)?")
+
+Rows = Iterable[tuple[Any, ...]]
+
+
+def open_database(
+    run: Run | str | Path, to: str | Path = ":memory:", query: str | None = None
+) -> sqlite3.Connection:
+    """A database with a run's tables; of a job, with the rows of all its ranks.
+
+    Args:
+        run: The run, or its directory.
+        to: A new file for it; in memory, if not given.
+        query: What it is made for: tables that it does not name stay empty.
+
+    Raises:
+        VoirError: There is no run, or its ``run.json`` is damaged.
+        sqlite3.Error: The file cannot be written.
+    """
+    found = run if isinstance(run, Run) else read_run(run)
+    ranks = found.ranks or (found,)
+    flat = [(one.rank, name, dict(_flat("", task))) for one in ranks for name, task in _tasks(one)]
+    named = {"rank": "", "task": ""}  # Columns are the same in any case of letters.
+    for key in (key for _, _, values in flat for key in values):
+        named.setdefault(re.sub(r"\W", "_", key).lower(), key)
+    columns = [*named.values()][2:]
+    database = sqlite3.connect(to)
+    traces = {one.rank: file for one in ranks if (file := trace_of(one))}
+    for name, those in TABLES.items():
+        more = "".join(f', "{key}"' for key in [*named][2:]) if name == "tasks" else ""
+        if traces or name not in TRACED:
+            database.execute(f"create table {name} (rank, {those}{more})")
+    _put(database, "tasks", [(r, n, *(v.get(key) for key in columns)) for r, n, v in flat])
+    for one in ranks:
+        tables: dict[str, Rows] = {"run": _flat("", one.facts)}
+        if _named(query, "events", "metrics"):
+            tables |= {"events": _events(one), "metrics": _metrics(one)}
+        if one.rank in traces and _named(query, *TRACED):
+            tables |= _traced(one, open_trace(traces[one.rank]))
+        for name, rows in tables.items():
+            _put(database, name, ((one.rank, *row) for row in rows))
+    database.commit()
+    return database
+
+
+def trace_of(run: Run) -> Path | None:
+    """The run's trace, wherever it was written; None if there is none."""
+    with suppress(VoirError):
+        return trace_file(run.path)
+    return None
+
+
+def _named(query: str | None, *tables: str) -> bool:
+    return query is None or any(name in query.lower() for name in tables)
+
+
+def _put(database: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    (columns,) = database.execute(f"select count(*) from pragma_table_info('{table}')").fetchone()
+    database.executemany(f"insert into {table} values ({', '.join('?' * columns)})", rows)
+
+
+# What run.json and metrics.jsonl hold
+
+
+def _tasks(run: Run) -> list[tuple[str, Any]]:
+    return [(name, task) for name, task in part(run.facts, "tasks").items() if name]
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The values in ``value``, each with its dotted path."""
+    pairs: Iterable[tuple[Any, Any]] | None = None
+    if isinstance(value, Mapping):
+        pairs = value.items()
+    elif isinstance(value, list) and (len(value) <= _SHORT or isinstance(value[0], Mapping)):
+        pairs = enumerate(value)
+    if pairs is None:
+        yield name, _value(value)
+        return
+    for key, inner in pairs:
+        yield from _flat(f"{name}.{key}" if name else str(key), inner)
+
+
+def _value(value: Any) -> Any:
+    """``value`` as SQL has it: NaN is NULL, infinities are numbers, large integers not whole."""
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if -(1 << 63) <= value < 1 << 63 else str(value)
+    if isinstance(value, str):
+        return {"NaN": None, "Infinity": 1e999, "-Infinity": -1e999}.get(value, value)
+    return json.dumps(value, default=str)
+
+
+def _events(run: Run) -> Rows:
+    for number, event in enumerate(run.metrics):
+        yield number, *_when(event), json.dumps(event)
+
+
+def _metrics(run: Run) -> Rows:
+    for number, event in enumerate(run.metrics):
+        for key, value in event.items():
+            if key not in ("t", "n", "task"):
+                for path, inner in _flat(key, value):
+                    yield number, *_when(event), path, inner
+
+
+def _when(event: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(_value(event.get(key)) for key in ("t", "n", "task"))
+
+
+# What the trace holds
+
+
+def _traced(run: Run, trace: Trace) -> dict[str, Rows]:
+    start = _start(run, trace)
+    of = [(process, thread) for process in trace.processes for thread in process.threads]
+    instants = [(*_at(p, t, one, start), _args(one)) for p, t in of for one in t.instants]
+    counters = [
+        (counter.name, counter.unit, (time - start) / 1e9, _value(value))
+        for process in trace.processes
+        for counter in process.counters.values()
+        for time, value in counter.samples
+    ]
+    steps = [row for _, thread in of for row in _steps(thread, start)]
+    return {
+        "slices": _slices(of, start),
+        "steps": steps,
+        "instants": instants,
+        "counters": counters,
+    }
+
+
+def _start(run: Run, trace: Trace) -> int:
+    """When the run began, in nanoseconds since the epoch; else when its trace does."""
+    try:
+        began = datetime.fromisoformat(str(run.facts.get("started")).rstrip("Z"))
+    except ValueError:
+        return min((one.start for one in trace.slices()), default=0)
+    return round(began.replace(tzinfo=UTC).timestamp() * 1e6) * 1000
+
+
+def _at(process: Process, thread: Thread, one: Slice, start: int) -> tuple[Any, ...]:
+    return process.name, thread.name, one.channel, one.label, (one.start - start) / 1e9
+
+
+def _slices(of: list[tuple[Process, Thread]], start: int) -> Rows:
+    number = 0
+    for process, thread in of:
+        parents: list[int] = []
+        for depth, one in thread.walk():
+            number += 1
+            parent = parents[depth - 1] if depth else None
+            parents[depth:] = [number]
+            *place, t = _at(process, thread, one, start)
+            yield number, parent, *place, depth, t, _seconds(one), _args(one)
+
+
+def _steps(thread: Thread, start: int) -> Rows:
+    task = _STEPS.fullmatch(thread.name)
+    for one in thread.slices if task else ():
+        if one.label == "step" and task:
+            parts = {child.label: _seconds(child) for child in one.children}
+            number, items = (_value(one.args.get(key)) for key in ("step", "items"))
+            times = (one.start - start) / 1e9, _seconds(one)
+            yield task[1], number, *times, parts.get("loading"), parts.get("compute"), items
+
+
+def _seconds(one: Slice) -> float | None:
+    return None if one.duration is None else one.duration / 1e9
+
+
+def _args(one: Slice) -> str | None:
+    return json.dumps(one.args, default=str) if one.args else None

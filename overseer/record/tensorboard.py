@@ -1,0 +1,197 @@
+"""A run's numbers as curves in an event file of TensorBoard's; nothing need be installed.
+
+The format is TensorFlow's: a record is the length of its data (8 bytes, little-endian), a checksum
+of that, the data, a checksum of that; the data is an ``Event`` (tensorflow/core/util/event.proto).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .reading import Run, as_number
+
+#: What monitors give, and what their curves are called.
+MACHINE = {
+    "cpudata": "cpu",
+    "memdata": "memory",
+    "gpudata": "gpu",
+    "iodata": "disk",
+    "netdata": "network",
+    "process": "process",
+}
+#: Of the monitors' figures, those that are worth a curve.
+_SHOWN = frozenset({
+    "load", "memory", "temperature", "power", "read_bytes", "write_bytes", "bytes_sent",
+    "bytes_recv",
+})  # fmt: skip
+#: What counts, and is no curve.
+_PLACES = frozenset({"t", "n", "time", "step", "batch", "batch_size"})
+#: How deep a monitor's figures are looked into.
+_DEPTH = 4
+
+
+class Scalar(NamedTuple):
+    """A value to plot.
+
+    Attributes:
+        tag: What it is called; what stands before a slash is its group.
+        step: Where on the axis.
+        time: Seconds since the epoch.
+        value: The value, rounded to single precision.
+    """
+
+    tag: str
+    step: int
+    time: float
+    value: float
+
+
+def export_scalars(run: Run, directory: Path) -> Path:
+    """Write the numbers of a run's events where ``tensorboard --logdir`` finds them.
+
+    Args:
+        run: The run.
+        directory: For its event file; made when it does not exist.
+
+    Returns:
+        The event file.
+
+    Raises:
+        OSError: It cannot be written; there is no half of it.
+    """
+    began, host = _began(run), os.uname().nodename
+    name = f"events.out.tfevents.{began:.0f}.{host}.{run.facts.get('pid', 0)}.voir"
+    directory.mkdir(parents=True, exist_ok=True)
+    beside = directory / f".{name}.part"
+    try:
+        with beside.open("wb") as file:
+            file.writelines(event_file(began, scalars(run)))
+        os.replace(beside, directory / name)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+    return directory / name
+
+
+def _began(run: Run) -> float:
+    """When the run began, in seconds since the epoch."""
+    try:
+        return datetime.fromisoformat(str(run.facts.get("started"))).timestamp()
+    except ValueError:
+        return run.path.stat().st_mtime
+
+
+def scalars(run: Run) -> Iterator[Scalar]:
+    """Each number of the run's events, as a point of the curve that it belongs to.
+
+    A curve's steps are how many such events there have been, those that were not recorded too.
+    """
+    began, seconds = _began(run), 0.0
+    counts: dict[str, int] = {}
+    timed = {tag for event in run.metrics if "t" in event for tag, _ in _curves(event)}
+    for event in run.metrics:
+        seconds = as_number(event.get("t")) or seconds  # What was logged has no time.
+        for tag, value in _curves(event):
+            if "t" in event or tag not in timed:  # What was given and logged would be there twice.
+                counts[tag] = int(as_number(event.get("n")) or counts.get(tag, 0) + 1)
+                yield Scalar(tag, counts[tag], began + seconds, value)
+
+
+def _curves(event: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    task = event.get("task", "train")
+    for key, value in event.items():
+        if key in MACHINE:
+            yield from _leaves(f"machine/{MACHINE[key]}", value)
+        elif key not in _PLACES and not key.startswith("$"):
+            number = as_number(value)
+            if number is not None:
+                yield f"{task}/{key}", number
+
+
+def _leaves(tag: str, figures: Any, depth: int = _DEPTH) -> Iterator[tuple[str, float]]:
+    """The numbers in a monitor's figures that are shown: of ``[used, total]`` the first."""
+    for key, value in figures.items() if isinstance(figures, Mapping) else ():
+        first = value[0] if isinstance(value, list) and value else value
+        number = as_number(first) if key in _SHOWN else None
+        if number is not None:
+            yield f"{tag}.{key}", number
+        elif depth:
+            yield from _leaves(f"{tag}.{key}", value, depth - 1)
+
+
+# Records of protocol buffers: a number and a kind, then the value.
+
+
+def event_file(began: float, points: Iterable[Scalar]) -> Iterator[bytes]:
+    """The bytes of an event file, in pieces.
+
+    Args:
+        began: Seconds since the epoch.
+        points: In the order of their times.
+    """
+    yield _record(_time(began) + _bytes(3, b"brain.Event:2"))
+    for one in points:
+        value = _bytes(1, one.tag.encode("utf-8", "replace")) + b"\x15" + _single(one.value)
+        step = b"\x10" + _varint(one.step)
+        yield _record(_time(one.time) + step + _bytes(5, _bytes(1, value)))
+
+
+def _record(data: bytes) -> bytes:
+    length = struct.pack("<Q", len(data))
+    return length + _checksum(length) + data + _checksum(data)
+
+
+def _time(seconds: float) -> bytes:
+    return b"\x09" + struct.pack("<d", seconds)
+
+
+def _single(value: float) -> bytes:
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:  # Beyond single precision.
+        return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+
+
+def _bytes(number: int, value: bytes) -> bytes:
+    return bytes((number << 3 | 2,)) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*found, value))
+
+
+# CRC-32C (Castagnoli), turned and shifted as TensorFlow does.
+
+
+def _table() -> list[int]:
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+_TABLE = _table()
+
+
+def crc32c(data: bytes) -> int:
+    """The CRC-32C of ``data`` (RFC 3720, B.4)."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def _checksum(data: bytes) -> bytes:
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)

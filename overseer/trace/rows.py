@@ -1,0 +1,642 @@
+"""From a log to a trace: the fold's steps and the log's events as rows of the timeline.
+
+The log is read twice: once through the fold, for steps, and once for everything else, of which only
+what lies in the steps that were asked for is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from array import array
+from bisect import bisect_left
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from ..clock import perf_counter
+from ..model.events import LOADING, RECORD
+from ..model.fold import TRAIN, Fold, Lane
+from ..recorder import sites as k
+from .encoder import BEGIN, DEEPEST, LOW, MASK, Encoder, Row, pack
+from .writer import FOLD, HOST, Log, threads_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..model.steps import Step
+
+#: Tasks whose steps ``--trace-steps`` counts: of a script that never learns, what it shows models.
+COUNTED = (TRAIN, "inference")
+FOREVER = 1 << 63
+#: Levels, each with all of those before.
+LEVELS = ("off", "step", "module", "op")
+#: Kinds of the structure ring that are shown: the row, what they are called, and the channel.
+SHOWN = {
+    k.LOADING: ("data loader", "loading", "passes"),
+    k.ITERATE: ("data loader", "new epoch", "passes"),
+    k.FORWARD: ("passes", "forward", "passes"),
+    k.BACKWARD: ("passes", "backward", "passes"),
+    k.SCALE: ("passes", "scale", "passes"),
+    k.OPTIMIZER: ("optimizer", "optimizer", "passes"),
+    k.SCALER: ("optimizer", "scaler", "passes"),
+    k.COMMUNICATION: ("communication", "wait", "passes"),
+    k.COMPILE: ("compilation", "compile", "passes"),
+    k.SAVE: ("checkpoints", "checkpoint", "checkpoints"),
+    k.PAUSE: ("pauses", "pause", "passes"),
+}
+#: Channels that record outside of the steps that were asked for too.
+ALWAYS = ("checkpoints", "progress", "steps")
+_LEARNS = k.TRAINING | k.GRAD
+# What is to be done with an event, by its site. Spans are first, for they are most.
+_SPAN, _MODULE, _LOADING, _NOTHING, _VALUE, _INSTANT, _NOTED, _NOTE, _OTHER = range(9)
+#: The kind of what is not in the table; a note's text seems to be of such a site, too.
+_ABSENT = 255
+_RARE = {0: "voir", k.LOSS: "metrics", k.LATE: "metrics", k.DEVICE: "passes"}
+
+
+class Part(NamedTuple):
+    """A part of the run that is traced: all of it, or what ``voir.profile`` has in it.
+
+    Attributes:
+        begin: From when on, by the recorder's clock.
+        end: Until when.
+        steps: The first step, and the one before which it ends, counted from the part's beginning.
+        every: One step in so many.
+        level: How much detail.
+        since: How many steps there were when it began.
+    """
+
+    begin: int = 0
+    end: int = FOREVER
+    steps: tuple[int, int | None] | None = None
+    every: int = 1
+    level: str = "step"
+    since: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether every step is kept."""
+        return self.steps is None and self.every == 1
+
+    def holds(self, number: int) -> bool:
+        """Whether the step of this number is kept."""
+        first, last = self.steps or (0, None)
+        if number < first or (last is not None and number >= last):
+            return False
+        return (number - first) % self.every == 0
+
+
+def part_of(found: dict[str, Any]) -> Part:
+    """A part, as a log has it."""
+    steps = found.get("steps")
+    return Part(**{**found, "steps": tuple(steps) if steps else None})
+
+
+class Windows:
+    """Which moments are kept: 2, all that happens; 1, what is always shown; 0, nothing.
+
+    Args:
+        parts: The parts of the run that are traced.
+        steps: The steps that were seen, in order: when each ended, and its number from 0.
+    """
+
+    def __init__(self, parts: list[Part], steps: list[tuple[int, int]]) -> None:
+        kept: list[tuple[int, int, int]] = []
+        for part in parts:
+            kept.append((part.begin, part.end, 2 if part.whole else 1))
+            if part.whole:
+                continue
+            since, following = part.begin, part.since
+            for end, number in steps:
+                if part.begin < end <= part.end:
+                    if part.holds(number - part.since):
+                        kept.append((since, end, 2))
+                    since, following = end, number + 1
+            if part.holds(following - part.since):  # The one that is under way at the end.
+                kept.append((since, part.end, 2))
+        times = sorted({-1, FOREVER, *(t for since, until, _ in kept for t in (since, until))})
+        self._times = times
+        self._worth = [0] * len(times)
+        for since, until, worth in sorted(kept, key=lambda one: one[2]):
+            for at in range(bisect_left(times, since) + 1, bisect_left(times, until) + 1):
+                self._worth[at] = worth
+
+    def at(self, time: int) -> tuple[int, int, int]:
+        """From when to when it is as at ``time``, and what is kept."""
+        at = min(max(bisect_left(self._times, time), 1), len(self._times) - 1)
+        return self._times[at - 1], self._times[at], self._worth[at]
+
+
+class _Rows:
+    """Puts the rows of one log into a trace."""
+
+    def __init__(self, log: Log, encoder: Encoder, progress: Callable[[int], object]) -> None:
+        self._log, self._encoder, self._progress = log, encoder, progress
+        facts = log.facts
+        # What is damaged, or could not be written, may name sites that are not there.
+        absent: list[dict[str, Any]] = [{"kind": _ABSENT}]
+        self._table = log.sites + absent * (0x10000 - len(log.sites))
+        self._patterns = facts.get("patterns") or ["*"]
+        self._metrics, self._stepping = self._wanted("metrics"), self._wanted("steps")
+        self._modules = facts.get("modules") or "*"
+        self._parts = [part_of(one) for one in facts.get("parts") or []] or [Part()]
+        self._detailed = [p for p in self._parts if LEVELS.index(p.level) >= LEVELS.index("module")]
+        self.ends, self._loaders = array("q"), set[int]()
+        self._numbered: list[tuple[int, int]] = []
+        self._everything = self._parts == [Part()]
+        self._tids = dict(log.numbers)
+        self._steps: dict[tuple[str, int], Row] = {}
+        self._lasts: dict[Row, int] = {}
+        self._sites: list[tuple[int, int, dict[int, Any]]] = []
+        self._notes: dict[tuple[int, int], tuple[str, dict[str, Any]]] = {}
+        self._iterators: dict[int, int] = {}
+        self.kept = self.detailed = 0
+        self.last = int(facts.get("now_ns", 0))
+        self._epochs = self._marked = self._device = 0
+
+    def _wanted(self, channel: str) -> bool:
+        return any(fnmatchcase(channel, pattern) for pattern in self._patterns)
+
+    # Steps
+
+    def steps(self) -> None:
+        """The rows of tasks: steps with their parts, and losses."""
+        fold = self._new_fold({})
+        for tag, data in self._log.events():
+            if tag == FOLD:
+                fold.finish()
+                self._take()
+                fold = self._new_fold(data)
+            elif tag == HOST:
+                try:
+                    fold.feed(data)
+                    self._take()
+                except Exception:  # Nothing is worth the rest of the trace.
+                    fold = self._new_fold({})
+                for thread, native in threads_in(data):
+                    self._tids.setdefault(thread, native)
+                self._written(data)
+                if data:
+                    self.last = max(self.last, RECORD.unpack_from(data, len(data) - RECORD.size)[0])
+            else:
+                self._progress(len(data))
+        fold.finish()
+        self._take()
+        self._encoder.flush()
+
+    def _take(self) -> None:
+        """Steps that the fold has finished; many at a time, which is faster than one by one."""
+        with suppress(ValueError):  # Damaged bytes may say any time.
+            for step in self._finished:
+                self._step(step)
+        self._finished.clear()
+
+    def _new_fold(self, state: dict[str, Any]) -> Fold:
+        self._finished: list[Step] = []
+        fold = Fold(self._table, self._finished.append, self._log.facts.get("method"))
+        fold.made = bool(state.get("made"))
+        for name, n in state.get("steps", {}).items():
+            fold.task(name).steps = n
+        for thread, marked in state.get("marked", {}).items():
+            fold.lanes[int(thread)] = lane = Lane(fold, int(thread))
+            lane.marked |= set(marked)
+        self._fold = fold
+        return fold
+
+    def _step(self, step: Step) -> None:
+        train = step.task in COUNTED
+        if train:
+            self.ends.append(step.end)
+            if not self._everything:
+                self._numbered.append((step.end, step.number - 1))
+            if step.loader is not None:
+                self._loaders.add(step.loader)
+        if not self._holds(step, train):
+            return
+        given = self._fold.tasks[step.task].given
+        if self._metrics and step.backwards and not given and not step.late:
+            name = "loss" if step.task == TRAIN else f"loss ({step.task})"
+            self._encoder.value(name, "", f"metrics/{name}", "metrics", step.end, step.loss)
+        if not self._stepping:
+            return
+        row = self._row_of(step)
+        start, end = max(step.start, self._lasts.get(row, 0)), step.end
+        if end <= start:
+            return
+        self._lasts[row] = end
+        arguments: dict[str, object] = {"step": step.number - 1}
+        if math.isfinite(step.items):
+            arguments["items"] = int(step.items)
+        loading = step.parts[LOADING] if step.loaded else 0
+        spans, at = [("step", start, end)], start
+        inside = ("loading", loading), ("compute", step.ns - step.parts[LOADING])
+        for label, ns in (*inside, ("pause", step.pause)) if step.pause else inside:
+            if ns > 0 and at < end:
+                since, at = at, min(at + ns, end)
+                spans.append((label, since, at))
+        self._encoder.nested(row, "steps", spans, arguments)
+
+    def _holds(self, step: Step, counted: bool) -> bool:
+        """Whether a step is kept: what is no training is, whenever the run is traced."""
+        if self._everything:
+            self.kept += counted
+            return True
+        holding: list[Part] = []
+        for part in self._parts:
+            within = part.begin < step.end <= part.end
+            number = step.number - 1 - part.since
+            if within and (part.whole or not counted or part.holds(number)):
+                holding.append(part)
+        if counted and holding:
+            self.kept += 1
+            self.detailed += any(part in self._detailed for part in holding)
+        return bool(holding)
+
+    def _row_of(self, step: Step) -> Row:
+        key = step.task, step.thread
+        if key not in self._steps:
+            others = sum(task == step.task for task, _ in self._steps)
+            name = f"{step.task} steps" + (f" {others + 1}" if others else "")
+            self._steps[key] = self._encoder.row(name, first=True)
+        return self._steps[key]
+
+    # Everything else
+
+    def events(self) -> None:
+        """The rows of threads, of what hooks have seen, and counters."""
+        self._windows = Windows(self._parts, sorted(self._numbered))
+        self._sites = [self._site(row) for row in self._log.sites]
+        nothing: tuple[int, int, dict[int, Any]] = (_NOTHING, 0, {})
+        self._sites += [nothing] * (len(self._table) - len(self._sites))
+        for tag, data in self._log.events():
+            if tag != FOLD:
+                with suppress(Exception):
+                    self._encode(data)
+                self._written(data)
+
+    def _written(self, data: bytes) -> None:
+        self._encoder.flush()
+        self._progress(len(data))
+
+    def _site(self, row: dict[str, Any]) -> tuple[int, int, dict[int, Any]]:
+        """What is done with a site's events, how much its moment must be worth, and pieces."""
+        kind, channel = int(row["kind"]), str(row.get("channel", ""))
+        do = _NOTHING
+        if kind in SHOWN:
+            do, channel = {k.LOADING: _LOADING, k.ITERATE: _OTHER}.get(kind, _SPAN), SHOWN[kind][2]
+        elif kind == k.MODULE:
+            do, channel = _MODULE, "modules"
+        elif kind in (k.SPAN, k.INSTANT) and channel and not row.get("label"):
+            do = _NOTED
+        elif kind == k.SPAN:
+            do, channel = _SPAN, channel or "given"
+        elif kind == k.INSTANT:
+            do = _INSTANT
+        elif kind == k.VALUE:
+            do = _VALUE if channel or len(row.get("keys") or ()) == 1 else _NOTHING
+            channel = channel or "metrics"
+        elif kind == k.NOTE:
+            do = _NOTE
+        elif kind in _RARE:
+            do, channel = _OTHER, _RARE[kind]
+        if do != _NOTE and channel and not self._wanted(channel):
+            do = _NOTHING
+        always = row.get("always") or channel in ALWAYS
+        worth = 0 if channel == "voir" else 1 if always else 2
+        return do, worth, {}
+
+    def _encode(self, data: bytes) -> None:
+        """The packets of events; what is done for most of them is done here."""
+        encoder, sites, offset = self._encoder, self._sites, self._encoder.offset
+        low, mask, highs, extend = LOW, MASK, encoder.highs, encoder.parts.extend
+        since, until, worth = 0, 0, 0
+        spans = 0
+        for at, (start, value, what, site, thread, short, long, _, flags) in enumerate(
+            RECORD.iter_unpack(data)
+        ):
+            do, least, pieces = sites[site]
+            end = start + short + (long << 32) if long else start + short
+            if not since < end <= until:
+                since, until, worth = self._windows.at(end)
+            if worth < least:
+                continue
+            if do <= _LOADING:
+                if do == _MODULE:
+                    key = what << 24 | (flags & 16) << 16 | thread
+                else:
+                    key = (flags & 19) << 16 | thread
+                piece = pieces.get(key)
+                if piece is None:
+                    piece = self._piece(site, pieces, key, start, what, thread, flags)
+                if piece:
+                    stack, begin, begun, over, ended, _ = piece
+                    place = inner = len(stack)
+                    height = 1
+                    while inner and stack[inner - 1][0] > start:
+                        inner -= 1
+                        if stack[inner][2] >= height:
+                            height = stack[inner][2] + 1
+                    if height > DEEPEST or (
+                        inner and (stack[inner - 1][1] > start or stack[inner - 1][0] == start)
+                    ):
+                        self._span(piece, start, end)
+                    else:
+                        if inner < place:
+                            del stack[inner:]
+                        stack.append((start, end, height))
+                        first, last = start + offset, end + offset
+                        extend((
+                            begin, low[first & mask], low[first >> 14 & mask],
+                            highs[first >> 28], begun,
+                            over, low[last & mask], low[last >> 14 & mask],
+                            highs[last >> 28], ended,
+                        ))  # fmt: skip
+                        spans += 1
+                if do == _LOADING and flags & k.ENDED:
+                    self._ended(what, end)
+            elif do == _VALUE:
+                if flags & k.LATER:
+                    continue
+                piece = pieces.get(0) or self._counter(site, pieces)
+                if value - value != 0:
+                    encoder.instant(None, start, piece[3], f"{piece[2]}: {value}")
+                    continue
+                first = start + offset
+                extend((
+                    piece[0], low[first & mask], low[first >> 14 & mask], highs[first >> 28],
+                    piece[1], pack(value),
+                ))  # fmt: skip
+                encoder.events += 1
+            elif do != _NOTHING:
+                self._rare(do, at, data, start, end, value, what, site, thread, flags)
+        encoder.events += 2 * spans
+
+    def _thread(self, number: int) -> Row:
+        """The row of a thread."""
+        tid = self._tids.get(number, 0)
+        name = self._log.threads.get(tid) or (
+            "MainThread" if tid == self._log.facts.get("pid") else f"thread {tid or number}"
+        )
+        return self._encoder.row(name, tid)
+
+    def _piece(
+        self, site: int, pieces: dict[int, Any], key: int, start: int, what: int, thread: int,
+        flags: int,
+    ) -> Any:  # fmt: skip
+        """What the hot loop needs of a span; False when it is not shown."""
+        row = self._table[site]
+        kind, label, arguments = int(row["kind"]), str(row.get("label")), {}
+        if kind == k.MODULE:
+            return self._named(pieces, key, start, what, thread, flags)
+        if kind in SHOWN:
+            name, label, channel = SHOWN[kind]
+            if kind == k.FORWARD and not flags & _LEARNS:
+                name, label = "evaluation", "eval"
+            place = self._seen(name, thread)
+        else:
+            place, channel = self._place(row, thread), str(row.get("channel") or "given")
+        if flags & k.FAILED:
+            arguments = {"failed": True}
+        made = pieces[key] = self._made(place, channel, label, arguments)
+        return made
+
+    def _seen(self, name: str, thread: int) -> Row:
+        """A row of what hooks see; the main thread's has the plain name."""
+        row = self._thread(thread)
+        return self._encoder.row(name if row.name == "MainThread" else f"{name} ({row.name})")
+
+    def _place(self, row: dict[str, Any], thread: int) -> Row:
+        named = row.get("row")
+        return self._encoder.row(named) if named else self._thread(thread)
+
+    def _made(self, row: Row, channel: str, label: str, arguments: dict[str, Any]) -> Any:
+        encoder = self._encoder
+
+        def begin(row: Row) -> tuple[bytes, bytes]:
+            return encoder.named(BEGIN, row.number, channel, label, arguments)
+
+        return row.stack, *begin(row), *row.end, (row, begin)
+
+    def _span(self, piece: Any, start: int, end: int) -> None:
+        row, begin = piece[5]
+        self._encoder.span(row, begin, start, end)
+
+    def _named(
+        self, pieces: dict[int, Any], key: int, start: int, what: int, thread: int, flags: int
+    ) -> Any:
+        """A module's span; at one address there may be one after the other."""
+        known = self._log.names.get(what, ())
+        _, name, kind = next(
+            (one for one in reversed(known) if one[0] <= start), known[0] if known else (0, "", "")
+        )
+        made: Any = False
+        if fnmatchcase(name, self._modules) or fnmatchcase(kind, self._modules):
+            more = {"failed": True} if flags & k.FAILED else {}
+            arguments = {"module": kind, **more}
+            made = self._made(self._thread(thread), "modules", name or "a module", arguments)
+        if len(known) < 2:
+            pieces[key] = made
+        return made
+
+    def _ended(self, iterator: int, at: int) -> None:
+        """A loader has no more: if it fed training, that is the end of an epoch."""
+        loader = self._iterators.get(iterator, iterator)
+        steps = bisect_left(self.ends, at)
+        if steps > self._marked and loader in self._loaders and self._wanted("progress"):
+            label, n = f"epoch {self._epochs} end", steps - self._marked
+            epochs = self._encoder.row("epochs", first=True)
+            self._encoder.instant(epochs, at, "progress", label, {"steps": n})
+            self._epochs, self._marked = self._epochs + 1, steps
+
+    def _counter(self, site: int, pieces: dict[int, Any]) -> Any:
+        name, unit, group, channel = _counter_of(self._table[site])
+        made = pieces[0] = (*self._encoder.counter(name, unit, group), name, channel)
+        return made
+
+    def _rare(
+        self, do: int, at: int, data: bytes, start: int, end: int, value: float, what: int,
+        site: int, thread: int, flags: int,
+    ) -> None:  # fmt: skip
+        """What is done for events of which there are fewer."""
+        encoder, row = self._encoder, self._table[site]
+        kind, channel = int(row["kind"]), str(row.get("channel") or "given")
+        if do == _NOTE:
+            self._notes[thread, start] = _text(data, at, what)
+        elif do == _NOTED:
+            label, arguments = self._notes.pop((thread, start), ("(its label is lost)", {}))
+            place = self._place(row, thread)
+            if kind == k.INSTANT:
+                encoder.instant(place, start, channel, label, arguments)
+            else:
+                self._span(self._made(place, channel, label, arguments), start, end)
+        elif do == _INSTANT:
+            encoder.instant(self._place(row, thread), start, channel, str(row.get("label")))
+        elif kind == 0:  # A thread begins, perhaps with the number of one that has ended.
+            if self._tids.get(thread) != int(value):
+                self._tids[thread] = int(value)
+                for _, _, pieces in self._sites:
+                    pieces.clear()
+        elif kind == k.ITERATE:
+            if value == value:
+                self._iterators[int(value)] = what
+            name, label, channel = SHOWN[kind]
+            self._span(self._made(self._seen(name, thread), channel, label, {}), start, end)
+        elif kind in (k.LOSS, k.LATE) and not flags & k.LATER:
+            of = row if kind == k.LOSS else self._table[what]
+            if of["kind"] in (k.LOSS, k.VALUE):
+                name, unit, group, channel = _counter_of(of)
+                encoder.value(name, unit, group, channel, start, value)
+        elif kind == k.DEVICE and what and end > start:
+            begin = max(start, self._device)  # When it began there is not known, only how long.
+            self._device = begin + end - start
+            place = encoder.row("device")
+            encoder.nested(place, "passes", [("execution", begin, self._device)])
+
+
+def _counter_of(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    """A counter's name, unit, group and channel; a number that is given alone is one, too."""
+    name, channel = str(row.get("label") or "loss"), str(row.get("channel") or "metrics")
+    if "channel" not in row and row.get("task") not in (None, TRAIN):
+        name = f"{name} ({row['task']})"
+    group = str(row.get("group") or f"{channel}/{name}")
+    return name, str(row.get("unit") or ""), group, channel
+
+
+def _text(data: bytes, at: int, size: int) -> tuple[str, dict[str, Any]]:
+    """A note's label and arguments; its text is in the slots behind it."""
+    text, at = bytearray(), (at + 1) * RECORD.size
+    while len(text) < size and at + RECORD.size <= len(data):
+        text += data[at : at + 20] + data[at + 22 : at + RECORD.size]
+        at += RECORD.size
+    try:
+        label, arguments = json.loads(text[:size])
+        return str(label), dict(arguments)
+    except (ValueError, TypeError):
+        return "(its label is cut off)", {}
+
+
+# A trace of a log
+
+
+class Progress:
+    """Shows how far a trace is, once that takes more than a second.
+
+    Args:
+        stream: Where.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._begun, self._shown = stream, perf_counter(), ""
+        self._tty = bool(getattr(stream, "isatty", lambda: False)())
+
+    def __call__(self, share: float) -> None:
+        """So much of it is done."""
+        text = f"voir: making trace.pftrace, {int(share * 100)} %"
+        if text != self._shown and perf_counter() - self._begun > 1:
+            plain = "" if self._shown else f"{text.partition(',')[0]} ...\n"
+            self._say(f"\r{text}" if self._tty else plain)
+            self._shown = text
+
+    def close(self) -> None:
+        """Clear the line."""
+        if self._shown and self._tty:
+            self._say("\r" + " " * len(self._shown) + "\r")
+
+    def _say(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class Made(NamedTuple):
+    """What a trace came to.
+
+    Attributes:
+        path: The file.
+        events: Begins, ends, instants and values in it.
+        dropped: Events that are not.
+        steps: How many steps were seen, and how many of them were ``kept``.
+        detailed: How many of those at a level that slows them down.
+    """
+
+    path: Path
+    events: int
+    dropped: int
+    steps: int
+    kept: int
+    detailed: int
+
+
+def make(log: Log, to: Path, progress: Callable[[float], object] = lambda share: None) -> Made:
+    """Write the trace of a log; nothing else is read, and no clock.
+
+    Args:
+        log: The log.
+        to: The trace; it is there when it is whole.
+        progress: Told now and then which share is done.
+
+    Raises:
+        OSError: It cannot be written, or the log cannot be read.
+    """
+    facts, total, done = log.facts, max(2 * log.size, 1), 0
+    offset = int(facts.get("wall_ns", 0)) - int(facts.get("now_ns", 0))
+    beside = to.with_name(to.name + ".part")
+
+    def told(size: int) -> None:
+        nonlocal done
+        done += size
+        progress(min(done / total, 1.0))
+
+    try:
+        with open(beside, "wb") as file:
+            rank = facts.get("rank")
+            name = str(facts.get("name", ""))
+            named = name if rank is None else f"rank {rank}: {name}"
+            encoder = Encoder(file.write, {**facts, "name": named}, offset)
+            known = ("host", "boot_id", "pid", "python", "rank")
+            clocks = {"realtime_ns": facts.get("wall_ns"), "monotonic_ns": facts.get("now_ns")}
+            notes = {key: facts[key] for key in known if facts.get(key) is not None} | clocks
+            encoder.notice(int(facts.get("now_ns", 0)), "clocks", notes)
+            rows = _Rows(log, encoder, told)
+            rows.steps()
+            rows.events()
+            dropped = int(facts.get("dropped", 0)) + int(facts.get("lost", 0))
+            if dropped:
+                encoder.notice(rows.last, f"{dropped} events dropped", {"dropped": dropped})
+            encoder.flush()
+        os.replace(beside, to)
+        progress(1.0)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+    counts = len(rows.ends), rows.kept, rows.detailed
+    return Made(to, encoder.events, dropped, *counts)
+
+
+def finished(path: Path, progress: Callable[[float], object]) -> Path | None:
+    """Make the trace of a log, which is then deleted, unless its process goes on.
+
+    Args:
+        path: The log.
+        progress: Told which share is done.
+
+    Returns:
+        The trace; None: it is no log, or another version's.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    try:
+        log = Log(path)
+    except ValueError:
+        return None
+    made = make(log, path.with_suffix(".pftrace"), progress)
+    if not log.open:
+        log.remove()
+    return made.path

@@ -1,0 +1,1 @@
+"""Views: a run's figures in, text out. None computes a figure, so no two contradict each other."""

@@ -1,0 +1,40 @@
+"""The end of a run under ``--verify``: a line a check, and what to write where one fails."""
+
+from __future__ import annotations
+
+from ..model.facts import entries
+from .summary import head_of, record
+from .text import Layout, Piece, clean, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..model.facts import Facts
+
+_STYLES = {"PASS": "good", "FAIL": "bad", "WARN": "warn", "SKIP": "dim"}
+_COLUMN = 22
+
+
+def render(run: Facts, width: int, colour: bool = False) -> str:
+    """The checks of a run, each ended by a newline.
+
+    Args:
+        run: What ``run.json`` holds.
+        width: Of the terminal, in cells.
+        colour: Whether to use colours.
+    """
+    layout, checks = Layout(width, colour, _COLUMN), entries(run, "verify")
+    results = [str(check.get("verdict")) for check in checks]
+    kinds = [kind for kind in _STYLES if kind in results]
+    counts = [Piece(f"{results.count(kind)} {kind}", _STYLES[kind]) for kind in kinds]
+    lines, shown = [layout.head("voir:", [*head_of(run), *counts])], set()
+    for check in checks:
+        verdict, hint = clean(check.get("verdict") or ""), clean(check.get("hint") or "")
+        label = f"{verdict}  {clean(check.get('check') or '')}"
+        said = clean(check.get("evidence") or "") or " "
+        lines.append(layout.text([row(label, said, style=_STYLES.get(verdict, ""))]))
+        if hint and hint not in shown and verdict != "PASS":
+            # On a line of its own and in one piece, so that it can be copied.
+            text = f"        {'write' if hint.startswith('ov.') else 'try'}: {hint}"
+            lines.append((f"\x1b[1m{text}\x1b[0m" if colour else text) + "\n")
+        shown.add(hint)
+    return "".join([*lines, Layout(width, colour).text(record(run))])

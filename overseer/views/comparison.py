@@ -1,0 +1,139 @@
+"""A comparison as text: a table for each task, verdicts, and what was different about the runs."""
+
+from __future__ import annotations
+
+from ..model.amounts import duration, figure, percent, rates, size
+from ..model.comparison import NONE, middle
+from .summary import head_of
+from .text import TO, Layout, Piece, Row, cells, clean, cut, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..model.comparison import Comparison, Verdict
+    from ..model.comparison import Row as Compared
+    from ..model.facts import Facts
+
+    #: Of each run of a side: where it is, and what its ``run.json`` holds.
+    Side = Sequence[tuple[str, Facts]]
+
+#: Columns of the table: the figure, A, B; the rest is what B is to A.
+_NAME, _VALUE = 15, 17
+#: How many differences of the runs are shown.
+_MOST = 16
+_TEXT = {"seconds": duration, "share": percent, "bytes": size, "number": figure}
+_REPEATS = (
+    "one run a side: the interval is of these runs only. What the next ones would show, "
+    "repeats tell: voir compare A1,A2,A3 B1,B2,B3"
+)
+
+
+def render(
+    found: Comparison, sides: Sequence[Side], unlike: Sequence[tuple[str, str, str]], width: int
+) -> str:
+    """The comparison.
+
+    Args:
+        found: What the sides' figures come to.
+        sides: The runs of both.
+        unlike: What else differs: its name, and the values of both sides.
+        width: Of the terminal.
+    """
+    heads = [
+        row(name, Piece(clean(path)), *(each.text for each in head_of(facts)), style="")
+        for name, side in zip("AB", sides, strict=True)
+        for path, facts in side
+    ]
+    tasks = dict.fromkeys(each.task for each in found.rows)
+    counts = [
+        f"{name}, of {len(side)}" if len(side) > 1 else name
+        for name, side in zip("AB", sides, strict=True)
+    ]
+    tables = ["".join(_table(task, counts, found.rows)) for task in tasks]
+    single = all(len(side) == 1 for side in sides)
+    parts = [Layout(width, column=4).text(heads), *tables]
+    parts += map(Layout(width).text, (_conclusions(found, single), _differences(unlike)))
+    return "\n".join(part for part in parts if part)
+
+
+def _table(task: str, counts: Sequence[str], rows: Sequence[Compared]) -> Iterator[str]:
+    yield _line(task or "run", counts, "B against A")
+    for one in (each for each in rows if each.task == task):
+        sides = one.before, one.after
+        shown = [_shown(one, side) for side in sides]
+        yield _line(f"  {one.figure.name}", shown, _change(one))
+        ranges = [_range(one, *each) for each in zip(sides, one.spread, strict=True)]
+        if any(ranges):
+            yield _line("", ranges)
+
+
+def _line(name: str, values: Sequence[str], change: str = "") -> str:
+    first = clean(name) + " " * (_NAME - cells(clean(name)))
+    right = (" " * (_VALUE - cells(text)) + text for text in values)
+    return f"{first} {' '.join(right)}   {change}".rstrip() + "\n"
+
+
+def _shown(one: Compared, values: Sequence[float]) -> str:
+    value = middle(values)
+    if one.figure.kind == "rate":
+        return f"{rates(value)[0]} {clean(one.units)[:7]}/s"
+    return _TEXT[one.figure.kind](value) or ""
+
+
+def _range(one: Compared, values: Sequence[float], spread: Sequence[float] | None) -> str:
+    """Between which values the runs lie, or half of the steps of a single run."""
+    ends = spread or ((min(values), max(values)) if len(values) > 1 else None)
+    if ends is None or one.figure.kind not in ("rate", "seconds"):
+        return ""
+    texts = rates(*ends) if one.figure.kind == "rate" else [duration(end) or "" for end in ends]
+    return TO.join(texts)
+
+
+def _change(one: Compared) -> str:
+    if one.figure.kind == "number":
+        return "the same" if one.before == one.after else ""
+    if one.ratio is None:
+        return ""
+    return f"{_signed(one.ratio)} %" + (f" ({_interval(one.interval)})" if one.interval else "")
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    return " to ".join(map(_signed, interval))
+
+
+def _signed(ratio: float) -> str:
+    change = round(100 * (ratio - 1), 1) + 0.0  # No minus before a zero.
+    return f"{change:+.0f}" if abs(change) >= 10 else f"{change:+.1f}"
+
+
+def _conclusions(found: Comparison, single: bool) -> Iterator[Row]:
+    for index, verdict in enumerate(found.verdicts):
+        said = f"{clean(verdict.task)}: {_concluded(verdict)}"
+        yield row("" if index else "verdict", said, verdict.why)
+    if not found.verdicts:
+        yield row("verdict", "nothing to compare: they have no task in common")
+    else:
+        yield row("", _REPEATS if single else None)
+        least = f"less than {100 * found.threshold:g} % counts as no difference"
+        yield row("", f"intervals are 95 %; {least}")
+    for index, note in enumerate(found.notes):
+        yield row("" if index else "but", clean(note))
+
+
+def _concluded(verdict: Verdict) -> str:
+    if verdict.verdict == NONE or verdict.ratio is None or verdict.interval is None:
+        return verdict.verdict
+    here = " in these runs" if verdict.over == "steps" else ""
+    change = f"{_signed(verdict.ratio)} % ({_interval(verdict.interval)})"
+    return f"B is {verdict.verdict}{here}, {change}"
+
+
+def _differences(unlike: Sequence[tuple[str, str, str]]) -> Iterator[Row]:
+    for index, (name, before, after) in enumerate(unlike[:_MOST]):
+        said = f"{clean(name)}: {cut(before, 40)} → {cut(after, 40)}"
+        yield row("" if index else "differs", said)
+    if len(unlike) > _MOST:
+        yield row("", f"and {len(unlike) - _MOST} more: --json has all of them")
+    if not unlike:
+        yield row("differs", "nothing that is recorded: command, git, packages, machine")

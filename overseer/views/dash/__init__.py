@@ -1,0 +1,1 @@
+"""The live dashboard: a board collects, a layout draws it, a screen shows it."""

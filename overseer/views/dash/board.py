@@ -1,0 +1,409 @@
+"""What the dashboard shows: a run's figures, their histories, and what monitors and scripts give.
+
+Figures are the fold's, as they stand in ``run.json``; nothing is counted here. Other threads only
+leave things behind; the dashboard's own thread takes them up, once a frame.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+from itertools import pairwise
+
+from ..text import cut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from ...model.steps import Step
+
+    Event = Mapping[str, Any]
+
+#: Keys that have a place of their own: they are subscribed to.
+MONITORS = ("cpudata", "process", "gpudata", "iodata", "netdata")
+HEARD = ("rate", "progress", *MONITORS)
+#: Keys that are no figures of the script's own.
+_QUIET = {
+    *HEARD, "memdata", "units", "loading_share", "compute_share", "task", "time", "step", "loss",
+    "batch", "batch_size",
+}  # fmt: skip
+#: Traffic, by its monitor: its name, and its counters of bytes.
+_TRAFFIC = {
+    "iodata": ("disk", (("read", "read_bytes"), ("write", "write_bytes"))),
+    "netdata": ("net", (("in", "bytes_recv"), ("out", "bytes_sent"))),
+}
+#: Tasks, keys, and steps between two frames of which there may not be more.
+_TASKS, _KEYS, _STEPS = 32, 512, 8192
+#: Seconds between two looks at the figures: computing them takes milliseconds.
+_LOOK = 1.0
+_MIB = 1024.0**2
+#: What is not below this has no place on an axis.
+_ODD = 1e300
+
+
+class History:
+    """A figure over time: means over equal stretches, which double in length when there are many.
+
+    Args:
+        capacity: How many stretches there may be.
+        length: The length of the first ones, in seconds.
+
+    Attributes:
+        start: When it begins, in seconds; None: it is empty.
+        end: When it was last added to.
+    """
+
+    def __init__(self, capacity: int = 512, length: float = 0.01) -> None:
+        self.start: float | None = None
+        self.end = 0.0
+        self._capacity, self._length = capacity, length
+        self._sums: list[float] = []
+        self._counts: list[int] = []
+
+    def add(self, at: float, value: float) -> None:
+        """Take in a value."""
+        if self.start is None:
+            self.start = at
+        place = max(0, int((at - self.start) / self._length))
+        while place >= self._capacity:
+            self._sums = [math.fsum(pair) for pair in _pairs(self._sums)]
+            self._counts = [sum(pair) for pair in _pairs(self._counts)]
+            self._length, place = 2 * self._length, place // 2
+        more = place + 1 - len(self._sums)
+        if more > 0:
+            self._sums += [0.0] * more
+            self._counts += [0] * more
+        self._sums[place] += value
+        self._counts[place] += 1
+        self.end = max(self.end, at)
+
+    @property
+    def points(self) -> int:
+        """How many stretches there are by now."""
+        return len(self._sums)
+
+    def over(self, start: float, end: float, n: int) -> list[float | None]:
+        """Means in ``n`` equal parts of a time; what lies between two known ones is on a line.
+
+        NaN: there was a value that is no finite number. None: before the first or after the last.
+        """
+        sums, counts = [0.0] * n, [0] * n
+        step = (end - start) / n or 1.0
+        for place, (total, count) in enumerate(zip(self._sums, self._counts, strict=True)):
+            if count:
+                at = (self.start or 0.0) + (place + 0.5) * self._length
+                column = min(n - 1, max(0, int((min(at, self.end) - start) / step)))
+                sums[column] += total
+                counts[column] += count
+        means = [s / c if c else None for s, c in zip(sums, counts, strict=True)]
+        return _filled([m if m is None or abs(m) < _ODD else math.nan for m in means])
+
+
+def _pairs(values: list[Any]) -> Iterable[list[Any]]:
+    return (values[at : at + 2] for at in range(0, len(values), 2))
+
+
+def _filled(values: list[float | None]) -> list[float | None]:
+    known = [(at, value) for at, value in enumerate(values) if value is not None]
+    for (low, a), (high, b) in pairwise(known):
+        for at in range(low + 1, high):
+            values[at] = a + (b - a) * (at - low) / (high - low)
+    return values
+
+
+class Task:
+    """One task: the fold's figures, and the course of its loss and rate.
+
+    Attributes:
+        facts: Its part of ``run.json`` by now.
+        now: Items a second by the latest window, and their ``units``.
+        done: So much ``of`` the total, in ``unit``, if anything tells that.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = cut(name[:200], 40)
+        self.facts: Event = {}
+        self.loss, self.rate = History(), History(length=0.5)
+        self.now: float | None = None
+        self.units, self.unit = "items/s", ""
+        self.done = self.of = 0.0
+        self.began: float | None = None
+        self._growth: deque[tuple[float, float]] = deque(maxlen=60)
+
+    def progressed(self, at: float, done: float, total: float, unit: str) -> None:
+        """So much is done of the total."""
+        growth = self._growth
+        if growth and done < growth[-1][1]:
+            growth.clear()  # It begins again, as with each epoch.
+        if not growth and done == 1 and self.began is not None:
+            growth.append((self.began, 0.0))
+        if not growth or done > growth[-1][1]:
+            growth.append((at, done))
+        self.done, self.of, self.unit = done, total, unit
+
+    def left(self, now: float) -> float | None:
+        """Seconds until all is done, at the pace of late."""
+        if len(self._growth) < 2 or self.done >= self.of:
+            return None
+        (start, low), (end, high) = self._growth[0], self._growth[-1]
+        return max(0.0, (self.of - high) * (end - start) / (high - low) - (now - end))
+
+
+class Meter:
+    """How busy a device is, 0 to 1, and its memory in bytes, with their courses of late."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.load: float | None = None
+        self.used = self.total = 0.0
+        self.notes: list[str] = []
+        self.loads: deque[float] = deque(maxlen=240)
+        self.uses: deque[float] = deque(maxlen=240)
+
+    def read(self, data: object, full: float, unit: float) -> None:
+        """Take in what a monitor emitted.
+
+        Args:
+            data: Its event.
+            full: What the monitor calls a full load.
+            unit: Bytes in the monitor's unit of memory.
+        """
+        if not isinstance(data, dict):
+            return
+        load, pair = as_number(data.get("load")), _pair(data.get("memory"))
+        self.load = None if load is None else load / full
+        if self.load is not None:
+            self.loads.append(self.load)
+        if pair is not None and pair[1] > 0:
+            self.used, self.total = pair[0] * unit, pair[1] * unit
+            self.uses.append(pair[0] / pair[1])
+        notes = ("power", "W"), ("temperature", "°C")
+        values = [(as_number(data.get(key)), unit) for key, unit in notes]
+        self.notes = [f"{value:.0f} {unit}" for value, unit in values if value is not None]
+
+
+class Board:
+    """All that is shown.
+
+    Args:
+        title: The script.
+        start: When the run began, in seconds of the monotonic clock.
+        given: The latest loss that the script gives of a task; None: its losses are its steps'.
+        clock: The monotonic clock, in seconds.
+
+    Attributes:
+        tasks: By name, in the order in which they came.
+        meters: ``cpu``, ``process``, then each GPU.
+        flows: Bytes a second by ``disk`` and ``net``, each by its direction.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        start: float = 0.0,
+        given: Callable[[str], float | None] = lambda task: None,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.title, self.start, self.now = title, start, start
+        self.tasks: dict[str, Task] = {}
+        self.meters: dict[str, Meter] = {}
+        self.flows: dict[str, dict[str, float]] = {}
+        self._clock, self._told, self._looked = clock, given, -math.inf
+        self._steps: deque[Step] = deque(maxlen=_STEPS)
+        self._lost: deque[tuple[str, float, float]] = deque(maxlen=_STEPS)
+        self._heard: deque[tuple[float, Event]] = deque(maxlen=_STEPS)
+        self._given: dict[tuple[str, str], object] = {}
+        self._fresh: set[tuple[str, str]] = set()
+        self._counters: dict[str, tuple[float, Event]] = {}
+
+    # From any thread
+
+    def take(self, steps: list[Step]) -> None:
+        """Steps have ended, about ten times a second; of losses that are given, the latest."""
+        self._steps.extend(steps)
+        for name in {step.task for step in steps}:
+            loss = self._told(name)
+            if loss is not None:
+                self._lost.append((name, self._clock(), loss))
+
+    def hear(self, event: Event) -> None:
+        """A figure was given that has a place of its own."""
+        self._heard.append((self._clock(), event))
+
+    def keep(self, event: Event, seen: int = 0) -> None:
+        """Keep the numbers of an event; what is dear to keep, once a frame."""
+        if "$event" in event:
+            return
+        task, given = str(event.get("task") or ""), self._given
+        for key, value in event.items():
+            place = task, key
+            if key in _QUIET or (place not in given and len(given) >= _KEYS):
+                continue
+            if type(value) is float or type(value) is int:
+                given[place] = value
+            elif place not in self._fresh and (held := _held(value)) is not None:
+                given[place] = held
+                self._fresh.add(place)
+
+    # Once a frame
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known yet."""
+        return not (self.tasks or self.meters or self.flows or self._given)
+
+    @property
+    def scalars(self) -> list[tuple[str, float | None]]:
+        """Every other number that was given: its name, and its last value; None: on its way."""
+        plain = ("", "train", "main")
+        return [
+            (key if task in plain else f"{task}/{key}", as_number(value))
+            for (task, key), value in dict(self._given).items()
+            if not key.startswith("$")
+        ]
+
+    def read(self, now: float, facts: Callable[[], Event], last: bool = False) -> None:
+        """Take up what has come.
+
+        Args:
+            now: In seconds.
+            facts: Computes the ``tasks`` of ``run.json``; once a second at most.
+            last: Nothing comes after this.
+        """
+        self.now = now
+        for _ in range(len(self._heard)):
+            at, event = self._heard.popleft()
+            self._figure(at, event)
+        self._losses()
+        if last or now - self._looked >= _LOOK:
+            self._looked = now
+            for name, known in facts().items():
+                task = self.task(name)
+                if task is not None:
+                    task.facts = known
+        self._fresh.clear()
+
+    def task(self, name: object) -> Task | None:
+        """The task of that name; None: there are too many."""
+        name = str(name or "train")
+        if name not in self.tasks and len(self.tasks) < _TASKS:
+            self.tasks[name] = Task(name)
+        return self.tasks.get(name)
+
+    def _losses(self) -> None:
+        """Losses of steps, as far as they have come from their devices, in order."""
+        for _ in range(len(self._lost)):
+            name, at, loss = self._lost.popleft()
+            if (task := self.task(name)) is not None:
+                task.loss.add(at, loss)
+        steps = self._steps
+        while steps and all(late.arrived for late in steps[0].late):
+            step = steps.popleft()
+            task = self.task(step.task)
+            if task is None:
+                continue
+            if task.began is None:
+                task.began = step.start / 1e9
+            loss = step.loss + sum(late.value for late in step.late)
+            if step.backwards and not math.isnan(step.loss) and self._told(step.task) is None:
+                task.loss.add(step.end / 1e9, loss)
+
+    def _figure(self, at: float, event: Event) -> None:
+        rate, progress = as_number(event.get("rate")), _pair(event.get("progress"))
+        if rate is not None and (task := self.task(event.get("task"))) is not None:
+            task.now, task.units = rate, cut(str(event.get("units", "per second"))[:200], 20)
+            task.rate.add(at, rate)
+        if progress and progress[1] > 0 and (task := self.task(event.get("task"))) is not None:
+            unit = "" if "rate" in event else cut(str(event.get("units", ""))[:200], 12)
+            task.progressed(at, *progress, unit)
+        for label, key in (("cpu", "cpudata"), ("process", "process")):
+            if key in event:
+                self._meter(label).read(event[key], 100.0, 1.0)
+        devices = event.get("gpudata")
+        if isinstance(devices, dict):
+            # By their numbers: as text, 10 stands before 2.
+            for index in sorted(devices, key=lambda each: (len(str(each)), str(each))):
+                self._meter(f"gpu {cut(index, 8)}").read(devices[index], 1.0, _MIB)
+        for key in _TRAFFIC.keys() & event.keys():
+            self._flow(key, at, event[key])
+
+    def _meter(self, label: str) -> Meter:
+        return self.meters.setdefault(label, Meter(label))
+
+    def _flow(self, key: str, at: float, counters: object) -> None:
+        """Traffic between the last two samples of a counter."""
+        label, ways = _TRAFFIC[key]
+        now = {way: _total(counters, name) for way, name in ways}
+        then, before = self._counters.get(key, (at, now))
+        if at > then:
+            self.flows[label] = {
+                way: max(0.0, now[way] - before[way]) / (at - then) for way, _ in ways
+            }
+        self._counters[key] = at, now
+
+
+def _total(counters: object, name: str) -> float:
+    """A counter, summed over disks or interfaces if they are apart."""
+    if not isinstance(counters, dict):
+        return 0.0
+    own = as_number(counters.get(name))
+    return own if own is not None else sum(_total(each, name) for each in counters.values())
+
+
+def _pair(value: object) -> tuple[float, float] | None:
+    """Two finite numbers, as progress and memory come."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        return None
+    first, second = map(as_number, value)
+    known = first is not None and second is not None and math.isfinite(first + second)
+    return (first, second) if known else None  # type: ignore[return-value]
+
+
+def as_number(value: object) -> float | None:
+    """A value that was kept as a number; None if it is none, or not yet."""
+    if type(value) is float:
+        return value
+    if type(value) is int:
+        return value if abs(value) < 1e300 else math.inf
+    if isinstance(value, _Copy):
+        return value.read()
+    return None
+
+
+class _Copy:
+    """A number on its way from a device; where it is not there yet, the memory holds -inf."""
+
+    def __init__(self, tensor: Any) -> None:
+        torch = sys.modules["torch"]
+        self._cell = torch.full((), -math.inf, dtype=torch.float64, pin_memory=tensor.is_cuda)
+        self._cell.copy_(tensor.detach().reshape(()), non_blocking=True)
+
+    def read(self) -> float | None:
+        """The number, if it has arrived."""
+        value = float(self._cell)
+        return None if value == -math.inf else value
+
+
+def _held(value: Any) -> object:
+    """What can be kept of a value that is no plain number: no graph, no device memory.
+
+    A number on a device is copied on the script's own stream, without waiting; nothing is read
+    while the script captures a graph, and no subclass of tensors ever: that may be a collective.
+    """
+    kind = type(value)
+    try:
+        if kind.__module__ == "torch" and kind.__name__ == "Tensor":
+            if value.numel() != 1 or value.device.type == "meta":
+                return None
+            if value.device.type != "cpu":
+                captures = value.is_cuda and sys.modules["torch"].cuda.is_current_stream_capturing()
+                return None if captures else _Copy(value)
+            value = value.item()
+        elif kind.__module__ == "numpy" and not value.shape:
+            value = value.item()
+    except Exception:  # A tensor without a value, or a device in trouble.
+        return None
+    return value if type(value) is float or type(value) is int else None

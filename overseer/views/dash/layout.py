@@ -1,0 +1,511 @@
+"""Draws a board: a board and a size in, lines out, none wider than the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ...model.amounts import duration, percent, size
+from ...model.facts import breakdown
+from ...model.facts import number as fact
+from ..text import cut
+from .text import (
+    BLANK,
+    FULL,
+    TIMES,
+    area,
+    bar,
+    cells,
+    clock,
+    count,
+    gauge,
+    joined,
+    left,
+    number,
+    padded,
+    tick,
+    width,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .board import Board, History, Meter, Task
+    from .text import Line
+
+#: A smaller terminal than this gets plain lines.
+LEAST_COLUMNS, LEAST_ROWS = 40, 12
+#: The script keeps a third of the rows, and so many at least.
+_KEPT = 5
+#: Rows of a plot, at least; of a task that is not the first, and at all, at most.
+_LOW, _SECOND, _HIGH = 3, 7, 32
+_AXIS, _LABEL, _GAP, _CELL = 8, 10, 3, 24
+#: A loss that spans this factor is on a logarithmic axis.
+_DECADES = 20.0
+#: From so many GPUs on, two share a row.
+_SHARED = 3
+_HOT = 0.95
+_SHORT = {"optimizer": "optim", "communication": "comm", "forward": "fwd", "backward": "bwd"}
+_MIB = 1024.0**2
+
+
+class Row(NamedTuple):
+    """A line, and how readily it is given up when there are too many: 0 is never."""
+
+    line: Line
+    rank: int
+
+
+def height(rows: int) -> int:
+    """How many rows of a terminal the dashboard may take; the others stay the script's own."""
+    return rows - max(_KEPT, rows // 3)
+
+
+def lay_out(board: Board, columns: int, most: int) -> list[Line]:
+    """At most ``most`` lines of at most ``columns - 1`` cells.
+
+    The last column stays free: a character there would leave the cursor about to wrap.
+    """
+    room = columns - 1
+    rows = [Row(_header(board, room), 0)]
+    if board.empty:
+        return [rows[0].line, ((" nothing is known yet", "dim"),)]
+    tasks = _visible(list(board.tasks.values()), max(1, most // 5))
+    graph = 1 if most < 22 else 2 if most < 34 else 3
+    plots: list[tuple[int, Task]] = []
+    for task in tasks:
+        rows.append(Row(_progress(task, board, room, bool(plots)), 1))
+        if _told(task):
+            # The first task is what the run is about; the figures of others are in one row.
+            rows.append(Row((), 9) if plots else Row(_figures(task, room, mini=True), 2))
+            plots.append((len(rows) - 1, task))
+    rows += _steps(tasks, room)
+    rows += _machine(board, room, graph)
+    given = _given(board.scalars, room, max(1, most // 6))
+    rows += [Row(line, 4 if at == 0 else 8) for at, line in enumerate(given)]
+    return _with_plots(rows, plots, room, most)
+
+
+def _with_plots(rows: list[Row], plots: list[tuple[int, Task]], room: int, most: int) -> list[Line]:
+    """As many rows as there is room for; what is left over makes plots of figures, or higher."""
+    kept = [[row.line] if row.line else [] for row in rows]
+    total = sum(map(len, kept))
+    while total > most:
+        worst = max(row.rank for row, lines in zip(rows, kept, strict=True) if lines)
+        last = max(at for at, row in enumerate(rows) if kept[at] and row.rank == worst)
+        kept[last], total = [], total - 1
+    spare = most - total
+    plots = [(at, task) for at, task in plots if max(task.loss.points, task.rate.points) > 1]
+    if spare <= _LOW:
+        plots = []
+    over = spare - 1 - 2 * _SECOND  # What the first task does not need.
+    while len(plots) > 1 and over // (len(plots) - 1) <= _LOW:
+        plots.pop()
+    share = min(_SECOND, over // max(1, len(plots) - 1) - 1)
+    for place, (at, task) in reversed(list(enumerate(plots))):
+        high = share if place else min(spare - 1, _HIGH)
+        figures = () if place else (_figures(task, room, mini=False),)
+        kept[at] = [*figures, *_plots(task, room, high)]
+        spare -= high + 1
+    return [padded(line, room) for lines in kept for line in lines]
+
+
+def _visible(tasks: list[Task], most: int) -> list[Task]:
+    """The tasks that are shown: what is done gives way, then the later."""
+    while len(tasks) > most:
+        done = (at for at, task in enumerate(tasks) if task.of and task.done >= task.of)
+        del tasks[next(done, -1)]
+    return tasks
+
+
+def _header(board: Board, room: int) -> Line:
+    """A rule with the script's name and the time since its start."""
+    time = clock(board.now - board.start)
+    name = cut(board.title, max(1, room - len(time) - 9))
+    rule = "─" * (room - cells(name) - len(time) - 7)
+    return (
+        *(("──", "dim"), (f" {name} ", "bold"), (rule, "dim")),
+        *((f" {time} ", "bold"), ("─", "dim")),
+    )
+
+
+def _progress(task: Task, board: Board, room: int, figures: bool) -> Line:
+    """How far a task is, in its own unit, and how long it will take; ``figures``: those too."""
+    name = (f" {left(task.name, _LABEL)} ", "bold")
+    steps, items = fact(task.facts, "steps"), fact(task.facts, "items")
+    words = [f"step {count(steps)}"] if steps else []
+    if not task.of:
+        words += [f"{count(items)} items"] if items else []
+        words += [f"{name} {told[0]}" for name, _, told in _told(task) if figures]
+        return name, (joined(words, room - _LABEL - 2, " · "), "")
+    done = joined([f"{count(task.done)}/{count(task.of)}", task.unit], 40, " ")
+    time = task.left(board.now)
+    ending = f"{clock(time)} left" if time is not None else ""
+    text = f"{percent(task.done / task.of) or '':>6}  {joined([done, *words], room // 2, ' · ')}"
+    graph = room - width((name,)) - cells(text) - (len(ending) + 2 if ending else 0) - 1
+    style = "done" if task.done >= task.of else "progress"
+    spans = (name, *gauge(task.done / task.of, max(4, min(graph, room // 2)), style), (text, ""))
+    gap = room - width(spans) - len(ending)
+    return (*spans, (" " * gap + ending, "bold")) if ending and gap > 1 else spans
+
+
+# Loss and rate
+
+
+def _halves(room: int) -> tuple[int, int]:
+    """The widths of two columns."""
+    one = (room - 1 - _GAP) // 2
+    return one, room - 1 - _GAP - one
+
+
+def _beside(pair: Sequence[Line], room: int) -> Line:
+    """Two lines side by side; a single one has all the room."""
+    if len(pair) == 1:
+        return ((" ", ""), *padded(pair[0], room - 1))
+    one, other = _halves(room)
+    gap = (" " * _GAP, "")
+    return ((" ", ""), *padded(pair[0], one), gap, *padded(pair[1], other))
+
+
+def _told(task: Task) -> list[tuple[str, History, list[str]]]:
+    """Loss and rate, as far as they are known: name, course, and figures by their weight."""
+    facts, loss, rate = task.facts, [], []
+    last = facts.get("loss", {}).get("last")
+    if last is not None:
+        odd = fact(facts, "loss.not_finite")
+        more = (("min", fact(facts, "loss.min")), ("first", fact(facts, "loss.first")))
+        loss = [number(last), f"{count(odd)} not finite" if odd else ""]
+        loss += [f"{name} {number(value)}" for name, value in more if value is not None]
+    if task.now is not None:
+        more = (("steady", fact(facts, "rate.steady")), ("overall", fact(facts, "rate.wall")))
+        rate = [f"{number(task.now)} {task.units}"]
+        rate += [f"{name} {number(value)}" for name, value in more if value]
+    both = ("loss", task.loss, loss), ("rate", task.rate, rate)
+    return [each for each in both if each[2]]
+
+
+def _figures(task: Task, room: int, mini: bool) -> Line:
+    """Loss and rate in figures; with ``mini``, their courses beside them."""
+    shown, lines = _told(task), []
+    each = _halves(room)[0] if len(shown) > 1 else room - 1
+    for style, history, (first, *more) in shown:
+        line: Line = (f"{style} ", "dim"), (first, "bold")
+        rest = each - width(line) - 1
+        if not mini:
+            lines.append((*line, (f"  {joined(more, rest - 1)}", "dim")))
+            continue
+        values = history.over(history.start or 0.0, history.end, rest) if rest >= 4 else []
+        known = [value for value in values if value is not None]
+        axis = _Axis(known, from_zero=style == "rate")
+        levels = [axis.part(value) if value == value else 0.0 for value in known]
+        lines.append((*line, (" ", ""), *area(levels, max(0, rest), 1, style)[0]))
+    return _beside(lines, room)
+
+
+class _Axis:
+    """Where values stand between the lowest and the highest.
+
+    Args:
+        values: All of them; NaN are left out.
+        from_zero: Begin at zero: a steady figure is a level line then. Else the axis is logarithmic
+            if the values span decades.
+    """
+
+    def __init__(self, values: Sequence[float], from_zero: bool) -> None:
+        known = [value for value in values if value == value]
+        low, high = min(known, default=0.0), max(known, default=1.0)
+        self.log = not from_zero and low > 0 and high / low >= _DECADES
+        if from_zero:
+            low, high = min(low, 0.0), high * 1.1
+        if self.log:
+            low, high = math.log(low), math.log(high)
+        if high - low <= max(1e-9 * abs(high), 1e-300):  # A level line is in the middle.
+            low, high = (low - 0.5, high + 0.5) if high else (0.0, 1.0)
+        self.low, self.high = low, high
+
+    def part(self, value: float) -> float:
+        """Where a value stands: 0 at the bottom, 1 at the top."""
+        value = math.log(value) if self.log else value
+        return (value - self.low) / (self.high - self.low)
+
+    def labels(self, high: int) -> dict[int, str]:
+        """Round values by the row, of ``high`` rows from the top, in which they stand."""
+        room = max(2, high // 3)
+        if self.log:
+            low, top = math.exp(self.low), math.exp(self.high)
+            many = math.log10(top / low)
+            decades = range(math.floor(math.log10(low)), math.floor(math.log10(top)) + 1)
+            every = max(1, math.ceil(many / (room + 1)))
+            steps = (1, 2, 5) if many * 2 <= room else (1,)
+            values = [m * 10.0**decade for m in steps for decade in decades[::every]]
+        else:
+            span = (self.high - self.low) / room
+            size = 10.0 ** math.floor(math.log10(span))
+            size *= next(m for m in (1, 2, 5, 10) if m * size >= span * 0.7)
+            low, top = self.low, self.high
+            values = [n * size for n in range(math.ceil(low / size), math.floor(top / size) + 1)]
+        rows: dict[int, float] = {}
+        for value in values:
+            row = round((1 - self.part(value)) * (high - 1)) if low <= value <= top else -1
+            if 0 <= row < high and not {row - 1, row, row + 1} & rows.keys():
+                rows[row] = value
+        if len(rows) < 2:  # No two round ones have room: the ends themselves.
+            rows = {0: top, high - 1: low}
+        shown: dict[int, str] = {}
+        for digits in (3, 4, 5):  # As many as tell them apart.
+            shown = {row: tick(value, digits) for row, value in rows.items()}
+            if len(set(shown.values())) == len(shown):
+                break
+        once = {text: row for row, text in shown.items() if len(text) < _AXIS}
+        return {row: text for text, row in once.items()}
+
+
+def _plots(task: Task, room: int, high: int) -> Iterator[Line]:
+    """Loss and rate over the whole run, side by side, with their axes."""
+    shown = [(style, history) for style, history, _ in _told(task)]
+    start = min((of.start for _, of in shown if of.start is not None), default=0.0)
+    end = max([start + 1e-3, *(of.end for _, of in shown)])
+    rooms = _halves(room) if len(shown) > 1 else (room - 1,)
+    columns = [
+        _plot(history, (start, end), each, high, style)
+        for (style, history), each in zip(shown, rooms, strict=True)
+    ]
+    for pair in zip(*columns, strict=True):
+        yield _beside(pair, room)
+
+
+def _plot(
+    history: History, span: tuple[float, float], room: int, high: int, style: str
+) -> list[Line]:
+    """A curve in braille."""
+    wide = room - _AXIS - 1
+    values = history.over(*span, 2 * wide)
+    axis = _Axis([v for v in values if v is not None], from_zero=style == "rate")
+    dots = [[0] * wide for _ in range(high)]
+    odd = set()
+    before: int | None = None
+    for x, value in enumerate(values):
+        if value is None or value != value:
+            before = None
+            odd |= {x // 2} if value is not None else set()
+            continue
+        y = min(4 * high - 1, max(0, int(axis.part(value) * (4 * high - 1) + 0.5)))
+        low, top = sorted((y if before is None else before, y))
+        # From behind the one before on: a steep line is no thicker than a level one.
+        if before is not None and top > low:
+            low, top = (low + 1, top) if y > before else (low, top - 1)
+        for at in range(low, top + 1):
+            dots[high - 1 - at // 4][x // 2] |= _DOT[x % 2][at % 4]
+        before = y
+    labels = axis.labels(high)
+    lines: list[Line] = []
+    for row, bits in enumerate(dots):
+        label = (f"{labels.get(row, ''):>{_AXIS - 1}} {'┤' if row in labels else '│'}", "dim")
+        lines.append((label, *_curve(bits, style, odd if row == high - 1 else ())))
+    return [*lines, _times(span, wide, axis.log)]
+
+
+#: The bit of each dot in a braille character, by column, from the bottom up.
+_DOT = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
+
+
+def _curve(dots: Sequence[int], style: str, odd: Iterable[int] = ()) -> Line:
+    """A row of cells; where a value was no number, there is a mark."""
+    text = "".join(TIMES if x in odd else chr(ord(BLANK) + bits) for x, bits in enumerate(dots))
+    spans: list[tuple[str, str]] = []
+    for part in text.split(TIMES):
+        spans += [(TIMES, "bad"), (part, style)]
+    return tuple(spans[1:])
+
+
+def _times(span: tuple[float, float], wide: int, log: bool) -> Line:
+    """The axis of time below a plot."""
+    seconds = span[1] - span[0]
+    first, last, middle = "0", clock(seconds), clock(seconds / 2) if wide >= 60 else ""
+    gaps = wide - len(first) - len(middle) - len(last)
+    if gaps < 2:
+        return ((" " * _AXIS + "└", "dim"),)
+    half = (wide - len(middle)) // 2 - len(first)
+    line = f"{first}{'─' * half}{middle}{'─' * (gaps - half)}{last}"
+    return ((f"{'log' if log else '':>{_AXIS - 1}} └{line}", "dim"),)
+
+
+# Parts of a step
+
+
+def _steps(tasks: Sequence[Task], room: int) -> Iterator[Row]:
+    """Where the time of a step goes, as one bar and its legend: of the task with the most."""
+    split = [(task, parts) for task in tasks if (parts := _parts(task))]
+    if not split:
+        return
+    task, parts = max(split, key=lambda each: fact(each[0].facts, "steps") or 0)
+    seconds = fact(task.facts, "step_seconds.median")
+    time = duration(seconds) or ""
+    name = (" step ", "dim"), (f"{time:<9} ", "bold")
+    graph = room - width(name)
+    told = _legend(parts, graph - 20)
+    one = len(told) == len(parts)
+    line = tuple(span for each in told for span in (("  ", ""), *each)) if one else ()
+    stacked = bar(parts, graph - width(line))
+    yield Row((*name, *stacked, *line), 5 if one else 6)
+    if not one:
+        told = _legend(parts, room - 1)
+        yield Row(((" ", ""), *(span for each in told for span in (*each, ("  ", "")))), 5)
+
+
+def _legend(parts: Sequence[tuple[str, float]], room: int) -> list[Line]:
+    """Each part's colour, name and share; in the longest form that fits, else the first of them."""
+    forms: list[list[Line]] = [
+        [((FULL, style), (f"{gap}{names.get(style, style)} ", ""), (percent(share) or "", "bold"))
+         for style, share in parts]
+        for names, gap in (({}, " "), (_SHORT, " "), (_SHORT, ""))
+    ]  # fmt: skip
+    for legend in forms:
+        if sum(width(each) + 2 for each in legend) <= room + 2:
+            return legend
+    while legend and sum(width(each) + 2 for each in legend) > room + 2:
+        legend.pop()
+    return legend
+
+
+def _parts(task: Task) -> list[tuple[str, float]]:
+    """The share of each part of a step; loading and compute if no more is known."""
+    known = breakdown(task.facts)
+    if not known:
+        shares = {name: fact(task.facts, f"{name}.share") for name in ("loading", "compute")}
+        known = {name: share for name, share in shares.items() if share is not None}
+    return [(name, share) for name, share in known.items() if share >= 0.005 or name == "loading"]
+
+
+# The machine
+
+
+def _machine(board: Board, room: int, high: int) -> Iterator[Row]:
+    """Processors and memory, GPUs, traffic."""
+    meters = dict(board.meters)
+    cpu, own = meters.pop("cpu", None), meters.pop("process", None)
+    if own is not None and cpu is not None:
+        load, used = percent(own.load), size(own.used)
+        words = [f"script {load}" if load else "", f"script {used}" if own.total else ""]
+        yield from _ranked(_device(cpu, words, room, high), 3)
+    elif (one := cpu or own) is not None:
+        yield from _ranked(_device(one, (), room, high), 3)
+    gpus = list(meters.values())
+    if len(gpus) >= _SHARED:
+        cell = [_gpu(gpu, _halves(room)[0]) for gpu in gpus]
+        for at in range(0, len(cell), 2):
+            pair = cell[at : at + 2]
+            yield Row(_beside([*pair, ()] if len(pair) == 1 else pair, room), 3)
+    else:
+        for gpu in gpus:
+            yield from _ranked(_device(gpu, (), room, high), 3)
+    if board.flows:
+        flows = [_flow(label, ways, _halves(room)[0]) for label, ways in board.flows.items()]
+        yield Row(_beside(flows, room), 7)
+
+
+def _ranked(lines: Sequence[Line], rank: int) -> Iterator[Row]:
+    """The last line has the figures; those above it are given up before."""
+    for line in lines[:-1]:
+        yield Row(line, 9)
+    yield Row(lines[-1], rank)
+
+
+def _device(meter: Meter, words: Sequence[str], room: int, high: int) -> list[Line]:
+    """Load and memory with their courses, ``high`` rows each."""
+    mine, memory = [*words, "", ""][:2]
+    load = percent(meter.load) or ""
+    columns = [_course(meter.label, load, [mine], meter.loads, "load", _halves(room)[0], high)]
+    if meter.total:
+        style = "bad" if meter.used > _HOT * meter.total else "memory"
+        notes = [memory, *meter.notes]
+        used = size(meter.used, meter.total) or ""
+        columns.append(_course("memory", used, notes, meter.uses, style, _halves(room)[1], high))
+    else:
+        columns.append([()] * high)
+    return [_beside(pair, room) for pair in zip(*columns, strict=True)]
+
+
+def _course(
+    label: str,
+    value: str,
+    notes: Sequence[str],
+    values: Sequence[float],
+    style: str,
+    room: int,
+    high: int,
+) -> list[Line]:
+    """A label, its figure and notes, and a course at the right that fills what is left."""
+    start = f"{left(label, 6)} "
+    told = joined(notes, max(0, room - len(start) - cells(value) - 2 - 10))
+    line: Line = (start, "dim"), (value, "bold"), (f"  {told}" if told else "", "dim")
+    # A figure that gets shorter must not move the course.
+    used = min(room, max(width(line) + 1, 18 if high < 2 and not told else 34 if told else 26))
+    graph = area(list(values), room - used, high, style)
+    return [
+        ((" " * used, ""), *row) if at < high - 1 else (*padded(line, used), *row)
+        for at, row in enumerate(graph)
+    ]
+
+
+def _gpu(meter: Meter, room: int) -> Line:
+    """One of many GPUs in half a row."""
+    load = percent(meter.load) or ""
+    used = f"  {size(meter.used, meter.total)}" if meter.total else ""
+    line: Line = (f"{left(meter.label, 6)} ", "dim"), (f"{load:>5} ", "bold")
+    graph = max(0, room - width(line) - cells(used))
+    return (*line, *area(list(meter.loads), graph, 1, "load")[0], (used, "dim"))
+
+
+def _flow(label: str, ways: dict[str, float], room: int) -> Line:
+    speeds = [(way, speed / _MIB) for way, speed in ways.items()]
+    words = [f"{way} {x:,.0f}" if x >= 99.95 else f"{way} {x:.1f}" for way, x in speeds]
+    name = (f"{left(label, 6)} ", "dim")
+    return name, (joined(words, room - 13), ""), (" MiB/s", "dim")
+
+
+# What scripts give
+
+
+def _given(scalars: Sequence[tuple[str, float | None]], room: int, most: int) -> list[Line]:
+    """Every other number, in columns; the last one says how many had no room."""
+    across = max(1, (room - 1 + _GAP) // (_CELL + _GAP))
+    wide = (room - 1 - _GAP * (across - 1)) // across
+    shown, more = list(scalars), len(scalars) - most * across
+    if more > 0:
+        shown = shown[: max(1, most * across - 1)]
+    texts = [(cut(name[:200], 60), "…" if value is None else count(value)) for name, value in shown]
+    spans: list[Line] = [
+        ((f"{left(name, max(1, wide - 1 - len(value)))} ", "dim"), (value, "bold"))
+        for name, value in texts
+    ]
+    if more > 0 and most * across > 1:
+        spans.append(((f"+ {more + 1} more", "dim"),))
+    made = []
+    for at in range(0, len(spans), across):
+        cells_of = [(*padded(line, wide), (" " * _GAP, "")) for line in spans[at : at + across]]
+        made.append(((" ", ""), *(span for line in cells_of for span in line)))
+    return made
+
+
+def words(board: Board) -> tuple[str, str]:
+    """The board on one line: the script and the time, and all that matters; empty: nothing yet."""
+    parts = []
+    for task in board.tasks.values():
+        steps, left = fact(task.facts, "steps"), task.left(board.now)
+        loss = fact(task.facts, "loss.last")
+        said = [
+            f"{count(task.done)}/{count(task.of)} {task.unit}".rstrip() if task.of else "",
+            f"step {count(steps)}" if steps else "",
+            f"loss {number(loss)}" if loss is not None else "",
+            f"{number(task.now)} {task.units}" if task.now is not None else "",
+            f"{clock(left)} left" if left is not None else "",
+        ]
+        parts.append(", ".join([task.name, *filter(None, said)]))
+    for meter in board.meters.values():
+        used = size(meter.used, meter.total) if meter.total else None
+        parts.append(joined([meter.label, percent(meter.load) or "", used or ""], 80, " "))
+    given = [(name, value) for name, value in board.scalars if value is not None][:8]
+    parts += [f"{cut(name[:200], 40)} {count(value)}" for name, value in given]
+    return f"{cut(board.title, 40)} {clock(board.now - board.start)}", " | ".join(parts)

@@ -1,0 +1,370 @@
+"""The summary at the end of a run, from what ``run.json`` holds: a screenful at most."""
+
+from __future__ import annotations
+
+import os
+
+from ..model.amounts import count, duration, figure, percent, rates, size
+from ..model.facts import at, breakdown, entries, main_task, number, part, pause_share
+from .text import TO, Layout, Piece, Row, clean, cut, row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..model.facts import Facts
+
+#: Lines that the summary takes unless failures need more; the rest is in ``run.json``.
+LINES = 14
+#: Probes or instruments that are shown one by one; values of the user's own; bars of progress.
+MOST, OWN, BARS = 40, 8, 4
+#: What goes first where there is too little room: the highest.
+_OTHER, _HOST, _RATE, _TREE, _TASK = 6, 5, 4, 3, 2
+_BAR = 16
+
+
+def screen(run: Facts, width: int, colour: bool = False) -> str:
+    """What stands at the end of a run: its checks under ``--verify``, else its summary."""
+    if "verify" in run:
+        from .checks import render as checks
+
+        return checks(run, width, colour)
+    return render(run, width, colour)
+
+
+def render(run: Facts, width: int, colour: bool = False) -> str:
+    """The end of a run in a few lines, each ended by a newline.
+
+    A figure that is not in the record is not shown, and a part that is malformed is left out:
+    the summary never fails, and invents nothing.
+
+    Args:
+        run: What ``run.json`` holds; ``directory`` may come with it.
+        width: Of the terminal, in cells.
+        colour: Whether to use colours.
+    """
+    layout, tasks = Layout(width, colour), [*_tasks(run)]
+    rest = [*_progress(run), *_machine(run), *_verdict(run)]
+    first = head_of(run)
+    if not any(each.pieces for each in (*tasks, *rest)):
+        rest = [_fired(run)]
+        if not rest[0].pieces and "state" not in run:
+            first.append(Piece("nothing measured", "dim"))
+    elif not tasks and not entries(run, "probes") and run.get("exit_status") == 0:
+        told = (
+            f"voir init {_short(clean(run.get('script') or 'SCRIPT'))} writes what would give them"
+        )
+        rest.append(row("steps", Piece("none seen", "dim"), Piece(told, "dim")))
+    rest += [*_probes(run), *_instruments(run), _app(run), *record(run)]
+    head = layout.head("voir:", first)
+    return head + layout.text(_fitted(layout, tasks, rest, LINES - head.count("\n")))
+
+
+def _fitted(layout: Layout, tasks: list[Row], rest: list[Row], most: int) -> list[Row]:
+    """The rows there is room for; of tasks there is none for, how many they are."""
+    heads = sum(1 for each in tasks if not each.depth and each.pieces)
+    for lines in (most, most - 1):
+        kept = layout.fitted([*tasks, *rest], lines)
+        of_tasks = [each for each in kept if each in tasks]
+        left = heads - sum(1 for each in of_tasks if not each.depth)
+        if not left:
+            return kept
+    more = row("", Piece(f"{count(left, 'more task')} in run.json", "dim"))
+    return [*of_tasks, more, *kept[len(of_tasks) :]]
+
+
+# The first line
+
+
+def head_of(run: Facts) -> list[Piece]:
+    """The script, how it ended, and how long it took."""
+    rank, world = run.get("rank"), run.get("world_size")
+    ranked = f"rank {rank}" + (f" of {world}" if isinstance(world, int) else "")
+    script = _short(clean(run.get("script") or "the script"))
+    pieces = [Piece(script, "bold"), Piece(ranked if isinstance(rank, int) else "")]
+    pieces += [outcome(run), Piece(duration(seconds(run)) or "")]
+    return [piece for piece in pieces if piece.text]
+
+
+def outcome(run: Facts) -> Piece:
+    """How the run ended, or its ``state`` if it did not."""
+    status, stopped, by = run.get("exit_status"), run.get("stopped_early"), run.get("ended_by")
+    if isinstance(status, int) and status < 0:
+        by = by or f"killed by {_signal(-status)}"
+    if by:
+        return Piece(clean(by), "bad" if str(by).startswith("killed") else "warn")
+    if "ended" not in run and status is None:
+        state = clean(run.get("state") or "did not finish")
+        return Piece(state, "good" if "state" in run else "bad")
+    if stopped and not status:
+        reason = f": {clean(stopped)}" if isinstance(stopped, str) else ""
+        return Piece(f"stopped early{reason}", "warn")
+    return Piece(f"exit status {clean(status)}", "bad") if status else Piece("finished", "good")
+
+
+def _signal(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def seconds(run: Facts) -> float | None:
+    """How long it took, by the monotonic clock; else by the time of day."""
+    told = number(run, "seconds")
+    if told is not None:
+        return told
+    from datetime import datetime
+
+    try:
+        started, ended = (datetime.fromisoformat(run[k].rstrip("Z")) for k in ("started", "ended"))
+        return (ended - started).total_seconds()
+    except (KeyError, ValueError, AttributeError, TypeError):
+        return None
+
+
+# What was measured
+
+
+def _tasks(run: Facts) -> Iterator[Row]:
+    """Steps, rate, shares and loss of each task; of others than the main one, less if need be."""
+    tasks = {name: task for name, task in part(run, "tasks").items() if isinstance(task, dict)}
+    main = main_task(run)
+    for name, task in tasks.items():
+        for each in _task(clean(name), task, task is main):
+            if task is not main and len(tasks) > 1:
+                rate = each.depth and each.label in ("rate", "")
+                each.spare = _RATE if rate else _OTHER if each.depth else _TASK
+            yield each
+
+
+def _task(name: str, task: Facts, main: bool) -> Iterator[Row]:
+    units = clean(task.get("units") or "items").removesuffix("/s")
+    first = duration(task.get("first_step_seconds"))
+    items = count(task.get("items"), units, units) if units != "steps" else None
+    loss, steps = losses(task), count(task.get("steps"), "step")
+    if steps is None and loss:
+        steps = "no steps seen"  # So that the loss below stands under its task's name.
+    compiled, took = number(task, "compiled.steps") or 0, duration(at(task, "compiled.seconds"))
+    again = f"{compiled:,.0f} compile, {took}" if compiled > 1 and took else None
+    yield row(name, steps, items, first and f"first step {first}", again, _pauses(task, main))
+    yield from _rate(task)
+    yield from _time(task)
+    lowest, bad = figure(at(task, "loss.min")), number(task, "loss.not_finite")
+    yield _sub(
+        "loss",
+        loss and Piece(loss, "bad" if number(task, "loss.last") is None else "bold"),
+        loss and lowest and f"lowest {lowest}",
+        Piece(f"{bad:,.0f} not finite", "bad") if loss and bad else None,
+    )
+
+
+def losses(task: Facts) -> str | None:
+    """A task's loss, from its first to its last."""
+    first, last = figure(at(task, "loss.first")), figure(at(task, "loss.last"))
+    return f"{first} → {last}" if first is not None and last is not None else last
+
+
+def _pauses(task: Facts, main: bool) -> str | None:
+    times = count(number(task, "pause.count") or None, "pause")
+    took, share = duration(at(task, "pause.seconds")), pause_share(task) if main else None
+    worth = f", {percent(share)}" if share is not None and share >= 0.05 else ""
+    return f"{times}, {took}{worth}" if times and took else times
+
+
+def rate(task: Facts) -> list[str]:
+    """The steady rate and the overall one, each said so; the latter alone if there is no other."""
+    units = clean(task.get("units") or "items").removesuffix("/s")
+    steady, wall = number(task, "rate.steady"), number(task, "rate.wall")
+    shown = rates(steady, wall)
+    if steady is None:
+        return [f"{each} {units}/s overall" for each in shown]
+    return [f"{shown[0]} {units}/s", *(f"{each} overall" for each in shown[1:])]
+
+
+def _rate(task: Facts) -> Iterator[Row]:
+    said, profiled = rate(task), number(task, "rate.profiled")
+    # Steps that were looked at in detail were slower than they are by themselves.
+    slow = Piece(f"{count(profiled, 'step')} profiled", "warn") if profiled else None
+    yield _sub("rate", Piece(said[0], "bold") if said else None, _steady(task), *said[1:], slow)
+    spread = rates(*(at(task, f"rate.{key}") for key in ("median", "q1", "q3")))
+    if not spread:
+        return
+    median = f"median {spread[0]}"
+    median += f" ({spread[1]}{TO}{spread[2]})" if len(spread) == 3 else ""
+    n, skipped = number(task, "rate.n"), number(task, "rate.skipped")
+    sample = f"n {n:,.0f}" if n is not None else ""
+    sample += f", skipped {skipped:,.0f}" if sample and skipped is not None else ""
+    clock = clean(at(task, "rate.clock") or "")
+    yield _sub("", median, sample, clock and f"{clock} clock")
+
+
+def _steady(task: Facts) -> Piece:
+    verdict, start = clean(at(task, "steady.verdict") or ""), number(task, "steady.from_step")
+    if verdict != "steady":
+        return Piece(verdict, "warn")
+    if at(task, "steady.late"):  # And not from where --skip ends.
+        return Piece(f"steady only from step {start or 0:,.0f}", "warn")
+    return Piece(verdict if start is None else f"steady from step {start:,.0f}", "good")
+
+
+def _time(task: Facts) -> Iterator[Row]:
+    """Loading and compute, and below that the parts of a step; in its place where it is unknown."""
+    said = []
+    for name in ("loading", "compute"):
+        share, took = (at(task, f"{name}.{key}") for key in ("share", "seconds"))
+        if shown := ", ".join(each for each in (percent(share), duration(took)) if each):
+            said.append(f"{name} {shown}")
+    loading = number(task, "loading.share")
+    if loading is not None and len(said) == 2:
+        said[0] = f"{_bar(loading)}  {said[0]}"
+    yield _sub("time", *said)
+    parts = {name: share for name, share in breakdown(task).items() if share >= 0.005}
+    parts.pop("loading", None)
+    if len(parts) > 1:
+        label = "      └" if said else "time"
+        yield _sub(label, *(f"{name} {100 * s:.0f} %" for name, s in parts.items()), spare=_TREE)
+
+
+def _bar(share: float) -> str:
+    filled = round(_BAR * min(max(share, 0.0), 1.0))
+    # Something that is there shows, however little it is.
+    filled = min(max(filled, 1 if share > 0 else 0), _BAR - (1 if share < 1 else 0))
+    return "▒" * filled + "█" * (_BAR - filled)
+
+
+def _sub(label: str, *pieces: Piece | str | None, spare: int = 0) -> Row:
+    return row(label, *pieces, depth=1, style="", spare=spare)
+
+
+def _progress(run: Facts) -> Iterator[Row]:
+    """How far the script's progress bars got, unless steps tell more."""
+    for bar in entries(run, "progress")[:BARS] if not part(run, "tasks") else ():
+        done, total, took = (number(bar, key) for key in ("done", "total", "seconds"))
+        if done is not None:
+            of = f"{done:,.0f}" + (f" of {total:,.0f}" if total is not None else "")
+            pace = f"{rates(done / took)[0]}/s" if done and took else None
+            yield row(clean(bar.get("task") or "progress"), of, pace)
+
+
+def _machine(run: Facts) -> Iterator[Row]:
+    """Load and memory of the host, and each device."""
+    yield row("host", _cpu(part(run, "host", "cpu")), _memory(run.get("host")), spare=_HOST)
+    for index, device in enumerate(entries(run, "devices")):
+        load = percent(at(device, "utilisation.mean"))
+        power, limit = number(device, "power.mean"), number(device, "power.limit")
+        of = f"/{limit:.0f} W" if limit else " W"
+        held = part(device, "throttled").items()
+        why = ", ".join(f"{clean(reason)} {percent(share) or ''}".strip() for reason, share in held)
+        yield row(
+            f"gpu {clean(device.get('index', index))}",
+            clean(device.get("name") or device.get("kind") or ""),
+            load and f"busy {load}",
+            _memory(device),
+            f"{power:.0f}{of}" if power is not None else None,
+            Piece(f"throttled: {why}", "warn") if held else None,
+        )
+
+
+def _cpu(cpu: Facts) -> str | None:
+    mean, own, cores = number(cpu, "mean"), number(cpu, "process.mean"), cpu.get("cores")
+    if mean is None:
+        return f"script's cpu {own:.0f} %" if own is not None else None
+    busy = f"{count(cores, 'core') or 'cpu'} busy {mean:.0f} %"
+    return busy + (f", script {own:.0f} %" if own is not None else "")
+
+
+def _memory(of: object) -> str | None:
+    used = size(at(of, "memory.peak"), at(of, "memory.total"))
+    own = size(at(of, "memory.process.peak"))
+    if used is None:
+        return own and f"script's memory {own}"
+    return f"memory {used}" + (f", script {own}" if own else "")
+
+
+def _verdict(run: Facts) -> Iterator[Row]:
+    said = {key: clean(part(run, "diagnosis").get(key) or "") for key in ("verdict", "why", "next")}
+    yield row("verdict", Piece(said["verdict"], "bold"), said["why"])
+    yield _sub("next", said["next"])
+
+
+# What went wrong
+
+
+def _fired(run: Facts) -> Row:
+    """That probes fired, for a run whose events nobody made figures of."""
+    fired = [p for p in entries(run, "probes") if p.get("state") == "fired"]
+    events = sum(number(probe, "fired") or 0 for probe in fired)
+    return row("probes", f"{len(fired)} fired" if fired else None, count(events or None, "event"))
+
+
+def _probes(run: Facts) -> Iterator[Row]:
+    silent = [p for p in entries(run, "probes") if p.get("state") not in ("fired", None)]
+    for probe in silent[:MOST]:
+        state, where = clean(probe["state"]), _short(clean(probe.get("where") or ""))
+        name = Piece(clean(probe.get("selector") or "a probe"), "bad")
+        said = f"{state}, set at {where}" if where else state
+        yield row("no data", name, said, clean(probe.get("hint") or ""), style="bad")
+    yield _more(silent, "probes that captured nothing")
+
+
+def _instruments(run: Facts) -> Iterator[Row]:
+    failed = [i for i in entries(run, "instruments") if i.get("state") == "failed"]
+    for one in failed[:MOST]:
+        where = _short(clean(one.get("failed_at") or one.get("where") or ""))
+        name = Piece(clean(one.get("name") or "an instrument"), "bad")
+        # What it raised was said when it happened; only losses become known at the end.
+        said = f"at {where}" if where else clean(one.get("error") or "")
+        yield row("failed", name, said, style="bad")
+    yield _more(failed, "instruments that failed")
+
+
+def _more(found: Sequence[object], what: str) -> Row:
+    left = f"and {len(found) - MOST} more {what}: run.json names all of them"
+    return row("", Piece(left, "dim") if len(found) > MOST else None)
+
+
+# What it cost, and where it is
+
+
+def _app(run: Facts) -> Row:
+    """What the user has to say of the run."""
+    own = part(run, "app")
+    shown = [f"{clean(key)} {_value(value)}" for key, value in list(own.items())[:OWN]]
+    more = f"{len(own) - OWN} more in run.json" if len(own) > OWN else None
+    return row("app", *shown, more and Piece(more, "dim"), spare=1)
+
+
+def _value(value: object) -> str:
+    import json
+
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 40)
+
+
+def record(run: Facts) -> Iterator[Row]:
+    """What the run cost, and where it is recorded."""
+    cost, trace = part(run, "overhead"), part(run, "trace")
+    share, took = percent(cost.get("share")), duration(cost.get("seconds"))
+    outside, dropped = duration(cost.get("outside")), number(trace, "dropped")
+    least = ", ".join(each for each in (share and f"{share} of the run", took) if each)
+    yield row(
+        "own cost",
+        least and f"at least {least}",
+        f"{outside} of it outside the script" if outside else None,
+    )
+    where = _short(clean(trace.get("path") or ""))
+    lost = Piece(f"{dropped:,.0f} dropped", "warn") if dropped else None
+    yield row("trace", where, where and count(trace.get("events"), "event"), where and lost)
+    yield row("record", _short(clean(run.get("directory") or "")))
+
+
+def _short(path: str) -> str:
+    """``path`` from the current directory, if it is below."""
+    try:
+        relative = os.path.relpath(path)
+    except (OSError, ValueError):
+        return path
+    below = os.path.isabs(path) and not relative.startswith(os.pardir)
+    return relative if below else path

@@ -1,0 +1,169 @@
+"""Text for a terminal: labelled rows of short pieces, wrapped between pieces, and tables."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+GAP = " · "
+#: Between the ends of a range: an en dash, which nobody takes for a minus sign.
+TO = "\u2013"
+_ASCII = str.maketrans({"·": "|", "→": ">", TO: "-", "█": "#", "▒": ":", "└": "`", "…": "~"})
+_STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "warn": "33", "bad": "1;31"}
+
+
+class Piece:
+    """A few words that stay together if they fit, in one style."""
+
+    __slots__ = ("style", "text")
+
+    def __init__(self, text: str, style: str = "") -> None:
+        self.text, self.style = text, style
+
+
+class Row:
+    """A label and what belongs to it; a row without a piece is not shown.
+
+    Attributes:
+        depth: 1 for a row that belongs to the one above it.
+        spare: Above 0 if it may go where there is too little room, the highest first.
+    """
+
+    __slots__ = ("depth", "label", "pieces", "spare", "style")
+
+    def __init__(self, label: str, pieces: Sequence[Piece], depth: int, style: str) -> None:
+        self.label, self.pieces, self.depth, self.style = label, pieces, depth, style
+        self.spare = 0
+
+
+def row(
+    label: str, *pieces: Piece | str | None, depth: int = 0, style: str = "bold", spare: int = 0
+) -> Row:
+    """A row of those pieces that there are."""
+    given = [Piece(each) if isinstance(each, str) else each for each in pieces if each]
+    made = Row(label, [piece for piece in given if piece.text], depth, style)
+    made.spare = spare
+    return made
+
+
+class Layout:
+    """Lays rows out in ``width`` cells.
+
+    Args:
+        width: Of the terminal; a row is never wider, except for a word that is.
+        colour: Whether to style text with escape sequences.
+        column: Where the text of a row begins.
+    """
+
+    def __init__(self, width: int, colour: bool = False, column: int = 12) -> None:
+        self._width, self._colour, self._column = max(width, 40), colour, column
+
+    def fitted(self, rows: Iterable[Row], most: int) -> list[Row]:
+        """The rows, without the most spare ones if ``most`` lines do not hold all of them."""
+        kept = [(len(self._row(row)), row) for row in rows if row.pieces]
+        while sum(lines for lines, _ in kept) > most:
+            spare, last = max(((row.spare, i) for i, (_, row) in enumerate(kept)), default=(0, 0))
+            if not spare:
+                break
+            del kept[last]
+        return [row for _, row in kept]
+
+    def text(self, rows: Iterable[Row]) -> str:
+        """The rows as lines, each ended by a newline."""
+        lines = [line for row in rows if row.pieces for line in self._row(row)]
+        return "".join(f"{line.rstrip()}\n" for line in lines)
+
+    def head(self, label: str, pieces: Iterable[Piece]) -> str:
+        """A first line that stands out to the left; what of it does not fit is below."""
+        lines = self._wrapped(self._paint(label, "bold") + " ", cells(label) + 1, pieces)
+        return "".join(f"{line.rstrip()}\n" for line in lines)
+
+    def _row(self, row: Row) -> list[str]:
+        indent = "  " * (row.depth + 1)
+        used = len(indent) + cells(row.label)
+        start = indent + self._paint(row.label, row.style)
+        start += " " * max(self._column - used, 1)
+        return self._wrapped(start, max(self._column, used + 1), row.pieces)
+
+    def _wrapped(self, start: str, used: int, pieces: Iterable[Piece]) -> list[str]:
+        lines, margin = [start], " " * self._column
+        for index, piece in enumerate(pieces):
+            gap = GAP if index else ""
+            if index and used + len(gap) + cells(piece.text) > self._width:
+                lines.append(margin)
+                used, gap = self._column, ""
+            first, *rest = self._fitted(piece.text, used + len(gap))
+            lines[-1] += self._paint(gap, "dim") + self._paint(first, piece.style)
+            lines.extend(margin + self._paint(part, piece.style) for part in rest)
+            used = self._column + cells(rest[-1]) if rest else used + len(gap) + cells(first)
+        return lines
+
+    def _fitted(self, text: str, used: int) -> list[str]:
+        """``text`` in lines that fit, the first after ``used`` cells; a long word stays whole."""
+        parts, line = [], ""
+        for word in text.split(" "):
+            longer = f"{line} {word}" if line else word
+            if line and used + cells(longer) > self._width:
+                parts.append(line)
+                line, used = word, self._column
+            else:
+                line = longer
+        return [*parts, line]
+
+    def _paint(self, text: str, style: str) -> str:
+        code = _STYLES[style] if self._colour else ""
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    """Rows of cells, the first of them the names of the columns.
+
+    Args:
+        rows: The texts of their cells.
+        right: Whether each column stands to the right.
+    """
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for texts in rows:
+        spaces = [" " * (width - cells(text)) for width, text in zip(widths, texts, strict=True)]
+        padded = [s + t if r else t + s for s, t, r in zip(spaces, texts, right, strict=True)]
+        lines.append("  ".join(padded).rstrip() + "\n")
+    return "".join(lines)
+
+
+def cut(text: object, most: int) -> str:
+    """``text`` on one line, with an ellipsis at its end if it has more than ``most`` characters."""
+    shown = clean(text)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def clean(text: object) -> str:
+    """``text`` on one line, without anything that a terminal would obey."""
+    kept = str(text)
+    if kept.isascii() and kept.isprintable():
+        return kept
+    from unicodedata import category
+
+    return "".join(char for char in " ".join(kept.split()) if category(char)[0] != "C")
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    wide = sum(east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(map(bool, map(combining, text)))
+
+
+def encodable(text: str, encoding: str | None) -> str:
+    """``text`` for a stream: what its encoding lacks is drawn in ASCII, or escaped."""
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeError:
+        text = text.translate(_ASCII)
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text

@@ -1,0 +1,331 @@
+"""Hooks: the script sees nothing of them, none is left, and a failure spoils no later step."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import os
+import pickle
+import re
+import threading
+import traceback
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from overseer.recorder import recorder
+from overseer.recorder import sites as k
+
+from .hooked import OWNERS, Hooked
+
+in_c = pytest.mark.skipif(recorder.NAME == "Python", reason="the fallback has frames")
+
+
+def step(model: Any, optimizer: Any, size: int = 3) -> None:
+    """One step of a training."""
+    optimizer.zero_grad()
+    model(torch.ones(size, 4)).pow(2).mean().backward()
+    optimizer.step()
+
+
+def training() -> tuple[Any, Any]:
+    """A model and its optimizer."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+    return model, torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+# Invisible
+
+
+def test_what_stands_in_has_name_signature_and_documentation_of_what_was_there() -> None:
+    def shown() -> list[Any]:
+        found = [getattr(owner, name) for owner, name in OWNERS]
+        return [(f.__name__, f.__qualname__, f.__module__, f.__doc__) for f in found] + [
+            str(inspect.signature(f)) for f in found
+        ]
+
+    before = shown()
+    made = Hooked()
+    try:
+        assert shown() == before
+        assert all(callable(vars(owner)[name]) for owner, name in OWNERS)
+    finally:
+        made.places.remove()
+        recorder.close()
+    assert shown() == before
+
+
+def test_models_optimizers_and_functions_are_pickled_and_copied(hooked: Hooked) -> None:
+    model, optimizer = training()
+    step(model, optimizer)
+    for thing in (model, optimizer, TensorDataset(torch.ones(2, 2))):
+        pickle.loads(pickle.dumps(thing))
+        copy.deepcopy(thing)
+    for function in (torch.save, torch.autograd.backward, torch.optim.Optimizer.zero_grad):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert copy.deepcopy(function) is function
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    again = torch.load(file, weights_only=False)
+    assert torch.equal(again(torch.ones(2, 4)), model(torch.ones(2, 4)))
+
+
+class Fails(torch.nn.Module):
+    """Fails, or does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 1)
+        self.fails = True
+
+    def forward(self, x: Any) -> Any:
+        if self.fails:
+            raise ValueError("no")
+        return self.inner(x)
+
+
+class FailingOptimizer(torch.optim.SGD):
+    """Fails, or does not."""
+
+    fails = True
+
+    def step(self, closure: Any = None) -> Any:
+        if self.fails:
+            raise ValueError("no")
+        return super().step(closure)
+
+
+class FailingData(torch.utils.data.Dataset[Any]):
+    """Its third sample fails."""
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 2:
+            raise ValueError("no")
+        return torch.ones(4)
+
+
+def failures() -> list[Any]:
+    """What fails within torch, hook or no hook."""
+    data = DataLoader(FailingData(), batch_size=2)
+    model, optimizer = training()
+    return [
+        lambda: Fails()(torch.ones(2, 4)),
+        lambda: torch.nn.Sequential(Fails())(torch.ones(2, 4)),
+        lambda: model(torch.ones(2, 3)),
+        lambda: torch.ones(2).backward(),
+        lambda: FailingOptimizer(model.parameters(), lr=0.1).step(),
+        lambda: optimizer.step(lambda: 1 / 0),
+        lambda: optimizer.zero_grad(1, 2),
+        lambda: torch.optim.SGD([], lr=0.1),
+        lambda: torch.amp.GradScaler("cpu").scale(None),
+        lambda: torch.save(model, "/nowhere/at/all"),
+        lambda: list(data),
+        lambda: DataLoader([], -1),
+    ]
+
+
+@in_c
+def test_tracebacks_are_as_without_hooks() -> None:
+    def told() -> list[list[tuple[str, str, int | None]]]:
+        found = []
+        for fails in failures():
+            with pytest.raises(Exception) as caught:
+                fails()
+            frames = traceback.extract_tb(caught.value.__traceback__)
+            found.append([(frame.filename, frame.name, frame.lineno) for frame in frames][1:])
+        return found
+
+    before = told()
+    made = Hooked()
+    try:
+        assert told() == before
+    finally:
+        made.places.remove()
+        recorder.close()
+
+
+# None is left
+
+
+def test_what_the_script_has_put_around_a_hook_stays(hooked: Hooked) -> None:
+    before = torch.nn.Module.__call__
+
+    def around(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return before(self, *args, **kwargs)
+
+    plain = hooked.places
+    torch.nn.Module.__call__ = around  # type: ignore[method-assign]
+    try:
+        step(*training())
+        plain.remove()
+        assert torch.nn.Module.__call__ is around
+        step(*training())  # What it calls works on, and records nothing.
+    finally:
+        torch.nn.Module.__call__ = vars(before).get("__wrapped__", before.__wrapped__)  # type: ignore[attr-defined,method-assign]
+
+
+# What fails leaves what follows right
+
+
+def test_steps_after_failures_are_right(hooked: Hooked) -> None:
+    model, optimizer = Fails(), None
+    optimizer = FailingOptimizer(model.parameters(), lr=0.01)
+    for number in range(6):
+        model.fails, optimizer.fails = number == 1, number == 3
+        try:
+            step(model, optimizer)
+        except ValueError:
+            optimizer.zero_grad()
+    fold, steps = hooked.folded()
+    assert fold.steps() == 4
+    assert [one.items for one in steps][-1] == 3
+    assert all(part >= 0 for one in steps for part in one.parts)
+
+
+def test_a_loader_that_fails_in_the_middle_gave_no_batch(hooked: Hooked) -> None:
+    model, optimizer = training()
+    for _ in range(2):
+        try:
+            for x in DataLoader(FailingData(), batch_size=2):
+                optimizer.zero_grad()
+                model(x).pow(2).mean().backward()
+                optimizer.step()
+        except ValueError:
+            continue
+    _, steps = hooked.folded()
+    assert [one.items for one in steps] == [2, 2]
+
+
+def test_a_fit_of_an_optimizer_within_another_that_fails_leaves_none_open(hooked: Hooked) -> None:
+    model, optimizer = training()
+
+    def closure() -> Any:
+        raise KeyError("within")
+
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            optimizer.step(closure)
+        step(model, optimizer)
+    spans = [event for kind, event in hooked.events() if kind == k.OPTIMIZER]
+    assert [(span.depth, span.flags & k.IN_OPTIMIZER) for span in spans[-1:]] == [(0, 0)]
+    assert len(spans) == 3
+
+
+def test_what_ends_the_script_passes_through(hooked: Hooked) -> None:
+    class Ends(torch.nn.Linear):
+        def forward(self, x: Any) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Ends(4, 1)(torch.ones(1, 4))
+    (event,) = [event for kind, event in hooked.events() if kind == k.FORWARD]
+    assert event.flags & k.FAILED
+    assert event.depth == 0
+
+
+# Processes and threads
+
+
+def test_a_forked_child_records_nothing_of_its_parents(hooked: Hooked) -> None:
+    model, optimizer = training()
+    step(model, optimizer)
+    model(torch.ones(2, 4)).mean().backward()  # In the middle of a step.
+    pid = os.fork()
+    if not pid:
+        try:
+            step(model, optimizer)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    optimizer.step()
+    fold, _ = hooked.folded()
+    assert fold.steps() == 2
+
+
+def test_threads_have_steps_of_their_own_and_their_numbers_are_used_again(hooked: Hooked) -> None:
+    def train() -> None:
+        for _ in range(4):
+            step(*trained)
+
+    for _ in range(20):
+        trained = training()
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    fold, steps = hooked.folded()
+    assert fold.steps() == 80
+    assert len(fold.lanes) < 4
+    assert {one.items for one in steps} == {3.0}
+
+
+def test_threads_of_a_workers_loader_are_none_that_train(hooked: Hooked) -> None:
+    model, optimizer = training()
+    loader = DataLoader(TensorDataset(torch.ones(12, 4)), batch_size=4, pin_memory=False)
+    for (x,) in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    _, steps = hooked.folded()
+    assert {one.thread for one in steps} == {1}
+    assert [one.items for one in steps] == [4, 4, 4]
+
+
+# What is told
+
+
+def test_time_first_is_told_once_and_only_of_layers_that_say_so(hooked: Hooked) -> None:
+    def told() -> int:
+        return sum(kind == k.TIME_FIRST for kind, _ in hooked.events())
+
+    torch.nn.Sequential(torch.nn.LSTM(4, 4, batch_first=True), torch.nn.Linear(4, 4))
+    assert told() == 0
+    for _ in range(3):
+        torch.nn.Sequential(torch.nn.GRU(4, 4))
+    torch.nn.TransformerEncoderLayer(4, 2)
+    assert told() == 1
+
+
+def test_loaders_are_told_apart_though_their_iterators_take_each_others_place(
+    hooked: Hooked,
+) -> None:
+    model, optimizer = training()
+    loaders = [DataLoader(TensorDataset(torch.ones(8, 4)), batch_size=n) for n in (4, 2)]
+    for _ in range(3):
+        for (x,) in loaders[0]:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        with torch.no_grad():
+            for (x,) in loaders[1]:
+                model(x)
+    fold, _ = hooked.folded()
+    assert (fold.tasks["train"].steps, fold.tasks["train"].items) == (6, 24)
+    assert (fold.tasks["eval"].steps, fold.tasks["eval"].items) == (12, 24)
+
+
+def test_a_graph_that_is_traced_has_the_scripts_operations_alone(hooked: Hooked) -> None:
+    model = torch.nn.Linear(4, 1)
+
+    def traced() -> str:
+        with pytest.warns(DeprecationWarning):
+            graph = str(torch.jit.trace(model, torch.ones(2, 4)).inlined_graph)
+        return re.sub(r"___torch_mangle_\d+\.", "", graph)
+
+    hooked.places.remove()
+    plain = traced()
+    again = Hooked()
+    try:
+        assert traced() == plain
+    finally:
+        again.places.remove()

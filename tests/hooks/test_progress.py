@@ -1,0 +1,91 @@
+"""tqdm's bars as progress, without torch too; a stand-in for tqdm where it is not installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from instruments.hooks.progress import named
+from overseer import Overseer
+from tests.instruments.inside import run as watched
+
+BAR = """
+class tqdm:
+    def __init__(self, iterable, desc="", total=None):
+        self.iterable, self.desc, self.n, self.pos = iterable, desc, 0, 0
+        self.total = total if total is not None else len(iterable)
+
+    def __iter__(self):
+        self.display()
+        for each in self.iterable:
+            yield each
+            self.n += 1
+            self.display()
+
+    def display(self, msg=None, pos=None):
+        pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def tqdm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tqdm"]:
+        monkeypatch.delitem(sys.modules, name)
+    package = tmp_path / "tqdm"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .std import tqdm\n")
+    (package / "std.py").write_text(BAR)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    std: ModuleType | None = sys.modules.get("tqdm.std")
+    assert std is None or not hasattr(std.tqdm.display, "__wrapped__")
+    for name in ("tqdm", "tqdm.std"):
+        sys.modules.pop(name, None)
+
+
+def run(tmp_path: Path, text: str) -> tuple[list[dict[str, Any]], Any]:
+    events: list[dict[str, Any]] = []
+
+    def instrument_hear(ov: Overseer) -> None:
+        ov.listen(events.append, "progress")
+
+    seen = watched(tmp_path, text, instruments=(instrument_hear,))
+    assert seen.error is None
+    assert seen.problems == []
+    return events, seen.summary.get("progress")
+
+
+def test_each_drawing_of_a_bar_is_progress(tmp_path: Path) -> None:
+    text = "from tqdm import tqdm\nfor _ in tqdm(range(3), desc='Files'):\n    pass\n"
+    events, bars = run(tmp_path, text)
+    assert [event["progress"] for event in events] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert {event["task"] for event in events} == {"Files"}
+    (bar,) = bars
+    assert (bar["task"], bar["done"], bar["total"]) == ("Files", 3, 3)
+
+
+def test_the_bar_of_each_epoch_has_the_same_name(tmp_path: Path) -> None:
+    text = (
+        "from tqdm import tqdm\nfor epoch in range(3):\n"
+        "    for _ in tqdm(range(2), desc=f'Epoch {epoch}/3'):\n        pass\n"
+    )
+    events, bars = run(tmp_path, text)
+    assert len(events) == 9
+    assert [bar["task"] for bar in bars] == ["Epoch"]
+
+
+def test_a_script_without_bars_gives_none(tmp_path: Path) -> None:
+    assert run(tmp_path, "print(1)\n") == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "name"),
+    [("", 0, "progress"), (None, 1, "progress (2)"), ("[2/3] train: ", 0, "train")],
+)
+def test_names_have_no_numbers(text: object, position: int, name: str) -> None:
+    assert named(text, position) == name

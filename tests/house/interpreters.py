@@ -1,0 +1,121 @@
+"""The parts that depend on the interpreter pass on every other one that is on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.recorder.compiler import compiler
+
+ROOT = Path(__file__).parents[2]
+SUPPORTED = [(3, minor) for minor in range(11, 15)]
+#: What needs no PyTorch and differs between interpreters: code, tracebacks, options, threads.
+SUITES = [
+    "tests/recorder",
+    "tests/probes",
+    "tests/launch",
+    "tests/cli",
+    "tests/engine",
+    "tests/test_*.py",
+]
+#: Those that go by the interpreter's own code objects, frames and C interface, which no two
+#: versions share; of the others, what passes on the oldest and on the newest passes in between.
+CLOSEST = SUITES[:3]
+#: What these hold is what is said of a run that has been recorded: the same on all of them.
+SAID = ["completion", "own_cost", "runs", "show", "summary", "trace_command"]
+NEEDED = ["pytest", "hypothesis", "pyte", "pyyaml", "cloudpickle"]
+SECONDS = 900
+
+
+def _version(python: Path) -> tuple[int, int] | None:
+    """The version of an interpreter that works: pyenv's shims often do not."""
+    asked = [str(python), "-c", "import sys; print(*sys.version_info[:2])"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
+        major, minor = answer.stdout.split()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return int(major), int(minor)
+
+
+def _interpreters() -> dict[tuple[int, int], Path]:
+    names = [f"python{major}.{minor}" for major, minor in SUPPORTED]
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
+    folders += sorted(Path.home().glob(".pyenv/versions/*/bin"))
+    found: dict[tuple[int, int], Path] = {}
+    for python in (folder / name for folder in folders for name in names):
+        if python.exists() and (version := _version(python)) is not None:
+            found.setdefault(version, python)
+    return found
+
+
+OTHERS = {v: p for v, p in _interpreters().items() if v != sys.version_info[:2]}
+
+
+def _made_from() -> str:
+    """A checksum of what is installed, beside the Python files: those are used where they are."""
+    files = [ROOT / "pyproject.toml", ROOT / "setup.py", *ROOT.glob("overseer/recorder/*.c")]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
+
+
+def _environment(version: tuple[int, int], python: Path) -> Path:
+    """An environment in the tree, kept for as long as what it was made from stays as it was."""
+    home = ROOT / f".venv-{version[0]}.{version[1]}"
+    stamp = home / "installed"
+    made_from = _made_from()
+    if not stamp.exists() or stamp.read_text() != made_from:
+        subprocess.run([python, "-m", "venv", "--clear", home], check=True, timeout=120)
+        pip = [
+            str(home / "bin/python"),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+        ]
+        done = subprocess.run([*pip, "-e", str(ROOT), *NEEDED], capture_output=True, timeout=300)
+        if done.returncode:
+            pytest.skip(f"its packages cannot be installed: {done.stderr[-300:]!r}")
+        stamp.write_text(made_from)
+    return home / "bin/python"
+
+
+others = pytest.mark.parametrize("version", OTHERS, ids=lambda v: f"{v[0]}.{v[1]}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not OTHERS, reason="there is no other supported interpreter here"),
+]
+
+
+@others
+def test_the_extension_is_built_for(version: tuple[int, int]) -> None:
+    compiler()
+    asked = "from overseer.recorder import reason; print(reason)"
+    command = [str(_environment(version, OTHERS[version])), "-c", asked]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("VOIR")}
+    done = subprocess.run(command, cwd="/", env=environ, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
+@others
+def test_it_passes_on(version: tuple[int, int]) -> None:
+    python = _environment(version, OTHERS[version])
+    suites = SUITES if version in (min(OTHERS), max(OTHERS)) else CLOSEST
+    paths = [str(p) for suite in suites for p in sorted(ROOT.glob(suite))]
+    paths += [f"--ignore={ROOT / 'tests/cli'}/test_{name}.py" for name in SAID]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("VOIR", "PYTEST"))}
+    done = subprocess.run(
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout

@@ -1,0 +1,38 @@
+"""The benchmarks' own ways with what they are given; they are not run here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+
+from tests.running import Place
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+OPTIONS = [
+    ("overhead", "--upstream"),
+    ("overhead", "--traceml"),
+    ("probes", "--upstream"),
+    ("multiplexer", "--peer"),
+]
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS)
+def test_a_python_that_is_not_there_is_named(tmp_path: Path, name: str, option: str) -> None:
+    ran = Place(tmp_path).python(str(BENCHMARKS / f"{name}.py"), option, "there/bin/python")
+    assert (ran.status, ran.stdout) == (1, "")
+    assert ran.stderr == f"there is no file {tmp_path / 'there/bin/python'}\n"
+
+
+def test_a_relative_path_is_made_absolute_and_a_link_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    existing = run_path(str(BENCHMARKS / "overhead.py"))["existing"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    assert existing("bin/python") == str(tmp_path / "bin/python")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert existing("python") == str(tmp_path / "bin/python")

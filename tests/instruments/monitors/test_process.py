@@ -1,0 +1,290 @@
+"""The script's processes: found cheaply, counted once, wherever they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from instruments.monitors import process as room
+from instruments.monitors.process import LOOK_NS, Process, Tree
+from overseer.clock import FakeClock
+
+from .conftest import MIB, FakeOverseer
+
+SECOND = 10**9
+FAR = 1 << 62
+
+
+class FakeProcess:
+    """A process with numbers that a test sets."""
+
+    def __init__(self, pid: int, cpu: float = 0.0, rss: int = 0, pss: int | None = None) -> None:
+        self.pid, self.cpu, self.rss, self.pss = pid, cpu, rss, pss
+        self.io: Any = SimpleNamespace(read_bytes=1, write_bytes=2, read_chars=3, write_chars=4)
+        self.gone: Exception | None = None
+
+    @contextmanager
+    def oneshot(self) -> Iterator[None]:
+        if self.gone:
+            raise self.gone
+        yield
+
+    def cpu_times(self) -> tuple[float, ...]:
+        return self.cpu, 0.0, 0.0, 0.0, 99.0
+
+    def memory_info(self) -> Any:
+        return SimpleNamespace(rss=self.rss * MIB)
+
+    def memory_full_info(self) -> Any:
+        if self.pss is None:
+            raise psutil.AccessDenied(self.pid)
+        return SimpleNamespace(rss=self.rss * MIB, pss=self.pss * MIB)
+
+    def is_running(self) -> bool:
+        return not self.gone
+
+    def io_counters(self) -> Any:
+        if isinstance(self.io, Exception):
+            raise self.io
+        return self.io
+
+
+class Fake(Tree):
+    """A tree of fake processes, found by whoever puts them there."""
+
+    def __init__(self, *processes: FakeProcess, clock: FakeClock | None = None) -> None:
+        super().__init__(os.getpid(), clock or FakeClock(), alone=True)
+        self.root: Any = processes[0]
+        self.put(*processes[1:])
+
+    def put(self, *below: FakeProcess) -> None:
+        self._below = {process.pid: process for process in below}  # type: ignore[misc]
+
+    def mib(self, now_ns: int = 0) -> int:
+        self.read(now_ns)
+        return self.memory // MIB
+
+
+# What they use
+
+
+#: For each reading, the seconds that root and children have used by then; and what is added.
+SPENT: dict[str, tuple[list[list[float]], list[float]]] = {
+    "of all": ([[1, 2], [2, 2.5], [2, 2.5]], [0.0, 1.5, 0.0]),
+    # A child's seconds move to its parent's when it has been waited for.
+    "a child that was reaped": ([[0, 1], [1.25]], [0.0, 0.25]),
+    "a child that nobody waits for": ([[0, 1], [0.5]], [0.0, 0.0]),
+    "a child found late, no burst": ([[0], [0, 9.5]], [0.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("case", SPENT)
+def test_the_processor_time_of_a_tree(case: str) -> None:
+    readings, spent = SPENT[case]
+    root = FakeProcess(1)
+    tree = Fake(root)
+    found = []
+    for second, (root.cpu, *below) in enumerate(readings):
+        tree.put(*(FakeProcess(pid, cpu) for pid, cpu in enumerate(below, start=2)))
+        found.append(tree.read(second * SECOND))
+    assert found == spent
+
+
+def test_a_child_that_ended_is_left_out_and_bytes_that_are_secret_are() -> None:
+    gone, hidden = FakeProcess(2), FakeProcess(3)
+    gone.gone, hidden.io = psutil.NoSuchProcess(2), psutil.AccessDenied(3)
+    tree = Fake(FakeProcess(1), gone, hidden)
+    tree.read(0)
+    assert tree.io == {"read_bytes": 1, "write_bytes": 2, "read_chars": 3, "write_chars": 4}
+    assert tree.children == 1
+    tree.root.gone = psutil.AccessDenied(1)
+    with pytest.raises(psutil.AccessDenied):  # It is no process without memory.
+        tree.read(1)
+
+
+# Memory
+
+
+def forked(clock: FakeClock | None = None) -> tuple[Fake, list[FakeProcess]]:
+    """A process with 500 MiB, and four children that share 400 of it and have 10 of their own."""
+    every = [
+        FakeProcess(1, rss=500, pss=180),
+        *(FakeProcess(n, rss=410, pss=90) for n in range(2, 6)),
+    ]
+    return Fake(*every, clock=clock), every
+
+
+def test_what_children_have_by_a_fork_is_counted_once() -> None:
+    tree, every = forked()
+    assert tree.mib() == 500  # They are only just found: of these only what they grow by counts.
+    every[1].rss += 7
+    assert tree.mib() == 507
+    tree.weigh(0)
+    assert tree.mib() == 500 + 40 + 7 - 7  # What was weighed is what there is.
+    every[1].rss += 300
+    assert tree.mib() == 540 + 300
+    tree.put()
+    assert tree.mib() == 500  # Alone, it has all of it.
+
+
+def test_a_program_that_a_fork_goes_on_to_run_has_its_memory_to_itself() -> None:
+    tree, every = forked()
+    tree.mib()
+    every[1].rss = 20
+    assert tree.mib() == 500
+    every[1].rss = 90
+    assert tree.mib() == 570
+
+
+def test_the_kernel_is_asked_every_ten_seconds_and_no_more_often_than_costs_little() -> None:
+    clock = FakeClock()
+    tree, every = forked(clock)
+    asked: list[float] = []
+
+    def slow() -> Any:
+        asked.append(clock.now_ns() / 1e9)
+        clock.advance(0.03)
+        return SimpleNamespace(rss=500 * MIB, pss=180 * MIB)
+
+    every[0].memory_full_info = slow  # type: ignore[method-assign]
+    for _ in range(50):
+        tree.read(clock.now_ns())
+        tree.weigh(clock.now_ns())
+        clock.advance(1.0)
+    assert [round(second) for second in asked] == [0, 18, 36]  # 30 ms are 1/600 of 18 s.
+
+
+def test_a_kernel_that_does_not_tell_is_done_without() -> None:
+    tree, every = forked()
+    for process in every:
+        process.pss = None
+    for second in range(3):
+        assert tree.mib(second * LOOK_NS) == 500
+        tree.weigh(second * LOOK_NS)
+
+
+# Finding them
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A process file system in which each process has itself for a main thread."""
+    monkeypatch.setattr(room, "PROC", str(tmp_path))
+    return tmp_path
+
+
+def thread(proc: Path, pid: int, number: int, *children: int) -> None:
+    file = proc / str(pid) / "task" / str(number) / "children"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(" ".join(map(str, children)))
+
+
+def test_children_of_main_threads_are_seen_at_once_and_of_others_after_ten_seconds(
+    proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = os.getpid()
+    made = {pid: FakeProcess(pid) for pid in (2, 3, 4, 5)}
+    thread(proc, me, me)
+    tree = Tree(me, FakeClock())
+    monkeypatch.setattr(psutil, "Process", lambda pid: made[pid])
+    seen = []
+    for second in range(12):
+        if second == 2:
+            thread(proc, me, me, 2)
+            thread(proc, 2, 2, 3)
+            thread(proc, 2, 99, 4)
+        if second == 11:
+            thread(proc, me, me)  # It has ended, and with it those below.
+        tree.read(second * SECOND)
+        seen.append(sorted(tree._below))
+    tree.read(20 * SECOND)
+    assert seen == [[]] * 2 + [[2, 3]] * 8 + [[2, 3, 4]] * 2
+    assert tree.children == 0
+
+
+def test_without_the_kernels_lists_the_table_is_searched_every_ten_seconds(
+    proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Tree(os.getpid(), FakeClock())
+    searches: list[bool] = []
+
+    def children(recursive: bool) -> list[FakeProcess]:
+        searches.append(recursive)
+        return [FakeProcess(2)]
+
+    monkeypatch.setattr(tree.root, "children", children)
+    for second in range(25):
+        tree.read(second * SECOND)
+    assert (searches, tree.children) == ([True] * 3, 1)
+
+
+FORKING = """
+import os, time
+data = b"x" * (64 << 20)
+for child in range(3):
+    if not os.fork():
+        more = b"y" * (16 << 20)
+        break
+os.write(1, b"here\\n")
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_real_children_inherit_is_counted_once() -> None:
+    child = subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout and [child.stdout.readline() for _ in range(4)] == ["here\n"] * 4
+        tree = Tree(child.pid, FakeClock())
+        tree.read(0)
+        tree.weigh(0)
+        tree.read(1)
+        alone = tree.root.memory_info().rss
+        assert tree.children == 3
+        assert 40 * MIB < tree.memory - alone < 100 * MIB
+    finally:
+        for process in psutil.Process(child.pid).children():
+            process.kill()
+        child.kill()
+        child.communicate()
+
+
+# In a run
+
+
+def test_event_and_summary(ov: FakeOverseer) -> None:
+    ov.start(Process())
+    ov.tick(times=2)
+    ov.end("run_script")
+    first, second = ov.given("process")
+    assert set(second) - set(first) == {"load"}
+    assert second["pid"] == os.getpid() and second["children"] >= 0
+    assert 0 < second["memory"][0] <= second["memory"][1]
+    host = ov.summary["host"]
+    assert set(host["cpu"]["process"]) == {"mean", "max"}
+    assert host["memory"]["process"] == {"peak": max(first["memory"][0], second["memory"][0])}
+
+
+@pytest.mark.parametrize(("until", "grows"), [(FAR, True), (16, False)])
+def test_memory_that_grows_for_four_seconds_is_growth(
+    ov: FakeOverseer, monkeypatch: pytest.MonkeyPatch, until: int, grows: bool
+) -> None:
+    sizes = iter(range(1000))
+    root = FakeProcess(1)
+    monkeypatch.setattr(room, "Tree", lambda pid, clock: Fake(root))
+    ov.start(Process())
+    for _ in range(33):
+        root.rss = 500 + 40 * min(next(sizes), until)
+        ov.tick(0.25)
+    ov.end("run_script")
+    assert len(ov.given("process")) == 9
+    assert ("growth" in ov.summary["host"]["memory"]["process"]) == grows

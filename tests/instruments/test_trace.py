@@ -1,0 +1,474 @@
+"""``voir --trace``: what the timeline of a run shows, the options that steer it, and endings."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from instruments.trace import VARIABLES, expanded
+from overseer.errors import UsageError
+from overseer.trace import Trace, open_trace
+from overseer.trace.reading import Slice
+from tests.running import VOIR, Place, Ran, environment
+
+SCRIPT = """
+    import sys
+    from voir import give, iterate, trace
+
+    def train(epoch, n):
+        for batch in iterate("train", range(n), report_batch=True, batch_size=4):
+            with trace.channel("app").span("work", epoch=epoch):
+                give(loss=1 / (batch + epoch + 1))
+
+    def main():
+        for epoch in range(3):
+            train(epoch, 5)
+            give(task="train", accuracy=epoch / 3)
+
+    if __name__ == "__main__":
+        main()
+        print("done")
+        if len(sys.argv) > 1:
+            raise ValueError(sys.argv[1])
+"""
+TORCH = """
+    import io
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    data = TensorDataset(torch.randn(48, 8), torch.randint(3, (48,)))
+    train, test = DataLoader(data, batch_size=8), DataLoader(data, batch_size=16)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for epoch in range(2):
+        for x, y in train:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        torch.save(model.state_dict(), io.BytesIO())
+        model.eval()
+        with torch.no_grad():
+            for x, y in test:
+                model(x)
+        model.train()
+    print(f"{loss.item():.6f}")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.write("main.py", SCRIPT)
+    return made
+
+
+def traced(place: Place, *options: str, env: dict[str, str] | None = None) -> Trace:
+    done = place.voir("--no-monitor", *options, "main.py", env=env)
+    assert done.seen == (0, "done\n"), done.stderr
+    (run,) = place.runs
+    return open_trace(run)
+
+
+def row(trace: Trace, name: str) -> list[Slice]:
+    return [one for thread in trace.threads if thread.name == name for one in thread.slices]
+
+
+def numbers(trace: Trace) -> list[object]:
+    return [one.args["step"] for one in row(trace, "train steps")]
+
+
+def test_phases_steps_spans_and_figures_are_in_the_trace(place: Place) -> None:
+    trace = traced(place, "--trace")
+    phases = ["init", "parse_args", "load_script", "run_script", "finalize"]
+    assert [one.label for one in row(trace, "phases")] == phases
+    steps = [one for one in row(trace, "train steps") if one.label == "step"]
+    assert [one.args for one in steps] == [{"step": n, "items": 4} for n in range(15)]
+    assert [one.args for one in row(trace, "MainThread")] == [
+        {"epoch": epoch} for epoch in range(3) for _ in range(5)
+    ]
+    assert trace.counters["loss"].values[:2] == [1.0, 0.5]
+    assert len(trace.counters["loss"].values) == 15
+    assert trace.counters["accuracy"].values == [0.0, 1 / 3, 2 / 3]
+    assert (trace.unfinished, [one.name for one in trace.processes]) == (0, ["main.py"])
+    said = place.record()["trace"]
+    assert said == {"path": str(trace.path.resolve()), "events": trace.events, "dropped": 0}
+    assert [one.name for one in trace.path.parent.glob("trace*")] == ["trace.pftrace"]
+
+
+def test_without_the_flag_nothing_is_written(place: Place) -> None:
+    done = place.voir("--trace-steps", "1:2", "main.py")
+    assert done.status == 0
+    assert "it does nothing without --trace" in done.stderr
+    assert list(place.path.rglob("*.pftrace")) == []
+    assert "trace" not in place.record()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--trace-steps", "3:6"], [3, 4, 5]),
+        (["--trace-steps", "12:"], [12, 13, 14]),
+        (["--trace-steps", "2:9", "--trace-every", "3"], [2, 5, 8]),
+    ],
+)
+def test_only_the_steps_asked_for(place: Place, options: list[str], expected: list[int]) -> None:
+    trace = traced(place, "--trace", *options)
+    assert numbers(trace) == expected
+    assert len(trace.counters["loss"].values) == len(row(trace, "MainThread")) == len(expected)
+    assert "run_script" in [one.label for one in row(trace, "phases")]
+
+
+def test_what_was_asked_for_and_never_came_is_told(place: Place) -> None:
+    channels = "steps,stepz,met*"
+    done = place.voir("--trace", "--trace-channels", channels, "--trace-steps", "9000:", "main.py")
+    assert done.seen == (0, "done\n")
+    assert "no channel is called 'stepz': there are voir" in done.stderr
+    assert "the steps 9000: never came: 15 steps were seen [trace-steps]" in done.stderr
+
+
+def test_a_directory_of_ones_own_and_no_record(place: Place) -> None:
+    settings = {"directory": "here/there", "channels": ["app", "vo*"]}
+    done = place.voir("--no-record", "main.py", env={"VOIR_TRACE": json.dumps(settings)})
+    assert done.status == 0, done.stderr
+    (file,) = (place.path / "here/there").iterdir()
+    assert file.match("*-main-*.pftrace")
+    assert {one.channel for one in open_trace(file).slices()} == {"app", "voir"}
+    assert place.runs == []
+
+
+@pytest.mark.parametrize(
+    ("options", "slug"),
+    [
+        (["--no-record"], "trace-nowhere"),
+        (["--trace-dir", "main.py/below"], "trace-unwritable"),
+        (["--trace-rank", "4"], "trace-rank"),
+    ],
+)
+def test_what_cannot_be_traced_is_told(place: Place, options: list[str], slug: str) -> None:
+    done = place.voir("--trace", *options, "main.py")
+    assert done.seen == (0, "done\n")
+    assert f"[{slug}]" in done.stderr
+
+
+def test_a_trace_that_was_deleted_holds_nothing(place: Place) -> None:
+    script = "import shutil\nfrom voir import give\ngive(loss=1)\nshutil.rmtree('traces')\n"
+    place.write("main.py", script)
+    assert place.voir("--trace", "--trace-dir", "traces", "main.py").status == 0
+    said = place.record()["trace"]
+    assert said["events"] == 0
+    assert said["dropped"] > 3
+
+
+def test_an_error_and_a_stop_are_marked(place: Place) -> None:
+    assert place.voir("--trace", "--run-dir", "one", "main.py", "oh no").status == 1
+    assert place.voir("--trace", "--run-dir", "two", "--stop", "4", "main.py").status == 0
+    marks = [
+        [(o.label, o.args) for o in open_trace(place.path / run).instants() if o.channel == "voir"]
+        for run in ("one", "two")
+    ]
+    assert marks[0][1:] == [("error", {"type": "ValueError", "message": "oh no"})]
+    assert [label for label, _ in marks[1]] == ["clocks", "early stop"]
+    assert numbers(open_trace(place.path / "two")) == [0, 1, 2, 3]
+
+
+def test_nothing_more_is_recorded_after_the_duration(place: Place) -> None:
+    place.write(
+        "slow.py",
+        """
+        import time
+        from voir import trace
+        app = trace.channel("app", always=True)
+        until = time.monotonic() + 1
+        while time.monotonic() < until: pass
+        app.instant("imported")
+        """,
+    )
+    script = """
+        import slow
+        import time
+        slow.app.instant("early")
+        until = time.monotonic() + 20
+        while slow.app.recording and time.monotonic() < until: time.sleep(0.01)
+        slow.app.enable()
+        slow.app.instant("late")
+        print("done")
+        """
+    place.write("main.py", script)
+    trace = traced(place, "--trace", "--trace-duration", "0.5")
+    marks = [one.label for one in trace.instants() if one.channel == "app"]
+    assert marks == ["imported", "early"], "imports are no part of it"
+
+
+def test_parts_of_a_script_are_traced_by_themselves(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        import voir
+
+        def train(n):
+            for number in range(n):
+                voir.give(step=number, batch_size=4, loss=number)
+
+        train(3)
+        with voir.profile(steps="1:3"):
+            train(5)
+        train(3)
+
+        @voir.profile()
+        def part():
+            train(2)
+        part()
+        print("done")
+        """,
+    )
+    trace = traced(place)
+    assert numbers(trace) == [4, 5, 11, 12]
+    assert trace.counters["loss"].values == [1, 2, 0, 1]
+    assert place.voir("--no-trace", "--run-dir", "off", "main.py").seen == (0, "done\n")
+    assert not list((place.path / "off").glob("*.pftrace"))
+
+
+# VOIR_TRACE
+
+
+def test_the_variable_is_all_options_in_one() -> None:
+    text = json.dumps({"enable": "true", "directory": "d", "channels": ["a", "b"], "steps": [1, 3],
+                       "duration": 2.0, "ring": True, "profile": False, "rank": None})  # fmt: skip
+    assert expanded({"VOIR_TRACE": text, "VOIR_TRACE_STEPS": "5:6", "HOME": "x"}) == {
+        "VOIR_TRACE": "true", "VOIR_TRACE_DIR": "d", "VOIR_TRACE_CHANNELS": "a,b",
+        "VOIR_TRACE_STEPS": "5:6", "VOIR_TRACE_DURATION": "2", "VOIR_TRACE_RING": "1",
+        "VOIR_PROFILE": "0", "HOME": "x",
+    }  # fmt: skip
+    assert expanded({"VOIR_TRACE": "{}"}) == {"VOIR_TRACE": "1"}
+    assert expanded({"VOIR_TRACE": "yes"}) == {"VOIR_TRACE": "yes"}
+    assert len(VARIABLES) == 16
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("{enable", "no JSON object"),
+        ("[1]", "no JSON object"),
+        ('{"chanels": []}', "no setting 'chanels'"),
+        ('{"steps": {}}', "steps is {}"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_refused(value: str, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        expanded({"VOIR_TRACE": value})
+    assert refused.value.slug == "trace-settings"
+    assert words in refused.value.what
+
+
+def test_options_that_make_no_sense_end_the_command(place: Place) -> None:
+    def refused(*options: str, env: dict[str, str] | None = None) -> str:
+        done: Ran = place.voir(*options, "main.py", env=env)
+        assert done.seen == (2, "")
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    assert "[trace-settings]" in refused(env={"VOIR_TRACE": "{"})
+    assert "It must be 1 or 0" in refused(env={"VOIR_TRACE": '{"enable": "maybe"}'})
+    assert "the steps to trace are '9:3'" in refused("--trace-steps", "9:3")
+    assert "Levels are off, step" in refused("--trace-level", "ops")
+
+
+# PyTorch
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A PyTorch script, traced as a whole, and two of its steps with all detail."""
+    pytest.importorskip("torch")
+    made = Place(tmp_path_factory.mktemp("torch"))
+    made.write("main.py", TORCH)
+    options = ["--trace", "--trace-level", "op", "--trace-steps", "3:5", "--run-dir", "op"]
+    for more in (["--trace", "--run-dir", "step"], options):
+        done = made.voir("--strict", "--no-monitor", *more, "main.py")
+        assert done.status == 0, done.stderr
+    return made
+
+
+def test_rows_of_a_pytorch_script(learned: Place) -> None:
+    trace = open_trace(learned.path / "step")
+    shown = {thread.name: {one.label for one in thread.slices} for thread in trace.threads}
+    assert shown["passes"] == {"forward", "backward"}
+    assert (shown["evaluation"], shown["optimizer"]) == ({"eval"}, {"optimizer"})
+    assert shown["checkpoints"] == {"checkpoint"}
+    steps = row(trace, "train steps")
+    assert [one.args for one in steps] == [{"step": n, "items": 8} for n in range(12)]
+    assert all("loading" in [child.label for child in one.children] for one in steps)
+    assert len(trace.counters["loss"].values) == 12
+    marks = [(one.label, one.args) for one in trace.instants()][1:]
+    assert marks == [(f"epoch {n} end", {"steps": 6}) for n in range(2)]
+    facts = json.loads((learned.path / "step/run.json").read_text())
+    task = facts["tasks"]["train"]
+    steady = [child for one in steps[-task["rate"]["n"] :] for child in one.children]
+    for label in ("loading", "compute"):
+        seconds = sum(one.duration or 0 for one in steady if one.label == label) / 1e9
+        assert seconds == pytest.approx(task[label]["seconds"]), "there is one figure"
+
+
+def test_modules_and_operators_of_the_steps_asked_for(learned: Place) -> None:
+    trace = open_trace(learned.path / "op")
+    assert numbers(trace) == [3, 4]
+    calls = [one for one in row(trace, "MainThread") if one.label == "Sequential"]
+    inner = ["Sequential.0", "Sequential.1", "Sequential.2"]
+    assert [[child.label for child in one.children] for one in calls] == [inner] * 2
+    assert calls[0].children[1].args == {"module": "ReLU"}
+    linear = [one for one in trace.slices() if one.label == "aten::linear"]
+    modules = [one for one in trace.slices() if one.args.get("module") == "Linear"]
+    assert len(linear) == len(modules) == 4
+    for operator, module in zip(linear, modules, strict=True):
+        assert module.start <= operator.start
+        assert _end(operator) <= _end(module) + 1_000, "to the resolution of two clocks"
+    facts = json.loads((learned.path / "op/run.json").read_text())
+    assert facts["tasks"]["train"]["rate"]["profiled"] == 2
+    assert (facts["trace"]["level"], facts["trace"]["profiled"]) == ("op", 2)
+
+
+def _end(one: Slice) -> int:
+    assert one.duration is not None
+    return one.start + one.duration
+
+
+def test_spans_within_compiled_code_break_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    place = Place(tmp_path)
+    place.write(
+        "main.py",
+        """
+        import torch
+        from voir import trace
+        app = trace.channel("app")
+
+        @torch.compile(backend="eager")
+        def twice(x):
+            with app.span("inside"):
+                return 2 * x
+
+        print(twice(torch.ones(2)).sum().item())
+        """,
+    )
+    done = place.voir("--no-monitor", "--trace", "--run-dir", "run", "main.py")
+    assert (done.seen, "Warning" in done.stderr) == ((0, "4.0\n"), False), done.stderr
+    labels = [one.label for one in open_trace(tmp_path / "run").slices()]
+    assert "inside" in labels
+
+
+# Endings
+
+
+WAITS = """
+    import sys, time
+    from voir import give, trace
+    app = trace.channel("app", always=True)
+    for number in range(500):
+        give(step=number)
+        app.instant(f"mark {number}")
+    time.sleep(0.5)
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_killed_run_has_its_trace_up_to_the_last_moment(place: Place) -> None:
+    place.write("main.py", WAITS)
+    command = [*VOIR, "--no-monitor", "--trace", "--trace-dir", "there", "--run-dir", "run",
+               "main.py"]  # fmt: skip
+    with subprocess.Popen(
+        command, cwd=place.path, env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        (log,) = (place.path / "there").iterdir()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert log.suffix == ".log"
+    shown = place.voir("trace", "export", str(log))
+    assert shown.seen == (0, f"{log.with_suffix('.pftrace')}\n"), shown.stderr
+    trace = open_trace(log.with_suffix(".pftrace"))
+    marks = [one.label for one in trace.instants() if one.channel == "app"]
+    assert marks == [f"mark {number}" for number in range(500)]
+    assert len(numbers(trace)) >= 499
+    assert not log.exists()
+
+
+def test_an_interruption_while_it_is_made_leaves_it_for_later(place: Place) -> None:
+    place.write(
+        "voirfile.py",
+        """
+        import instruments.session
+
+        def interrupted(*arguments):
+            raise KeyboardInterrupt
+
+        instruments.session.make = interrupted
+        """,
+    )
+    done = place.voir("--trace", "--run-dir", "run", "main.py")
+    assert done.seen == (0, "done\n")
+    assert "[trace-unmade]" in done.stderr
+    assert "voir trace export" in done.stderr
+    assert place.voir("trace", "export", "run").seen == (0, "run/trace.pftrace\n")
+    assert len(numbers(open_trace(place.path / "run"))) == 15
+
+
+def test_ranks_share_a_clock_and_one_timeline(place: Place) -> None:
+    processes = []
+    for rank in range(2):
+        env = environment({"RANK": str(rank), "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "j"})
+        command = [*VOIR, "--no-monitor", "--trace", "--run-dir", "job", "main.py"]
+        processes.append(subprocess.Popen(command, cwd=place.path, env=env,
+                                          stdout=subprocess.DEVNULL))  # fmt: skip
+    assert [process.wait(60) for process in processes] == [0, 0]
+    trace = open_trace(place.path / "job")
+    assert [one.name for one in trace.processes] == ["rank 0: main.py", "rank 1: main.py"]
+    anchors = [open_trace(place.path / f"job/rank{rank}").anchors for rank in range(2)]
+    keys = ("realtime_ns", "monotonic_ns", "boot_id")
+    assert [anchors[0][key] for key in keys] == [anchors[1][key] for key in keys]
+    assert (trace.hosts, [one["rank"] for one in anchors]) == (1, [0, 1])
+    merged = place.voir("trace", "export", "job", "--to", "perfetto")
+    assert merged.seen == (0, "job/ranks.pftrace\n"), merged.stderr
+    assert open_trace(place.path / "job/ranks.pftrace").events == trace.events
+
+
+def test_phases_are_told_to_whoever_listens() -> None:
+    from instruments.phases import Phases
+    from overseer.recorder import recorder, table
+    from overseer.recorder import sites as k
+    from overseer.recorder.log import EVENT
+
+    class Ov:
+        class bus:
+            recorded = None
+
+        def every(self, *arguments: Any, **options: Any) -> Any:
+            import contextlib
+
+            return contextlib.nullcontext()
+
+    recorder.open(1 << 10, 1 << 10)
+    phases = Phases(Ov())  # type: ignore[arg-type]
+    heard: list[tuple[str, int, int]] = []
+    leave = phases.listen(lambda *told: heard.append(told))
+    kinds = [(k.LOADING, 0), (k.FORWARD, 3), (k.FORWARD, 0), (k.BACKWARD, 0), (k.OPTIMIZER, 0)]
+    for kind, flags in [*kinds, (k.LOADING, k.ENDED), (k.SAVE, 0)]:
+        site = table.add(kind)
+        phases._drained.append(EVENT.pack(1000, 0.0, 0, site, 1, 50 | flags << 56))
+    phases._tell()
+    assert heard == [(name, 1000, 1050) for name in
+                     ("loading", "forward", "eval", "backward", "optimizer")]  # fmt: skip
+    leave()
+    phases.close()
+    recorder.close()

@@ -1,0 +1,91 @@
+"""Files beside the script that have the names of Python's modules, of dependencies, of voir's."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from overseer.apart import _PACKAGES
+from tests.running import Place
+
+#: Modules that Python itself needs to start a script, so that none beside it is ever found.
+NAMES = sorted(n for n in sys.stdlib_module_names | _PACKAGES if not n.startswith("__"))
+LEFT = ("threading", "antigravity", "this", "runpy")
+SCRIPT = """
+import sys
+import sysconfig
+for name in {names}:
+    try:
+        print(name, getattr(__import__(name), "VALUE", None))
+    except Exception as error:  # As in what setuptools does at `import distutils`.
+        print(name, type(error).__name__)
+
+def train(batches):
+    for batch in batches:
+        loss = batch * 0.5
+
+train(range(200))
+"""
+
+
+#: The command, not `python -m voir`: that itself looks beside the script first.
+VOIR = str(Path(sys.executable).with_name("voir"))
+
+
+def beside(place: Place, names: list[str]) -> None:
+    for name in names:
+        place.write(f"{name}.py", "VALUE = 'mine'\n")
+    place.write("main.py", SCRIPT.format(names=names))
+    place.probes(["//train > loss", "//train > #endloop_batch as step"])
+
+
+def test_a_script_finds_all_of_them_and_voir_none(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    # These print, open a browser, are asked for by name at the end, or are frozen into Python.
+    beside(place, [name for name in NAMES if name not in LEFT])
+    python, voir = place.python("main.py"), place.run(VOIR, "main.py")
+    assert voir.seen == python.seen
+    assert python.stdout.count("mine") > 200
+    assert "200 steps" in voir.stderr
+    assert "failed" not in voir.stderr
+
+
+@pytest.mark.parametrize("flags", [("--trace",), ("--verify",), ("--dash",), ("--stop", "50")])
+@pytest.mark.parametrize("name", ["tokenize", "json", "rich", "overseer", "queue", "random"])
+def test_whatever_voir_is_asked_to_do(tmp_path: Path, flags: tuple[str, ...], name: str) -> None:
+    place = Place(tmp_path)
+    beside(place, [name])
+    python, voir = place.python("main.py"), place.run(VOIR, *flags, "main.py")
+    assert voir.stdout == python.stdout
+    assert voir.status in (0, 3 if "--verify" in flags else 0)
+    assert "200 steps" in voir.stderr or "--stop" in flags
+    assert "No module named" not in voir.stderr
+
+
+def test_probes_in_pythons_modules_work_beside_such_a_file(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("tokenize.py", "VALUE = 'mine'\n")
+    place.write("main.py", "import argparse\nprint(argparse.ArgumentParser().parse_args([]))\n")
+    place.write("voirfile.py", "from voir.instruments import instrument_argparse\n")
+    voir = place.run(VOIR, "main.py")
+    assert voir.seen == (0, "Namespace()\n"), voir.stderr
+    assert [probe["state"] for probe in place.record()["probes"]] == ["fired"]
+
+
+def test_a_directory_of_packages_in_pythonpath_is_no_such_file(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    beside(place, [])
+    packages = {"PYTHONPATH": sysconfig.get_path("purelib")}
+    voir = place.run(VOIR, "main.py", env=packages)
+    assert "200 steps" in voir.stderr, voir.stderr
+
+
+def test_a_module_that_imports_voir_is_none_of_voirs_business(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("own/__init__.py", "import voir\n")
+    place.write("own/__main__.py", "import json, sys\nprint(json.VALUE, sys.path[0])\n")
+    place.write("json.py", "VALUE = 'mine'\n")
+    assert place.python("-m", "own").seen == (0, f"mine {tmp_path}\n")

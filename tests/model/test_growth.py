@@ -1,0 +1,93 @@
+"""Memory that goes on growing while steps are made is told from memory that finds its level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from overseer.model.growth import KEPT, Growth
+
+MIB = 1 << 20
+
+
+def grown(
+    levels: Iterable[float], steps: tuple[float, float] | None = None
+) -> dict[str, float] | None:
+    """The growth of a sample a second, in MiB; of ``steps`` made from and to these seconds."""
+    now = 0.0
+
+    def stepped() -> tuple[float, float] | None:
+        return (steps[0], min(now, steps[1])) if steps is not None and now >= steps[0] else None
+
+    growth = Growth(stepped)
+    for level in levels:
+        growth.add(now, level * MIB)
+        now += 1
+    return growth.grown()
+
+
+def test_memory_that_goes_on_growing_is_told() -> None:
+    found = grown(500 + 10 * n for n in range(100))
+    assert found is not None
+    assert 700 * MIB < found["bytes"] <= 1000 * MIB
+    assert 70 < found["seconds"] < 80
+
+
+LEVELS = {
+    "flat": [500] * 100,
+    "fills": [100 * n for n in range(20)] + [2000] * 80,
+    "breathes": [500, 900] * 50,
+    "little beside what there is": [5000 + n for n in range(100)],
+    "one step up": [500] * 60 + [1500] * 40,
+    "too few samples": [500 + 100 * n for n in range(8)],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
+def test_memory_that_finds_its_level_is_not(levels: list[float]) -> None:
+    assert grown(levels) is None
+
+
+#: A minute in which a data set is read into memory.
+READING = [500.0 + 20 * n for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "steps"),
+    [
+        (READING + [1700.0] * 40, (60.0, 99.0)),
+        (READING + [1700.0] * 5, (60.0, 64.0)),
+        ([500.0] * 40 + READING, (0.0, 39.0)),
+        ([500.0] * 20 + READING + [1700.0] * 9, (5.0, 12.0)),
+    ],
+    ids=["before the steps", "before few steps", "behind the steps", "behind few steps"],
+)
+def test_growth_while_no_step_is_made_is_not_told(
+    levels: list[float], steps: tuple[float, float]
+) -> None:
+    assert grown(READING) is not None
+    assert grown(levels, steps) is None
+
+
+@pytest.mark.parametrize("before", [60, 20_000], ids=["a minute", "hours"])
+def test_growth_of_the_steps_is_told_apart_from_what_was_there(before: int) -> None:
+    reading = [500 + 1200 * n // before for n in range(before)]
+    levels = [*reading, *(1700 + 10 * n for n in range(60)), *[5000] * 20]
+    found = grown(levels, (float(before), before + 59.0))
+    assert found is not None
+    assert found["bytes"] == pytest.approx(440 * MIB, abs=20 * MIB)
+    assert found["seconds"] == pytest.approx(44, abs=2)
+
+
+def test_growth_is_found_in_bounded_memory_whatever_the_length() -> None:
+    growth = Growth()
+    assert not growth.known
+    for second in range(100_000):
+        growth.add(float(second), second * 10_000.0)
+    found = growth.grown()
+    assert growth.known
+    assert found is not None
+    assert found["bytes"] == pytest.approx(750_000_000, rel=0.05)
+    assert len(growth._kept) <= KEPT

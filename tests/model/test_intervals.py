@@ -1,0 +1,100 @@
+"""Intervals of a ratio hold the truth as often as they say."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+
+from overseer.model.intervals import ratio_of_pairs, ratio_over_runs, ratio_within, student
+
+
+def runs(random: Random, truth: float, count: int) -> list[float]:
+    return [truth * math.exp(random.gauss(0, 0.1)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 3), (5, 3), (1, 4), (10, 10)])
+def test_of_intervals_over_runs_one_in_twenty_misses_the_truth(sizes: tuple[int, int]) -> None:
+    random, missed = Random(1), 0
+    for _ in range(1000):
+        found = ratio_over_runs(runs(random, 1.0, sizes[0]), runs(random, 1.3, sizes[1]))
+        assert found is not None
+        missed += not found[0] <= 1.3 <= found[1]
+    assert missed <= 75
+
+
+@pytest.mark.parametrize("count", [2, 5, 10])
+def test_of_intervals_over_pairs_one_in_twenty_misses_the_truth_though_the_machine_drifts(
+    count: int,
+) -> None:
+    random, missed = Random(1), 0
+    for _ in range(1000):
+        drift = [math.exp(0.3 * i) for i in range(count)]
+        sides = (runs(random, truth, count) for truth in (1.0, 1.3))
+        a, b = ([run * d for run, d in zip(side, drift, strict=True)] for side in sides)
+        found = ratio_of_pairs(a, b)
+        assert found is not None
+        missed += not found[0] <= 1.3 <= found[1]
+    assert 30 <= missed <= 75
+
+
+def test_the_interval_of_pairs_is_that_of_the_paired_t_test() -> None:
+    """Student's own data (1908): hours of sleep that two drugs gave to ten patients."""
+    first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+    second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+    found = ratio_of_pairs([*map(math.exp, first)], [*map(math.exp, second)])
+    assert found is not None
+    assert [*map(math.log, found)] == pytest.approx([0.7001, 2.4599], abs=1e-3)
+
+
+def test_the_interval_over_runs_is_that_of_welchs_test() -> None:
+    found = ratio_over_runs([*map(math.exp, (1, 2, 3, 4))], [*map(math.exp, (2, 4, 9))])
+    assert found is not None
+    # The difference 2.5, its error 2.179 and 2.39 degrees of freedom, taken for 2.
+    assert [*map(math.log, found)] == pytest.approx([2.5 - 9.374, 2.5 + 9.374], abs=0.01)
+
+
+def test_runs_that_are_the_same_leave_no_doubt() -> None:
+    for interval in (ratio_over_runs, ratio_of_pairs):
+        assert interval([2.0, 2.0], [3.0, 3.0]) == pytest.approx((1.5, 1.5))
+
+
+@pytest.mark.parametrize("sides", [([1.0], [2.0]), ([], [1.0, 2.0]), ([1.0, 0.0], [1.0, 2.0])])
+def test_without_a_repeat_or_with_zeros_there_is_no_interval(
+    sides: tuple[list[float], list[float]],
+) -> None:
+    assert ratio_over_runs(*sides) is None
+    assert ratio_of_pairs(*sides) is None
+
+
+def test_students_quantiles_are_those_of_the_tables() -> None:
+    found = [student(freedom) for freedom in (0.7, 1, 4.9, 20, 30, 1000)]
+    assert found == pytest.approx([12.706, 12.706, 2.776, 2.086, 2.042, 1.962], abs=0.004)
+
+
+def series(random: Random, mean: float, count: int = 100) -> list[float]:
+    """A series in which neighbours are alike."""
+    level, found = 0.0, []
+    for _ in range(count):
+        level = 0.7 * level + random.gauss(0, 0.02)
+        found.append(mean * (1 + level))
+    return found
+
+
+def test_neighbours_that_are_alike_are_not_taken_for_evidence() -> None:
+    random, missed = Random(2), 0
+    for _ in range(100):
+        found = ratio_within(series(random, 1.0), series(random, 1.0))
+        assert found is not None
+        missed += not found[0] <= 1 <= found[1]
+    assert missed <= 16  # Drawing single steps would miss it every other time.
+
+
+def test_a_difference_within_is_found_and_the_same_each_time() -> None:
+    sides = series(Random(3), 1.0), series(Random(4), 1.2)
+    found = ratio_within(*sides)
+    assert found is not None
+    assert 1.1 < found[0] < 1.2 < found[1] < 1.3
+    assert ratio_within(*sides) == found
+    assert ratio_within([1.0] * 9, sides[1]) is None

@@ -1,0 +1,110 @@
+"""Recorded programs: the fold finds the steps, items, losses and evaluations that they count."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overseer.model.fold import TRAIN, Fold
+from overseer.model.steps import Step
+from tests.programs import replay
+from tests.programs.record import LOGS, SIZE, programs, read
+
+PATHS = sorted(LOGS.glob("*.log.gz"))
+
+
+def name(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def folded(path: Path, piece: int = 1 << 16) -> tuple[dict[str, Any], Fold, list[Step]]:
+    head, data = read(path)
+    steps: list[Step] = []
+    fold = Fold(head["sites"], steps.append)
+    for at in range(0, len(data), piece * SIZE):
+        fold.feed(data[at : at + piece * SIZE])
+    fold.finish()
+    return head["truth"], fold, steps
+
+
+def figures(fold: Fold) -> dict[str, Any]:
+    """What is told of a run; None: unknown."""
+    task = fold.tasks.get(TRAIN)
+    found: dict[str, Any] = {"steps": 0, "items": 0, "losses": [], "evaluations": {}}
+    if task is not None:
+        known = task.items == task.items
+        found |= {"steps": task.steps, "items": task.items if known else None}
+        if task.losses.n:
+            found["losses"] = [task.losses.first, task.losses.last]
+    for other in fold.tasks.values():
+        if other is not task:
+            items = other.items if other.items == other.items else None
+            found["evaluations"][other.name] = [other.steps, items]
+    return found
+
+
+def expected(truth: dict[str, Any]) -> dict[str, Any]:
+    """What is to be told: the truth, but for what the program says is unknown."""
+    true = {key: truth[key] for key in ("steps", "items", "losses", "evaluations")}
+    for unknown in truth["unknown"]:
+        if unknown.startswith("evaluations."):
+            true["evaluations"][unknown.partition(".")[2]][1] = None
+        else:
+            true[unknown] = {"items": None, "losses": [], "steps": 0, "evaluations": {}}[unknown]
+    if not true["steps"]:
+        true["items"] = 0
+    return true
+
+
+def close(found: list[float], true: list[float]) -> bool:
+    pairs = zip(found, true, strict=False)
+    return len(found) == len(true) and all(
+        math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-7) or (a != a and b != b) for a, b in pairs
+    )
+
+
+def test_every_program_has_a_log() -> None:
+    assert [name(path) for path in PATHS] == programs()
+
+
+def compare(path: Path) -> None:
+    """Hold what is told of a program against what it counts itself."""
+    truth, fold, _ = folded(path)
+    found, true = figures(fold), expected(truth)
+    losses = found.pop("losses"), true.pop("losses")
+    assert found == true
+    assert losses[1] is None or close(*losses), losses
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_figures_are_those_that_the_program_counts(path: Path) -> None:
+    compare(path)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_pieces_of_any_size_make_the_same_steps(path: Path) -> None:
+    def shown(piece: int) -> list[Any]:
+        return [(s.task, s.number, s.parts, s.pause, s.start) for s in folded(path, piece)[2]]
+
+    assert shown(1) == shown(7) == shown(1 << 16)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name)
+def test_parts_are_no_less_than_nothing_and_no_more_than_the_step(path: Path) -> None:
+    for step in folded(path)[2]:
+        assert all(part >= 0 for part in step.parts), (step.number, step.parts)
+        assert step.ns + step.pause <= step.end - step.start, step.number
+
+
+def test_a_log_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -> None:
+    replay.main(["--events", str(LOGS / "accumulation.log.gz")])
+    said, truth = (
+        capsys.readouterr().out.splitlines(),
+        read(LOGS / "accumulation.log.gz")[0]["truth"],
+    )
+    assert sum(line.startswith("step ") for line in said) == truth["steps"]
+    assert sum(" optimizer " in line for line in said) >= truth["steps"]
+    assert said[-1] == f"train: {truth['steps']} steps, {truth['items']} items"

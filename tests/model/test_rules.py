@@ -1,0 +1,330 @@
+"""The step model, rule by rule: a few events each, and what they come to; and what is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from .events import folded
+
+STEP = "learn M 8; back 1; opt O"
+LOADED = "next A 8; learn M 8; back 1; opt O"
+
+
+@dataclass
+class Case:
+    """What is written, and what is told of it.
+
+    Attributes:
+        train: Steps and items of the training; None: items are unknown.
+        eval: Passes and items of evaluations; ``inference``: where nothing has been learned.
+        losses: Of the steps, if they are compared.
+    """
+
+    text: str
+    train: tuple[int, float | None] = (0, 0)
+    eval: tuple[int, float | None] = (0, 0)
+    inference: tuple[int, float | None] = (0, 0)
+    losses: list[float] | None = field(default=None)
+
+
+CASES = {
+    "1 optimizers": Case(f"3 {{ {STEP} }}", (3, 24)),
+    "1 backwards, if no optimizer was ever made": Case("3 { learn M 8; back 1 }", (3, 24)),
+    "1 no backwards once an optimizer was made": Case("made O; 3 { learn M 8; back 1 }"),
+    "1 marks": Case(f"3 {{ {STEP}; mark 16 }}; {STEP}", (3, 48)),
+    "1 marks of another task": Case(f"{STEP}; mark eval 5; {STEP}; mark eval 5", (2, 16), (2, 10)),
+    "1 pairs": Case("3 { learn M 8; back 1; opt O; pair 8 }", (3, 24)),
+    "1 a mark is a step, its pair splits it": Case("3 { pair:5 8; mark 8 }", (3, 24)),
+    "1 an optimizer within an optimizer": Case("2 { learn M 8; back 1; opt O { opt P } }", (2, 16)),
+    "1 an optimizer that fails steps nowhere": Case(
+        "learn M 8; back 1; failed-opt O; learn M 8; back 1; opt O", (1, 16)
+    ),
+    "2 a step within a backward": Case("2 { learn M 8; back 1 { opt O; opt P } }", (2, 16)),
+    "2 a step within the scaler": Case(
+        "2 { learn M 8; scale 1; back 9; scaler { opt O } }", (2, 16)
+    ),
+    "2 a scaler that skips": Case(
+        "next A 8; learn M 8; scale 7; back 9; scaler;"
+        "next A 8; learn M 8; scale 2; back 9; scaler { opt O }",
+        (1, 16),
+        losses=[2],
+    ),
+    "3 without a batch, learning after looking is a cut": Case(
+        f"{STEP}; look M 5; look M 5; {STEP}", (2, 16), (2, 10)
+    ),
+    "4 several backwards": Case(f"learn M 4; back 1; learn M 4; back 2; opt O; {STEP}", (2, 16)),
+    "5 evaluation over a loader": Case(
+        f"{LOADED}; next B 5; look M 5; next B 3; look M 3; end B; {LOADED}", (2, 16), (2, 8)
+    ),
+    "5 inference where nothing learns": Case(
+        "next B 5; look M 5; next B 3; look M 3", (0, 0), (0, 0), (2, 8)
+    ),
+    "5 evaluation without a loader, of a model that has learned": Case(
+        f"{STEP}; look M 5; {STEP}", (2, 16), (1, 5)
+    ),
+    "5 not of another model": Case(f"{STEP}; look T 5; {STEP}", (2, 16)),
+    "5 a look at one state is an agent's": Case(f"4 {{ look M 1; {STEP} }}", (4, 32)),
+    "5 batches that are skipped in an evaluation": Case(
+        f"{LOADED}; next B 5; look M 5; next B 5; end B; {LOADED}", (2, 16), (1, 5)
+    ),
+    "6 a forgotten no_grad is evaluation": Case(
+        f"iter A; {LOADED}; end A; iter B; 2 {{ next B 5; learn M 5 }}; end B; iter A; {LOADED}",
+        (2, 16),
+        (2, 10),
+    ),
+    "6 what learned without a backward is the next step's": Case(
+        "next A 8; learn M 8; next A 8; learn M 8; back 1; opt O", (1, 16)
+    ),
+    "7 batches that are taken ahead": Case(
+        "next A 8; next A 8; learn M 8; back 1; learn M 8; back 1; opt O", (1, 16)
+    ),
+    "8 one look within a step's turn is evaluation": Case(
+        f"{LOADED}; next A 8; look M 5; learn M 8; back 1; opt O; {LOADED}; {LOADED}",
+        (4, 32),
+        (1, 5),
+    ),
+    "8 looks in each step are the step's": Case(
+        "4 { next A 8; look M 8; learn M 8; back 1; opt O }", (4, 32)
+    ),
+    "8 a teacher has not learned": Case(
+        "4 { next A 8; look T 8; learn M 8; back 1; opt O }", (4, 32)
+    ),
+    "9 two optimizers until the first steps again": Case(
+        "3 { learn D 8; back 1; opt O; learn G 8; back 2; opt P }", (3, 24), losses=[1, 1, 1]
+    ),
+    "9 two optimizers until a new batch comes": Case(
+        "3 { next A 8; learn D 8; back 1; opt O; 2 { learn G 8; back 2; opt P } }",
+        (3, 24),
+    ),
+    "9 two optimizers until one is made": Case(
+        "made O; learn D 8; back 1; opt O; made P; learn G 8; back 2; opt P", (2, 16), losses=[1, 2]
+    ),
+    "9 two optimizers and one backward": Case("2 { learn M 8; back 1; opt O; opt P }", (2, 16)),
+    "9 layers that learn one after the other": Case(
+        "4 { learn M 8; back 1; opt O }; 4 { learn N 8; back 2; opt P }",
+        (8, 64),
+        losses=[1, 1, 1, 1, 2, 2, 2, 2],
+    ),
+    "10 the first optimizer is gone": Case(
+        "3 { learn M 8; back 1; opt O }; 12 { learn N 8; back 2; opt P }", (15, 120)
+    ),
+    "11 as many batches as calls": Case(
+        "2 { next A 8; next A 8; learn M 8; learn M 8; back 1; opt O }", (2, 32)
+    ),
+    "11 reading ahead, a smaller last batch": Case(
+        "next A 8; next A 8; learn M 8; back 1; opt O; next A 3; learn M 8; back 1; opt O; end A;"
+        "learn M 3; back 1; opt O",
+        (3, 19),
+    ),
+    "11 all batches if no model was called": Case(
+        "2 { next A 8; next A 8; back 1; opt O }", (2, 32)
+    ),
+    "11 a loader that begins anew drops what waits": Case(
+        f"iter A; next A 8; iter A; 2 {{ {LOADED} }}", (2, 16)
+    ),
+    "11 one batch, several calls": Case("2 { next A 8; 4 { learn M 2; back 1 }; opt O }", (2, 16)),
+    "12 the largest of several loaders": Case(
+        "2 { next A 4; next B 12; learn M 16; back 1; opt O }", (2, 24)
+    ),
+    "12 of two loaders, the one that was learned from": Case(
+        "2 { next A 4; next B 12; learn M 4; back 1; opt O; learn M 12; back 1; opt O }", (4, 32)
+    ),
+    "13 rows of the model, added up": Case("2 { 3 { learn M 8; back 1 }; opt O }", (2, 48)),
+    "13 the least of several models": Case("2 { learn D 16; learn G 8; back 1; opt O }", (2, 16)),
+    "13 the first optimizer's part": Case(
+        "2 { learn D 8; back 1; opt O; learn G 64; back 2; opt P }", (2, 16)
+    ),
+    "15 the sum of the losses, before scaling": Case(
+        "learn M 8; scale 1; back 64; learn M 8; scale 2; back 128; scaler { opt O }",
+        (1, 16),
+        losses=[3],
+    ),
+    "15 a loss that comes later": Case(
+        f"learn M 8; late-back nan; opt O; {STEP}; arrives 5; {STEP}", (3, 24), losses=[5, 1, 1]
+    ),
+    "15 losses that the script gives": Case(f"{STEP}; loss 4; {STEP}; loss 3", (2, 16)),
+    "16 thrown away: the first counts": Case(
+        "2 { learn M 8; back 1; learn M 8; zeroed-back 9; opt O }", (2, 16), losses=[1, 1]
+    ),
+    "16 closures": Case(
+        "2 { opt O { learn M 8; zeroed-back 1; 3 { learn M 8; zeroed-back 9 } } }",
+        (2, 16),
+        losses=[1, 1],
+    ),
+    "16 a batch that is skipped leaves nothing": Case(
+        "2 { next A 8; learn M 8; zeroed-back 5; next A 8; learn M 8; zeroed-back 2; opt O }",
+        (2, 32),
+        losses=[2, 2],
+    ),
+}
+
+#: What is not known: items, or losses.
+UNKNOWN = {
+    "a model called twice before a backward": Case(
+        "2 { learn M 8; learn M 8; back 1; opt O }", (2, None)
+    ),
+    "one vector": Case("2 { learn M nan; back 1; opt O }", (2, None)),
+    "no model": Case("2 { back 1; opt O }", (2, None)),
+    "time before the batch": Case(f"time-first; {STEP}; look M 5; {STEP}", (2, None), (1, None)),
+    "a batch of unknown size": Case(f"{LOADED}; next A nan; learn M 8; back 1; opt O", (2, None)),
+    "which batches of several sizes were left out": Case(
+        f"iter A; next A 8; next A 8; next A 3; learn M 3; back 1; opt O; end A; iter A; {LOADED}",
+        (2, None),
+    ),
+    "the same at the end": Case("iter A; next A 8; next A 3; learn M 3; back 1; opt O", (1, None)),
+    "batches of one size that were left out are no matter": Case(
+        f"iter A; next A 8; next A 8; learn M 8; back 1; opt O; iter A; {LOADED}", (2, 16)
+    ),
+    "a batch in pieces, a step each": Case("next A 32; 4 { learn M 8; back 1; opt O }", (4, None)),
+    "which of several thrown away losses counts": Case(
+        f"{STEP}; 3 {{ learn M 8; back 1 }}; learn M 8; zeroed-back 9; opt O",
+        (2, 32),
+        losses=[1, float("nan")],
+    ),
+    "nothing learns and no loader gave it": Case("3 { pass M 8 }"),
+    "gradients alone, with an optimizer that never steps": Case("made O; 3 { learn M 8; back 1 }"),
+    "a model that only ever fails": Case("3 { failed-learn M 8 }"),
+    "a batch whose backward failed and is learned from again": Case(
+        "learn M 8; failed-back 1; learn M 8; back 1; opt O", (1, None)
+    ),
+}
+
+
+def check(case: Case) -> None:
+    found = folded(case.text)
+    assert found.told() == case.train
+    assert found.told("eval") == case.eval
+    assert found.told("inference") == case.inference
+    if case.losses is not None:
+        assert found.losses == pytest.approx(case.losses, nan_ok=True)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_rule(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", UNKNOWN.values(), ids=UNKNOWN)
+def test_is_unknown(case: Case) -> None:
+    check(case)
+
+
+# Time: loading, forward, backward, optimizer, communication, other.
+
+
+def test_17_parts_are_spans_own_times_and_the_rest_is_other() -> None:
+    found = folded(
+        "next:3 A 8; learn:2 M 8; wait 6; back:4 1; wait-for-others:0; opt:5 O { wait 1 }"
+    )
+    assert found.parts() == [3, 2, 4, 6, 0, 6]
+
+
+def test_17_what_lies_within_a_span_is_its_own() -> None:
+    found = folded("next:1 A 8; opt:2 O { learn:3 M 8; back:4 1 }")
+    assert found.parts() == [1, 3, 4, 2, 0, 0]
+
+
+def test_17_communication_outside_of_a_backward_is_a_part() -> None:
+    found = folded("next A 8; learn M 8; back 1; wait-for-others:7; opt O")
+    assert found.parts() == [1, 1, 1, 1, 7, 0]
+
+
+@pytest.mark.parametrize("begins", ["next:2 A 8; learn M 8", "learn:2 M 8; wait 1", "wait 0"])
+def test_18_the_first_step_begins_with_what_is_asked_called_or_learned(begins: str) -> None:
+    found = folded(f"made O; wait 500; {begins}; back 1; opt O")
+    assert sum(found.parts()) == {"n": 5, "l": 5, "w": 2}[begins[0]]
+
+
+def test_18_a_step_lasts_from_the_end_of_the_last_one() -> None:
+    found = folded(f"{LOADED}; wait 5; {LOADED}")
+    assert found.parts(2) == [1, 1, 1, 1, 0, 5]
+
+
+PAUSES = {
+    "declared": (f"{LOADED}; pause:50; {LOADED}", (1, 50)),
+    "evaluation": (f"{LOADED}; next:10 B 5; look:20 M 5; end:10 B; {LOADED}", (1, 40)),
+    "checkpoint": (f"{LOADED}; save:50; {LOADED}", (1, 50)),
+    "between epochs": (f"iter A; {LOADED}; end A; wait 50; iter A; {LOADED}", (1, 50)),
+    "unexplained": (f"20 {{ {LOADED}; wait 1 }}; wait 300; {LOADED}", (1, 300)),
+}
+
+
+@pytest.mark.parametrize("kind", PAUSES)
+def test_19_pauses_are_in_no_step(kind: str) -> None:
+    text, pause = PAUSES[kind]
+    found = folded(text)
+    assert found.pauses == {kind: pause}
+    assert all(sum(found.parts(step.number)) <= 7 for step in found.steps if step.task == "train")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"20 {{ {LOADED} }}; next:500 A 8; learn M 8; back 1; opt O",  # Loading never is a pause.
+        f"20 {{ {LOADED}; wait 20 }}; wait 50; {LOADED}",  # It is not much more than usual.
+        f"4 {{ {LOADED} }}; wait 500; {LOADED}",  # What is usual is not known by then.
+        f"20 {{ {LOADED} }}; wait 5; {LOADED}",  # It is short.
+    ],
+)
+def test_19_is_no_pause(text: str) -> None:
+    assert folded(text).pauses == {}
+
+
+def test_19_steps_in_which_something_was_compiled_are_told() -> None:
+    found = folded(f"{LOADED}; next A 8; learn:40 M 8 {{ compile:30 }}; back 1; opt O; {LOADED}")
+    assert [step.compiled > 0 for step in found.steps] == [False, True, False]
+
+
+def test_20_what_a_loop_waits_for_is_loading_if_a_tensor_comes() -> None:
+    text = "4 { asks; wait 5; came 8; learn M 8; back 1; opt O }"
+    assert folded(text).parts(3) == [5, 1, 1, 1, 0, 0]
+    assert folded(text.replace("came 8", "came nan")).parts(3) == [0, 1, 1, 1, 0, 5]
+
+
+def test_20_what_learns_while_a_loop_waits_is_no_loader() -> None:
+    found = folded("4 { asks; wait 5; learn M 8; back 1; opt O; wait 2; came 8 }")
+    assert found.parts(3)[0] < 5
+
+
+# Bad input.
+
+
+def test_lost_events_make_the_rest_unknown() -> None:
+    assert folded(f"3 {{ {STEP} }}", lost=1).fold.lost
+    assert not folded(f"3 {{ {STEP} }}").fold.lost
+
+
+def test_each_thread_has_steps_of_its_own() -> None:
+    one, two = "thread 1; learn M 8; back 1", "thread 2; learn N 4; back 2"
+    found = folded(f"3 {{ {one}; {two}; thread 1; opt O; thread 2; opt P }}")
+    assert found.told() == (6, 36)
+    assert [step.loss for step in found.steps if step.thread == 2] == [2, 2, 2]
+
+
+def test_a_thread_that_takes_the_number_of_one_that_ended_begins_anew() -> None:
+    found = folded("learn M 8; back 1; thread-begins; learn N 4; back 2; opt P")
+    assert found.told() == (1, 4)
+    assert found.fold.unused == 1
+
+
+def test_losses_that_are_no_numbers_are_counted_and_are_the_last() -> None:
+    found = folded(f"{STEP}; 2 {{ learn M 8; back nan; opt O }}; learn M 8; back inf; opt O")
+    losses = found.fold.tasks["train"].losses
+    assert (losses.first, losses.least, losses.not_finite) == (1, 1, 3)
+
+
+def test_what_is_held_is_counted_at_once() -> None:
+    found = folded(f"2 {{ {LOADED} }}")
+    assert found.fold.steps() == 2
+    assert found.fold.told_by == "optimizers"
+
+
+def test_state_is_bounded() -> None:
+    found = folded(
+        "5000 { next A 8 }; 3000 { iter A; next A 8; next A 8; learn M 8; back 1; opt O }"
+    )
+    (lane,) = found.fold.lanes.values()
+    assert sum(len(sizes) for sizes in lane._left.values()) < 2000
+    assert len(lane._held) <= 16

@@ -1,0 +1,54 @@
+"""``N`` means steps, ``Ns`` seconds, and anything else is the user's mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from overseer.errors import UsageError
+from overseer.model.spans import LONGEST, Span, parse_span
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("10", Span(steps=10)),
+        (10, Span(steps=10)),
+        (" 10 ", Span(steps=10)),
+        ("0", Span(steps=0)),
+        ("5s", Span(seconds=5)),
+        (".5S", Span(seconds=0.5)),
+        ("1e9s", Span(seconds=1e9)),
+        ("1.7e308s", Span(seconds=LONGEST)),
+        (10**18, Span(steps=10**18)),
+    ],
+)
+def test_steps_and_seconds_are_told_apart(text: str | int, span: Span) -> None:
+    assert parse_span(text, "--skip") == span
+
+
+@pytest.mark.parametrize(
+    "text", ["", "s", "-1", "-2s", "1.5", "ten", "5m", "nan", "infs", "1e999s", "0x10", -3, 2.5]
+)
+def test_anything_else_is_refused_with_what_to_write(text: str | float) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_span(text, "--skip")
+    assert caught.value.slug == "bad-span"
+    assert caught.value.what.startswith("--skip")
+    assert "5s" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("text", ["0", "0s", 0])
+def test_a_window_of_nothing_is_refused(text: str | int) -> None:
+    with pytest.raises(UsageError):
+        parse_span(text, "--interval", least=1)
+
+
+def test_a_span_reads_as_it_is_written() -> None:
+    assert [str(parse_span(text, "x")) for text in ("7", "0.5s")] == ["7", "0.5s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "some"), [("0", False), ("0s", False), ("1", True), (".1s", True)]
+)
+def test_a_span_is_true_if_there_is_something_in_it(text: str, some: bool) -> None:
+    assert bool(parse_span(text, "--skip")) is some

@@ -1,0 +1,26 @@
+"""Batches whose loss is not finite are left out before their backward."""
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from truth import Truth
+
+torch.manual_seed(47)
+truth = Truth()
+data = torch.randn(60, 4)
+data[17] = data[42] = float("nan")
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(3):
+    items = 0
+    for (x,) in DataLoader(TensorDataset(data), batch_size=5):
+        loss = model(x).pow(2).mean()
+        items += len(x)  # What was looked at and left out counts for the next step.
+        if not torch.isfinite(loss):
+            optimizer.zero_grad()
+            continue
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        truth.step(items, loss)
+        items = 0
+truth.tell()

@@ -1,0 +1,14 @@
+"""Nothing is trained: a model is applied to a loader's batches."""
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from truth import Truth
+
+torch.manual_seed(12)
+truth = Truth()
+model = torch.nn.Linear(4, 2).eval()
+with torch.inference_mode():
+    for (x,) in DataLoader(TensorDataset(torch.randn(50, 4)), batch_size=8):
+        model(x)
+        truth.other("inference", len(x))
+truth.tell()

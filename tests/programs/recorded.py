@@ -1,0 +1,69 @@
+"""Programs are recorded anew, and those of frameworks: each tells the same as its log."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+
+from tests.model.test_logs import compare
+from tests.programs.record import HERE, programs
+
+ROOT = HERE.parents[1]
+#: Within their major versions: what is tested is that voir keeps up with them.
+FRAMEWORKS = ["lightning>=2.6,<3", "accelerate>=1.15,<2", "transformers>=5.23,<6"]
+
+
+def record(python: str | Path, into: Path, *names: str) -> None:
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("VOIR", "PYTEST"))}
+    done = subprocess.run(
+        [python, "-m", "tests.programs.record", "--into", into, *names],
+        cwd=ROOT,
+        env={**environ, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_programs_recorded_anew_have_the_same_figures(tmp_path: Path) -> None:
+    record(sys.executable, tmp_path)
+    found = sorted(tmp_path.glob("*.log.gz"))
+    assert len(found) == len(programs())
+    for path in found:
+        compare(path)
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """The python of an environment in the tree with the frameworks, which shares this one's torch.
+
+    It is made once, and again when what is to be in it changes.
+    """
+    home = ROOT / ".venv-frameworks"
+    stamp, wanted = home / "installed", " ".join([*FRAMEWORKS, sys.version])
+    if not stamp.exists() or stamp.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True, timeout=120)
+        ours = sysconfig.get_paths()["purelib"]
+        (home / Path(ours).relative_to(sys.prefix) / "shared.pth").write_text(ours)
+        pip = [home / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        done = subprocess.run([*pip, *FRAMEWORKS], capture_output=True, timeout=400)
+        if done.returncode:
+            pytest.skip(f"the frameworks cannot be installed: {done.stderr[-300:]!r}")
+        stamp.write_text(wanted)
+    return home / "bin/python"
+
+
+@pytest.mark.parametrize("framework", ["accelerate", "lightning", "transformers"])
+def test_figures_of_frameworks_are_the_true_ones(
+    framework: str, python: Path, tmp_path: Path
+) -> None:
+    record(python, tmp_path, f"frameworks/with_{framework}")
+    compare(tmp_path / f"with_{framework}.log.gz")

@@ -1,0 +1,32 @@
+"""The batches of a step are taken first, then worked on one by one, as Hugging Face does it."""
+
+from itertools import islice
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from truth import Truth
+
+torch.manual_seed(59)
+truth = Truth()
+data = TensorDataset(torch.randn(82, 4), torch.randn(82, 1))
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+held_out = DataLoader(TensorDataset(data.tensors[0][:20], data.tensors[1][:20]), batch_size=10)
+for _ in range(4):
+    batches = iter(DataLoader(data, batch_size=4))
+    while together := list(islice(batches, 5)):
+        losses = []
+        for x, y in together:
+            loss = torch.nn.functional.mse_loss(model(x), y) / len(together)
+            loss.backward()
+            losses.append(loss.detach())
+        optimizer.step()
+        optimizer.zero_grad()
+        truth.step(sum(len(x) for x, y in together), sum(losses))
+    model.eval()
+    with torch.no_grad():
+        for x, _ in held_out:
+            model(x)
+            truth.other("eval", len(x))
+    model.train()
+truth.tell()

@@ -1,0 +1,43 @@
+"""Of all programs, what `voir init` writes; of some, that it makes nothing worse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.record import programs
+from tests.running import Place
+
+from .programs import check
+from .record import findings, recorded, text
+
+SEEN = recorded()
+LOADING = "//get_batch(!#enter as loading, !!#exit as loaded)"
+#: What is written and is no comment: of all others, hooks see all that there is to see.
+LIVE = {
+    "by_hand": ["//(loss) > #endloop__ as step"],
+    "functions_of_parameters": ["//(loss) > #endloop_size as step"],
+    "gpt_get_batch": [LOADING],
+    "module_level": [LOADING],
+    "nanogpt": [LOADING],
+    "time_first": [LOADING],
+}
+#: Of what is only commented, some kinds.
+SOME = ("closure_accumulating", "gan", "graphs", "inference", "semi_supervised", "two_tasks")
+
+
+def test_every_program_was_seen() -> None:
+    assert sorted(SEEN) == programs(), "python -m tests.reading.record writes it anew"
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_only_what_hooks_cannot_see_is_no_comment(name: str) -> None:
+    compile(text(name, SEEN[name]), "voirfile.py", "exec")
+    live = [line.code for line in findings(name, SEEN[name]).lines if line.live]
+    assert live == [f'ov.probe("{selector}").give()' for selector in LIVE.get(name, ())]
+
+
+@pytest.mark.parametrize("name", [*LIVE, *SOME])
+def test_nothing_is_worse_with_the_voirfile(name: str, tmp_path: Path) -> None:
+    check(name, Place(tmp_path))

@@ -1,0 +1,266 @@
+"""What a run leaves behind, as whoever starts one finds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from overseer.record.reading import read_run
+from tests.running import VOIR, Place, environment
+
+GIVES = "from voir import give\nfor step in range(3): give(step=step, loss=1 / (step + 1))\n"
+#: A script that does nothing until its record tells of 200 steps.
+UNTIL_TOLD = """
+    import glob, json, time
+    from voir import give
+
+    def told():
+        for file in glob.glob("voir-runs/*/run.json"):
+            train = json.load(open(file)).get("tasks", {}).get("train", {})
+            if train.get("steps") == 200:
+                return open(file).read()
+
+    for step in range(200):
+        give(step=step, batch_size=2, loss=1 / (step + 1))
+    until = time.monotonic() + 30
+    while not told() and time.monotonic() < until:
+        time.sleep(0.05)
+    open("seen.json", "w").write(told())
+    """
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def losses(run: Path) -> list[float]:
+    return [event["loss"] for event in read_run(run).metrics if "loss" in event]
+
+
+def test_run_json_has_the_figures_so_far_while_the_script_runs(place: Place) -> None:
+    place.write("main.py", UNTIL_TOLD)
+    ran = place.voir("--quiet", "--no-monitor", "main.py")
+    assert ran.seen == (0, ""), ran.stderr
+    seen, end = json.loads((place.path / "seen.json").read_text()), place.record()
+    assert seen["tasks"]["train"]["items"] == 400
+    assert (
+        {"argv", "script", "started", "pid", "version", "provenance"} <= seen.keys() <= end.keys()
+    )
+    assert seen.keys() - {"app"} >= {"seconds", "tasks", "problems"}
+    assert not {"ended", "exit_status", "probes", "diagnosis"} & seen.keys()
+    assert end["tasks"]["train"]["steps"] == 200
+    assert not {"ended_by", "now"} & end.keys()
+
+
+def test_a_variable_and_a_file_name_a_parent_and_the_option_the_directory(place: Place) -> None:
+    place.write("main.py", GIVES)
+    place.write("empty.py", "")
+    place.write("conf.toml", "run-dir = 'configured'\n")
+    for env in ({"VOIR_RUN_DIR": "runs"}, {"VOIR_RUN_DIR": "runs"}):
+        assert place.voir("--quiet", "main.py", env=env).status == 0
+    assert place.voir("--quiet", "empty.py", env={"VOIR_RUN_DIR": "runs"}).status == 0
+    found = {(run.name.split("-")[1], len(losses(run))) for run in (place.path / "runs").iterdir()}
+    assert (len([*(place.path / "runs").iterdir()]), found) == (3, {("main", 3), ("empty", 0)})
+    for _ in range(2):
+        assert place.voir("--quiet", "--config", "conf.toml", "main.py").status == 0
+    assert len([*(place.path / "configured").iterdir()]) == 2
+    assert place.voir("--quiet", "--run-dir", "mine", "empty.py").status == 0
+    assert read_run(place.path / "mine").facts["exit_status"] == 0
+    taken = place.voir("--run-dir", "mine", "main.py")
+    assert (taken.status, "[run-dir-taken]" in taken.stderr) == (2, True)
+    assert not (place.path / "voir-runs").exists()
+
+
+def test_a_run_that_records_nothing_leaves_nothing(place: Place) -> None:
+    place.write("main.py", "print('ran')\n")
+    for options in ([], ["--no-record", "--run-dir", "mine"], ["--run-dir", "mine", "gone.py"]):
+        place.voir("--quiet", *options, *([] if "gone.py" in options else ["main.py"]))
+    assert [path.name for path in place.path.iterdir()] == ["main.py"]
+
+
+def test_in_a_current_directory_that_was_deleted_nothing_is_recorded_and_that_is_said(
+    place: Place,
+) -> None:
+    script = place.write("main.py", GIVES + "print('ran')\n")
+    (place.path / "gone").mkdir()
+    root = Path(__file__).parents[2]
+    command = f"cd gone && rmdir ../gone && exec env PYTHONPATH={root} {' '.join(VOIR)} {script}"
+    ran = place.run("sh", "-c", command)
+    assert ran.seen == (0, "ran\n"), ran.stderr
+    assert "not recorded (the current directory has been deleted) [record-unwritable]" in ran.stderr
+    assert not Path("/voir-runs").exists()
+
+
+def test_given_and_logged_lines_stand_in_order_and_data_fd_has_them_at_once(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        import os
+        from overseer import current_overseer
+        from voir import give
+
+        values, log = [1], current_overseer.get().log
+        give(first=values)
+        log({"second": values})
+        values.append(2)
+        give(third=values)
+        os.close(int(os.environ["DATA_FD"]))
+        log({"lost": 1})
+        log({"lost": 2})
+        """,
+    )
+    reading, writing = os.pipe()
+    env = {"DATA_FD": str(writing)}
+    ran = place.voir("main.py", env=env, pass_fds=[writing])
+    os.close(writing)
+    with open(reading) as stream:
+        sent = [json.loads(line) for line in stream]
+    assert {"second": [1]} in sent
+    assert ran.stderr.count("[data-fd]") == 1
+    lines = [line for line in place.metrics() if "$event" not in line]
+    assert [(key, line[key]) for line in lines for key in line if key not in ("t", "n")] == [
+        ("first", [1]), ("second", [1]), ("third", [1, 2]), ("lost", 1), ("lost", 2),
+    ]  # fmt: skip
+    failed = [one for one in place.record()["instruments"] if one["state"] == "failed"]
+    assert [one["name"] for one in failed] == [f"DATA_FD={env['DATA_FD']}"]
+
+
+def test_a_script_that_closes_or_uses_up_descriptors_is_recorded(place: Place) -> None:
+    place.write(
+        "main.py",
+        """
+        import os, resource, time
+        from voir import give
+
+        give(a=1)
+        os.closerange(3, 4096)
+        time.sleep(1.2)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            give(b=1)
+        time.sleep(1.2)
+        del held[8:], held
+        os.closerange(3, 64)
+        give(c=1)
+        """,
+    )
+    ran = place.voir("main.py")
+    assert ran.status == 0
+    assert [key for line in place.metrics() for key in "abc" if key in line] == ["a", "b", "c"]
+
+
+def test_a_part_of_the_record_that_fails_is_all_that_is_missing(place: Place) -> None:
+    place.write(
+        "voirfile.py",
+        """
+        from overseer.record.provenance import Provenance
+        from overseer.record.recording import Recording
+
+        def fails(self, *args):
+            raise MemoryError
+
+        def instrument_full(ov):
+            yield ov.phases.load_script
+            Recording._overhead = Provenance.at_end = fails
+            ov.give(first=1)
+        """,
+    )
+    place.write("main.py", "print('ran')")
+    ran = place.voir("main.py")
+    assert ran.seen == (0, "ran\n")
+    assert "run.json goes without its overhead: MemoryError [record-incomplete]" in ran.stderr
+    assert "run.json goes without its late provenance: MemoryError" in ran.stderr
+    run = place.record()
+    assert ("overhead" in run, run["exit_status"]) == (False, 0)
+    assert run["provenance"]["voirfiles"]
+
+
+@pytest.mark.parametrize("replace", ["execv", "execlp"])
+def test_a_script_that_becomes_another_program_is_recorded_until_then(
+    place: Place, replace: str
+) -> None:
+    shell = {"execv": "'/bin/sh', ['sh', '-c', 'echo other; exit 5']"}
+    arguments = shell.get(replace, "'sh', 'sh', '-c', 'echo other; exit 5'")
+    place.write(
+        "main.py",
+        f"""
+        import os, subprocess
+        {GIVES.splitlines()[0]}
+        {GIVES.splitlines()[1]}
+        subprocess.run(["true"])
+        if os.fork() == 0:
+            os.execv("/bin/true", ["true"])
+        os.wait()
+        try:
+            os.execvp("nothing-of-this-name", ["x"])
+        except FileNotFoundError:
+            print("still here", flush=True)
+        os.{replace}({arguments})
+        """,
+    )
+    ran = place.voir("main.py")
+    assert ran.seen == (5, "still here\nother\n")
+    assert ran.stderr.count("replaced by another program") == 1
+    run = place.record()
+    assert (run["ended_by"], "exit_status" in run) == ("replaced by another program", False)
+    assert run["tasks"]["train"]["steps"] == 3
+    assert read_run(place.runs[0]).finished
+
+
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("phase", ["run_script", "finalize"])
+def test_a_signal_while_the_run_is_closed_costs_nothing(
+    place: Place, signal: str, phase: str
+) -> None:
+    place.write("main.py", GIVES + "print('ran')\nraise SystemExit(4)\n")
+    place.write(
+        "voirfile.py",
+        f"""
+        import signal
+
+        def instrument_signal(ov):
+            try:
+                yield ov.phases.{phase}(priority=1000)
+            except SystemExit:
+                pass
+            signal.raise_signal(signal.{signal})
+        """,
+    )
+    ran = place.voir("main.py")
+    run = place.record()
+    assert run["tasks"]["train"]["steps"] == 3
+    assert "  train " in ran.stderr
+    assert (ran.seen, run["exit_status"], run["problems"]) == ((4, "ran\n"), 4, [])
+
+
+def test_a_header_of_a_run_that_was_finished_is_removed_by_the_next(place: Place) -> None:
+    from overseer.recorder.log import header_paths
+
+    place.write("main.py", GIVES + "import os, time; time.sleep(1.5); os.kill(os.getpid(), 9)\n")
+    process = subprocess.Popen(
+        [*VOIR, "--run-dir", "run", "main.py"], cwd=place.path, env=environment()
+    )
+    assert process.wait() == -9
+    path = Path(header_paths(str(place.path / "run"))[0])
+    if not path.parent.exists():
+        pytest.skip("no /dev/shm")
+    assert path.exists()
+    file = place.path / "run" / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "ended": "by hand"}))
+    place.write("next.py", GIVES)
+    place.voir("--quiet", "next.py")
+    assert not path.exists()
+    path.write_bytes(b"of a run that was killed here, in a directory that was deleted then")
+    file.unlink()
+    (place.path / "run" / "metrics.jsonl").unlink()
+    place.voir("--quiet", "--run-dir", "run", "next.py")
+    assert not path.exists()

@@ -1,0 +1,200 @@
+"""From made logs to rows: steps, windows, epochs, names, what crosses, what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from overseer.recorder import sites as k
+from overseer.trace import Trace
+from overseer.trace.rows import FOREVER
+
+from .conftest import NAN, NOW, WALL, Making, event
+
+
+def row(trace: Trace, name: str) -> list[Any]:
+    return [one for thread in trace.threads if thread.name == name for one in thread.slices]
+
+
+def numbers(trace: Trace) -> list[object]:
+    return [one.args["step"] for one in row(trace, "train steps")]
+
+
+def part(**what: Any) -> list[dict[str, Any]]:
+    return [{"begin": 0, "end": FOREVER, "steps": None, "every": 1, "level": "step", **what}]
+
+
+def test_steps_have_their_parts_and_each_kind_of_span_its_row(making: Making) -> None:
+    making.steps(3)
+    trace = making.trace()
+    steps = row(trace, "train steps")
+    assert [(one.start - WALL, one.duration) for one in steps] == [
+        (10, 950), (960, 1000), (1960, 1000),
+    ]  # fmt: skip
+    assert [one.args for one in steps] == [{"step": n, "items": 4} for n in range(3)]
+    parts = [[(c.label, c.duration) for c in one.children] for one in steps]
+    assert parts == [
+        [("loading", 100), ("compute", 850)],
+        *[[("loading", 100), ("compute", 900)]] * 2,
+    ]
+    shown = {name: [one.label for one in row(trace, name)] for name in
+             ("data loader", "passes", "optimizer")}  # fmt: skip
+    assert shown == {
+        "data loader": ["loading"] * 4,
+        "passes": ["forward", "backward"] * 3,
+        "optimizer": ["optimizer"] * 3,
+    }
+    assert trace.counters["loss"].values == [0.5] * 3
+    marks = [(one.label, one.args) for one in trace.instants()][1:]
+    assert marks == [("epoch 0 end", {"steps": 3})]
+    assert (making.made.events, making.made.steps) == (trace.events, 3)
+    assert [thread.name for thread in trace.threads][1] == "train steps", "tasks come first"
+
+
+def test_the_sum_of_a_part_is_that_of_the_folds_steps(making: Making) -> None:
+    from overseer.model.fold import Fold
+    from overseer.trace.writer import HOST, Log
+
+    making.steps(50)
+    trace = making.trace()
+    found: list[Any] = []
+    log = Log(making.path)
+    fold = Fold(log.sites, found.append)
+    for tag, data in log.events():
+        if tag == HOST:
+            fold.feed(data)
+    fold.finish()
+    for label, total in (
+        ("loading", sum(step.loading for step in found)),
+        ("compute", sum(step.ns - step.loading for step in found)),
+    ):
+        assert sum(one.duration for one in trace.slices() if (one.label, one.channel) ==
+                   (label, "steps")) == total  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ({"steps": [3, 6]}, [3, 4, 5]),
+        ({"steps": [8, None]}, [8, 9]),
+        ({"every": 4}, [0, 4, 8]),
+        ({"steps": [2, 9], "every": 3}, [2, 5, 8]),
+        ({"begin": NOW + 4500, "since": 4, "steps": [1, 3]}, [5, 6]),
+        ({"end": NOW + 3010}, [0, 1, 2]),
+        ({"steps": [100, 110]}, []),
+    ],
+)
+def test_only_what_lies_in_the_steps_asked_for_is_kept(
+    making: Making, what: dict[str, Any], expected: list[int]
+) -> None:
+    making.steps(10)
+    span = making.site(k.SPAN, "span", channel="app")
+    always = making.site(k.INSTANT, "always", channel="machine", always=True)
+    making.values(*(event(span, 1000 * n + 300, 50) for n in range(10)))
+    making.values(*(event(always, 1000 * n + 350) for n in range(10)))
+    trace = making.trace(parts=part(**what))
+    assert numbers(trace) == expected
+    assert len(trace.counters["loss"].values if expected else []) == len(expected)
+    assert [one.label for one in row(trace, "passes")] == ["forward", "backward"] * len(expected)
+    assert [(one.start - WALL) // 1000 for one in trace.slices() if one.label == "span"] == expected
+    kept = sum(one.label == "always" for one in trace.instants())
+    assert kept == sum(what.get("begin", 0) < NOW + 1000 * n + 350 <= what.get("end", FOREVER)
+                       for n in range(10))  # fmt: skip
+    assert making.made.kept == len(expected)
+
+
+def test_a_gap_goes_on_with_the_numbers_the_fold_had(making: Making) -> None:
+    making.steps(3)
+    making.host(
+        event(2, 900_010, 100, 4.0, what=5), event(3, 900_200, 100, 4.0, what=6, flags=7),
+        event(4, 900_400, 100, 1.0), event(5, 900_600, 100, what=9),
+        made=True, steps={"train": 899}, gap=True,
+    )  # fmt: skip
+    assert numbers(making.trace()) == [0, 1, 2, 899]
+
+
+def test_what_was_lost_is_said(making: Making) -> None:
+    making.steps(1)
+    trace = making.trace(lost=5, dropped=7)
+    assert (trace.dropped, making.made.dropped) == (5, 5), "the writer's own count comes last"
+    assert "5 events dropped" in [one.label for one in trace.instants()]
+
+
+def test_channels_and_modules_are_chosen_by_patterns(making: Making) -> None:
+    making.steps(2)
+    module = making.site(k.MODULE)
+    making.values(
+        event(module, 250, 50, what=21), event(module, 310, 50, what=22),
+        event(module, 210, 200, what=20),
+    )  # fmt: skip
+    names = [[20, NOW, "Net", "Net"], [21, NOW, "Net.fc", "Linear"], [22, NOW, "Net.act", "ReLU"]]
+    trace = making.trace(names=names, modules="Net.fc")
+    assert [one.label for one in trace.slices() if one.channel == "modules"] == ["Net.fc"]
+    trace = making.trace(names=names, patterns=["modu*", "voir"])
+    assert {one.channel for one in trace.slices()} == {"modules"}
+    (net,) = row(trace, "MainThread")
+    assert [(one.label, one.args) for one in net.children] == [
+        ("Net.fc", {"module": "Linear"}), ("Net.act", {"module": "ReLU"}),
+    ]  # fmt: skip
+    assert trace.counters == {}
+
+
+def test_addresses_and_thread_numbers_are_used_again(making: Making) -> None:
+    module, span = making.site(k.MODULE), making.site(k.SPAN, "span", channel="app")
+    making.values(event(module, 100, 10, what=20), event(span, 100, 10, thread=2))
+    making.host(event(0, 500, value=78.0, thread=2))
+    making.values(event(module, 900, 10, what=20), event(span, 900, 10, thread=2))
+    making.host(event(0, 0, value=79.0, thread=3))
+    names = [[20, NOW, "First", "A"], [20, NOW + 500, "Second", "B"]]
+    trace = making.trace(names=names, threads={"78": "helper"}, numbers=[[2, 76]])
+    assert [one.label for one in row(trace, "MainThread")] == ["First", "Second"]
+    assert len(row(trace, "helper")) == len(row(trace, "thread 76")) == 1
+
+
+def test_spans_that_cross_go_beside(making: Making) -> None:
+    span = making.site(k.SPAN, "span", channel="app")
+    times = [(10, 20), (30, 10), (25, 30), (5, 100), (200, 10), (205, 10), (200, 30), (205, 40)]
+    making.values(*(event(span, start, ns) for start, ns in times))
+    trace = making.trace()
+    found = sorted((one.start - WALL, one.duration) for one in trace.slices())
+    expected = sorted(times)
+    # Two that begin at once would be taken for each other: the later one begins 1 ns before.
+    moved = [(start, ns) for start, ns in found if (start, ns) not in expected]
+    assert [(start + 1, (ns or 0) - 1) for start, ns in moved] == [(200, 30), (205, 40)]
+    assert {thread.name for thread in trace.threads if thread.slices} == {
+        "MainThread", "MainThread (2)",
+    }  # fmt: skip
+    assert trace.unfinished == 0
+
+
+def test_given_numbers_late_numbers_and_rows_of_ones_own(making: Making) -> None:
+    given = making.site(k.VALUE, "accuracy", keys=["accuracy"], task="eval")
+    loss = making.site(k.LOSS, "", keys=["loss"])
+    late = making.site(k.LATE, "")
+    probe = making.site(k.VALUE, "//f > x", selector="//f > x", keys=["x", "y"])
+    named = making.site(k.SPAN, "aten::mm", channel="operators", row="operators 1")
+    pair = making.site(k.SPAN, "work")
+    making.host(event(loss, 5, value=0.25), event(loss, 6, flags=k.LATER))
+    making.host(event(late, 6, value=0.5, what=loss))
+    making.values(
+        event(given, 10, value=0.75), event(given, 11, flags=k.LATER), event(given, 12, value=NAN),
+        event(late, 11, value=1.0, what=given), event(probe, 13, value=1.0),
+        event(named, 10, 5), event(pair, 10, 5),
+    )  # fmt: skip
+    trace = making.trace()
+    assert trace.counters["accuracy (eval)"].values == [0.75, 1.0]
+    assert trace.counters["loss"].values == [0.25, 0.5]
+    assert "accuracy (eval): nan" in [one.label for one in trace.instants()]
+    rows = {t.name: [(one.label, one.channel) for one in t.slices] for t in trace.threads}
+    assert rows["operators 1"] == [("aten::mm", "operators")]
+    assert rows["MainThread"] == [("work", "given")]
+    assert len(trace.counters) == 2
+
+
+def test_a_rank_has_tracks_and_numbers_of_its_own(making: Making) -> None:
+    making.steps(1)
+    alone, second = making.trace(), making.trace(rank=2)
+    assert [one.name for one in alone.processes + second.processes] == ["made", "rank 2: made"]
+    assert [one.pid for one in alone.processes + second.processes] == [77, 77]
+    assert second.anchors["rank"] == 2

@@ -1,0 +1,217 @@
+"""What the dashboard takes up: steps, given figures, monitors, scalars."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy
+import pytest
+from runs import BOARDS, GIB, step, training
+
+from overseer.views.dash.board import Board, History
+
+
+@pytest.fixture
+def board():
+    now = [0.0]
+    made = Board("main.py", clock=lambda: now[0])
+    made.at = lambda seconds: now.__setitem__(0, seconds)
+    return made
+
+
+def read(board, now=0.0, **tasks):
+    board.read(now, lambda: tasks, last=True)
+    return board
+
+
+def known(values):
+    return [value for value in values if value is not None]
+
+
+@pytest.mark.parametrize("n", [1, 3, 16, 17, 1000, 100_000])
+def test_a_history_is_bounded_and_keeps_the_mean_of_each_part(n):
+    history = History(capacity=16, length=0.5)
+    for at in range(n):
+        history.add(at, float(at))
+    assert history.points <= 16
+    means = known(history.over(0, history.end, 8))
+    assert means == sorted(means)
+    assert all(0 <= mean <= n - 1 for mean in means)
+    assert math.isclose(sum(means) / len(means), (n - 1) / 2, rel_tol=0.2, abs_tol=1)
+
+
+def test_between_two_known_values_a_history_is_a_line():
+    history = History(capacity=100, length=0.1)
+    history.add(1.0, 10.0)
+    history.add(3.0, 30.0)
+    assert history.over(0.0, 4.0, 8) == [None, None, 10.0, 15.0, 20.0, 25.0, 30.0, None]
+
+
+def test_a_value_that_is_no_number_stays_seen():
+    history = History(capacity=16, length=1.0)
+    for at in range(64):
+        history.add(at, math.inf if at == 20 else -math.inf if at == 21 else 1.0)
+    odd = [value != value for value in history.over(0, 63, 16)]
+    assert sum(odd) == 1
+    assert odd[5]
+
+
+def test_losses_come_with_the_steps(board):
+    board.take([step(1, 1.0, 3.0), step(2, 2.0), step(3, 3.0, 1.0)])
+    loss = read(board, 3.0).tasks["train"].loss
+    assert known(loss.over(1.0, 3.0, 2)) == [3.0, 1.0]
+
+
+def test_a_loss_on_a_device_is_waited_for_in_order(board):
+    late = SimpleNamespace(arrived=False, value=math.nan)
+    board.take([step(1, 1.0, 0.5, late=[late]), step(2, 2.0, 1.0)])
+    assert not read(board).tasks
+    late.arrived, late.value = True, 2.0
+    assert known(read(board).tasks["train"].loss.over(1.0, 2.0, 2)) == [2.5, 1.0]
+
+
+def test_where_the_script_gives_losses_they_count_and_not_those_of_steps():
+    now = [0]
+    given = [5.0, 4.5, 4.0]
+    board = Board("main.py", given=lambda task: given[now[0]], clock=lambda: float(now[0]))
+    for now[0] in range(3):
+        board.take([step(1, 1.0, 3.0), step(2, 1.0, 2.0)])
+    read(board, 3.0)
+    assert known(board.tasks["train"].loss.over(0.0, 2.0, 3)) == [5.0, 4.5, 4.0]
+
+
+def test_figures_are_computed_once_a_second(board):
+    looks = []
+    for tenth in range(40):
+        board.read(tenth / 10, lambda: looks.append(1) or {})
+    assert len(looks) == 4
+
+
+@pytest.mark.parametrize(
+    ("heard", "left"),
+    [
+        ([(0, 0), (10, 1)], 90.0),
+        ([(0, 0), (10, 1), (20, 3)], 140 / 3),
+        ([(0, 50), (10, 60), (20, 0), (30, 50)], 10.0),  # It began again.
+        ([(0, 10)], None),
+        ([(0, 0), (10, 10)], None),
+    ],
+)
+def test_the_time_left(board, heard, left):
+    for at, done in heard:
+        board.at(at)
+        board.hear({"task": "epochs", "progress": (done, 10 if done <= 10 else 100)})
+    if any(done > 10 for _, done in heard):
+        board.hear({"task": "epochs", "progress": (heard[-1][1], 100)})
+    found = read(board).tasks["epochs"].left(heard[-1][0])
+    assert found == (None if left is None else pytest.approx(left))
+
+
+def test_the_first_epoch_began_with_the_first_step(board):
+    board.take([step(1, 5.0, seconds=1.0)])
+    read(board)
+    board.at(14.0)
+    board.hear({"progress": (1, 10)})
+    assert read(board).tasks["train"].left(14.0) == pytest.approx(90.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (3, 3),
+        (0.25, 0.25),
+        (math.nan, math.nan),
+        (-math.inf, -math.inf),
+        (10**400, math.inf),
+        (numpy.float32(0.5), 0.5),
+        (numpy.int64(7), 7),
+        (numpy.array(2.0), 2.0),
+        (numpy.zeros(3), "nothing"),
+        (True, "nothing"),
+        (None, "nothing"),
+        ("x" * 1_000_000, "nothing"),
+        ([1, 2], "nothing"),
+        (SimpleNamespace(a=1), "nothing"),
+    ],
+)
+def test_only_numbers_are_shown(board, value, shown):
+    board.keep({"key": value})
+    found = [value for _, value in board.scalars]
+    assert repr(found) == repr([] if shown == "nothing" else [shown])
+
+
+def test_what_no_event_can_look_at_is_left_out(board):
+    class Odd:
+        __module__ = "numpy"
+
+        @property
+        def shape(self):
+            raise RuntimeError
+
+    board.keep({"odd": Odd(), "even": 2})
+    assert board.scalars == [("even", 2)]
+
+
+def test_keys_have_the_task_before_them_and_are_bounded(board):
+    board.keep({"task": "eval", "accuracy": 0.5, "loss": 1.0, "step": 3, "batch": 1, "$began": 7})
+    board.keep({"task": "train", "lr": 0.1})
+    board.keep({"$event": "phase", "n": 1})
+    assert board.scalars == [("eval/accuracy", 0.5), ("lr", 0.1)]
+    board.keep({f"key{n}": n for n in range(10_000)})
+    for n in range(100):
+        board.hear({"task": f"task{n}", "rate": 1.0})
+    assert len(read(board).scalars) <= 512
+    assert len(board.tasks) == 32
+
+
+def test_tensors_are_kept_without_their_graphs_and_seldom(board):
+    torch = pytest.importorskip("torch")
+    weight = torch.ones((), requires_grad=True)
+    for n in (1.0, 2.0, 3.0):
+        board.keep(
+            {"norm": weight * n, "many": torch.zeros(2), "meta": torch.ones((), device="meta")}
+        )
+    assert board.scalars == [("norm", 1.0)]
+    read(board)
+    board.keep({"norm": weight * 4, "flag": torch.tensor(True)})
+    assert board.scalars == [("norm", 4.0)]
+
+
+def test_the_machine():
+    board = BOARDS["eight-gpus"]
+    assert list(board.meters) == ["cpu", "process", *(f"gpu {n}" for n in range(8))]
+    gpu = board.meters["gpu 1"]
+    assert gpu.load == pytest.approx(0.9)
+    assert (gpu.used, gpu.total) == (24700 * 2**20, 40960 * 2**20)
+    assert gpu.notes == ["231 W", "64 °C"]
+    assert board.meters["cpu"].used == 12.1 * GIB
+    assert board.flows["disk"] == {"read": pytest.approx(48.2e6), "write": pytest.approx(3e5)}
+    assert board.flows["net"] == {"in": pytest.approx(1e5), "out": pytest.approx(1e3)}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"progress": (1, 0)},
+        {"progress": "half"},
+        {"progress": (1, 2, 3)},
+        {"progress": (math.nan, 3)},
+        {"rate": "fast"},
+        {"gpudata": None},
+        {"gpudata": {0: None, "x" * 10_000: {"memory": [1, 0]}}},
+        {"cpudata": {"load": "high", "memory": "much"}},
+        {"iodata": {"read_bytes": {"deep": 3}}},
+        {"task": ["no", "name"], "rate": math.inf, "units": None},
+        {"task": "\x1b[2J" * 1000, "rate": 1.0, "units": "\x07" * 1000},
+    ],
+)
+def test_odd_events_are_drawn_or_left_out(event):
+    from overseer.views.dash.layout import lay_out
+
+    board = training(seconds=2)
+    board.hear(event)
+    board.keep({"\x1b]0;title\x07": 1.0, "a/b\nc": 2.0, "x" * 10_000: 3.0})
+    text = "".join(t for line in lay_out(read(board, 106.0), 200, 40) for t, _ in line)
+    assert "title" in text
+    assert not set(text) & {"\x1b", "\x07", "\n"}

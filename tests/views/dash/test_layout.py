@@ -1,0 +1,136 @@
+"""What is drawn: golden screens, and what holds at any size."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from runs import BOARDS, facts, step
+
+from overseer.views.dash.board import Board
+from overseer.views.dash.layout import LEAST_COLUMNS, LEAST_ROWS, height, lay_out, words
+from overseer.views.dash.layout import _Axis as Axis
+from overseer.views.dash.text import Palette, count, number, width
+
+SCREENS = {
+    "training": ["80x12", "80x24", "70x24", "120x40", "200x60", "40x12"],
+    "beginning": ["80x24"],
+    "empty": ["80x24"],
+    "odd": ["80x24"],
+    "eight-gpus": ["80x24", "120x40"],
+    "many-keys": ["80x24"],
+    "tasks": ["80x24", "120x40"],
+}
+NUMBER = re.compile(r"\d[\d,.:]*")
+
+
+def drawn(name, columns, rows):
+    return [
+        "".join(text for text, _ in line) for line in lay_out(BOARDS[name], columns, height(rows))
+    ]
+
+
+@pytest.mark.parametrize(("name", "size"), [(n, s) for n, sizes in SCREENS.items() for s in sizes])
+def test_the_dashboard_looks_like_this(golden, name, size):
+    columns, rows = map(int, size.split("x"))
+    text = "".join(f"{line.rstrip()}\n" for line in drawn(name, columns, rows))
+    golden(f"{name}-{size}.txt", text)
+
+
+def test_without_unicode_it_looks_like_this(golden):
+    lines = lay_out(BOARDS["training"], 80, height(24))
+    shown = [Palette(colour=False, unicode=False).paint(line) for line in lines]
+    text = re.sub(rb"\x1b\[[\d;]*m", b"", b"\n".join(shown)).decode("ascii")
+    golden("ascii-80x24.txt", text + "\n")
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_no_line_is_wider_than_the_terminal_and_the_script_keeps_its_rows(name):
+    for columns in (*range(LEAST_COLUMNS, 130, 7), 400):
+        for rows in (*range(LEAST_ROWS, 45, 8), 100):
+            lines = lay_out(BOARDS[name], columns, height(rows))
+            assert max(map(width, lines)) <= columns - 1
+            assert len(lines) <= rows - max(5, rows // 3)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_no_number_is_cut(name):
+    def numbers(columns, rows):
+        figures = [line for line in drawn(name, columns, rows) if not re.search("[│┤└]", line)]
+        # How many keys have no room is another number at each size.
+        return set(NUMBER.findall(re.sub(r"\+ \d+ more|layer\S*", "", "\n".join(figures))))
+
+    # What fits nowhere else is a figure with fewer neighbours: all of them are on a wide screen.
+    whole = numbers(400, 400)
+    for columns in (*range(LEAST_COLUMNS, 90, 3), 120, 160):
+        assert numbers(columns, 24) <= whole
+
+
+@pytest.mark.parametrize("name", ["training", "odd", "tasks"])
+def test_with_more_rows_nothing_goes_and_plots_grow(name):
+    heights = [len(drawn(name, 120, rows)) for rows in range(12, 70, 2)]
+    assert heights == sorted(heights)
+    assert heights[-1] >= 40
+
+
+def test_the_first_row_to_go_is_not_the_one_that_matters():
+    lowest = "\n".join(drawn("training", 80, 12))
+    for figure in ("62 %", "loss 0.05212", "items/s", "loading 22 %"):
+        assert figure in lowest
+
+
+def test_on_one_line():
+    head, told = words(BOARDS["training"])
+    assert head == "main.py 0:01:26"
+    assert told.startswith("train, 37/60 epochs, step 3,320, loss 0.05212, 1,2")
+    assert "cpu " in told
+    assert "acc 0.9761" in told
+    assert words(BOARDS["empty"])[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (12, "12"), (1234567, "1.235M"), (10**400, "inf"), (0.5, "0.5000"),
+        (1e-7, "1.00e-07"), (123456.7, "123,457"), (float("nan"), "nan"), (float("inf"), "inf"),
+        (3.0, "3"), (2.5e15, "2.50e+15"),
+    ],
+)  # fmt: skip
+def test_numbers(value, text):
+    from overseer.views.dash.board import as_number
+
+    assert count(as_number(value)) == text
+    assert len(number(as_number(value))) <= 9
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [
+        (0.04, 2.2, ["0.05", "0.1", "0.2", "0.5", "1", "2"]),
+        (1e-6, 10.0, ["0.0001", "0.01", "1"]),
+        (2.301, 2.303, ["2.301", "2.3015", "2.302", "2.3025", "2.303"]),
+        (3e5, 3.00004e5, ["300k"]),
+        (-1e-3, 1e-3, ["-0.001", "-0.0005", "0", "0.0005", "0.001"]),
+        (5.0, 5.0, ["4.6", "4.8", "5", "5.2", "5.4"]),
+        (0.0, 5e-324, ["-0.4", "-0.2", "0", "0.2", "0.4"]),
+        (0.0, 0.0, ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+    ],
+)
+def test_an_axis_has_round_labels_that_differ(low, high, labels):
+    shown = Axis([low, high], from_zero=False).labels(13)
+    assert [shown[row] for row in sorted(shown, reverse=True)] == labels
+
+
+def test_a_low_axis_has_its_ends_where_round_values_have_no_room():
+    assert Axis([30e3, 34e3], from_zero=True).labels(3) == {0: "37.4k", 2: "0"}
+
+
+def test_steps_of_which_no_figure_is_known_yet():
+    board = Board("main.py")
+    board.take([step(1, 1.0, 2.0), step(2, 2.0, 1e308), step(3, 3.0, 1.0)])
+    board.read(3.0, dict)
+    for rows in (12, 24, 60):
+        assert len(lay_out(board, 80, height(rows))) == 2
+    board.hear({"rate": 1e308, "units": "items/s"})
+    board.read(4.0, lambda: {"train": facts(3)}, last=True)
+    assert len(lay_out(board, 80, height(24))) == 16

@@ -1,0 +1,194 @@
+"""The terminal's bottom rows: what the script prints stays its own."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from emulator import Emulator
+from runs import BOARDS, beginning, training
+
+from overseer.views.dash.dash import Lines
+from overseer.views.dash.screen import Screen
+from overseer.views.dash.text import Palette
+
+BOARD = BOARDS["training"]
+TOP = 8  # Rows of 24 that are the script's.
+
+
+@pytest.fixture
+def terminal():
+    return Emulator()
+
+
+@pytest.fixture
+def lines():
+    return []
+
+
+@pytest.fixture
+def screen(terminal, lines, monkeypatch):
+    monkeypatch.delitem(sys.modules, "readline", raising=False)
+    return Screen(terminal, Palette(), Lines(lines.append))
+
+
+def printed(rows):
+    return [row for row in rows if row.startswith("line ")]
+
+
+def numbered(n, first=0):
+    return [f"line {i}" for i in range(first, first + n)]
+
+
+def headers(rows):
+    return [at for at, row in enumerate(rows) if row.startswith("── main.py")]
+
+
+def later(board, seconds):
+    board.now += seconds
+    return board
+
+
+def test_the_script_prints_above_the_dashboard(terminal, screen):
+    for line in numbered(100):
+        terminal.print(line)
+        screen.draw(BOARD)
+    assert printed(terminal.everything) == numbered(100)
+    assert headers(terminal.rows) == [TOP]
+    assert len(headers(terminal.everything)) == 1
+
+
+def test_each_frame_is_one_write_and_nothing_new_is_none(terminal, screen):
+    screen.draw(BOARD)
+    screen.draw(BOARD)
+    assert len(terminal.writes) == 1
+    screen.draw(later(training(3), 1))
+    assert len(terminal.writes) == 2
+
+
+@pytest.mark.parametrize("text", ["epoch 1 ...", "\r10 %\r20 %", "\x1b[31mred"])
+def test_what_is_printed_in_pieces_goes_on_where_it_was(terminal, screen, text):
+    alone = Emulator()
+    for one in (alone, terminal):
+        one.print(text, end="")
+        if one is terminal:
+            screen.draw(BOARD)
+        one.print(" done")
+    assert terminal.rows[:TOP] == alone.rows[:TOP]
+    assert terminal.screen.buffer[0][12].fg == alone.screen.buffer[0][12].fg
+
+
+def test_a_script_that_resets_the_terminal_gets_its_dashboard_back(terminal, screen):
+    screen.draw(BOARD)
+    terminal.print("\x1bc", end="")
+    screen.draw(later(training(3), 1))
+    for line in numbered(100):
+        terminal.print(line)
+    assert printed(terminal.everything) == numbered(100)
+    assert headers(terminal.rows) == [TOP]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (50, 20), (80, 15), (200, 60), (80, 24)])
+@pytest.mark.parametrize("before", [3, 60])
+def test_a_resize_leaves_one_dashboard_at_the_bottom(terminal, screen, size, before):
+    for line in numbered(before):
+        terminal.print(line)
+    screen.draw(training(5))
+    terminal.resize(*size)
+    screen.draw(later(training(5), 1))
+    for line in numbered(30, before):
+        terminal.print(line)
+    assert len(headers(terminal.everything)) == 1
+    assert printed(terminal.everything) == numbered(before + 30)
+    assert all(
+        row.startswith("line ") or not row for row in terminal.rows[: headers(terminal.rows)[0]]
+    )
+
+
+@pytest.mark.parametrize("size", [(80, 11), (39, 24), (1, 1)])
+def test_a_small_terminal_gets_plain_lines(terminal, screen, lines, size):
+    screen.draw(BOARD)
+    terminal.resize(*size)
+    screen.draw(BOARD)
+    assert terminal.screen.margins is None
+    assert lines[0].startswith("main.py 0:01:26 | train, ")
+    assert terminal.held == [True, False]
+
+
+def test_a_background_job_draws_nothing(terminal, screen):
+    terminal.foreground = False
+    screen.draw(BOARD)
+    assert not terminal.writes
+
+
+def test_a_program_that_reads_keys_has_the_whole_screen(terminal, screen):
+    screen.draw(BOARD)
+    terminal.keys = True
+    for seconds in range(3):
+        screen.draw(later(training(3), seconds))
+    assert terminal.screen.margins is None
+    assert (terminal.repaints, len(terminal.writes), terminal.held) == (1, 2, [True, False])
+    terminal.keys = False
+    screen.draw(BOARD)
+    assert headers(terminal.rows) == [TOP]
+    assert terminal.held == [True, False, True]
+
+
+def test_at_a_prompt_of_pythons_own_the_rows_stay(terminal, screen, monkeypatch):
+    monkeypatch.setitem(sys.modules, "readline", None)
+    screen.draw(BOARD)
+    terminal.keys = True
+    screen.draw(later(training(3), 1))
+    assert terminal.screen.margins is not None
+    assert len(terminal.writes) == 1
+
+
+@pytest.mark.parametrize("text", ["line 60\n", "no newline"])
+def test_at_the_end_the_last_frame_flows_and_the_terminal_is_whole(terminal, screen, text):
+    for line in numbered(60):
+        terminal.print(line)
+    screen.draw(BOARD)
+    terminal.print(text, end="")
+    screen.close(BOARD)
+    terminal.print("$ ", end="")
+    assert terminal.screen.margins is None
+    assert not terminal.screen.cursor.hidden
+    assert terminal.rows[-1] == "$"
+    assert len(headers(terminal.everything)) == 1
+    assert terminal.held == [True, False]
+
+
+def test_a_run_of_which_nothing_is_known_leaves_no_trace(terminal, screen):
+    screen.close(BOARDS["empty"])
+    assert not terminal.writes
+
+
+def test_restoring_clears_the_rows(terminal, screen):
+    terminal.print("line 0")
+    screen.draw(beginning())
+    screen.draw(BOARD)
+    screen.restore()
+    assert terminal.rows == ["line 0"] + [""] * 23
+    assert terminal.screen.margins is None
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_colours(terminal, colour, lines):
+    Screen(terminal, Palette(colour), Lines(lines.append)).draw(BOARD)
+    cells = [cell for row in terminal.screen.buffer.values() for cell in row.values()]
+    assert ({cell.fg for cell in cells} == {"default"}) is not colour
+    assert any(cell.bold for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("environ", "encoding", "colour", "unicode"),
+    [
+        ({"TERM": "xterm"}, "utf-8", True, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, "UTF8", False, True),
+        ({"TERM": "vt100"}, "ascii", False, False),
+        ({"TERM": "vt100", "FORCE_COLOR": "1"}, None, True, False),
+    ],
+)
+def test_what_a_terminal_can_show(environ, encoding, colour, unicode):
+    palette = Palette.of(environ, encoding)
+    assert (palette.colour, palette.unicode) == (colour, unicode)

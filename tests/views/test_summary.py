@@ -1,0 +1,258 @@
+"""The summary at the end of a run: what people read, at the widths they read it.
+
+Golden files are in ``tests/golden/summary``: ``NAME.json`` is a ``run.json``, ``NAME.WIDTH.txt``
+its summary. On a mismatch the actual text is saved in ``actual/`` beside them; with
+``VOIR_UPDATE_GOLDEN=1`` what is shown now becomes the golden text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overseer.views.summary import LINES, render
+from overseer.views.text import TO, cells, encodable
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+NAMES = ["training", "empty", "failed", "killed", "stopped", "tasks", "display"]
+ESCAPE = re.compile(r"\x1b\[[\d;]*m")
+Facts = dict[str, Any]
+
+
+def load(name: str) -> Facts:
+    facts: Facts = json.loads((GOLDEN / f"summary/{name}.json").read_text(encoding="utf-8"))
+    return facts
+
+
+def golden(name: str, actual: str) -> None:
+    """Compare what is shown with what people have looked at."""
+    path = GOLDEN / name
+    saved = path.parent / "actual" / path.name
+    if os.environ.get("VOIR_UPDATE_GOLDEN"):
+        path.write_text(actual, encoding="utf-8")
+    expected = path.read_text(encoding="utf-8") if path.exists() else ""
+    if actual != expected:
+        saved.parent.mkdir(exist_ok=True)
+        saved.write_text(actual, encoding="utf-8")
+    assert actual == expected, f"compare {path} with {saved}"
+
+
+def lines(run: Facts, width: int = 120) -> list[str]:
+    return render({"script": "main.py", **run}, width).splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_summary_looks_as_it_should(name: str, width: int) -> None:
+    golden(f"summary/{name}.{width}.txt", render(load(name), width))
+
+
+@pytest.mark.parametrize("width", [-1, 40, 60, 80, 100, 200])
+@pytest.mark.parametrize("name", NAMES)
+def test_it_fits_every_width_and_colours_change_nothing_else(name: str, width: int) -> None:
+    plain, coloured = (render(load(name), width, colour) for colour in (False, True))
+    for line in plain.splitlines():
+        assert cells(line) <= max(width, 40) or len(line.split()) <= 2, line
+    assert "\x1b" not in plain
+    assert ESCAPE.sub("", coloured) == plain
+    assert coloured.count("\x1b[0m") * 2 == coloured.count("\x1b")
+    assert encodable(plain, "ascii").isascii()
+    assert len(encodable(plain, "ascii")) == len(plain)
+
+
+def test_a_good_run_fits_on_a_screen() -> None:
+    assert len(lines(load("training"), 80)) <= LINES
+    assert len(lines(load("training"), 120)) <= 12
+    assert lines(load("empty"), 80) == ["voir: empty.py · finished · 34 ms · nothing measured"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"exit_status": 0}, "finished"),
+        ({"exit_status": 3}, "exit status 3"),
+        ({"exit_status": -9}, "killed by SIGKILL"),
+        ({"exit_status": -200}, "killed by signal 200"),
+        ({"exit_status": 0, "stopped_early": True}, "stopped early"),
+        ({"exit_status": 0, "stopped_early": "--stop 3"}, "stopped early: --stop 3"),
+        ({"exit_status": 1, "stopped_early": True}, "exit status 1"),
+        ({"ended": "x", "ended_by": "killed in loading, 0.4 s after step 3,201"},
+         "killed in loading, 0.4 s after step 3,201"),
+        ({"ended": "x", "ended_by": "replaced by another program"}, "replaced by another program"),
+        ({"state": "goes on: in loading for 12 s"}, "goes on: in loading for 12 s"),
+        ({}, "did not finish"),
+        ({"rank": 1, "world_size": 2, "exit_status": 0}, "rank 1 of 2 · finished"),
+        ({"rank": 0, "world_size": None, "exit_status": 0}, "rank 0 · finished"),
+        ({"exit_status": 0, "started": "2026-01-05T09:30:00.5Z", "ended": "2026-01-05T09:30:02Z"},
+         "finished · 1.50 s"),
+        ({"exit_status": 0, "started": "yesterday", "ended": 3, "seconds": 7}, "finished · 7.00 s"),
+    ],
+)  # fmt: skip
+def test_the_first_line_says_how_the_run_ended(facts: Facts, said: str) -> None:
+    first = lines({**facts, "tasks": {"train": {"steps": 1}}})[0]
+    assert first == f"voir: main.py · {said}"
+
+
+ROWS = {
+    "rate": [
+        ({"steady": 10.0, "wall": 9.0}, "rate    10.00 items/s · 9.00 overall"),
+        ({"wall": 9.0}, "rate    9.00 items/s overall"),
+        ({"steady": 10.0}, "rate    10.0 items/s"),
+        ({"wall": 9.0, "profiled": 3}, "rate    9.00 items/s overall · 3 steps profiled"),
+        ({"median": 3.0, "n": 9}, "        median 3.00 · n 9"),
+    ],
+    "loading": [({"share": 0.25, "seconds": 1.5}, "time    loading 25 %, 1.50 s")],
+    "breakdown": [
+        ({"forward": 1.0, "backward": 3.0}, "time    forward 25 % · backward 75 %"),
+        ({"loading": 2, "forward": 1, "other": 1}, "time    forward 25 % · other 25 %"),
+    ],
+    "loss": [
+        ({"first": 2, "last": 1, "not_finite": 3}, "loss    2 → 1 · 3 not finite"),
+        ({"first": 2, "last": 1, "min": 0.5}, "loss    2 → 1 · lowest 0.5"),
+        ({"last": "NaN"}, "loss    NaN"),
+    ],
+    "steady": [
+        ({"verdict": "steady", "from_step": 1200}, "rate    steady from step 1,200"),
+        ({"verdict": "steady", "from_step": 9, "late": True}, "rate    steady only from step 9"),
+        ({"verdict": "too short"}, "rate    too short"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "facts", "said"), [(k, *e) for k, each in ROWS.items() for e in each]
+)
+def test_a_figure_is_shown_where_it_is_known_and_nothing_else(
+    key: str, facts: Facts, said: str
+) -> None:
+    assert lines({"tasks": {"train": {"steps": 9, key: facts}}})[1:] == [
+        "  train     9 steps",
+        f"    {said}",
+    ]
+
+
+def test_figures_that_are_not_numbers_are_not_invented() -> None:
+    task = {"steps": "many", "rate": {"wall": None}, "loss": {"last": "NaN"}, "loading": 3}
+    shown = [line.split() for line in lines({"tasks": {"train": task}})[1:]]
+    assert shown == [["train", "no", "steps", "seen"], ["loss", "NaN"]]
+
+
+def test_what_voir_cost_is_told_as_a_lower_bound() -> None:
+    cost = {"share": 0.012, "seconds": 0.5, "outside": 0.1}
+    own = "  own cost  at least 1 % of the run, 0.50 s · 0.10 s of it outside the script"
+    assert lines({"overhead": cost})[1:] == [own]
+
+
+def test_what_captured_nothing_or_failed_is_named_and_the_rest_counted() -> None:
+    probe = {"selector": "//f > x", "where": "vf.py:3", "state": "never fired", "hint": "try y"}
+    assert lines({"probes": [probe]})[1:] == [
+        "  no data   //f > x · never fired, set at vf.py:3 · try y"
+    ]
+    shown = lines({"probes": [{**probe, "selector": f"//f{n} > x"} for n in range(44)]})
+    assert sum("never fired" in line for line in shown) == 40
+    assert shown[-1].strip().startswith("and 4 more probes that captured nothing")
+    failed = {"name": "rate", "state": "failed", "failed_at": "vf.py:9", "error": "no"}
+    assert lines({"instruments": [failed]})[1:] == ["  failed    rate · at vf.py:9"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_went_wrong_takes_no_line_from_how_a_rate_is_to_be_read(width: int) -> None:
+    run = load("tasks")
+    probe = {"selector": "//f > x", "where": "voirfile.py:3", "state": "never fired"}
+    run["probes"] = [{**probe, "hint": "its place in f, a.py:1875, was never reached " * 6}]
+    text = render(run, width)
+    assert f"median 1,033 (1,022{TO}1,040) · n 4,990, skipped 10 · monotonic clock" in text
+    assert "  host " not in text
+    assert "never fired, set at voirfile.py:3" in text
+
+
+@pytest.mark.parametrize(("tasks", "width"), [(3, 80), (14, 80), (14, 120)])
+def test_tasks_that_there_is_no_room_for_are_counted(tasks: int, width: int) -> None:
+    task = {"steps": 10, "items": 40, "rate": {"steady": 10.0, "wall": 9.0}}
+    run = {"tasks": {f"task{n}": dict(task) for n in range(tasks)}, "directory": "/run"}
+    text = render(run, width)
+    shown = len(re.findall(r"^  task\d", text, re.MULTILINE))
+    assert (f"{tasks - shown} more tasks in run.json\n" in text) == (shown < tasks) == (tasks > 3)
+    assert shown >= 3
+    assert len(text.splitlines()) <= LINES
+
+
+def test_progress_stands_in_for_steps_that_nobody_saw() -> None:
+    bars = [{"task": f"bar{n}", "done": 30, "total": 60, "seconds": 2.0} for n in range(9)]
+    assert lines({"progress": bars})[1:3] == [f"  bar{n}      30 of 60 · 15.0/s" for n in (0, 1)]
+    assert len(lines({"progress": bars})) == 5
+    assert "bar0" not in "".join(lines({"progress": bars, "tasks": {"train": {"steps": 2}}}))
+
+
+def test_what_the_script_named_cannot_touch_the_terminal() -> None:
+    evil = "\x1b[2J\r\n\u202eevil\udc80"
+    run = {
+        "script": evil,
+        "ended_by": evil,
+        "tasks": {evil: {"steps": 1, "units": evil, "rate": {"wall": 1.0, "clock": evil}}},
+        "probes": [{"selector": evil, "where": evil, "state": "unresolved", "hint": evil}],
+        "instruments": [{"name": evil, "state": "failed", "error": evil}],
+        "devices": [{"name": evil, "throttled": {evil: 0.5}}],
+        "app": {evil: {evil: evil}},
+    }
+    text = render(run, 80)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e\udc80]", text)
+    text.encode("utf-8")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = [
+    "script", "exit_status", "ended_by", "state", "stopped_early", "started", "ended", "seconds",
+    "probes", "instruments", "tasks", "devices", "host", "diagnosis", "overhead", "trace", "app",
+    "directory", "progress", "rank",
+]  # fmt: skip
+INNER = [
+    "steps", "items", "units", "loss", "first", "last", "min", "rate", "wall", "steady", "median",
+    "q1", "q3", "n", "skipped", "clock", "verdict", "from_step", "loading", "compute", "pause",
+    "seconds", "share", "count", "cpu", "memory", "mean", "peak", "total", "process", "state",
+    "selector", "where", "hint", "name", "error", "index", "utilisation", "power", "limit", "why",
+    "throttled", "path", "dropped", "events", "next", "fired", "first_step_seconds", "breakdown",
+    "forward", "other", "cores", "done", "outside",
+]  # fmt: skip
+shapes = st.recursive(
+    json_values,
+    lambda inner: (
+        st.dictionaries(st.sampled_from(INNER), inner, max_size=6) | st.lists(inner, max_size=3)
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), shapes), st.integers(-1, 200), st.booleans())
+def test_no_record_whatever_it_holds_makes_the_summary_fail(
+    run: Facts, width: int, colour: bool
+) -> None:
+    text = render(run, width, colour)
+    assert text.startswith("\x1b[1mvoir:" if colour else "voir:")
+    assert text.endswith("\n")
+
+
+def test_it_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, os, __future__\n"
+        "before = set(sys.modules)\n"
+        "from overseer.views.summary import render\n"
+        "render({'script': 'x.py', 'exit_status': 0, 'seconds': 1.0}, 80, True)\n"
+        "heavy = {'rich', 'dataclasses', 'inspect', 'json', 'datetime', 'overseer.record'}\n"
+        "print(sorted(heavy & (set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
