@@ -1,6 +1,6 @@
 """What a run under voir costs while it trains, beside upstream voir and TraceML, in one go.
 
-    python benchmarks/overhead.py [--rounds N] [--seconds S] [--peers] [--work mlp|digits]
+    python benchmarks/overhead.py [--rounds N] [--seconds S] [--peers] [--work mlp|generator|digits]
 
 The same script runs plain and under each tool, everything at its defaults and all on: rates,
 loading and compute, monitors, the record. It times its own training loop, so that starting (which
@@ -15,8 +15,8 @@ it, and what a tool does once in a second hardly.
 voir runs as it is installed with the python that runs this. The peers have environments of their
 own, named by ``--upstream PYTHON`` and ``--traceml PYTHON``; ``--peers`` makes them, in
 ``.venv-upstream`` and ``.venv-traceml``, with pip; they share the torch of this environment.
-``--readers`` adds voir as it is without options, with a trace of every module, and with the
-dashboard on a terminal.
+``--readers`` adds voir as it is without options, with a trace of every module, with the dashboard
+on a terminal, with ``--stop``, and viztracer.
 """
 
 from __future__ import annotations
@@ -92,6 +92,23 @@ def main():
 
 main()
 """
+#: The same with a generator in the loader's place, as many write one.
+GENERATOR = (
+    MLP.replace("optimizer, loader)\n", "optimizer, batches(data))\n")
+    .replace("    loader = DataLoader(data, batch_size=64, shuffle=True)\n", "")
+    .replace("epochs * len(loader)", "epochs * 100")
+    .replace("/ len(loader)", "/ 100")
+    .replace(
+        "def main():",
+        """def batches(data):
+    order = torch.randperm(len(data)).split(64)
+    for rows in order:
+        yield data[rows]
+
+
+def main():""",
+    )
+)
 TIMED_MAIN = """
 if __name__ == "__main__":
     import json
@@ -195,6 +212,7 @@ def works(seconds: float) -> dict[str, Work]:
     epochs = max(1, round(seconds / 0.15))
     return {
         "mlp": Work("mlp", MLP, (str(max(1, round(seconds / 0.07))),)),
+        "generator": Work("generator", GENERATOR, (str(max(1, round(seconds / 0.05))),)),
         "digits": Work("digits", digits, ("--epochs", str(epochs))),
     }
 
@@ -217,13 +235,15 @@ def sides(upstream: str | None, traceml: str | None) -> list[Side]:
 
 
 def readers() -> list[Side]:
-    """Voir by itself, and with what shows or keeps more of a run."""
+    """Voir by itself, with what shows or keeps more of a run, and viztracer."""
     voir = (sys.executable, "-m", "voir", "--quiet")
     traced = (*voir, "--trace", "--trace-level", "module")
     return [
         Side("voir, no options", voir),
         Side("voir --trace, modules", traced),
         Side("voir --dash", (*voir, "--dash"), terminal=True),
+        Side("voir --stop 1000000", (*voir, "--stop", "1000000")),
+        Side("viztracer", (sys.executable, "-m", "viztracer", "--quiet", "-o", "trace.json")),
     ]
 
 
@@ -373,7 +393,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10, help="counted rounds (default: 10)")
     parser.add_argument("--seconds", type=float, default=4, help="of training (default: 4)")
-    parser.add_argument("--work", choices=("mlp", "digits"), action="append", help="one of them")
+    parser.add_argument(
+        "--work", choices=("mlp", "generator", "digits"), action="append", help="one of them"
+    )
     parser.add_argument("--readers", action="store_true", help="voir with a trace, a dashboard")
     parser.add_argument("--peers", action="store_true", help="make environments for the peers")
     for name, package in PACKAGES.items():

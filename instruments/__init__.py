@@ -1,29 +1,39 @@
 """The stock instruments: one file each, all of them listed here."""
 
-from .app import instrument_app
-from .dash import instrument_dash
-from .early_stop import instrument_stop
-from .hooks.instrument import instrument_auto
-from .log import instrument_display
-from .monitors.instrument import instrument_monitors
-from .observe import instrument_observe
-from .out_of_memory import instrument_out_of_memory
-from .rate import instrument_rates
-from .tensorboard import instrument_tensorboard
-from .trace import instrument_trace
-from .verify import instrument_verify
+from __future__ import annotations
 
-__instruments__ = [
-    instrument_app,
-    instrument_auto,
-    instrument_dash,
-    instrument_display,
-    instrument_monitors,
-    instrument_observe,
-    instrument_out_of_memory,
-    instrument_rates,
-    instrument_stop,
-    instrument_tensorboard,
-    instrument_trace,
-    instrument_verify,
-]
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: The module of each, its name there, and whether it is at work without an option.
+STOCK = (
+    ("app", "instrument_app", False),
+    ("hooks.instrument", "instrument_auto", True),
+    ("dash", "instrument_dash", False),
+    ("log", "instrument_display", False),
+    ("monitors.instrument", "instrument_monitors", True),
+    ("observe", "instrument_observe", False),
+    ("out_of_memory", "instrument_out_of_memory", True),
+    ("rate", "instrument_rates", True),
+    ("early_stop", "instrument_stop", False),
+    ("tensorboard", "instrument_tensorboard", False),
+    ("trace", "instrument_trace", True),
+    ("verify", "instrument_verify", False),
+)
+
+
+def stock(plain: bool = False) -> list[Callable[..., Any]]:
+    """The stock instruments.
+
+    Args:
+        plain: Only those that are at work without an option; importing the others takes time.
+    """
+    return [
+        getattr(import_module(f".{module}", __name__), name)
+        for module, name, always in STOCK
+        if always or not plain
+    ]

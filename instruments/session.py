@@ -365,6 +365,8 @@ class Session:
         try:
             log = Log(self._log)
             made = make(log, self._path, shown)
+            if ov.environ.get("VOIR_KEEP_LOG"):  # For who looks for what is wrong in a figure.
+                self._log.replace(self._log.with_name("kept.log"))
             log.remove()
         except KeyboardInterrupt:
             what = "it was interrupted while it was made; its log is there"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -32,6 +33,8 @@ PASSING = """
     """
 #: What takes PyTorch a second to import: itself, and what its first optimizer imports.
 TORCH = ["torch", "sympy"]
+#: What every record that a test reads is held to.
+SCHEMA = Path(__file__).parents[1] / "docs/run.schema.json"
 #: Seconds after which a process that hangs fails its test.
 PATIENCE = 60
 
@@ -122,12 +125,27 @@ class Place:
         """``run.json`` of the only run that was recorded here."""
         (run,) = self.runs
         facts: dict[str, Any] = json.loads((run / "run.json").read_text())
+        assert faults(facts) == []
         return facts
 
     def metrics(self) -> list[dict[str, Any]]:
         """What the only run recorded here has in ``metrics.jsonl``."""
         (run,) = self.runs
         return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@cache
+def _validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads(SCHEMA.read_text("utf-8"))
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+def faults(facts: Mapping[str, Any]) -> list[str]:
+    """What of a ``run.json`` is not as docs/run.schema.json says."""
+    return [f"{fault.json_path}: {fault.message}" for fault in _validator().iter_errors(facts)]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -6,9 +6,9 @@ from collections import deque
 from typing import Any, BinaryIO
 
 from overseer.proc.lines import Lines, texts
-from overseer.proc.smuggle import HIDDEN_DIGITS as newhex
-from overseer.proc.smuggle import PLAIN_DIGITS as oldhex
-from overseer.proc.smuggle import (
+from overseer.record.smuggle import HIDDEN_DIGITS as newhex
+from overseer.record.smuggle import PLAIN_DIGITS as oldhex
+from overseer.record.smuggle import (
     Separator,
     SmuggleWriter,
     decode_escape_sequence,

@@ -13,8 +13,6 @@ from ..views.text import encodable
 from .notices import Notices
 
 USAGE, INTERRUPTED = 2, 130
-#: Each in a file of its own; a script of such a name goes before it.
-COMMANDS = ("compare", "doctor", "init", "runs", "show", "sql", "trace")
 
 
 def command(argv: list[str], notices: Notices) -> int:

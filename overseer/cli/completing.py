@@ -6,7 +6,7 @@ import argparse
 import os
 from importlib import import_module
 
-from .commands import COMMANDS
+from .main import COMMANDS
 
 
 def candidates(words: list[str]) -> list[str] | None:

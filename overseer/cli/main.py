@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
+from importlib import import_module
 
 from ..began import CPU_NS
-from ..boundary import name_of
+from ..boundary import name_of, said
 from ..engine.commandline import HelpAsked
 from ..engine.installed import look_for_another_voir
 from ..engine.overseer import Overseer
@@ -15,15 +16,14 @@ from ..engine.voirfile import Found, find, load
 from ..errors import Problem, VoirError
 from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child
 from ..record.recording import REPLACED
-from .commands import COMMANDS, command
 from .early import look_ahead
 from .notices import Notices
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..engine.scheduler import Instrument
 
 USAGE, UNVERIFIED, STRICT = 2, 3, 4
+#: Commands that run no script, each in a file of its own; a script of such a name goes before it.
+COMMANDS = ("compare", "doctor", "init", "runs", "show", "sql", "trace")
 #: The state of a probe whose place torch.compile has taken: nobody did anything wrong.
 COMPILED_AWAY = "compiled away"
 
@@ -33,6 +33,8 @@ def main(argv: list[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else argv
     notices = Notices(sys.stderr)
     if argv and argv[0] in COMMANDS and not runs(argv[0]):
+        from .commands import command
+
         sys.exit(command(argv, notices))
     if argv[:2] == ["--completion", "words"] and completes(argv[2:]):
         return
@@ -85,22 +87,13 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     overseer.voirfiles = [one.path for one in found]
     if found:
         overseer.watch_instruments()
-    ours = stock()
+    others = contributed(report)
+    ours = import_module("instruments").stock(options.plain and not (found or others))
     overseer.argparser.yielding.update(map(name_of, ours))
     overseer.add_instruments(ours)
-    overseer.add_instruments(contributed(report))
+    overseer.add_instruments(others)
     overseer.add_instruments(load(found, report))
     return overseer
-
-
-def stock() -> list[Instrument]:
-    """The instruments that come with voir.
-
-    By name: the engine does not depend on them, it only happens to find them beside it.
-    """
-    from importlib import import_module
-
-    return list(import_module("instruments").__instruments__)
 
 
 def explain(found: list[Found], options: Namespace, notices: Notices) -> None:
@@ -116,7 +109,7 @@ def explain(found: list[Found], options: Namespace, notices: Notices) -> None:
 def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
     """Run the script, show how it went, and end the process as the script's ending demands."""
     ending = Ending()
-    overseer.announce = lambda error: ending.announce(error, overseer.program)
+    overseer.announce = lambda error: announced(overseer, ending, error)
     error: BaseException | None = None
     signals = DeadlySignals(
         lambda signum: killed(overseer, signum, notices),
@@ -145,6 +138,16 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
     if overseer.failed_checks:
         ending.leave(error, UNVERIFIED, instead=True)
     ending.leave(error, strictness(overseer))
+
+
+def announced(overseer: Overseer, ending: Ending, error: BaseException | None) -> int:
+    """Say what python says of the script's end, and what a missing module asks for."""
+    status = ending.announce(error, overseer.program)
+    if isinstance(error, ModuleNotFoundError) and not in_child():
+        from .beside import look_beside
+
+        look_beside(error, overseer.environ, overseer.report)
+    return status
 
 
 def show_help(text: str) -> None:
@@ -178,10 +181,14 @@ def show(overseer: Overseer, notices: Notices) -> None:
         for problem in silent_probes(overseer):  # Silence is for figures, not for their absence.
             notices.problem(problem)
         return
-    from ..views.summary import screen
+    try:
+        from ..views.summary import screen
 
-    text = screen(overseer.run, notices.width(), notices.colour)
-    notices.write(notices.new_line() + text)
+        text = screen(overseer.run, notices.width(), notices.colour)
+    except Exception as error:  # Out of memory or descriptors: the script's exit status stands.
+        notices.line(f"the summary cannot be shown: {said(error)}")
+    else:
+        notices.write(notices.new_line() + text)
 
 
 def strictness(overseer: Overseer) -> int:

@@ -66,10 +66,14 @@ class Notices:
         """Write ``text`` as it is; what stderr lacks is in ASCII, or escaped."""
         if self._stream is None:
             return
-        from ..views.text import encodable
-
         try:
-            self._stream.write(encodable(text, self._stream.encoding))
+            from ..views.text import encodable
+
+            text = encodable(text, self._stream.encoding)
+        except Exception:  # No descriptor is left to import by.
+            text = text.encode("ascii", "backslashreplace").decode()
+        try:
+            self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
             self._stream = None  # Nobody listens; the script is not troubled with it.

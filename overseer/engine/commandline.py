@@ -9,11 +9,8 @@ from ..launch import Target
 from .options import OptionParser
 
 TYPE_CHECKING = False
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    pass
 
 
 class HelpAsked(Exception):

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from ..boundary import Report
 from ..errors import Problem, UsageError
-from .trust import distrust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,6 +156,8 @@ def _tool_table(path: str, report: Report | None) -> tuple[str, Values] | None:
     table = tool.get("voir") if isinstance(tool, dict) else None
     if table is None:
         return None
+    from .trust import distrust
+
     reason = distrust(path)  # It could name a voirfile.
     if reason is not None:
         if report is not None:

@@ -46,7 +46,10 @@ def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
 
 def _declares(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return f"[{GROUP}]".encode() in file.read()
+        fd = os.open(path, os.O_RDONLY)  # A file object takes twice as long, for each of them.
     except OSError:
         return False
+    try:
+        return f"[{GROUP}]".encode() in os.read(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)

@@ -15,9 +15,20 @@ OTHER = re.compile(r"voir-\d[^-]*\.(?:dist|egg)-info")
 REMEDY = "pip uninstall voir; then pip install --force-reinstall --no-deps voir-overseer"
 
 
-def distributions() -> Iterator[tuple[str, str]]:
+def distributions() -> list[tuple[str, str]]:
     """For each installed distribution its directory of metadata, and that one's name."""
-    for directory in dict.fromkeys(sys.path):
+    path = tuple(sys.path)
+    if path not in _found:
+        _found[path] = list(_distributions(path))
+    return _found[path]
+
+
+#: They are asked for twice.
+_found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+
+
+def _distributions(path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for directory in dict.fromkeys(path):
         try:
             names = os.listdir(directory or ".")
         except OSError:

@@ -82,6 +82,7 @@ class OptionParser(argparse.ArgumentParser):
 
     def __init__(self, prog: str = "voir", environ: Mapping[str, str] | None = None) -> None:
         self.resolved = False
+        self._formatter: argparse.HelpFormatter | None = None
         self.yielding: set[str] = set()
         self.taken: set[str] = set()
         self.given: set[str] = set()
@@ -94,8 +95,14 @@ class OptionParser(argparse.ArgumentParser):
         self._models: list[Model] = []
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        # Made for every option that is added. Left to itself it imports shutil, and with it bz2
-        # and lzma, to learn the width of the terminal.
+        # Asked for with every option that is added: one is enough for that.
+        if self._formatter is None:
+            self._formatter = self._new_formatter()
+        return self._formatter
+
+    def _new_formatter(self) -> argparse.HelpFormatter:
+        # Left to itself it imports shutil, and with it bz2 and lzma, to learn the width of the
+        # terminal.
         try:
             width = os.get_terminal_size().columns - 2
         except (OSError, ValueError):
@@ -108,7 +115,7 @@ class OptionParser(argparse.ArgumentParser):
         Raises:
             UsageError: Somebody's help text cannot be interpolated, as argparse does.
         """
-        formatter = self._get_formatter()
+        formatter = self._new_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         for topic, actions in topics.items():
             formatter.start_section(topic)
@@ -125,7 +132,7 @@ class OptionParser(argparse.ArgumentParser):
 
     def _unprintable(self) -> str:
         """The option whose help cannot be interpolated."""
-        formatter = self._get_formatter()
+        formatter = self._new_formatter()
         for action in self._actions:
             try:
                 formatter._expand_help(action) if action.help else None
@@ -146,7 +153,7 @@ class OptionParser(argparse.ArgumentParser):
         action.option_strings = [one for one in action.option_strings if one != option]
         if not action.option_strings:
             action.container._remove_action(action)  # type: ignore[attr-defined]
-            self.set_defaults(**{action.dest: action.default})
+            self._defaults.setdefault(action.dest, action.default)  # The new option has its own.
 
     def error(self, message: str) -> NoReturn:
         """Raise the usage error that argparse would print."""

@@ -126,6 +126,7 @@ class Overseer(Scheduler):
         self.argparser = OptionParser(environ=self.environ)
         self.options = Namespace()
         self.program: Program | None = None
+        self._modules: dict[str, Any] = {}
         self.summary: dict[str, Any] = {}
         self.overhead = Overhead(self.clock.cpu_ns, since_ns)
         self.status = "init"
@@ -342,7 +343,7 @@ class Overseer(Scheduler):
             self._told.add(problem)
             self.problems.append(problem)
         entry = self.states.get(problem.who)
-        if entry is not None:
+        if entry is not None and problem.slug != "instrument-slow":
             entry.update(state="failed", error=problem.what)
             entry.setdefault("failed_at", problem.where)
         self._tell(problem)
@@ -421,6 +422,7 @@ class Overseer(Scheduler):
             self._say_caught(wish)
         self.stopping.leaving = True
         status = self.announce(_meant(error) if error is not None else None)
+        self._restore_modules()
         self.stopping.over = True
         recorder.arm(0, 0, None)
         with self._deciding:
@@ -590,6 +592,7 @@ class Overseer(Scheduler):
         assert self.program is not None and self.recording is not None
         # Without probes it is soon enough when there is something to record.
         self.recording.prepare(self._engine is not None)
+        self._modules = {name: sys.modules[name] for name in sys.modules if name != "__main__"}
         with self.overhead.script():
             return self.program.run()
 
@@ -600,6 +603,7 @@ class Overseer(Scheduler):
         if self.status == "finalized" or in_child():
             return
         self.status = "finalized"
+        self._restore_modules()
         self._last(self._close_open_phases)
         if self.program is not None:  # Else nothing ran, and there is nothing to reduce.
             for probe in self._probes:
@@ -615,6 +619,12 @@ class Overseer(Scheduler):
         self.bus.clear()
         self._log_stream.clear()
         recorder.close()
+
+    def _restore_modules(self) -> None:
+        """Put back what the script took out of ``sys.modules``: voir's last acts import."""
+        for name, module in self._modules.items():
+            sys.modules.setdefault(name, module)
+        self._modules = {}
 
     def _close_probes(self) -> None:
         if self._engine is not None:

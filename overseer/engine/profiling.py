@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from .nothing import nothing
+from ..nothing import nothing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,7 @@ from types import ModuleType
 
 from ..boundary import Report, acting, name_of, said, where
 from ..errors import Problem, UsageError, VoirError
-from .oldnames import hint, old_names
 from .tools import instrument_definition, makes_instruments, uncalled
-from .trust import distrust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +104,8 @@ def _unique(places: Iterable[Found]) -> Iterator[Found]:
 
 
 def _trusted(found: Found, report: Report) -> bool:
+    from .trust import distrust
+
     reason = distrust(found.path)
     if reason is None:
         return True
@@ -127,6 +127,8 @@ def load(found: Iterable[Found], report: Report) -> list[Callable[..., Any]]:
 
 def _run(path: str, name: str, report: Report) -> dict[str, Any] | None:
     """What a voirfile defines; ``None`` when it failed."""
+    from .oldnames import old_names
+
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
@@ -153,15 +155,26 @@ def _failed(path: str, error: BaseException) -> Problem:
     remedy = "The script runs without it. To run without it on purpose: --no-voirfile"
     if isinstance(error, VoirError):
         fix = f"{error.remedy} {remedy}" if error.remedy else remedy
-        return Problem(error.slug, path, error.what, where(error), fix)
+        return Problem(error.slug, path, error.what, _line(path, error) or where(error), fix)
     if isinstance(error, SyntaxError) and error.filename == path:
         what, slug = f"syntax error: {error.msg}", "voirfile-syntax"
         if error.text:
             what += f": {error.text.strip()}"
     else:
+        from .oldnames import hint
+
         what, slug = f"it failed: {said(error)}", "voirfile-failed"
         remedy = f"{advice} {remedy}" if (advice := hint(error)) else remedy
     return Problem(slug, path, what, where(error), remedy)
+
+
+def _line(path: str, error: BaseException) -> str | None:
+    """``path:line`` of the voirfile's own last frame: an instrument refuses what is given there."""
+    from traceback import walk_tb
+
+    frames = walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename == path]
+    return f"{path}:{lines[-1]}" if lines else None
 
 
 def _collected(path: str, names: Mapping[str, Any], report: Report) -> list[Callable[..., Any]]:

@@ -6,9 +6,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-from .function import Function
 from .program import Program
-from .runpys import MainOf, Module
 from .script import Script, Stdin
 from .stage import absolute, current_directory
 from .target import CannotRun, NoSuchFile, Target
@@ -26,13 +24,19 @@ def locate(target: Target) -> Program:
             shows only when they are loaded.
     """
     if target.kind == "module":
+        from .runpys import Module
+
         return Module(target, module_file(target.name))
     if target.kind == "function":
+        from .function import Function
+
         return Function(target, module_file(target.name.partition(":")[0], main=False))
     if target.name == "-":
         return Stdin(target)
     filename = absolute(target.name)
     if _has_importer(filename):
+        from .runpys import MainOf
+
         inside = os.path.join(filename, "__main__.py")
         return MainOf(target, inside if os.path.exists(inside) else filename, filename)
     return Script(target, filename, filename, _read(filename))

@@ -8,7 +8,6 @@ from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from importlib.util import MAGIC_NUMBER
 from types import CodeType
 
-from .native import run_file
 from .program import MainProgram
 from .source import Instrument, read_unit
 from .stage import fresh_main, replace_first_path, safe_path, script_directory
@@ -46,6 +45,8 @@ class Script(MainProgram):
         if self._is_compiled():
             self.execute(_load_compiled(self._data))
         else:
+            from .native import run_file
+
             run_file(self._data, self.filename, self.main.__dict__)
 
     def retire(self) -> None:
@@ -83,6 +84,8 @@ class Script(MainProgram):
     def _refuse(self, refusal: SyntaxError) -> None:
         """Let python itself say what is wrong with the file."""
         try:
+            from .native import run_file
+
             run_file(self._data, self.filename, self.main.__dict__)
         except (ImportError, AttributeError, OSError):  # No ctypes, or not this C library.
             raise refusal from None

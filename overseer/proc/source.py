@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..record.smuggle import Separator
 from .lines import Lines, texts
-from .smuggle import Separator
 
 Entry = Callable[..., Any]
 Reading = Callable[[list[str] | list[str | bytes]], list[Any]]

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Mapping
 
 from ..errors import Problem
-from ..proc.smuggle import pieces
 from .encode import encode
+from .smuggle import pieces
 
 #: How long a reader of a non-blocking descriptor may take before it is given up.
 PATIENCE_MS = 5_000

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from types import FunctionType, MethodType, ModuleType
 
-from ..engine.nothing import nothing
+from ..nothing import nothing
 from ..recorder import recorder, table
 from ..recorder import sites as k
 

@@ -28,7 +28,7 @@ SUITES = [
 CLOSEST = SUITES[:3]
 #: What these hold is what is said of a run that has been recorded: the same on all of them.
 SAID = ["completion", "own_cost", "runs", "show", "summary", "trace_command"]
-NEEDED = ["pytest", "hypothesis", "pyte", "pyyaml", "cloudpickle"]
+NEEDED = ["pytest", "hypothesis", "pyte", "pyyaml", "cloudpickle", "jsonschema"]
 SECONDS = 900
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from overseer.version import version
 from tests.recorder.compiler import FILE, compiler
 from tests.running import Place
 
@@ -142,7 +143,7 @@ def names_in(wheel: Path) -> set[str]:
     """The files in a wheel, without those about it."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    return {name for name in names if not name.startswith("voir_overseer-0.1.0.dist-info/")}
+    return {name for name in names if not name.startswith(f"voir_overseer-{version}.dist-info/")}
 
 
 def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path, tree: Tree) -> None:
@@ -215,7 +216,7 @@ def test_the_command_that_tests_wheels_of_other_platforms_passes(
 
 
 def test_the_distribution_is_named_and_licensed(metadata: Message) -> None:
-    assert (metadata["Name"], metadata["Version"]) == ("voir-overseer", "0.1.0")
+    assert (metadata["Name"], metadata["Version"]) == ("voir-overseer", "0.2.0")
     assert metadata["License-Expression"] == "MIT"
 
 
@@ -250,7 +251,7 @@ def test_the_command_and_both_modules_say_the_version(installed: Path, place: Pl
         [python, "-m", "overseer"],
     ):
         done = place.run(*command, "--version")
-        assert (done.seen, done.stderr) == ((0, "voir 0.1.0\n"), "")
+        assert (done.seen, done.stderr) == ((0, f"voir {version}\n"), "")
 
 
 def test_a_script_is_probed_and_recorded_far_from_the_checkout(
@@ -281,6 +282,23 @@ def test_a_script_is_probed_and_recorded_far_from_the_checkout(
     assert done.seen == (0, "the last loss is 0.25\nMinimum loss: 0.25\n"), done.stderr
     assert [probe["fired"] for probe in place.record()["probes"]] == [3]
     assert [event["loss"] for event in place.metrics() if "loss" in event] == [1.0, 0.5, 0.25]
+
+
+def test_in_an_environment_of_its_own_it_says_where_it_must_be_installed(
+    installed: Path, place: Place
+) -> None:
+    """As with ``pipx run``: voir does not have the packages that the script needs."""
+    theirs = place.path / "theirs"
+    step(sys.executable, "-m", "venv", "--without-pip", str(theirs), cwd=place.path)
+    (packages,) = theirs.glob("lib/python*/site-packages")
+    (packages / "wanted.py").touch()
+    place.write("main.py", "import wanted")
+    done = place.run(str(installed / "voir"), "main.py", env={"VIRTUAL_ENV": str(theirs)})
+    python = f"{theirs}/bin/python"
+    assert done.status == 1
+    assert "ModuleNotFoundError: No module named 'wanted'" in done.stderr
+    assert f"{python} has it [other-python]" in done.stderr
+    assert f"beside the script's packages: {python} -m pip install voir-overseer" in done.stderr
 
 
 def test_a_config_in_yaml_names_the_extra_to_install(installed: Path, place: Place) -> None:

@@ -14,6 +14,7 @@ from instruments.trace import VARIABLES, expanded
 from overseer.errors import UsageError
 from overseer.trace import Trace, open_trace
 from overseer.trace.reading import Slice
+from tests.programs import replay
 from tests.running import VOIR, Place, Ran, environment
 
 SCRIPT = """
@@ -294,9 +295,19 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Place:
     made.write("main.py", TORCH)
     options = ["--trace", "--trace-level", "op", "--trace-steps", "3:5", "--run-dir", "op"]
     for more in (["--trace", "--run-dir", "step"], options):
-        done = made.voir("--strict", "--no-monitor", *more, "main.py")
+        keep = {"VOIR_KEEP_LOG": "1"}
+        done = made.voir("--strict", "--no-monitor", *more, "main.py", env=keep)
         assert done.status == 0, done.stderr
     return made
+
+
+def test_a_log_that_was_kept_is_replayed(
+    learned: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay.main([str(learned.path / "step/kept.log")])
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2] == "train: 12 steps, 96 items"
+    assert sum(" of train: " in line for line in said) == 12
 
 
 def test_rows_of_a_pytorch_script(learned: Place) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from overseer.proc import LogEntry, Multiplexer, Source, run
-from overseer.proc.smuggle import encode_as_escape_sequence
+from overseer.record.smuggle import encode_as_escape_sequence
 
 SH = ["bash", "-c"]
 

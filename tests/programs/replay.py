@@ -1,7 +1,7 @@
 """Replaying a log: what was recorded, and the steps that the fold makes of it.
 
-``python -m tests.programs.replay LOG [--events]`` reads a ``trace.log``, which
-``VOIR_KEEP_LOG=1 voir --trace main.py`` leaves, or a log of ``tests/logs``.
+``python -m tests.programs.replay LOG [--events]`` reads a ``kept.log``, which
+``VOIR_KEEP_LOG=1 voir --trace main.py`` leaves in the run's directory, or a log of ``tests/logs``.
 """
 
 from __future__ import annotations

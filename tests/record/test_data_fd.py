@@ -12,9 +12,9 @@ import threading
 
 import pytest
 
-from overseer.proc.smuggle import Separator, pieces
 from overseer.record import datafd
 from overseer.record.datafd import DataFd
+from overseer.record.smuggle import Separator, pieces
 
 
 @pytest.fixture

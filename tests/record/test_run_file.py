@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from overseer.record import runfile
 from overseer.record.runfile import utc, write_run
+from tests.running import SCHEMA, faults
 
 
 def test_it_holds_what_is_known_and_nothing_else_is_left_beside_it(tmp_path, problems):
@@ -42,3 +44,19 @@ def test_a_write_that_fails_keeps_what_stood_there_and_is_told(tmp_path, problem
 )
 def test_a_moment_is_utc_in_iso_8601(wall_ns, text):
     assert utc(wall_ns) == text
+
+
+def test_the_schema_has_the_keys_that_the_page_describes():
+    table = (SCHEMA.parent / "run-directory.md").read_text("utf-8").partition("## `run.json`")[2]
+    rows = [line for line in table.partition("###")[0].splitlines() if line.startswith("| `")]
+    named = [key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(json.loads(SCHEMA.read_text("utf-8"))["properties"])
+
+
+def test_a_record_that_is_not_as_the_schema_says_has_faults():
+    least = {"argv": ["voir"], "script": "a", "voirfiles": [], "pid": 1, "version": "0"}
+    least["started"] = utc(0)
+    assert faults(least) == []
+    assert faults({**least, "tasks": {"train": {"steps": 1, "loss": {"last": "NaN"}}}}) == []
+    assert faults({**least, "tasks": {"train": {"step": 1}}}) != []
+    assert faults({**least, "tasks": {"train": {"loading": {"seconds": 1, "share": 2}}}}) != []

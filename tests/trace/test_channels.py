@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from overseer.engine.nothing import nothing
+from overseer.nothing import nothing
 from overseer.recorder import table
 from overseer.trace import Trace, channel, channels
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.proc.smuggle import (
+from overseer.record.smuggle import (
     Separator,
     SmuggleWriter,
     decode_escape_sequence,
