@@ -244,7 +244,8 @@ def _cost(e: Evidence) -> Check:
     if share is None:
         return Check("own cost", SKIP, "the steps took too short a time to tell")
     each = number(e.task, "step_seconds.median") or 0.0
-    said, hint = f"at least {percent(share)} of the time", "fewer probes in the innermost loop"
+    said = f"at least {percent(share)} of the time"
+    hint = "fewer probes in the innermost loop" if entries(e.run, "probes") else None
     if min(e.own_shares[-2:]) > MUCH and len(e.own_shares) > 1 and each >= SHORT:
         return Check("own cost", FAIL, said, hint)
     if share > DEAR:

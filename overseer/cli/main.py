@@ -88,7 +88,7 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     if found:
         overseer.watch_instruments()
     others = contributed(report)
-    ours = import_module("instruments").stock(options.plain and not (found or others))
+    ours = import_module("instruments.stock").stock(options.plain and not (found or others))
     overseer.argparser.yielding.update(map(name_of, ours))
     overseer.add_instruments(ours)
     overseer.add_instruments(others)

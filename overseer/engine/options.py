@@ -211,7 +211,7 @@ class OptionParser(argparse.ArgumentParser):
         remedy = f"Did you mean {' or '.join(near)}?" if near else "See voir --help."
         if name[:2] in PYTHONS and not near:
             remedy = f"Python's own options go to python: python {name} -m voir SCRIPT"
-        elif len(name) > 1 and not name.startswith("--"):
+        elif len(name) > 1 and not (near and name.startswith("--")):
             remedy += " The script's own options come after the script."
         return UsageError("unknown-option", f"there is no option {name}", remedy)
 

@@ -289,7 +289,7 @@ class Lane:
                 self._cut(at)
                 if self._step is not None:
                     self._step.forget()
-        elif not (self._fold.made or self.marked or flags & k.FAILED):
+        elif not (self._fold.made or self.marked or flags & k.FAILED or self._attacks(self.turn)):
             self._cut(at)  # R1
             step, self._step = self._step, None
             if step is not None:
@@ -500,7 +500,9 @@ class Lane:
             self._fold.task(self._mixed[loader]).items = NAN
         self._mixed.pop(loader, None)
         self._goes_on &= loader != self._source
-        self._held.pop(loader, None)
+        held = self._held.pop(loader, None)
+        if held is not None and held.calls and not (self._fold.made or self._stepped):  # R6
+            self._evaluated(held)
         if loader in turn.took:
             turn.took = {one: sizes for one, sizes in turn.took.items() if one != loader}
         if self._ended == loader and turn.parts[OTHER] > 0 and not turn.calls and not turn.others:
@@ -527,11 +529,15 @@ class Lane:
 
     def _looks(self, turn: Step) -> tuple[float, float, float] | None:
         """What learned models (where none has learned, all) were shown: calls, rows, ns."""
-        n = rows = ns = 0.0
-        for model, look in turn.looks.items():
-            if model in self._learners or not self._learners:
-                n, rows, ns = n + look[0], rows + look[1], ns + look[2]
-        return (n, rows, ns) if n else None
+        shown = [
+            look
+            for model, look in turn.looks.items()
+            if model in self._learners or not self._learners
+        ]
+        if not shown:
+            return None
+        rows = min((look[1] for look in shown if look[1] == look[1]), default=NAN)  # R13
+        return min(look[0] for look in shown), rows, sum(look[2] for look in shown)
 
     def backward(self, loss: float, start: int, depth: int, flags: int, site: int) -> None:
         """Gradients were computed; one of no number within another span is another's part."""
@@ -588,7 +594,7 @@ class Lane:
             turn.parts[self.rest] += until - turn.end
             turn.end = until
         loader = turn.loader
-        if turn.backwards or turn.optimizer is not None:  # R4
+        if turn.optimizer is not None or (turn.backwards and not self._attacks(turn)):  # R4
             self._belongs(turn)
         elif self._evaluates(turn):  # R5
             held = self._held.get(loader)
@@ -625,6 +631,12 @@ class Lane:
                 turn = held.add(turn)
         self._step = self._step.add(turn) if self._step is not None else turn
 
+    def _attacks(self, turn: Step) -> bool:
+        """R4: of a batch, models in ``eval()`` alone were called, and elsewhere they learn."""
+        if not turn.took or turn.calls or not turn.others:
+            return False
+        return bool(self._learners) or not self._fold.made
+
     def _evaluates(self, turn: Step) -> bool:
         """R5: models were called, none learned; there are batches, or a model that has learned."""
         if turn.calls or not turn.others:
@@ -635,7 +647,9 @@ class Lane:
         return self._stepped and looks is not None and looks[1] > looks[0]  # More than an agent's.
 
     def _evaluated(self, turn: Step) -> None:
-        name = EVAL if self._stepped else INFERENCE
+        name = EVAL if self._stepped or self._fold.made else INFERENCE
+        if turn.backwards:
+            self._zeroed = False  # What was thrown away in it is none of the next step's.
         taken = self._take(turn, turn.others + sum(turn.calls.values()), name)
         n, items = sum(map(len, taken)), sum(map(sum, taken))
         if not taken:

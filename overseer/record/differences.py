@@ -14,7 +14,7 @@ _IDLE = frozenset({
 #: Options that change what is shown and where, not what is measured; with how many values.
 _SHOWN = {"--run-dir": 1, "--quiet": 0, "--debug": 0, "--app": 1, "--tensorboard": 1}
 #: Sections that are found out at the end of a run, if there is time: absent, they are not known.
-_LATE = ("packages", "git", "gpu", "seed")
+_LATE = ("packages", "git", "gpu", "seed", "torch")
 #: Where a name goes without its section.
 _PLAIN = ("packages.", "env.")
 _ABSENT = "-"

@@ -1,4 +1,4 @@
-"""The benchmarks' own ways with what they are given; they are not run here."""
+"""The benchmarks' own ways with what they are given; but for a small one they are not run here."""
 
 from __future__ import annotations
 
@@ -36,3 +36,11 @@ def test_a_relative_path_is_made_absolute_and_a_link_is_kept(
     assert existing("bin/python") == str(tmp_path / "bin/python")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert existing("python") == str(tmp_path / "bin/python")
+
+
+def test_what_a_trace_costs(tmp_path: Path) -> None:
+    options = ("--rounds", "0", "--seconds", "0.01", "--events", "2400")
+    ran = Place(tmp_path).python(str(BENCHMARKS / "trace.py"), *options)
+    assert ran.status == 0, ran.stderr
+    assert "| span, two arguments, not tracing |" in ran.stdout
+    assert "\n2,400 events of 100 steps in " in ran.stdout
