@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from time import perf_counter, perf_counter_ns
+from time import perf_counter, perf_counter_ns, process_time
 
 from overhead import Side, measure, table, works
 
@@ -121,16 +121,16 @@ def log_of(path: Path, steps: int) -> Log:
 def making(events: int, rounds: int) -> str:
     """How long the trace of a log takes, of so many events, and how large it is."""
     with tempfile.TemporaryDirectory() as tmp:
-        log, seconds = log_of(Path(tmp, "trace.log"), events // PACKETS), []
+        log, took = log_of(Path(tmp, "trace.log"), events // PACKETS), []
         for _ in range(rounds):
-            since = perf_counter()
+            since = perf_counter(), process_time()
             made = make(log, Path(tmp, "trace.pftrace"))
-            seconds.append(perf_counter() - since)
+            took.append((perf_counter() - since[0], process_time() - since[1]))
         size = made.path.stat().st_size / made.events
-        per_million = median(seconds) / made.events * 1e6
+        wall, cpu = (median(each) for each in zip(*took, strict=True))
         return (
-            f"{made.events:,} events of {made.steps:,} steps in {median(seconds):.2f} s (least "
-            f"{min(seconds):.2f}): {per_million:.2f} s a million; {size:.1f} bytes an event, of "
+            f"{made.events:,} events of {made.steps:,} steps in {wall:.2f} s (least "
+            f"{min(took)[0]:.2f}), {cpu:.2f} s of processor time; {size:.1f} bytes an event, of "
             f"{log.size / made.events:.1f} in the log"
         )
 

@@ -324,7 +324,7 @@ class Session:
         numbers = [self._numbers.popleft() for _ in range(len(self._numbers))]
         facts |= {key: found for key, found in (("names", named), ("numbers", numbers)) if found}
         listed = list(getattr(threading, "_active", {}).values())
-        names = {str(one.native_id): one.name for one in listed if one.native_id}
+        names = {str(tid): one.name for one in listed if (tid := getattr(one, "native_id", None))}
         fresh = {tid: name for tid, name in names.items() if self._threads.get(tid) != name}
         if fresh:
             facts["threads"] = fresh

@@ -6,9 +6,9 @@ copies no half-done work of theirs, and python has no reason to warn of a fork w
 
 from __future__ import annotations
 
-import _thread
 import os
 import threading
+from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: How long a fork, or the end of the run, waits for a call that has begun, in seconds. A first call
 #: imports things; of a call that hangs, only the first fork waits for the end.
 FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
+#: The longest that a lock can be waited for, in seconds.
+LONGEST = threading.TIMEOUT_MAX
 
 _open: list[Timer] = []
 _at_fork: list[Callable[[], None]] = []
@@ -116,7 +118,7 @@ class Timer:
     def _goes_on(self) -> bool:
         return not self._over and self._fn.alive
 
-    def _run(self, ended: threading.Event) -> None:
+    def _run(self, ended: _Flag) -> None:
         try:
             self._turns(ended)
         except BaseException as error:  # Above is only python, which would print a traceback.
@@ -124,7 +126,7 @@ class Timer:
             with suppress(BaseException):
                 self._unwished(error)
 
-    def _turns(self, ended: threading.Event) -> None:
+    def _turns(self, ended: _Flag) -> None:
         while self._hanging is not None and not self._hanging.over(0.05):
             if ended.is_set():
                 return
@@ -149,28 +151,50 @@ class Timer:
         self._fn.failed("timer", error, "on its own thread it raised")
 
 
+class _Flag:
+    """A ``threading.Event`` that stays the system's when eventlet or gevent replace locks."""
+
+    def __init__(self) -> None:
+        self._unset = allocate_lock()
+        self._unset.acquire()
+
+    def set(self) -> None:
+        if self._unset.locked():
+            self._unset.release()
+
+    def is_set(self) -> bool:
+        return not self._unset.locked()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it is set, as long as ``seconds``; whether it is."""
+        found = self._unset.acquire(timeout=min(seconds, LONGEST))
+        if found:
+            self._unset.release()
+        return found
+
+
 class _Hidden:
     """A running thread that ``threading`` does not list; it ends with the process."""
 
-    def __init__(self, run: Callable[[threading.Event], None]) -> None:
+    def __init__(self, run: Callable[[_Flag], None]) -> None:
         self._run = run
-        self._asked, self._ended = threading.Event(), threading.Event()
+        self._asked, self._ended = _Flag(), _Flag()
         self._task = 0
-        self._ident = _thread.start_new_thread(self._main, ())
+        self._ident = start_new_thread(self._main, ())
 
     def _main(self) -> None:
-        self._task = threading.get_native_id()
-        hidden.add(_thread.get_ident())
+        self._task = get_native_id()
+        hidden.add(get_ident())
         try:
             self._run(self._asked)
         finally:
-            hidden.discard(_thread.get_ident())
+            hidden.discard(get_ident())
             self._ended.set()
 
     def end(self, patience: float) -> bool:
         """Ask it to end, and wait for that as long as ``patience`` seconds; whether it has."""
         self._asked.set()
-        return self._ident == _thread.get_ident() or self.over(patience)
+        return self._ident == get_ident() or self.over(patience)
 
     def over(self, patience: float) -> bool:
         """Wait for its end as long as ``patience`` seconds; whether it has ended."""
@@ -186,7 +210,7 @@ class _Hidden:
 def _unlist() -> None:
     """Whoever asked for the current thread here (psutil does) has made threading list one."""
     listed: dict[int, threading.Thread] = getattr(threading, "_active", {})
-    listed.pop(_thread.get_ident(), None)
+    listed.pop(get_ident(), None)
 
 
 def _watch_forks() -> None:

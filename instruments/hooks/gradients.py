@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def place(places: Places, torch: Any) -> None:
     """Record them."""
     places.around(torch.autograd, "backward", k.BACKWARD, k.NUMBER, 0)
+    places.around(torch.autograd, "grad", k.GRADIENTS)
     places.around(torch.amp.GradScaler, "scale", k.SCALE, k.NUMBER, 1)
     places.around(torch.amp.GradScaler, "step", k.SCALER)
     places.around(torch.serialization, "save", k.SAVE)

@@ -40,6 +40,8 @@ class Stopping:
         self._left = TIMES
         self._raised = False
         self._caught = ""
+        # Before the script: gevent gives the main thread another ident.
+        self._main = threading.main_thread().ident or 0
 
     def raises(self, wish: Wish) -> None:
         """``wish`` is about to be raised on this thread, in code that the script called."""
@@ -51,12 +53,12 @@ class Stopping:
         self.wish = self.wish or wish
         if isinstance(wish, StopProgram):
             self._arm()
-        if get_ident() == threading.main_thread().ident:
+        if get_ident() == self._main:
             self._raised = True
         else:
             _quieten()
             if not self.leaving:
-                interrupt()
+                interrupt(self._main)
 
     def ask(self, error: BaseException) -> None:
         """Have the script end by what a thread of voir's raised: at its next step, if one comes."""
@@ -68,7 +70,7 @@ class Stopping:
     def _insist(self) -> None:
         sleep(PATIENCE)
         if not (self._raised or self.leaving):
-            interrupt()
+            interrupt(self._main)
 
     def _arm(self) -> None:
         if self._left > 0:
@@ -82,7 +84,7 @@ class Stopping:
         self._left -= 1
         self._see(wish)
         self._arm()
-        self._raised |= get_ident() == threading.main_thread().ident
+        self._raised |= get_ident() == self._main
         raise wish.with_traceback(None)
 
     def _see(self, wish: BaseException) -> None:
@@ -110,11 +112,8 @@ class Stopping:
         return self._left <= 0
 
 
-def interrupt() -> None:
+def interrupt(ident: int) -> None:
     """Interrupt the main thread as Ctrl-C does, also while it waits for a lock or for events."""
-    ident = threading.main_thread().ident
-    if ident is None:
-        return
     if callable(signal.getsignal(signal.SIGINT)) and hasattr(signal, "pthread_kill"):
         signal.pthread_kill(ident, signal.SIGINT)
         return

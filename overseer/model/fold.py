@@ -42,6 +42,7 @@ class Fold:
     Attributes:
         tasks: By name, in the order in which they began.
         made: Whether an optimizer was made.
+        graded: Whether gradients were taken apart from ``backward``: by whom, is not known.
         time_first: Whether a model has layers that take time in the place of the batch.
         lost: Whether structure events were lost: steps and items are unknown from there on.
         progress: By task: how much is done, and of how much.
@@ -56,7 +57,7 @@ class Fold:
     ) -> None:
         self.sites, self._emit, self.method = sites, emit, method
         self.tasks: dict[str, Task] = {}
-        self.lost = self.made = self.time_first = False
+        self.lost = self.made = self.time_first = self.graded = False
         self.progress: dict[str, tuple[float, int]] = {}
         self.unused = 0
         self._kinds: list[int] = []
@@ -371,6 +372,8 @@ class Lane:
             self.turn.compiled += ns
         elif kind == k.TIME_FIRST:
             fold.time_first = True
+        elif kind == k.GRADIENTS:
+            fold.graded = True
 
     def _task_of(self, site: int) -> str:
         task = self._fold.sites[site].get("task")
@@ -632,8 +635,8 @@ class Lane:
         self._step = self._step.add(turn) if self._step is not None else turn
 
     def _attacks(self, turn: Step) -> bool:
-        """R4: of a batch, models in ``eval()`` alone were called, and elsewhere they learn."""
-        if not turn.took or turn.calls or not turn.others:
+        """R4: of a batch that is not the training's, models in ``eval()`` alone were called."""
+        if not turn.took or turn.calls or not turn.others or turn.loader == self._source:
             return False
         return bool(self._learners) or not self._fold.made
 
@@ -648,13 +651,15 @@ class Lane:
 
     def _evaluated(self, turn: Step) -> None:
         name = EVAL if self._stepped or self._fold.made else INFERENCE
-        if turn.backwards:
-            self._zeroed = False  # What was thrown away in it is none of the next step's.
+        if turn.backwards:  # An attack: its gradients are nobody's loss, nor the next step's.
+            turn.backwards, self._zeroed = 0, False
         taken = self._take(turn, turn.others + sum(turn.calls.values()), name)
         n, items = sum(map(len, taken)), sum(map(sum, taken))
         if not taken:
             looks = self._looks(turn)
             n, items = (int(looks[0]), self._rows(looks[1])) if looks is not None else (0, 0.0)
+        if name == INFERENCE and self._fold.graded:
+            n = 0  # It may as well be a step, by hand.
         if n and name not in self.marked:
             self._fold.task(name).close(self._thread, turn, items, n)
         if self._evaluation is None:

@@ -48,6 +48,7 @@ DEVICE = 24  #: span on a device: of the event of thread ``object`` that began a
 #: ``object`` 0: no more will come
 SIZE = 25  #: mark: the step before this has so many items; value
 TIME_FIRST = 26  #: mark: a layer that takes time in the place of the batch is part of a module
+GRADIENTS = 27  #: span: ``torch.autograd.grad``
 
 # Kinds of the value ring.
 VALUE = 32  #: mark: a number that a probe saw, or a counter was given

@@ -48,6 +48,8 @@ def test_the_command_works(command: Command, tmp_path: Path) -> None:
 
 # The commands of the checkout
 
+CHECKS = ["ruff check .", "ruff format --check .", "mypy", "lint-imports --no-cache --no-logo"]
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
@@ -84,7 +86,7 @@ def run(checkout: Path, *command: str, **env: str) -> subprocess.CompletedProces
 def logged(checkout: Path, *arguments: str, **env: str) -> list[str]:
     """The commands that ``dev`` runs in its environment, which here only write themselves down."""
     log = checkout / "log"
-    for name in ("python", "ruff", "mypy", "voir"):
+    for name in ("python", "ruff", "mypy", "lint-imports", "voir"):
         tool(checkout, name, f'echo {name} "$@" >> "{log}"')
     done = run(checkout, str(checkout / "dev"), *arguments, **env)
     assert done.returncode == 0, done.stderr
@@ -110,13 +112,12 @@ def test_the_demo_runs_three_epochs_under_the_dashboard_unless_told(checkout: Pa
 
 
 def test_dev_test_checks_and_then_runs_pytest(checkout: Path) -> None:
-    expected = ["ruff check .", "ruff format --check .", "mypy", "python -m pytest -k one"]
-    assert logged(checkout, "test", "-k", "one") == expected
+    assert logged(checkout, "test", "-k", "one") == [*CHECKS, "python -m pytest -k one"]
 
 
 def test_dev_test_all_ends_with_what_takes_long(checkout: Path) -> None:
     ran = logged(checkout, "test-all")
-    assert ran[:3] == ["ruff check .", "ruff format --check .", "mypy"]
+    assert ran[:4] == CHECKS
     last = [line.split()[-1] for line in ran[-5:]]
     assert last == [
         "tests/house/interpreters.py",

@@ -1,4 +1,4 @@
-"""The benchmarks' own ways with what they are given; but for a small one they are not run here."""
+"""The benchmarks' own ways with what they are given; only a small one is run here."""
 
 from __future__ import annotations
 

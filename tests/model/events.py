@@ -30,7 +30,8 @@ SPANS = {
     "opt": (k.OPTIMIZER, 0, 1), "failed-opt": (k.OPTIMIZER, k.FAILED, 1),
     "made": (k.MADE, 0, 1), "scale": (k.SCALE, 0, -1), "scaler": (k.SCALER, 0, 0),
     "save": (k.SAVE, 0, 0), "pair": (k.PAIR, 0, -1), "pause": (k.PAUSE, 0, 0),
-    "compile": (k.COMPILE, 0, 0), "wait-for-others": (k.COMMUNICATION, 0, 0),
+    "compile": (k.COMPILE, 0, 0), "grads": (k.GRADIENTS, 0, 0),
+    "wait-for-others": (k.COMMUNICATION, 0, 0),
 }  # fmt: skip
 MARKS = {
     "mark": (k.STEP, 0), "asks": (k.LOOP, 0), "came": (k.LOOP, k.CAME), "loss": (k.LOSS, 0),

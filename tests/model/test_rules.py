@@ -55,11 +55,39 @@ CASES = {
         f"{STEP}; look M 5; look M 5; {STEP}", (2, 16), (2, 10)
     ),
     "4 several backwards": Case(f"learn M 4; back 1; learn M 4; back 2; opt O; {STEP}", (2, 16)),
+    "4 an attack in an evaluation is none of the step's": Case(
+        f"{LOADED}; next B 5; frozen M 5; back 7; zeroed-back 8; frozen M 5; end B; {LOADED}",
+        (2, 16),
+        (1, 5),
+        losses=[1, 1],
+    ),
+    "4 what was always in eval() may learn": Case(
+        "2 { next A 8; frozen M 8; back 1; next A 8; frozen M 8; back 2; opt O }", (2, 32)
+    ),
+    "4 batches of the training are none, where it stays in eval()": Case(
+        f"{LOADED}; 2 {{ next A 8; frozen M 8; back 1; next A 8; frozen M 8; back 2; opt O }}",
+        (3, 40),
+        losses=[1, 3, 3],
+    ),
+    "4 attacks where no optimizer was made": Case(
+        "3 { next A 8; frozen M 8; back 1; frozen M 8 }", inference=(3, 24)
+    ),
     "5 evaluation over a loader": Case(
         f"{LOADED}; next B 5; look M 5; next B 3; look M 3; end B; {LOADED}", (2, 16), (2, 8)
     ),
+    "5 who takes gradients by hand may learn: unknown": Case(
+        "3 { next A 8; learn M 8; grads }; end A; 3 { next A 8; learn M 8; grads }; end A"
+    ),
     "5 inference where nothing learns": Case(
         "next B 5; look M 5; next B 3; look M 3", (0, 0), (0, 0), (2, 8)
+    ),
+    "5 evaluation before anything has learned": Case(
+        f"made O; next B 5; look M 5; end B; {LOADED}", (1, 8), (1, 5)
+    ),
+    "5 without a loader, of several models the least": Case(
+        "learn M 8; learn N 24; back 1; opt O; 2 { look M 5; look N 15 }; learn M 8; back 1; opt O",
+        (2, 16),
+        (2, 10),
     ),
     "5 evaluation without a loader, of a model that has learned": Case(
         f"{STEP}; look M 5; {STEP}", (2, 16), (1, 5)
@@ -76,6 +104,9 @@ CASES = {
     ),
     "6 what learned without a backward is the next step's": Case(
         "next A 8; learn M 8; next A 8; learn M 8; back 1; opt O", (1, 16)
+    ),
+    "6 a loader that begins anew, and nothing ever learns": Case(
+        "3 { iter A; 2 { next A 8; learn M 8 }; end A }", inference=(6, 48)
     ),
     "7 batches that are taken ahead": Case(
         "next A 8; next A 8; learn M 8; back 1; learn M 8; back 1; opt O", (1, 16)
