@@ -27,6 +27,11 @@ _PACKAGES = frozenset(
     )
 )
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
+#: What voir's functions import of Python's, some of them on threads of their own.
+_LATE = (
+    *("ast", "ctypes", "difflib", "faulthandler", "fcntl", "hashlib", "json", "linecache"),
+    *("select", "shlex", "statistics", "traceback", "unicodedata", "warnings"),
+)
 #: ``sys.path`` as it was when voir began, where it was changed.
 _path: "list[str] | None" = None
 #: Where such files are.
@@ -149,17 +154,21 @@ def make_way() -> None:
 def _import_all() -> None:
     """Import what voir may need later: nobody else imports while it looks aside."""
     home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    names = ["psutil", "rich.console", "giving", "ptera.selector"]
+    names = [*_LATE, "psutil", "pynvml", "rich.console", "giving", "ptera.selector"]
     for package in ("overseer", "instruments"):
         for place, _, files in os.walk(os.path.join(home, package)):
             parts = os.path.relpath(place, home).split(os.sep)
             names += [".".join([*parts, file[:-3]]) for file in files if file.endswith(".py")]
-    for name in names:
-        if not name.endswith("__main__"):
-            try:
-                __import__(name.removesuffix(".__init__"))
-            except ImportError:
-                pass  # It is for something that is not installed.
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Of a dependency's age, say: it is not the script's.
+        for name in names:
+            if not name.endswith("__main__"):
+                try:
+                    __import__(name.removesuffix(".__init__"))
+                except ImportError:
+                    pass  # It is for something that is not installed.
 
 
 def _take_out() -> None:
@@ -182,30 +191,42 @@ def _import(
     top = whole.partition(".")[0]
     known = _kept if top in _names else sys.modules
     module = known.get(whole)
-    if module is not None and all(hasattr(module, one) for one in fromlist or ()):
+    if module is not None and all(one == "*" or hasattr(module, one) for one in fromlist or ()):
         return module if fromlist else known[top]
     with aside:
         return __import__(name, globals, locals, fromlist, level)
 
 
 class _Aside:
-    """A context in which nothing lies beside the script, for what imports by itself."""
+    """A context in which nothing lies beside the script, for what imports by itself.
 
-    def __init__(self) -> None:
+    The script's other threads see it too: one of voir's threads enters it as seldom as can be.
+
+    Args:
+        name: Only where the script has this name.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
         self._before: list[tuple[dict[str, Any], list[str]] | None] = []
 
     def __enter__(self) -> None:
-        if _lock is not None:
+        if self._applies():
             _lock.acquire()
             self._before.append(_enter())
 
     def __exit__(self, *error: object) -> None:
-        if _lock is not None:
+        if self._applies():
             _leave(self._before.pop())
             _lock.release()
 
+    def _applies(self) -> bool:
+        return _lock is not None and (not self._name or self._name in _names)
+
 
 aside = _Aside()
+#: psutil looks itself up by its name.
+aside_psutil = _Aside("psutil")
 
 
 def _enter() -> "tuple[dict[str, Any], list[str]] | None":

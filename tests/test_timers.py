@@ -99,6 +99,16 @@ class TestCalling:
         enough.set()
         assert thread._ended.wait(PATIENCE)
 
+    def test_it_ends_where_eventlet_has_replaced_the_locks(
+        self, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with calls.timer(seconds=3600.0) as timer:
+            thread = timer._thread
+            assert calls.wait(1)
+            monkeypatch.setattr(threading, "_allocate_lock", raising(AssertionError()))
+        assert thread is not None
+        assert thread._ended.is_set()
+
     def test_the_first_call_is_not_later_than_the_second_would_be(self, calls: Calls) -> None:
         with calls.timer(seconds=0.001, first=3600.0):
             assert calls.wait(1)
@@ -182,7 +192,7 @@ class TestFailing:
         def none(*args: object) -> int:
             raise RuntimeError("can't start new thread")
 
-        monkeypatch.setattr(timers._thread, "start_new_thread", none)
+        monkeypatch.setattr(timers, "start_new_thread", none)
         with calls.timer():
             pass
         (problem,) = calls.problems

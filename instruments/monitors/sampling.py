@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from overseer.apart import aside
+from overseer.apart import aside_psutil
 from overseer.boundary import said, where
 from overseer.errors import Problem, UsageError
 
@@ -179,7 +179,7 @@ class Sampling:
         finally:
             now = None if self._reading else ov.clock.now_ns()
             for member in self._members:
-                with aside:
+                with aside_psutil:
                     member.reader.summarise(ov.summary, now)
             self._say(ov)
 
@@ -231,7 +231,7 @@ class _Member:
 
     def glance(self, now_ns: int) -> None:
         if self._answered:
-            with aside, suppress(Exception):  # The next sample shows whether it is lost.
+            with aside_psutil, suppress(Exception):  # The next sample shows whether it is lost.
                 self.reader.glance(now_ns)
 
     def tick(self, ov: Overseer, now_ns: int) -> None:
@@ -239,7 +239,7 @@ class _Member:
             return
         self._due_ns = now_ns + int(self.monitor.seconds * 0.9e9)  # Timers are not exact.
         try:
-            with aside:  # psutil looks itself up by its name.
+            with aside_psutil:
                 data = self.reader.read(now_ns)
         except Exception as error:
             self._failures, self._error = self._failures + 1, error

@@ -58,7 +58,7 @@ def add_options(parser: OptionParser) -> None:
     add("--config", action="append", default=[], metavar="FILE",
         help="set options from a YAML or TOML file; repeatable")  # fmt: skip
     add("--run-dir", action=_RunDir, metavar="DIR",
-        help="record in this very directory (default: a new one in voir-runs)")  # fmt: skip
+        help="record in this directory, not in voir-runs")  # fmt: skip
     add("--no-record", action="store_true", help="record nothing")
     add("--quiet", action="store_true", help="no summary at the end")
     add("--strict", action="store_true",

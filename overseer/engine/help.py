@@ -19,7 +19,7 @@ TOPICS = {
     "run": (
         "--stop", "--voirfile", "--no-voirfile", "--config", "--run-dir", "--no-record", "--quiet",
     ),
-    "look": ("--dash", "--display", "--monitor", "--tensorboard", "--app"),
+    "look": ("--dash", "--display", "--monitor", "--tensorboard"),
     "measure": ("--train-rate", "--loading-rate", "--compute-rate", "--interval", "--skip"),
     "trace": ("--trace", "--trace-level", "--trace-steps", "--profile"),
     "check": ("--verify", "--verify-loss", "--strict", "--debug"),

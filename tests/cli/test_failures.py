@@ -244,3 +244,4 @@ def test_an_instrument_that_holds_the_script_up_is_named(
     ov(["--quiet", "--no-record", str(place.path / "main.py")])
     assert "instrument_slow: it holds the script up" in told.getvalue()
     assert "test_failures.py:" in told.getvalue()
+    assert [state["state"] for state in ov.states.values()] == ["ok"]

@@ -35,6 +35,26 @@ def test_a_selector_that_is_no_string_is_explained(tmp_path: Path) -> None:
     assert 'ov.probe("//print > x")' in done.stderr
 
 
+@pytest.mark.parametrize("flags", [(), ("--trace",), ("--dash",)])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "import sys; sys.modules.clear()",
+        "import sys; [sys.modules.pop(n) for n in [*sys.modules] if n not in ('sys', 'builtins')]",
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))",
+    ],
+)
+def test_what_the_script_has_taken_away_costs_it_nothing(
+    tmp_path: Path, loss: str, flags: tuple[str, ...]
+) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", f"{loss}\nprint('ran')\n")
+    done = place.voir(*flags, "main.py")
+    assert done.seen == (0, "ran\n"), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "voir: " in done.stderr
+
+
 def test_a_deleted_working_directory_does_not_keep_the_script_from_running(
     tmp_path: Path,
 ) -> None:

@@ -393,6 +393,15 @@ class TestContributing:
         with acting("instrument_a"), pytest.raises(VoirError, match="both voir and instrument_a"):
             made.add_argument("--dash")
 
+    def test_an_option_that_takes_the_place_of_another_has_a_default_of_its_own(self) -> None:
+        made = parser()
+        made.yielding.add("instrument_stock")
+        with acting("instrument_stock"):
+            made.add_argument("--poll", type=int)
+        with acting("instrument_a"):
+            made.add_argument("--poll", default="often")
+        assert made.resolve([]).poll == "often"
+
     def test_one_instrument_that_adds_it_twice_is_told_so(self) -> None:
         made = parser()
         with (

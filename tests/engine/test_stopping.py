@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from overseer.boundary import StopProgram
+from overseer.engine import stopping
 from tests.running import Place
 
 #: One script with every way to be stopped in; ``step`` is what the voirfile marks.
@@ -166,3 +169,14 @@ def test_an_abort_from_a_timer_fails_the_run(place: Place) -> None:
     ran = place.voir("--no-record", "main.py", "plain")
     assert ran.status == 1
     assert ran.stderr.count("ValueError: bad") == 1
+
+
+def test_the_main_thread_is_known_though_gevent_gives_it_another_ident(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = stopping.Stopping()
+    monkeypatch.setattr(threading.main_thread(), "_ident", 1)
+    monkeypatch.setattr(stopping, "interrupt", lambda ident: pytest.fail("it is this thread"))
+    monkeypatch.setattr(asked, "_arm", lambda: None)
+    asked.raises(StopProgram())
+    assert asked.meant(KeyboardInterrupt()) is not asked.wish

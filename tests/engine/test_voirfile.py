@@ -436,6 +436,11 @@ class TestFailing:
         assert place.problem.what.startswith("@configurable instrument_x(ov)")
         assert "--no-voirfile" in str(place.problem.remedy)
 
+    def test_what_an_instrument_refuses_is_placed_where_it_is_given(self, place: Place) -> None:
+        place.instruments("from voir.instruments import Cpu\n\ninstrument_x = Cpu(seconds=0)\n")
+        assert place.problem.slug == "bad-interval"
+        assert str(place.problem.where).endswith("voirfile.py:3")
+
     def test_ctrl_c_is_nobody_s_failure(self, place: Place) -> None:
         with pytest.raises(KeyboardInterrupt):
             place.instruments("raise KeyboardInterrupt")

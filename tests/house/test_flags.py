@@ -26,6 +26,13 @@ def test_the_flags_are_those_of_the_list(place: Place) -> None:
     assert sorted(found) == GOLDEN.read_text().splitlines(), f"if it is meant, change {GOLDEN}"
 
 
+def test_the_short_help_fits_on_a_screen(place: Place) -> None:
+    shown = place.voir("--help").stdout.splitlines()
+    assert len(shown) < 60
+    topics = [line for line in shown if re.match(r"\w+:$", line)]
+    assert topics == ["run:", "look:", "measure:", "trace:", "check:"]
+
+
 def test_every_flag_says_what_it_does(place: Place) -> None:
     shown = place.voir("--help-all", env={"COLUMNS": "200"}).stdout
     for line in GOLDEN.read_text().splitlines():

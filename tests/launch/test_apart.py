@@ -65,6 +65,25 @@ def test_whatever_voir_is_asked_to_do(tmp_path: Path, flags: tuple[str, ...], na
     assert "No module named" not in voir.stderr
 
 
+def test_a_script_may_import_while_voir_samples(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("typing.py", "VALUE = 'mine'\n")
+    place.write(
+        "main.py",
+        """
+        import sys, time
+        until, seen = time.monotonic() + 1, set()
+        while time.monotonic() < until:
+            sys.modules.pop("typing", None)
+            import typing
+            seen.add(typing.VALUE)
+        print(seen)
+        """,
+    )
+    voir = place.run(VOIR, "--trace", "main.py")
+    assert voir.seen == (0, "{'mine'}\n"), voir.stderr
+
+
 def test_probes_in_pythons_modules_work_beside_such_a_file(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.write("tokenize.py", "VALUE = 'mine'\n")
