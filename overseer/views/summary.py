@@ -363,8 +363,9 @@ def record(run: Facts) -> Iterator[Row]:
 def _short(path: str) -> str:
     """``path`` from the current directory, if it is below."""
     try:
-        relative = os.path.relpath(path)
+        here, relative = os.getcwd(), os.path.relpath(path)
     except (OSError, ValueError):
         return path
-    below = os.path.isabs(path) and not relative.startswith(os.pardir)
+    # All is below the root, where a script may have gone to.
+    below = os.path.isabs(path) and not relative.startswith(os.pardir) and here != os.sep
     return relative if below else path
