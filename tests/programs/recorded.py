@@ -17,10 +17,7 @@ from tests.programs.record import HERE, programs
 
 ROOT = HERE.parents[1]
 #: Within their major versions: what is tested is that voir keeps up with them.
-FRAMEWORKS = [
-    "accelerate>=1.15,<2", "fastai>=2.8,<3", "keras>=3.15,<4", "lightning>=2.6,<3",
-    "torchvision>=0.28,<0.29", "transformers>=5.23,<6",
-]  # fmt: skip
+FRAMEWORKS = ["accelerate>=1.15,<2", "keras>=3.15,<4", "lightning>=2.6,<3", "transformers>=5.23,<6"]
 
 
 def record(python: str | Path, into: Path, *names: str) -> None:
@@ -64,9 +61,7 @@ def python() -> Path:
     return home / "bin/python"
 
 
-@pytest.mark.parametrize(
-    "framework", ["accelerate", "fastai", "keras", "lightning", "transformers"]
-)
+@pytest.mark.parametrize("framework", ["accelerate", "keras", "lightning", "transformers"])
 def test_figures_of_frameworks_are_the_true_ones(
     framework: str, python: Path, tmp_path: Path
 ) -> None:
