@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
 from tests.model.test_logs import compare
 from tests.programs.record import HERE, programs
+from tests.running import Place
 
 ROOT = HERE.parents[1]
 #: Within their major versions: what is tested is that voir keeps up with them.
@@ -67,3 +69,43 @@ def test_figures_of_frameworks_are_the_true_ones(
 ) -> None:
     record(python, tmp_path, f"frameworks/with_{framework}")
     compare(tmp_path / f"with_{framework}.log.gz")
+
+
+TIMED = """
+import json, time
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+def collate(samples):
+    time.sleep(0.008)
+    return torch.stack([sample[0] for sample in samples])
+
+
+loader = DataLoader(TensorDataset(torch.randn(800, 4)), batch_size=8, collate_fn=collate)
+model(torch.randn(8, 4)).mean().backward()
+optimizer.step()
+optimizer.zero_grad()
+begun, waited, asked = time.perf_counter(), 0.0, time.perf_counter()
+for inp in loader:
+    waited += time.perf_counter() - asked
+    time.sleep(0.012)
+    model(inp).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    asked = time.perf_counter()
+took = asked - begun
+print(json.dumps({"rate": 800 / took, "loading": waited / took}))
+"""
+
+
+def test_rates_and_shares_are_those_of_the_program(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", TIMED)
+    done = place.voir("--quiet", "main.py")
+    true, task = json.loads(done.stdout), place.record()["tasks"]["train"]
+    assert task["rate"]["median"] == pytest.approx(true["rate"], rel=0.02)
+    assert task["loading"]["share"] == pytest.approx(true["loading"], abs=0.03)
