@@ -61,7 +61,8 @@ def newest(directory: str | Path | None = None) -> list[Path]:
         begun = [(_begun(entry.path), Path(entry.path)) for entry in os.scandir(base)]
         if found := sorted((each for each in begun if each[0]), reverse=True):
             return [path for _, path in found]
-    raise UsageError("usage", f"voir: {base}/ holds no run", "Name a run directory.")
+    remedy = "Record one: voir SCRIPT. Or name the directory of a run."
+    raise UsageError("usage", f"{base}/ holds no run", remedy)
 
 
 def run_directory(named: str | None) -> Path:
@@ -81,7 +82,8 @@ def run_directory(named: str | None) -> Path:
         return path
     found, back = newest(), max(int((named or "-1")[1:]), 1)
     if back > len(found):
-        what = f"voir: {named} is further back than the {len(found)} runs there are"
+        there = "the only run there is" if len(found) == 1 else f"the {len(found)} runs there are"
+        what = f"{named or -1} is further back than {there}"
         raise UsageError("usage", what, "voir runs lists them.")
     return found[back - 1]
 

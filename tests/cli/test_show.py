@@ -75,10 +75,10 @@ def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
 
 
 def test_a_run_is_looked_for_where_runs_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(VoirError, match="further back than the 3 runs"):
+    with pytest.raises(VoirError, match="^-4 is further back than the 3 runs"):
         run_directory("-4")
     monkeypatch.setenv("VOIR_RUN_DIR", "elsewhere")
-    with pytest.raises(VoirError, match="elsewhere/ holds no run"):
+    with pytest.raises(VoirError, match="^elsewhere/ holds no run"):
         run_directory(None)
     place.rename("elsewhere")
     assert said().startswith("voir: main.py · finished")
