@@ -108,7 +108,17 @@ class _Publish(Give):
         super().produce(Own(values))
 
 
-_publish = _Publish()
+class _Hand(_Publish):
+    """Hands events over that nothing is to be counted from: they are not recorded."""
+
+    def produce(self, values: dict[str, Any]) -> None:
+        """Hand an event over."""
+        _hand(values, _own_handlers())
+        if (overseer := active()) is not None:
+            overseer.bus.push(Own({**give.inherited.get(), **values}))
+
+
+_publish, _handing = _Publish(), _Hand()
 
 
 def _with_giving() -> Any:
@@ -197,13 +207,16 @@ def iterate(
                 continue
             # Where nobody knows whether one more comes, the step begins when it has come.
             early = not ignore_loading and total is not None and done < total
-            unknown = {"batch" if batch_size is None else "batch_size": None} if early else {}
-            step = _publish.wrap("step", task=task, **unknown)
+            nothing = {"batch" if batch_size is None else "batch_size": None}
+            step = _publish.wrap("step", task=task, **(nothing if early else {}))
             extra = step.__enter__() if early else {}
             try:
                 with waits:
                     batch = next(iterator, _END)
                 if batch is _END:
+                    if total is None and not ignore_loading:
+                        with _handing.wrap("step", task=task, **nothing):
+                            pass  # As voir 0.2 has it: there the end is asked for within a step.
                     return
                 sized = _size(batch, batch_size)
                 if early:

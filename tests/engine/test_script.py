@@ -205,7 +205,9 @@ class TestIterate:
         self, run: Run
     ) -> None:
         assert list(iterate("train", iter("ab"), report_batch=True)) == ["a", "b"]
-        assert [e["$wrap"] for e in run.plain] == ["begin", "end"] * 2
+        assert [e["$wrap"] for e in run.plain] == ["begin", "end"] * 3
+        # As voir 0.2 has it, the end was asked for in a pair, too.
+        assert [e["batch"] for e in run.plain] == ["a", "a", "b", "b", None, None]
 
     def test_it_ends_where_the_iterator_does_whatever_its_length_says(self, run: Run) -> None:
         class Longer(list[str]):

@@ -37,9 +37,6 @@ FAULTS = {
         "test_instruments.py::test_sync[2]",
         "test_instruments.py::test_sync[5]",
     ],
-    "an iterable without a length has a step more than batches: where the end was asked for": [
-        "test_helpers.py::test_iterate_no_length",
-    ],
     "the help does not say the default of any option but a switch": [
         "test_argparse_ext.py::test_help",
         "test_argparse_ext.py::test_help_with_base",
