@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
     from .place import Places
 
+#: Frameworks' own loaders, by module: the class, what to record of it, as what, and what is read.
+#: Those of others (MosaicML, Accelerate) go through PyTorch's.
+LOADERS = {
+    "nvidia.dali.plugin.pytorch": ("DALIGenericIterator", "__next__", k.LOADING, k.RESULT),
+    # Its iterators are PyTorch's, but for how they begin.
+    "torchdata.stateful_dataloader.stateful_dataloader": (
+        "StatefulDataLoader", "__iter__", k.ITERATE, k.IDENTITY,
+    ),
+}  # fmt: skip
 #: What a module has that is PyTorch; a script may have another of that name.
 PARTS = ("Tensor", "_C", "nn", "optim")
 REMEDY = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
@@ -51,9 +60,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "torch.utils.data.dataloader": partial(_loaders, places),
         "torch._dynamo.callback": partial(_dynamo, places),
         "torch.distributed.distributed_c10d": partial(_collectives, places),
-        "nvidia.dali.plugin.base_iterator": partial(_other_loaders, places),
-        "streaming.base.dataloader": partial(_other_loaders, places),
-        "torchdata.stateful_dataloader.stateful_dataloader": partial(_other_loaders, places),
+        **{name: partial(place_other, places) for name in LOADERS},
     }
     watches = [on_import(name, place) for name, place in waits.items()]
     try:
@@ -114,10 +121,11 @@ def _loaders(places: Places, dataloader: Any) -> None:
     loaders.place(places, dataloader)
 
 
-def _other_loaders(places: Places, module: Any) -> None:
-    from . import loaders
-
-    loaders.place_other(places, module)
+def place_other(places: Places, module: Any) -> None:
+    """Record a framework's own loader, if the module has it."""
+    name, method, kind, read = LOADERS[module.__name__]
+    if hasattr(module, name):
+        places.around(getattr(module, name), method, kind, read, 0)
 
 
 def _dynamo(places: Places, callback: Any) -> None:

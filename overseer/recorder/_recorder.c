@@ -36,7 +36,6 @@
 #define WIDE 16          /* and how many members of each container. */
 #define OPEN_PAIRS 1024  /* Beginnings without an end that a thread keeps. */
 #define PIECE 30         /* Bytes of text in one slot that continues a note. */
-#define CONTINUES 0xFFFF
 #define NAMED 16384      /* Modules that have been named, */
 #define NEAR 8           /* each in one of so many places. */
 
@@ -48,7 +47,7 @@ enum { TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER =
 enum { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, LOOP = 14, THREAD = 22 };  /* As in sites.py. */
 
 typedef struct { uint64_t start; double value; uint32_t object; uint16_t site, thread; uint64_t rest; } event_t;
-typedef struct { uint32_t native; uint16_t thread; uint8_t kind, flags; uint64_t since, events, spare; } shown_t;
+typedef struct { uint32_t native; uint16_t thread; uint8_t kind, flags; uint64_t since, spare[2]; } shown_t;
 typedef struct {
     char magic[8];
     uint32_t format, pid;
@@ -464,7 +463,7 @@ static int members(PyObject *o, int deep, double *value) {
     }
     Py_ssize_t looked = n < WIDE ? n : WIDE;
     if (n && (mappings == looked || (scalars == looked && !deep))) {
-        *value = (double)n;
+        if (n > 1 || !mappings || deep) *value = (double)n;     /* One alone may hold a whole batch, as DALI's. */
         return 0;
     }
     if (tensors) {
@@ -557,10 +556,7 @@ static inline uint64_t enter(int kind) {
 static inline void leave(int kind, uint8_t depth) {
     T.depth = depth;
     if (kind == OPTIMIZER && T.optimizers) T.optimizers--;
-    if (!depth && T.shown >= 0) {
-        G.header->threads[T.shown].kind = 0;
-        G.header->threads[T.shown].events++;
-    }
+    if (!depth && T.shown >= 0) G.header->threads[T.shown].kind = 0;
 }
 
 /* Beginnings that wait for their end; the latest is on top. */
@@ -831,24 +827,20 @@ static PyObject *site_relay(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     RETURN(result);
 }
 
-/* site.value(x), site.mark(...), site.length(batch): one event of the site's own kind. */
-static PyObject *one(Site *s, PyObject *o, int read) {
+/* site.value(x), site.mark(): one event of the site's own kind. */
+static PyObject *site_value(PyObject *self, PyObject *o) {
+    Site *s = (Site *)self;
     if (G.muted || s->silent) Py_RETURN_NONE;
     uint64_t begun = timed(), start = now();
     double value = NAN;
     uint8_t flags = 0;
-    const record_t r = {s->number, s->kind, s->ring, 0, (uint8_t)read};
     here();
     s->fired++;
-    if (read != NOTHING && read_value(o, &r, start, &value, &flags) < 0) return NULL;
-    put(s->ring, s->kind, s->number, start, 0, value,
-        read == NOTHING && o ? identity(o) : 0, flags);
+    if (o && number(o, s->number, start, &value, &flags) < 0) return NULL;
+    put(s->ring, s->kind, s->number, start, 0, value, 0, flags);
     cost(begun);
     RETURN(Py_NewRef(Py_None));
 }
-static PyObject *site_value(PyObject *self, PyObject *o) { return one((Site *)self, o, NUMBER); }
-static PyObject *site_length(PyObject *self, PyObject *o) { return one((Site *)self, o, LENGTH); }
-static PyObject *site_mark(PyObject *self, PyObject *const *a, Py_ssize_t n) { return one((Site *)self, n ? a[0] : NULL, NOTHING); }
 
 /* Close the pair at this place; pairs of the script's may stay open around it. */
 static pair_t close_pair(int kind, int at) {
@@ -949,7 +941,6 @@ static int site_set_intercept(Site *s, PyObject *value, void *unused) {
 }
 static PyMemberDef site_members[] = {
     {"number", T_USHORT, offsetof(Site, number), READONLY, NULL},
-    {"kind", T_UBYTE, offsetof(Site, kind), READONLY, NULL},
     {"keys", T_OBJECT, offsetof(Site, keys), READONLY, NULL},
     {"name", T_OBJECT, offsetof(Site, name), READONLY, NULL},
     {"fired", T_ULONGLONG, offsetof(Site, fired), 0, NULL},
@@ -967,8 +958,7 @@ static PyMethodDef site_methods[] = {
     {"given", site_given, METH_O, NULL},
     {"relay", FAST(site_relay), NULL},
     {"value", site_value, METH_O, NULL},
-    {"length", site_length, METH_O, NULL},
-    {"mark", FAST(site_mark), NULL},
+    {"mark", site_value, METH_NOARGS, NULL},                    /* Without a value, that is NULL. */
     {"enter", FAST(site_enter), NULL},
     {"leave", FAST(site_leave), NULL},
     {"__enter__", site_with, METH_NOARGS, NULL},
@@ -987,7 +977,7 @@ typedef struct {
     vectorcallfunc call;
     PyObject *inner;
     uint16_t site, inner_site;
-    uint8_t kind, ring, read;
+    uint8_t kind, read;
     int8_t argument;
 } Span;
 
@@ -1023,7 +1013,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     Span *s = (Span *)self;
     if (G.muted || !G.events[0]) return PyObject_Vectorcall(s->inner, a, nf, names);
     here();
-    if (s->kind == FORWARD && T.models && s->ring == STRUCTURE) {
+    if (s->kind == FORWARD && T.models) {
         if (G.submodules) return span_submodule(s, a, nf, names);
         return PyObject_Vectorcall(s->inner, a, nf, names);
     }
@@ -1034,7 +1024,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     uint64_t begun = timed();
     Py_ssize_t n = PyVectorcall_NARGS(nf), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     uint8_t flags = 0, depth = T.depth, raises = 0;
-    int argument = s->argument, model = s->ring == STRUCTURE && (s->kind == FORWARD || s->kind == BACKWARD);
+    int argument = s->argument, model = s->kind == FORWARD || s->kind == BACKWARD;
     double value = NAN;
     uint64_t start = 0;
     uint32_t object = argument >= 0 && argument < n ? identity(a[argument]) : 0;
@@ -1049,8 +1039,6 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     } else if (s->read == NUMBER && all) {
         start = now();                                          /* A value that comes later names it. */
         if (number(a[argument >= 0 && argument < all ? argument : 0], s->site, start, &value, &flags) < 0) return NULL;
-    } else if (s->read == LENGTH && argument >= 0 && argument < all && length(a[argument], 0, &value) < 0) {
-        return NULL;
     }
     if (s->kind == BACKWARD && T.zeroed) {
         flags |= ZEROED;
@@ -1058,12 +1046,12 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     }
     cost(begun);
     T.models = (uint8_t)(T.models + model);
-    uint64_t entered = s->ring == STRUCTURE ? enter(s->kind) : now();
+    uint64_t entered = enter(s->kind);
     if (!(flags & LATER)) start = entered;
-    int marked = s->ring == STRUCTURE ? mark(s->kind, BEGINS, start, start, depth, NULL) : 0;
+    int marked = mark(s->kind, BEGINS, start, start, depth, NULL);
     PyObject *result = marked < 0 ? NULL : PyObject_Vectorcall(s->inner, a, nf, names);
     uint64_t end = now();
-    if (s->ring == STRUCTURE) leave(s->kind, depth);
+    leave(s->kind, depth);
     if (model && T.models) T.models--;
     if (!result) {
         flags |= PyErr_ExceptionMatches(PyExc_StopIteration) ? ENDED : FAILED;
@@ -1073,8 +1061,8 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     } else if (s->read == IDENTITY) {
         value = identity(result);
     }
-    put(s->ring, s->kind, s->site, start, end - start, value, object, flags | (marked > 0 ? MARKED : 0));
-    if (G.submodules && s->kind == FORWARD && s->ring == STRUCTURE)  /* Once more, among those within. */
+    put(STRUCTURE, s->kind, s->site, start, end - start, value, object, flags | (marked > 0 ? MARKED : 0));
+    if (G.submodules && s->kind == FORWARD)                     /* Once more, among those within. */
         put(VALUES, 0, s->inner_site, start, end - start, NAN, object, flags & FAILED);
     if (begun) spent(now() - end);
     if (marked > 0 && mark(s->kind, ENDS, start, end, depth, NULL) < 0) Py_CLEAR(result);
@@ -1135,15 +1123,15 @@ static PyType_Spec span_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     span_slots};
 
-/* span(site, kind, callable, read=0, argument=-1, ring=0, inner_site=0) */
+/* span(site, kind, callable, read=0, argument=-1, inner_site=0) */
 static PyObject *m_span(PyObject *module, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"site", "kind", "callable", "read", "argument", "ring", "inner_site", NULL};
+    static char *names[] = {"site", "kind", "callable", "read", "argument", "inner_site", NULL};
     (void)module;
-    int site, kind, read = 0, argument = -1, ring = 0, inner_site = 0;
+    int site, kind, read = 0, argument = -1, inner_site = 0;
     PyObject *inner;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iiO|iiii", names, &site, &kind, &inner, &read, &argument, &ring, &inner_site)) return NULL;
-    if (!PyCallable_Check(inner) || ring < 0 || ring > VALUES) {
-        PyErr_SetString(PyExc_TypeError, "a span stands around a callable, in ring 0 or 1");
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iiO|iii", names, &site, &kind, &inner, &read, &argument, &inner_site)) return NULL;
+    if (!PyCallable_Check(inner)) {
+        PyErr_SetString(PyExc_TypeError, "a span stands around a callable");
         return NULL;
     }
     Span *s = (Span *)G.span_type->tp_alloc(G.span_type, 0);
@@ -1153,7 +1141,6 @@ static PyObject *m_span(PyObject *module, PyObject *args, PyObject *kwargs) {
     s->site = (uint16_t)site;
     s->inner_site = (uint16_t)inner_site;
     s->kind = (uint8_t)kind;
-    s->ring = (uint8_t)ring;
     s->read = (uint8_t)read;
     s->argument = (int8_t)argument;
     return (PyObject *)s;
@@ -1550,18 +1537,6 @@ static PyObject *m_forget(PyObject *module, PyObject *number) {
     if (place) *place = 0;
     Py_RETURN_NONE;
 }
-static PyObject *m_mute(PyObject *module, PyObject *on) {
-    (void)module;
-    G.muted = on == Py_True;
-    Py_RETURN_NONE;
-}
-static PyObject *m_spend(PyObject *module, PyObject *ns) {
-    (void)module;
-    uint64_t more = PyLong_AsUnsignedLongLong(ns);
-    if (PyErr_Occurred()) return NULL;
-    G.header->own += more;
-    Py_RETURN_NONE;
-}
 static PyObject *m_now(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyLong_FromUnsignedLongLong(now());
@@ -1598,8 +1573,6 @@ static PyMethodDef methods[] = {
     {"method", m_method, METH_O, NULL},
     {"submodules", m_submodules, METH_VARARGS, NULL},
     {"forget", m_forget, METH_O, NULL},
-    {"mute", m_mute, METH_O, NULL},
-    {"spend", m_spend, METH_O, NULL},
     {"now", m_now, METH_NOARGS, NULL},
     {"identity", m_identity, METH_O, NULL},
     {"length", m_length, METH_O, NULL},

@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 from ..clock import now_ns as now
 from . import sites as k
-from .sizes import length, model_rows, module_flags, number, readers
+from .sizes import length, model_rows, module_flags, read_number, readers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _timed(thread: _Thread) -> int:
 def _cost(begun: int) -> None:
     if begun:
         took = now() - begun
-        spend(took * SAMPLE if took < LONG else took)  # It was interrupted, by a process say.
+        _spend(took * SAMPLE if took < LONG else took)  # It was interrupted, by a process say.
 
 
 def _mark(
@@ -172,7 +172,7 @@ def _mark(
         return False
     finally:
         thread.busy -= 1
-        spend(now() - since)
+        _spend(now() - since)
 
 
 def _task() -> int:
@@ -282,7 +282,7 @@ class Site:
         site, _, _, index, read = self.records[at]
         found = self._given(values, index)
         if read == k.NUMBER:
-            return number(found, site, start)
+            return read_number(found, site, start)
         return (length(found), 0) if read == k.LENGTH else (NAN, 0)
 
     def _record(self, thread: _Thread, values: Any) -> int | None:
@@ -342,7 +342,7 @@ class Site:
                 thread.busy -= 1
                 took = now() - since
                 if not thread.busy:
-                    spend(took)
+                    _spend(took)
         if begun:
             _cost(begun + took)
         if _g.due:
@@ -375,33 +375,22 @@ class Site:
             value = self.intercept(self._made(ordered, 0), value)
         return value
 
-    def _one(self, value: Any, read: int) -> None:
+    def value(self, value: Any) -> None:
+        """One event of the site's own kind, with a number."""
         if _g.muted or self._silent:
             return
-        thread, start, flags, found = _here(), now(), 0, NAN
+        thread, start = _here(), now()
         begun = _timed(thread)
         self.fired += 1
-        if read == k.NUMBER:
-            found, flags = number(value, self.number, start)
-        elif read == k.LENGTH:
-            found = length(value)
-        object_ = identity(value) if read == k.NOTHING and value is not None else 0
-        _put(thread, self.ring, self.kind, self.number, start, 0, found, object_, flags)
+        found, flags = read_number(value, self.number, start)
+        _put(thread, self.ring, self.kind, self.number, start, 0, found, 0, flags)
         _cost(begun)
         if _g.due:
             _reached()
 
-    def value(self, value: Any) -> None:
-        """One event of the site's own kind, with a number."""
-        self._one(value, k.NUMBER)
-
-    def length(self, batch: Any) -> None:
-        """One event of the site's own kind, with the number of items in a batch."""
-        self._one(batch, k.LENGTH)
-
-    def mark(self, *objects: Any) -> None:
-        """One event of the site's own kind."""
-        self._one(objects[0] if objects else None, k.NOTHING)
+    def mark(self) -> None:
+        """The same without one."""
+        self.value(None)
 
     def enter(self, *objects: Any) -> None:
         """The first half of a span, such as a hook before an optimizer's step."""
@@ -521,21 +510,17 @@ def span(
     callable: Callable[..., Any],
     read: int = 0,
     argument: int = -1,
-    ring: int = 0,
     inner_site: int = 0,
 ) -> Callable[..., Any]:
     """``callable``, with each call recorded."""
-    if ring not in (0, 1):
-        raise TypeError("a span stands around a callable, in ring 0 or 1")
-    structure = ring == k.STRUCTURE
-    model = structure and kind in (k.FORWARD, k.BACKWARD)
+    model = kind in (k.FORWARD, k.BACKWARD)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if _g.muted or not _g.rings:
             return callable(*args, **kwargs)
         thread = _here()
         object_ = identity(args[argument]) if 0 <= argument < len(args) else 0
-        if kind == k.FORWARD and structure and thread.models:
+        if kind == k.FORWARD and thread.models:
             if not _g.submodules:
                 return callable(*args, **kwargs)
             return submodule(thread, args, kwargs)
@@ -548,16 +533,16 @@ def span(
             flags, value = asked(args, kwargs, start)
         if read == k.MODULE_CALL and not flags & k.MODEL:
             return submodule(thread, args, kwargs) if _g.submodules else callable(*args, **kwargs)
-        if _g.submodules and kind == k.FORWARD and structure:
+        if _g.submodules and kind == k.FORWARD:
             _name(args)
         if kind == k.BACKWARD and thread.zeroed:
             flags, thread.zeroed = flags | k.ZEROED, False
         _cost(begun)
         thread.models += model
-        entered, marked = _enter(thread, kind) if structure else now(), False
+        entered, marked = _enter(thread, kind), False
         start = start if flags & k.LATER else entered
         try:
-            marked = _mark(thread, kind, k.BEGINS, start, start, depth, structure)
+            marked = _mark(thread, kind, k.BEGINS, start, start, depth)
             result = callable(*args, **kwargs)
             end = now()
         except BaseException as error:
@@ -565,14 +550,13 @@ def span(
             flags |= k.ENDED if isinstance(error, StopIteration) else k.FAILED
             raise
         finally:
-            if structure:
-                _leave(thread, kind, depth)
+            _leave(thread, kind, depth)
             thread.models -= model
             if not flags & (k.ENDED | k.FAILED) and read >= k.RESULT:
                 value = length(result) if read == k.RESULT else float(identity(result))
             flags |= k.MARKED if marked else 0
-            _put(thread, ring, kind, site, start, end - start, value, object_, flags)
-            if _g.submodules and kind == k.FORWARD and structure:  # Once more, among those within.
+            _put(thread, k.STRUCTURE, kind, site, start, end - start, value, object_, flags)
+            if _g.submodules and kind == k.FORWARD:  # Once more, among those within.
                 failed = flags & k.FAILED
                 _put(thread, 1, k.MODULE, inner_site, start, end - start, NAN, object_, failed)
             _cost(end if begun else 0)
@@ -598,9 +582,7 @@ def span(
             flags = module_flags(args[0])
             value = model_rows(every[1]) if flags & k.MODEL and len(every) > 1 else NAN
         elif read == k.NUMBER and every:
-            value, flags = number(every[max(argument, 0)], site, at)
-        elif read == k.LENGTH and 0 <= argument < len(every):
-            value = length(every[argument])
+            value, flags = read_number(every[max(argument, 0)], site, at)
         return flags, value
 
     call.__voir_span__ = True  # type: ignore[attr-defined]
@@ -759,6 +741,11 @@ def put(
         _put(_here(), ring, kind, site, start, ns, value, object_, flags)
 
 
+def number(value: Any) -> float:
+    """A number; NaN for what is none."""
+    return read_number(value)[0]
+
+
 def note(kind: int, site: int, start: int, text: bytes) -> None:
     """Record text, in slots of its own behind the event."""
     if _g.muted or not _g.rings:
@@ -814,17 +801,17 @@ def forget(identity_: int) -> None:
     _g.named.discard(identity_)
 
 
-def mute(on: bool) -> None:
-    """Record nothing, until told otherwise."""
-    _g.muted = on
+def _forked() -> None:
+    """The child of a fork records nothing."""
+    _g.muted = True
     _g.arrange()
 
 
-def spend(ns: int) -> None:
+def _spend(ns: int) -> None:
     """Add to voir's own cost."""
     own = struct.unpack_from("<Q", _g.header, _OWN)[0]
     struct.pack_into("<Q", _g.header, _OWN, own + ns)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: mute(True))
+    os.register_at_fork(after_in_child=_forked)

@@ -39,8 +39,6 @@ COMPILE = 16  #: span: Dynamo compiles
 COMMUNICATION = 17  #: span: a collective
 LOSS = 18  #: mark: a loss that was given; value
 BATCH = 19  #: mark: a batch that was given without a step; value: its items
-PROGRESS = 20  #: mark: value: done; object: total
-TASK = 21  #: mark: the task of what follows on this thread; ENDED: it is over
 THREAD = 22  #: mark: a thread records for the first time; value: its native id
 LATE = 23  #: mark: the value of the event of site ``object`` that began at ``start``
 DEVICE = 24  #: span on a device: of the event of thread ``object`` that began at ``start``, or the
@@ -78,12 +76,10 @@ class Sites:
 
     Attributes:
         rows: One dictionary for each number; number 0 stands for nothing.
-        shared: How many sites share the last number.
     """
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = [{"kind": 0}]
-        self.shared = 0
 
     def add(self, kind: int, label: str = "", **more: Any) -> int:
         """Enter a site; returns its number.
@@ -94,7 +90,6 @@ class Sites:
             more: ``selector``, ``keys``, ``file``, ``line``, ``task``, ``unit``, as far as known.
         """
         if len(self.rows) > LAST:
-            self.shared += 1
             return LAST
         self.rows.append({"kind": kind, "label": label, **more})
         return len(self.rows) - 1

@@ -41,7 +41,7 @@ def _attribute(value: object, name: str) -> Any:
         return None
 
 
-def number(value: Any, site: int = 0, start: int = 0) -> tuple[float, int]:
+def read_number(value: Any, site: int = 0, start: int = 0) -> tuple[float, int]:
     """A number, and the flags of its event; a device's is held, and comes later."""
     kind = type(value)
     if isinstance(value, (float, int)):
@@ -52,7 +52,7 @@ def number(value: Any, site: int = 0, start: int = 0) -> tuple[float, int]:
     if readers.types.get(kind):
         return _tensor_number(value, site, start)
     if isinstance(value, (tuple, list)) and kind.__len__(value) == 1:
-        return number(next(_members(value)), site, start)
+        return read_number(next(_members(value)), site, start)
     if kind.__module__ == "numpy":
         try:
             return float(value), 0
@@ -119,7 +119,7 @@ def _sequence(value: Any, deep: int) -> float:
     tensors = [one for one in looked if type(one) in readers.types]
     sizes = [size for size in (_rows(one)[0] for one in tensors) if size == size]
     if looked and (mappings == len(looked) or (scalars == len(looked) and not deep)):
-        return float(n)
+        return NAN if mappings == n == 1 and not deep else float(n)  # As DALI's, which is a batch.
     if sizes:
         # Pictures side by side look like what is stacked: unknown.
         pictures = sum(map(_picture, tensors)) == len(looked) and (deep or n > 3)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import math
 import os
 import pickle
 import re
 import threading
 import traceback
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from instruments.hooks.instrument import LOADERS, place_other
 from overseer.recorder import recorder
 from overseer.recorder import sites as k
 
@@ -312,6 +315,41 @@ def test_loaders_are_told_apart_though_their_iterators_take_each_others_place(
     fold, _ = hooked.folded()
     assert (fold.tasks["train"].steps, fold.tasks["train"].items) == (6, 24)
     assert (fold.tasks["eval"].steps, fold.tasks["eval"].items) == (12, 24)
+
+
+def test_a_loader_that_makes_its_iterators_itself_tells_that_it_begins_anew(
+    hooked: Hooked,
+) -> None:
+    class StatefulDataLoader(DataLoader[Any]):  # As torchdata has it.
+        def __iter__(self) -> Any:
+            return self._get_iterator()
+
+    place_other(hooked.places, other("torchdata", StatefulDataLoader))
+    loader = StatefulDataLoader(TensorDataset(torch.ones(8, 4)), batch_size=4)
+    for _ in range(2):
+        assert len(list(loader)) == 2
+    found = [kind for kind, _ in hooked.events() if kind]  # One tells of the thread.
+    assert found == [k.ITERATE, *[k.LOADING] * 3] * 2
+
+
+def test_a_loader_of_another_framework_is_waited_for(hooked: Hooked) -> None:
+    class DALIGenericIterator:  # As DALI has it: a dictionary for each pipeline.
+        left = 2
+
+        def __next__(self) -> list[dict[str, Any]]:
+            self.left -= 1
+            return [{"data": torch.ones(8, 3), "label": torch.ones(8, 1)}]
+
+    place_other(hooked.places, other("nvidia", DALIGenericIterator))
+    next(DALIGenericIterator())
+    (found,) = [event for event in hooked.events() if event[0] == k.LOADING]
+    assert math.isnan(found[1].value), "its items are unknown, not one"
+
+
+def other(package: str, kind: type) -> Any:
+    """A framework's module, with its loader."""
+    (name,) = (name for name in LOADERS if name.startswith(package))
+    return SimpleNamespace(__name__=name, **{kind.__name__: kind})
 
 
 def test_a_graph_that_is_traced_has_the_scripts_operations_alone(hooked: Hooked) -> None:

@@ -34,8 +34,7 @@ def length(reads: Recorded, batch: Any) -> float | None:
 
 
 def number(reads: Recorded, value: Any) -> float | None:
-    found = reads.module.number(value)
-    found = found[0] if isinstance(found, tuple) else found
+    found: float = reads.module.number(value)
     return None if math.isnan(found) else found
 
 

@@ -342,8 +342,6 @@ def test_own_cost_is_counted(recorded: Recorded) -> None:
     one.bus, one.hand = lambda event: time.sleep(0.002), -1
     one.event(1.0)
     assert recorded.header().own - sampled >= 2_000_000
-    recorded.module.spend(5)
-    assert recorded.header().own >= sampled + 2_000_005
 
 
 @pytest.mark.parametrize("wrong", [{"keys": ("a",), "focus": 1}, {"ring": 2}])
