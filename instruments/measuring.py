@@ -35,8 +35,6 @@ TICK_SECONDS, CHUNK, REST_SECONDS = 0.1, 4096, 0.0005
 WHOLE = 100
 #: Kinds of which each event may tell a step: an optimizer's within one of these with its end.
 STEPS = (k.STEP, k.PAIR, k.OPTIMIZER, k.SCALER, k.BACKWARD)
-#: The clock of steps where no device has one.
-HOST = "perf_counter"
 
 
 class Windows:
@@ -131,11 +129,6 @@ class Measuring:
         self._raw.append(raw)
 
     @property
-    def clock_name(self) -> str:
-        """The clock that times the steps, as the run's record names it."""
-        return (self._marks.clock if self._marks is not None else None) or HOST
-
-    @property
     def stepped(self) -> tuple[float, float] | None:
         """From when to when steps have been made, in seconds, the first one apart; None: never."""
         return None if self._summary is None else self._summary.stepped
@@ -146,7 +139,7 @@ class Measuring:
         if summary is None:
             return {}
         with self._lock:
-            return summary.section(self.clock_name, final)
+            return summary.section(self._marks.clock if self._marks is not None else None, final)
 
     def begin(self) -> None:
         """Measure what is recorded, from the beginning of the script on."""

@@ -31,7 +31,7 @@ MOST, LOSSES = 200, 20
 STRETCH = 0.5
 TRAIN = "train"
 #: What a voirfile gives: the hooks alone see none of it.
-GIVEN = frozenset({k.STEP, k.PAIR, k.LOSS, k.BATCH, k.SIZE, k.TASK, k.PAUSE})
+GIVEN = frozenset({k.STEP, k.PAIR, k.LOSS, k.BATCH, k.SIZE, k.PAUSE})
 _LEARNS = k.TRAINING | k.GRAD
 
 
@@ -318,13 +318,13 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
     witness.hooks.finish()
     seen, told_by = witness.hooks.tasks.get(TRAIN), "batches"
     hooks: dict[str, float] = {}
-    losses = n = 0
+    losses = not_finite = 0
     if fold is not None:
         told = {task for lane in fold.lanes.values() for task in lane.told_tasks}
         told_by = "marks" if told else fold.told_by
         task = fold.tasks.get(TRAIN)
         if task is not None:
-            n, losses = task.losses.n, task.losses.not_finite
+            losses, not_finite = task.losses.n, task.losses.not_finite
         if seen is not None and TRAIN in told and not fold.lost:
             hooks = {"steps": seen.steps}
             if seen.items == seen.items:
@@ -337,8 +337,8 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
         sizeless=witness.sizeless,
         steps_given=witness.steps or witness.pairs,
         hooks=hooks,
-        losses=n,
-        not_finite=losses,
+        losses=losses,
+        not_finite=not_finite,
         given=witness.given,
         elsewhere=witness.elsewhere,
         loss_limit=ov.options.verify_loss,

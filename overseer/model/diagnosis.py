@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .amounts import duration, percent, size
 from .facts import (
+    HOST_CLOCK,
     at,
     breakdown,
     entries,
@@ -53,8 +54,6 @@ HELD, CAPPED = 0.1, 0.5
 DEAR = 0.05
 #: How far apart other programs alone drive the quartiles of step times, as a ratio.
 WIDE = 1.5
-#: The clock of tasks whose steps are timed on the host.
-HOST_CLOCK = "perf_counter"
 #: What to try against pauses of each kind.
 _SHORTER = {
     "evaluation": "evaluate less often, or on fewer batches",

@@ -9,8 +9,7 @@ from ..recorder import sites as k
 #: start, value, object, site, thread, duration (low and high), depth, flags.
 RECORD = struct.Struct("<QdIHHIHBB")
 
-#: The parts of a step, in order.
-PARTS = ("loading", "forward", "backward", "optimizer", "communication", "other")
+#: The parts of a step, in the order of :data:`.facts.PARTS`.
 LOADING, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, OTHER = range(6)
 
 #: The part that a span's own time belongs to, by its kind.

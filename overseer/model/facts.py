@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: The parts of a step, in the order in which they come.
 PARTS = ("loading", "forward", "backward", "optimizer", "communication", "other")
+#: The clock of steps where no device has one.
+HOST_CLOCK = "perf_counter"
 
 
 def part(of: object, *keys: str) -> Facts:

@@ -45,7 +45,6 @@ class Fold:
         graded: Whether gradients were taken apart from ``backward``: by whom, is not known.
         time_first: Whether a model has layers that take time in the place of the batch.
         lost: Whether structure events were lost: steps and items are unknown from there on.
-        progress: By task: how much is done, and of how much.
         unused: How often gradients were computed of which no step came.
     """
 
@@ -58,7 +57,6 @@ class Fold:
         self.sites, self._emit, self.method = sites, emit, method
         self.tasks: dict[str, Task] = {}
         self.lost = self.made = self.time_first = self.graded = False
-        self.progress: dict[str, tuple[float, int]] = {}
         self.unused = 0
         self._kinds: list[int] = []
         self.lanes: dict[int, Lane] = {}
@@ -102,7 +100,7 @@ class Fold:
             ns = low + (high << 32) if high else low
             if kind > k.SAVE or not kind:
                 if site:
-                    lane.other(kind, start, ns, value, what, depth, flags, site)
+                    lane.rare(kind, start, ns, value, what, depth, flags, site)
                 else:
                     lane = self._new_lane(number)  # Another thread has this number from here on.
                 continue
@@ -253,7 +251,6 @@ class Lane:
         self._scaled: float | Late | None = None  # The loss before GradScaler made it larger.
         self._zeroed = self._stepped = False
         self._looked: list[tuple[float, float, float] | None] = [None, None]  # In two steps (R8).
-        self._tasks: list[str] = []
         self._gap: Segment | None = None
 
     @cached_property
@@ -307,36 +304,21 @@ class Lane:
         flags: int,
         site: int,
     ) -> None:
-        """A span of a rarer kind."""
-        if kind == k.SCALE:
-            self._scaled = self._fold.expect(site, start) if flags & k.LATER else value
-        elif kind == k.MADE:
-            self._fold.made = True
-            self._round.end()
-        elif kind == k.ITERATE:
-            self._iterates(int(value) if value == value else None, what)
-        elif kind == k.SAVE and not depth:  # R19
-            self.turn.parts[OTHER] -= ns
-            self._train.pause(CHECKPOINT, ns)
-
-    # Marks and pairs
-
-    def other(
-        self,
-        kind: int,
-        start: int,
-        ns: int,
-        value: float,
-        what: int,
-        depth: int,
-        flags: int,
-        site: int,
-    ) -> None:
-        """A mark, a pair, or something else that does not nest with torch's spans."""
+        """A rarer kind of event: of torch's spans, a mark, or what does not nest with those."""
         fold = self._fold
         if kind == k.LOOP:
             if self.begun and not depth:
                 self._loop(not flags & k.CAME, start, value, flags & k.LATER)
+        elif kind == k.SCALE:
+            self._scaled = fold.expect(site, start) if flags & k.LATER else value
+        elif kind == k.MADE:
+            fold.made = True
+            self._round.end()
+        elif kind == k.ITERATE:
+            self._iterates(int(value) if value == value else None, what)
+        elif kind == k.SAVE:
+            if not depth:  # R19
+                self._train.pause(CHECKPOINT, self.turn.move(ns, OTHER))
         elif kind == k.STEP:
             if flags & k.MARKED:
                 self._plain(start, self.rest)
@@ -351,23 +333,13 @@ class Lane:
             fold.arrive(what, start, value)
         elif kind == k.DEVICE:
             fold.timed(what, start, value, ns)
-        elif kind == k.PROGRESS:
-            fold.progress[self._task_of(site)] = value, what
-        elif kind == k.TASK:
-            if not flags & k.ENDED:
-                self._tasks.append(str(fold.sites[site].get("task")))
-            elif self._tasks:
-                self._tasks.pop()
-        elif kind == k.PAUSE:
-            self._declared_pause(start, ns, flags)
+        elif kind == k.PAUSE:  # R19
+            self._train.pause(DECLARED, self._declared(start, ns, flags, None))
         elif kind == k.COMMUNICATION:
             if flags & k.MARKED:
                 self.on_device(kind, start, depth)
             if not depth:
-                turn = self._until(start + ns)
-                moved = min(ns, turn.parts[OTHER])
-                turn.parts[OTHER] -= moved
-                turn.parts[COMMUNICATION] += moved
+                self._until(start + ns).move(ns, OTHER, COMMUNICATION)
         elif kind == k.COMPILE:
             self.turn.compiled += ns
         elif kind == k.TIME_FIRST:
@@ -375,19 +347,28 @@ class Lane:
         elif kind == k.GRADIENTS:
             fold.graded = True
 
+    # Marks and pairs
+
     def _task_of(self, site: int) -> str:
-        task = self._fold.sites[site].get("task")
-        return str(task) if task else self._tasks[-1] if self._tasks else TRAIN
+        return str(self._fold.sites[site].get("task") or TRAIN)
 
     def _until(self, at: int) -> Step:
         """The turn, with all of its time up to now."""
         turn = self.turn
         if not self.begun:
             self.begins(k.STEP, at)
-        if at > turn.end:
-            turn.parts[self.rest] += at - turn.end
+        gap = at - turn.end
+        if gap > 0:
+            turn.parts[self.rest] += gap
+            if self.rest == LOADING:
+                self.waited += gap
             turn.end = at
         return turn
+
+    def _next(self, at: int, loader: int | None) -> Step:
+        """A new turn begins."""
+        self.turn, self.waited = Step(at, loader), 0
+        return self.turn
 
     def _marked(self, task: str, items: float, at: int) -> None:
         """R1: the script says that a step has ended, and of how many items."""
@@ -420,7 +401,7 @@ class Lane:
     def _tell(self, task: str, items: float, at: int) -> None:
         """A step of a task has ended."""
         turn = self._until(at)
-        self.turn = Step(at, turn.loader)
+        self._next(at, turn.loader)
         if task == TRAIN:
             for told in self._round.taken():
                 turn = told.add(turn)
@@ -433,35 +414,22 @@ class Lane:
 
     def declared_loading(self, start: int, ns: int, flags: int) -> None:
         """A pair around loading."""
-        turn = self._until(start + ns)
-        if flags & k.MARKED:
-            self._plain(start, OTHER)
-            self._plain(start + ns, LOADING)
-        moved = min(ns, turn.parts[OTHER])
-        turn.parts[OTHER] -= moved
-        turn.parts[LOADING] += moved
-        turn.waited = True
+        self._declared(start, ns, flags, LOADING)
+        self.turn.waited = True
 
-    def _declared_pause(self, start: int, ns: int, flags: int) -> None:
-        """R19: time that the voirfile declares to be a pause; what else was found in it stays."""
+    def _declared(self, start: int, ns: int, flags: int, part: int | None) -> int:
+        """Time that is declared to be a part, or a pause; what else was found in it stays."""
         turn = self._until(start + ns)
         if flags & k.MARKED:
             self._plain(start, OTHER)
-            self._plain(start + ns, None)
-        moved = min(ns, turn.parts[OTHER])
-        turn.parts[OTHER] -= moved
-        self._train.pause(DECLARED, moved)
+            self._plain(start + ns, part)
+        return turn.move(ns, OTHER, part)
 
     def _loop(self, asks: bool, at: int, value: float, marked: int) -> None:
         """R20: a ``for`` waits for its next item: that is loading, if a tensor comes."""
-        turn = self.turn
         if marked:
             self._plain(at, self.rest if asks or value == value else OTHER)
-        if at > turn.end:
-            turn.parts[self.rest] += at - turn.end
-            if self.rest == LOADING:
-                self.waited += at - turn.end
-            turn.end = at
+        turn = self._until(at)
         if asks:
             self.rest, self.waited = LOADING, 0
             return
@@ -473,9 +441,7 @@ class Lane:
         self.rest = OTHER
         turn.waited |= loads
         if not loads:
-            back = min(self.waited, turn.parts[LOADING])
-            turn.parts[LOADING] -= back
-            turn.parts[OTHER] += back
+            turn.move(self.waited, LOADING, OTHER)
 
     # Loaders and models
 
@@ -592,10 +558,7 @@ class Lane:
 
     def _cut(self, until: int) -> Step:
         """End the turn and say what it was; returns the next one."""
-        turn = self.turn
-        if until > turn.end:
-            turn.parts[self.rest] += until - turn.end
-            turn.end = until
+        turn = self._until(until)
         loader = turn.loader
         if turn.optimizer is not None or (turn.backwards and not self._attacks(turn)):  # R4
             self._belongs(turn)
@@ -615,8 +578,7 @@ class Lane:
                 held.took[loader] = [*sizes[-FEW:]]  # Nothing uses as many.
         elif len(self._held) < FEW:
             self._held[loader] = turn
-        self.turn = Step(until, loader)
-        return self.turn
+        return self._next(until, loader)
 
     def _belongs(self, turn: Step) -> None:
         """The turn belongs to the step, and so do those that were held back (R6, R7)."""

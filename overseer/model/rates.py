@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .events import LOADING
 from .spans import Span
 
 TYPE_CHECKING = False
@@ -30,38 +29,53 @@ def abreast(spans: Iterable[tuple[int, int]]) -> float:
     return total / union if union else 1.0
 
 
+class Threads:
+    """When each thread that works on a task began its first step, and ended its last."""
+
+    __slots__ = ("_spans",)
+
+    def __init__(self) -> None:
+        self._spans: dict[int, tuple[int, int]] = {}
+
+    def add(self, step: Step) -> None:
+        """Take in a step."""
+        if step.thread in self._spans or len(self._spans) < THREADS:
+            begin = self._spans.get(step.thread, (step.start, 0))[0]
+            self._spans[step.thread] = begin, step.end
+
+    @property
+    def abreast(self) -> float:
+        """How many of them work at once."""
+        return abreast(self._spans.values())
+
+
 class Window:
     """The steps of one task since a window was opened.
 
     Attributes:
         task: The task.
         first: Number of its first step.
+        opened: When that began, ns.
         steps: How many have ended in it.
         items: Of them; NaN: unknown.
         ns: Their time, without pauses; ``loading`` of it waiting for batches.
-        pause: Pauses in the window.
-        end: When its last step ended, ns.
     """
 
     def __init__(self, step: Step) -> None:
         self.task, self.first, self.opened = step.task, step.number, step.start
-        self.steps = self.ns = self.loading = self.pause = self.end = 0
+        self.steps = self.ns = self.loading = 0
         self.items = 0.0
         self._loaded = False
-        self._threads: dict[int, tuple[int, int]] = {}
+        self._threads = Threads()
 
     def add(self, step: Step, n: int) -> None:
         """Take in a step, or ``n`` that are not told apart."""
         self.steps += n
         self.items += step.items
         self.ns += step.ns
-        self.loading += step.parts[LOADING]
-        self.pause += step.pause
-        self.end = step.end
+        self.loading += step.loading
         self._loaded |= step.loaded
-        if step.thread in self._threads or len(self._threads) < THREADS:
-            begin = self._threads.get(step.thread, (step.start, 0))[0]
-            self._threads[step.thread] = begin, step.end
+        self._threads.add(step)
 
     @property
     def units(self) -> str:
@@ -76,7 +90,7 @@ class Window:
     def rate(self) -> float | None:
         """Items a second; over threads that work at the same time, summed."""
         rate = self._per_second(self.ns)
-        return None if rate is None else rate * abreast(self._threads.values())
+        return None if rate is None else rate * self._threads.abreast
 
     @property
     def loading_rate(self) -> float | None:

@@ -138,11 +138,21 @@ class Step:
         self.segments.append(segment)
         return segment
 
+    def move(self, ns: int, part: int, to: int | None = None) -> int:
+        """Count so much of a part, or what there is of it, to another, or to none.
+
+        Returns:
+            How much that was.
+        """
+        moved = min(ns, self.parts[part])
+        self.parts[part] -= moved
+        if to is not None:
+            self.parts[to] += moved
+        return moved
+
     def wait(self, until: int) -> None:
         """What was no part of it before ``until`` was waiting for its batch."""
-        waited = min(self.parts[OTHER], max(0, until - self.start))
-        self.parts[OTHER] -= waited
-        self.parts[LOADING] += waited
+        self.move(max(0, until - self.start), OTHER, LOADING)
         self.waited = True
         for segment in self.segments:
             if segment.part == OTHER and segment.at <= until:

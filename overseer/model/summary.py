@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .events import LOADING, PARTS
-from .facts import main_name
-from .rates import abreast
+from .events import LOADING
+from .facts import HOST_CLOCK, PARTS, main_name
+from .rates import TASKS, Threads
 from .series import Series, Totals
 from .spans import Span
 from .statistics import Sample, quartiles
@@ -18,13 +18,10 @@ if TYPE_CHECKING:
     from .steps import Step
     from .tasks import Task
 
-#: Tasks that are recorded, and threads of one that are told apart.
-TASKS, THREADS = 64, 64
 #: Parts of a task's course.
 COURSE = 100
 #: So many steps behind the end of a fixed skip, a warm-up that is still going on is told.
 CLOSE = 2
-HOST_CLOCK = "perf_counter"
 
 
 class Record:
@@ -38,7 +35,7 @@ class Record:
     def __init__(self, skip: Span | None, multiplier: int) -> None:
         self._skip, self._multiplier = skip, multiplier
         self._series, self._sample = Series(), Sample()
-        self._threads: dict[int, tuple[int, int]] = {}
+        self._threads = Threads()
         self._before = self._skipped = 0
         self._start, self._untimed = 0, (0, 0.0)
 
@@ -46,9 +43,7 @@ class Record:
         """Take in the next finished step."""
         n, self._before = step.number - self._before, step.number
         self._start = self._start or step.start
-        if step.thread in self._threads or len(self._threads) < THREADS:
-            begin = self._threads.get(step.thread, (step.start, 0))[0]
-            self._threads[step.thread] = begin, step.end
+        self._threads.add(step)
         if not step.ns:  # Only its end was told.
             self._untimed = self._untimed[0] + n, self._untimed[1] + step.items
             return
@@ -83,7 +78,7 @@ class Record:
         found = verdict.from_step if self._skip is None else None
         of = self._series.totals(found or 0)
         settled = self._skip is not None or found is not None
-        many = abreast(self._threads.values())
+        many = self._threads.abreast
         late = self._skip is not None and (verdict.from_step or 0) > self._skipped + 1 + CLOSE
         return present(
             {
@@ -117,7 +112,7 @@ class Record:
         amount = (task.items - items) * self._multiplier if sized else task.steps - n
         held = task.held.ns if task.held is not None else 0
         # Between the steps of another one, such as an evaluation, lies what is not its own.
-        ns = task.end - task.start if main else sum(task.parts) + held
+        ns = task.end - task.start if main else task.ns + held
         return amount * 1e9 / ns if ns > 0 else None
 
     def _quartiles(self, first: int, sized: bool, many: float) -> dict[str, float]:
@@ -166,15 +161,15 @@ class Summary:
                 record = records[step.task] = Record(self._skip, self._multiplier)
             record.add(step)
 
-    def section(self, clock: str = HOST_CLOCK, final: bool = False) -> dict[str, Any]:
-        """The ``tasks`` of ``run.json``, as they are by now."""
+    def section(self, clock: str | None = None, final: bool = False) -> dict[str, Any]:
+        """The ``tasks`` of ``run.json``, as they are by now; without a ``clock``, by the host's."""
         tasks = dict(self._fold.tasks)
         main = self.main
         made = {}
         for name, task in tasks.items():
             record = self._records.get(name)
             if record is not None:
-                made[name] = record.section(task, name == main, clock, final)
+                made[name] = record.section(task, name == main, clock or HOST_CLOCK, final)
             elif loss := losses(task):
                 made[name] = present({"loss": loss})
         return made

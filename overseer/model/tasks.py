@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from operator import add
 
 from .events import OTHER
 from .pauses import LEAST_NS, UNEXPLAINED, Pauses, Typical
@@ -50,7 +49,8 @@ class Task:
     Attributes:
         steps: How many have finished or are held back; ``items`` of them: NaN: unknown.
         start: Where the first began, and ``end`` where the last ended, ns.
-        parts: Nanoseconds of the finished steps by part.
+        ns: Of the finished steps.
+        held: The latest step, unless it is finished.
         losses: Of the steps; of what the script gives, once it gives any.
         given: Whether losses are given.
         pauses: Time that is in no step.
@@ -61,20 +61,19 @@ class Task:
 
     def __init__(self, name: str, emit: Callable[[Step], object]) -> None:
         self.name, self._emit = name, emit
-        self.steps, self.items, self.start, self.end = 0, 0.0, 0, 0
-        self.parts = [0, 0, 0, 0, 0, 0]
+        self.steps, self.items, self.start, self.end, self.ns = 0, 0.0, 0, 0, 0
         self.losses, self.pauses = Losses(), Pauses()
         self.given = self.loaded = False
         self.first_ns = 0
         self.compiled = [0, 0]
-        self._held: Step | None = None
+        self.held: Step | None = None
         self._usual = Typical()
         self._waiting: deque[Step] = deque()
         self._done: dict[int, int] = {}  # By thread: when a device was done with its last step.
 
     def close(self, thread: int, step: Step, items: float, n: int = 1) -> None:
         """A step has ended, or ``n`` of them that are not told apart."""
-        if self._held is not None:
+        if self.held is not None:
             self.settle()
         elif not self.steps:
             self.start = step.start
@@ -84,22 +83,17 @@ class Task:
         self.items += items
         step.task, step.number, step.thread = self.name, number, thread
         step.items, step.pause = items, 0
-        self._held = step
-
-    @property
-    def held(self) -> Step | None:
-        """The latest step, unless it is finished."""
-        return self._held
+        self.held = step
 
     def resize(self, items: float) -> None:
         """The latest step has so many items, whatever else was taken for them."""
-        if self._held is not None:
-            self.items += items - self._held.items if self.items == self.items else 0.0
-            self._held.items = items
+        if self.held is not None:
+            self.items += items - self.held.items if self.items == self.items else 0.0
+            self.held.items = items
 
     def absorb(self, at: int, items: float) -> bool:
         """Whether the latest step ended just before ``at``; it has then so many items, if known."""
-        held = self._held
+        held = self.held
         if held is None or at - held.end > min(held.ns // 2, SAME_NS):
             return False
         if items == items:
@@ -108,7 +102,7 @@ class Task:
 
     def settle(self) -> None:
         """What is held back is finished, once all has come that comes later."""
-        step, self._held = self._held, None
+        step, self.held = self.held, None
         if step is None:
             return
         if not self._waiting and step.complete:
@@ -140,8 +134,7 @@ class Task:
         known = step.loss == step.loss or self.losses.n  # NaN is a loss where others were known.
         if known and step.backwards and not self.given and not step.late:
             self.losses.add(step.loss)
-        parts = step.parts
-        other = parts[OTHER]
+        other = step.parts[OTHER]
         if other > LEAST_NS and step.number > 1 and not step.compiled:
             over = self._usual.excess(other)
             if over:
@@ -154,7 +147,7 @@ class Task:
             self.first_ns = step.ns
         if not self.loaded and step.loaded:
             self.loaded = True
-        self.parts = list(map(add, self.parts, parts))
+        self.ns += step.ns
         self._emit(step)
 
     def pause(self, kind: str, ns: int, step: Step | None = None, part: int = OTHER) -> None:

@@ -287,7 +287,8 @@ def test_19_pauses_are_in_no_step(kind: str) -> None:
     text, pause = PAUSES[kind]
     found = folded(text)
     assert found.pauses == {kind: pause}
-    assert all(sum(found.parts(step.number)) <= 7 for step in found.steps if step.task == "train")
+    trained = [sum(found.parts(step.number)) for step in found.steps if step.task == "train"]
+    assert 0 < max(trained) <= 7
 
 
 @pytest.mark.parametrize(

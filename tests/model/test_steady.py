@@ -33,13 +33,13 @@ def near(step: int | None, truth: int | None) -> bool:
 @pytest.mark.parametrize("kind", STEADY.values(), ids=STEADY)
 def test_the_boundary_is_found_within_two_steps(kind: Kind) -> None:
     missed = [each for each in found(kind) if not near(*each[1:])]
-    assert len(missed) <= SEEDS // 12, missed
+    assert len(missed) <= SEEDS // 20, missed
 
 
 @pytest.mark.parametrize("kind", ALIKE.values(), ids=ALIKE)
 def test_a_change_within_the_tolerance_does_not_make_a_run_never_steady(kind: Kind) -> None:
     missed = [(s, at, truth) for s, at, truth in found(kind) if not near(at, 0)]
-    assert [each for each in missed if not near(*each[1:])][SEEDS // 12 :] == []
+    assert [each for each in missed if not near(*each[1:])][SEEDS // 20 :] == []
 
 
 @pytest.mark.parametrize("kind", RESTLESS.values(), ids=RESTLESS)
@@ -93,6 +93,13 @@ def test_a_hiccup_of_a_few_steps_is_forgiven(slow: int) -> None:
     random = Random(1)
     values = [random.gauss(6, 0.1) * (4 if 272 <= i < 272 + slow else 1) for i in range(544)]
     assert str(steady(values)) == "steady from step 0"
+
+
+@pytest.mark.parametrize("slower", [1.5, 2, 3, 4.5])
+def test_one_slow_epoch_of_eight_is_no_hiccup(slower: float) -> None:
+    random = Random(1)
+    values = [random.gauss(6, 0.1) * (slower if 272 <= i < 340 else 1) for i in range(544)]
+    assert abs((steady(values).from_step or 0) - 340) <= 2
 
 
 def test_slow_steps_that_come_again_are_no_warm_up() -> None:
