@@ -23,7 +23,7 @@ from overseer.recorder import sites as k
 from overseer.recorder.log import EVENT, header
 from overseer.recorder.values import values
 from overseer.trace.channels import channel, channels, record, stop
-from overseer.trace.rows import FOREVER, Made, Part, Progress, make
+from overseer.trace.rows import DETAILED, FOREVER, Made, Part, Progress, make
 from overseer.trace.writer import HOST, VALS, Log, LogWriter, this_process, threads_in
 
 from .hooks.profiler import Operators
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 #: How often the log is written, in seconds: at most this much is lost to a SIGKILL.
 TICK = 0.1
 MEGABYTE = 1 << 20
-#: Levels at which looking takes so long that rates are not those of the script by itself.
-DETAILED = ("module", "op")
 #: Channels that voir itself fills.
 OWN = (
     "voir", "metrics", "machine", "progress", "steps", "passes", "checkpoints", "modules",
@@ -83,7 +81,10 @@ class Session:
             self._log, self._head(), int(settings.max_mb * MEGABYTE), settings.ring, self._unwritten
         )
         self._measuring = measuring = measuring_of(ov)
-        self._parts: list[_Part] = []
+        self._parts: dict[int, _Part] = {}
+        self._ended, self._judged = deque[Part](), 0
+        self._unsaid = deque[Part]()
+        self._levels = set[str]()
         self._sites = 0
         self._known: list[dict[str, Any]] | None = None
         self._rows: dict[str, int] = {}
@@ -179,7 +180,12 @@ class Session:
             self._measuring.catch_up()
             if made.operators is not None:
                 made.operators.switch(False)
-            made.what = made.what._replace(end=min(made.what.end, recorder.now()))
+            ended = made.what = made.what._replace(end=min(made.what.end, recorder.now()))
+            # A decorated function may have thousands: what is looked at each time are the others.
+            if id(made) in self._parts:
+                self._ended.append(ended)
+                self._unsaid.append(ended)
+                del self._parts[id(made)]
             self._modules()
 
         return over
@@ -187,7 +193,8 @@ class Session:
     def _add(self, what: Part) -> _Part:
         operators = Operators(self._ov, self._keep) if what.level == "op" else None
         made = _Part(what._replace(since=self._steps()), operators)
-        self._parts = [*self._parts, made]
+        self._parts[id(made)] = made
+        self._levels.add(what.level)
         if not what.whole and what.level in DETAILED:
             self._measuring.stop_at(self._next(made), None, partial(self._turn, made), once=True)
         self._turned(made)
@@ -228,7 +235,7 @@ class Session:
 
     def _open(self, levels: tuple[str, ...]) -> Iterator[_Part]:
         count, now = self._steps(), recorder.now()
-        for part in self._parts:
+        for part in list(self._parts.values()):
             if part.what.level in levels and now <= part.what.end and part.holds(count):
                 yield part
 
@@ -262,12 +269,16 @@ class Session:
         """Events have been folded; under the fold's lock."""
         state, before = self._state, self._count
         self._count, self._state = self._steps(), self._fold_state()
-        now, keep = recorder.now(), not self._parts and not self._alone
-        for part in self._parts:
-            if part.what.end < now - 10**9:
-                continue
-            keep = keep or part.what.whole
-            keep = keep or any(part.holds(n) for n in range(before, self._count + 1))
+        now, keep = recorder.now(), not self._alone and not self._levels
+        ended, open_ = tuple(self._ended), list(self._parts.values())
+        for part in (*ended, *(each.what for each in open_)):
+            if not keep and part.end >= now - 10**9:
+                counts = range(before - part.since, self._count - part.since + 1)
+                keep = part.whole or any(map(part.holds, counts))
+        # These events may be from just before a part has ended: the next ones are judged by it too.
+        for _ in range(self._judged):
+            self._ended.popleft()
+        self._judged = len(ended) - self._judged
         if keep:
             if self._gap and self._left is not None:
                 self._drained.append(self._left)  # In it the first step begins.
@@ -306,7 +317,7 @@ class Session:
 
     def _end(self, at: int) -> None:
         """Keep nothing more."""
-        for part in self._parts:
+        for part in list(self._parts.values()):
             part.what = part.what._replace(end=min(part.what.end, at))
         recorder.submodules(False)
         stop()
@@ -314,9 +325,12 @@ class Session:
     def _know(self) -> None:
         """Write what events refer to: sites, names of modules and threads, parts."""
         facts: dict[str, Any] = {}
-        parts = [part.what._asdict() for part in self._parts]
+        parts = [part.what._asdict() for part in list(self._parts.values())]
         if parts != self._known:
             facts["parts"] = parts
+        ended = [self._unsaid.popleft() for _ in range(len(self._unsaid))]
+        if ended:
+            facts["ended"] = [part._asdict() for part in ended]
         count = len(table.rows)
         if count > self._sites:
             facts["sites"] = table.rows[self._sites : count]
@@ -332,6 +346,7 @@ class Session:
             self._sites, self._known = count, parts
             self._threads |= fresh
         elif facts:
+            self._unsaid.extendleft(reversed(ended))
             self._named.extendleft(reversed(named))
             self._numbers.extendleft(reversed(numbers))
 
@@ -348,7 +363,7 @@ class Session:
         for watch in self._watches:
             watch.dispose()
         self._figures.close()
-        for part in self._parts:
+        for part in self._parts.values():
             if part.operators is not None:
                 part.operators.switch(False)
         recorder.submodules(False)
@@ -391,15 +406,14 @@ class Session:
         """How many steps were slowed down by being looked at; the rate of training says so too."""
         run = Part(level=self._settings.level)
         # Of a whole run all were looked at, whatever the log had room for.
-        whole = run.level in DETAILED and any(part.what == run for part in self._parts)
+        whole = run.level in DETAILED and any(part.what == run for part in self._parts.values())
         steps = self._steps() if whole else made.detailed
         if not steps or "torch" not in sys.modules:
             return {}
         rate = self._ov.summary.get("tasks", {}).get("train", {}).get("rate")
         if rate is not None:
             rate["profiled"] = steps
-        levels = {part.what.level for part in self._parts}
-        return {"level": "op" if "op" in levels else "module", "profiled": steps}
+        return {"level": "op" if "op" in self._levels else "module", "profiled": steps}
 
     def _complain(self, made: Made) -> None:
         names = [*OWN, *(each.name for each in channels() if each.name not in OWN)]

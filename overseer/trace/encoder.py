@@ -154,7 +154,7 @@ class Encoder:
             found = self._rows[name, thread] = Row(name, track, end)
         return found
 
-    def beside(self, row: Row, n: int = 2) -> Row:
+    def beside(self, row: Row) -> Row:
         """The row for what crosses spans of ``row``."""
         if row.beside is None:
             stem, _, last = row.name.rpartition(" (")

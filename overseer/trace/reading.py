@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import VoirError
 from .wire import Malformed, as_bytes, as_double, as_number, as_text, fields, read_varint
-from .writer import NAME
+from .writer import NAME, elsewhere, logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class Slice:
     args: dict[str, object] = field(default_factory=dict)
     children: list[Slice] = field(default_factory=list)
 
-    def walk(self, depth: int = 0) -> Iterator[tuple[int, Slice]]:
+    def walk(self) -> Iterator[tuple[int, Slice]]:
         """It and all within it, with how deep each is."""
-        waiting = [(depth, self)]
+        waiting = [(0, self)]
         while waiting:  # No recursion: 500 spans within each other are allowed.
             level, one = waiting.pop()
             yield level, one
@@ -184,22 +184,12 @@ class Trace:
 # Which file
 
 
-#: What files that are no traces begin with, what they are, and what to do with them.
-_KINDS = (
-    (b"\x1f\x8b", "it is compressed", "Unpack it first: gunzip."),
-    (b"PK\x03\x04", "it is a zip file", "Unpack it first: unzip."),
-    (b"version https://git-lfs", "it is a pointer of Git LFS", "Fetch the file: git lfs pull."),
-    (b"\x7fELF", "it is a program", "Name a run's directory."),
-)
 _OURS = "voir reads the .pftrace files that voir --trace writes."
 _ANY = "Open it at https://ui.perfetto.dev; " + _OURS
 
 
 def _other_kind(data: bytes) -> tuple[str, str]:
     """What a file is that is no trace, and what to do."""
-    for begins, what, remedy in _KINDS:
-        if data.startswith(begins):
-            return f": {what}", remedy
     if data[:4096].lstrip().startswith((b"{", b"[")):
         chrome = b'"traceEvents"' in data or b'"ph"' in data
         return (": it is a Chrome trace, in JSON", _ANY) if chrome else (": it is JSON", _OURS)
@@ -221,8 +211,6 @@ def finish(
     Raises:
         OSError: It cannot be written.
     """
-    from .writer import logs
-
     made, found = None, logs(directory) if directory.is_dir() else [directory]
     if found:
         from .rows import finished
@@ -260,7 +248,8 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
         if given.suffix == ".log":
             given = given.with_suffix(".pftrace")
     if given.is_dir():
-        found = [given / NAME] if (given / NAME).is_file() else by_rank(given) or elsewhere(given)
+        found = [given / NAME] if (given / NAME).is_file() else by_rank(given)
+        found = found or [one for one in elsewhere(given) if one.is_file()][:1]
     else:
         found = [given] if given.is_file() else []
     if found:
@@ -285,18 +274,6 @@ def by_rank(directory: Path) -> list[Path]:
     """The traces of a job's ranks, in order."""
     found = [each for each in directory.glob(f"rank*/{NAME}") if each.parent.name[4:].isdigit()]
     return sorted(found, key=lambda each: int(each.parent.name[4:]))
-
-
-def elsewhere(directory: Path) -> list[Path]:
-    """The trace that a run wrote into another directory, as its record says."""
-    import json
-
-    try:
-        known = json.loads((directory / "run.json").read_bytes())["trace"]["path"]
-        found = [Path(known), directory / Path(known).name]
-        return [path for path in found if path.name != NAME and path.is_file()][:1]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
 
 
 def rank_of(trace: Trace) -> int:

@@ -10,7 +10,7 @@ import json
 import math
 import os
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 #: Tasks whose steps ``--trace-steps`` counts: of a script that never learns, what it shows models.
 COUNTED = (TRAIN, "inference")
 FOREVER = 1 << 63
-#: Levels, each with all of those before.
-LEVELS = ("off", "step", "module", "op")
+#: Levels at which looking takes so long that rates are not those of the script by itself.
+DETAILED = ("module", "op")
 #: Kinds of the structure ring that are shown: the row, what they are called, and the channel.
 SHOWN = {
     k.LOADING: ("data loader", "loading", "passes"),
@@ -107,16 +107,16 @@ class Windows:
 
     def __init__(self, parts: list[Part], steps: list[tuple[int, int]]) -> None:
         kept: list[tuple[int, int, int]] = []
+        ends = [end for end, _ in steps]
         for part in parts:
             kept.append((part.begin, part.end, 2 if part.whole else 1))
             if part.whole:
                 continue
             since, following = part.begin, part.since
-            for end, number in steps:
-                if part.begin < end <= part.end:
-                    if part.holds(number - part.since):
-                        kept.append((since, end, 2))
-                    since, following = end, number + 1
+            for end, number in steps[bisect_right(ends, part.begin) : bisect_right(ends, part.end)]:
+                if part.holds(number - part.since):
+                    kept.append((since, end, 2))
+                since, following = end, number + 1
             if part.holds(following - part.since):  # The one that is under way at the end.
                 kept.append((since, part.end, 2))
         times = sorted({-1, FOREVER, *(t for since, until, _ in kept for t in (since, until))})
@@ -144,8 +144,13 @@ class _Rows:
         self._patterns = facts.get("patterns") or ["*"]
         self._metrics, self._stepping = self._wanted("metrics"), self._wanted("steps")
         self._modules = facts.get("modules") or "*"
-        self._parts = [part_of(one) for one in facts.get("parts") or []] or [Part()]
-        self._detailed = [p for p in self._parts if LEVELS.index(p.level) >= LEVELS.index("module")]
+        self._parts = list(map(part_of, log.parts)) or [Part()]
+        self._times = sorted({t for part in self._parts for t in (part.begin, part.end)})
+        self._during: list[list[Part]] = [[] for _ in range(len(self._times) + 1)]
+        for part in self._parts:
+            since, until = (bisect_left(self._times, t) for t in (part.begin, part.end))
+            for at in range(since + 1, until + 1):
+                self._during[at].append(part)
         self.ends, self._loaders = array("q"), set[int]()
         self._numbered: list[tuple[int, int]] = []
         self._everything = self._parts == [Part()]
@@ -246,15 +251,14 @@ class _Rows:
         if self._everything:
             self.kept += counted
             return True
-        holding: list[Part] = []
-        for part in self._parts:
-            within = part.begin < step.end <= part.end
-            number = step.number - 1 - part.since
-            if within and (part.whole or not counted or part.holds(number)):
-                holding.append(part)
+        holding = [
+            part
+            for part in self._during[bisect_left(self._times, step.end)]
+            if part.whole or not counted or part.holds(step.number - 1 - part.since)
+        ]
         if counted and holding:
             self.kept += 1
-            self.detailed += any(part in self._detailed for part in holding)
+            self.detailed += any(part.level in DETAILED for part in holding)
         return bool(holding)
 
     def _row_of(self, step: Step) -> Row:

@@ -158,6 +158,7 @@ class Log:
         facts: What the rows say: ``pid``, ``name``, ``patterns`` and so on, the latest of each.
         sites: The table of sites.
         names: By module, from when on it has which name, and its class.
+        parts: The parts of the run that are traced: those that have ended, then the others.
         threads: Names of threads, by their number in the system; ``numbers`` are the recorder's.
 
     Raises:
@@ -172,14 +173,17 @@ class Log:
         self.names: dict[int, list[tuple[int, str, str]]] = {}
         self.threads: dict[int, str] = {}
         self.numbers: dict[int, int] = {}
+        self.parts: list[dict[str, Any]] = []
         for tag, data in _records(path):
             if tag == ROWS:
                 self._take(json.loads(data))
         if self.facts.get("format") != FORMAT:
             raise ValueError(f"it is of format {self.facts.get('format')}")
+        self.parts += self.facts.get("parts") or ()
 
     def _take(self, rows: dict[str, Any]) -> None:
         self.sites += rows.pop("sites", ())
+        self.parts += rows.pop("ended", ())
         for module, since, name, kind in rows.pop("names", ()):
             self.names.setdefault(module, []).append((since, name, kind))
         self.threads |= {int(number): name for number, name in rows.pop("threads", {}).items()}
@@ -275,9 +279,14 @@ def this_process() -> dict[str, Any]:
 def logs(directory: Path) -> list[Path]:
     """The logs that a run, or the ranks of a job, has left in a directory or elsewhere."""
     found = [directory / LOG, *sorted(directory.glob(f"rank*/{LOG}"))]
+    found += [one.with_suffix(".log") for one in elsewhere(directory)]
+    return list({one.resolve(): one for one in found if one.is_file()}.values())
+
+
+def elsewhere(directory: Path) -> list[Path]:
+    """Where a run's trace may be that was written into another directory, as its record says."""
     try:
-        elsewhere = json.loads((directory / "run.json").read_bytes())["trace"]["path"]
-        found.append(Path(elsewhere).with_suffix(".log"))
+        known = Path(json.loads((directory / "run.json").read_bytes())["trace"]["path"])
     except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return list({one.resolve(): one for one in reversed(found) if one.is_file()}.values())[::-1]
+        return []
+    return [known, directory / known.name] if known.name != NAME else []

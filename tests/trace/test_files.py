@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from overseer.recorder import sites as k
 from overseer.trace import Trace, channel, open_trace
 from overseer.trace.export import merge
 from overseer.trace.reading import read_trace, whole_packets
+from overseer.trace.wire import message
 
 from .conftest import Making, Processor, Tracing, event
 
@@ -146,6 +148,17 @@ def test_a_file_that_is_cut_off_lacks_only_its_end(making: Making, processor: Pr
             before = trace.events
         processor.load(data[: border + 1])
         assert processor.error == ""
+
+
+def test_compressed_packets_are_read(making: Making) -> None:
+    data = full(making)
+    file = making.path.with_suffix(".pftrace")
+    whole = read_trace(file)
+    half = next(end for _, end in whole_packets(data) if end > len(data) // 2)
+    file.write_bytes(data[:half] + message(1, message(50, zlib.compress(data[half:]))))
+    assert read_trace(file).events == whole.events
+    file.write_bytes(data[:half] + message(1, message(50, b"no zlib")))
+    assert 0 < read_trace(file).events < whole.events
 
 
 def test_what_is_damaged_is_passed_over(making: Making) -> None:

@@ -65,6 +65,7 @@ def test_the_sum_of_a_part_is_that_of_the_folds_steps(making: Making) -> None:
         if tag == HOST:
             fold.feed(data)
     fold.finish()
+    assert len(found) == 50
     for label, total in (
         ("loading", sum(step.loading for step in found)),
         ("compute", sum(step.ns - step.loading for step in found)),
@@ -102,6 +103,14 @@ def test_only_what_lies_in_the_steps_asked_for_is_kept(
     assert kept == sum(what.get("begin", 0) < NOW + 1000 * n + 350 <= what.get("end", FOREVER)
                        for n in range(10))  # fmt: skip
     assert making.made.kept == len(expected)
+
+
+def test_parts_that_have_ended_are_shown_with_those_that_go_on(making: Making) -> None:
+    making.steps(10)
+    ended = [one for n in (1, 4) for one in part(begin=NOW + 1000 * n, end=NOW + 1000 * n + 1500)]
+    assert numbers(making.trace(ended=ended, parts=part(begin=NOW + 8000))) == [1, 4, 8, 9]
+    assert making.made.kept == 4
+    assert numbers(making.trace(ended=ended, parts=[])) == [1, 4]
 
 
 def test_a_gap_goes_on_with_the_numbers_the_fold_had(making: Making) -> None:
