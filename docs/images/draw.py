@@ -31,8 +31,8 @@ def rich_style(name: str) -> str:
     return f"{words} {COLOURS[int(colour) - 30] if colour else ''}".strip()
 
 
-def main() -> None:
-    """Write the picture in the README."""
+def drawn() -> str:
+    """The picture in the README."""
     console = Console(file=io.StringIO(), width=COLUMNS, record=True, force_terminal=True)
     lines = lay_out(training(), COLUMNS, height(ROWS))
     console.print("$ voir --dash main.py --epochs 60", highlight=False)
@@ -40,10 +40,10 @@ def main() -> None:
         console.print(Text(text))
     for line in lines:
         console.print(Text.assemble(*((text, rich_style(style)) for text, style in line)))
-    drawn = console.export_svg(title="voir --dash main.py", unique_id="dash")
-    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
-    (HERE / "dash.svg").write_text(drawn.replace("Fira Code,", FONTS), encoding="utf-8")
+    picture = console.export_svg(title="voir --dash main.py", unique_id="dash")
+    picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+    return picture.replace("Fira Code,", FONTS)
 
 
 if __name__ == "__main__":
-    main()
+    (HERE / "dash.svg").write_text(drawn(), encoding="utf-8")

@@ -121,8 +121,8 @@ class Device:
         if handle is None or board is None:
             return False
         self._handle, self._board = handle, board
-        self.name = _text(self._ask("nvmlDeviceGetName", handle))
-        self.uuid = _text(self._ask("nvmlDeviceGetUUID", handle)) or str(self.index)
+        self.name = decoded(self._ask("nvmlDeviceGetName", handle))
+        self.uuid = decoded(self._ask("nvmlDeviceGetUUID", handle)) or str(self.index)
         return True
 
     def read(self) -> dict[str, Any]:
@@ -180,7 +180,6 @@ class Device:
         return None if bits is None else throttle_words(bits)
 
 
-def _text(value: object) -> str:
-    if isinstance(value, bytes):  # As early versions of the binding gave it.
-        return value.decode(errors="replace")
-    return "" if value is None else str(value)
+def decoded(value: object) -> str:
+    """Text, which early versions of the bindings gave as bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")

@@ -12,6 +12,8 @@ import subprocess
 from importlib import import_module
 from pathlib import Path
 
+from .nvml import MIB, decoded
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     Number = int | str
     Read = Callable[[], dict[Number, dict[str, Any]]]
 
-MIB = 1024 * 1024
 AMD = "0x1002"
 #: What xpu-smi calls load in percent, power in W, temperature in Celsius, memory used in MiB.
 INTEL = "0,1,3,18"
@@ -165,8 +166,3 @@ def number(text: object) -> float | None:
 def scaled(value: float | None, unit: int) -> float | None:
     """``value`` in units of ``unit``."""
     return None if value is None else value / unit
-
-
-def decoded(value: object) -> str:
-    """Text, which early versions of the bindings gave as bytes."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..trace import wire
 from .reading import Run, as_number
 
 #: What monitors give, and what their curves are called.
@@ -124,9 +125,6 @@ def _leaves(tag: str, figures: Any, depth: int = _DEPTH) -> Iterator[tuple[str, 
             yield from _leaves(f"{tag}.{key}", value, depth - 1)
 
 
-# Records of protocol buffers: a number and a kind, then the value.
-
-
 def event_file(began: float, points: Iterable[Scalar]) -> Iterator[bytes]:
     """The bytes of an event file, in pieces.
 
@@ -134,11 +132,11 @@ def event_file(began: float, points: Iterable[Scalar]) -> Iterator[bytes]:
         began: Seconds since the epoch.
         points: In the order of their times.
     """
-    yield _record(_time(began) + _bytes(3, b"brain.Event:2"))
+    yield _record(wire.double(1, began) + wire.text(3, "brain.Event:2"))
     for one in points:
-        value = _bytes(1, one.tag.encode("utf-8", "replace")) + b"\x15" + _single(one.value)
-        step = b"\x10" + _varint(one.step)
-        yield _record(_time(one.time) + step + _bytes(5, _bytes(1, value)))
+        value = wire.text(1, one.tag) + b"\x15" + _single(one.value)
+        event = wire.double(1, one.time) + wire.number(2, one.step)
+        yield _record(event + wire.message(5, wire.message(1, value)))
 
 
 def _record(data: bytes) -> bytes:
@@ -146,27 +144,11 @@ def _record(data: bytes) -> bytes:
     return length + _checksum(length) + data + _checksum(data)
 
 
-def _time(seconds: float) -> bytes:
-    return b"\x09" + struct.pack("<d", seconds)
-
-
 def _single(value: float) -> bytes:
     try:
         return struct.pack("<f", value)
     except OverflowError:  # Beyond single precision.
         return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
-
-
-def _bytes(number: int, value: bytes) -> bytes:
-    return bytes((number << 3 | 2,)) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    return bytes((*found, value))
 
 
 # CRC-32C (Castagnoli), turned and shifted as TensorFlow does.

@@ -1,15 +1,22 @@
-"""Text for a terminal: labelled rows of short pieces, wrapped between pieces, and tables."""
+"""Text for a terminal: labelled rows of short pieces, wrapped between pieces, and tables.
+
+And what a stream can show: here alone are NO_COLOR, FORCE_COLOR, TERM and CI known.
+"""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TextIO
 
 GAP = " · "
 #: Between the ends of a range: an en dash, which nobody takes for a minus sign.
 TO = "\u2013"
 _ASCII = str.maketrans({"·": "|", "→": ">", TO: "-", "█": "#", "▒": ":", "└": "`", "…": "~"})
+#: Values of CI that say that there is none.
+_NO = ("", "0", "false")
+_COLOURLESS = frozenset({"dumb", "vt52", "vt100", "vt102", "vt220", "vt320", "xterm-mono"})
 _STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "warn": "33", "bad": "1;31"}
 
 
@@ -167,3 +174,22 @@ def encodable(text: str, encoding: str | None) -> str:
         text = text.translate(_ASCII)
         return text.encode(encoding, "backslashreplace").decode(encoding)
     return text
+
+
+def coloured(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
+    """Whether what is written to ``stream`` should have colours; the first that says so decides."""
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    return environ.get("TERM") not in _COLOURLESS and is_terminal(stream, environ)
+
+
+def is_terminal(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
+    """Whether somebody looks at ``stream`` on a terminal; under CI nobody does."""
+    if stream is None or environ.get("CI", "") not in _NO:
+        return False
+    try:
+        return stream.isatty()
+    except (OSError, ValueError):  # A closed stream.
+        return False

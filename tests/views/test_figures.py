@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overseer.cli.parsing import Terminal
 from overseer.cli.runs import runs
 from overseer.model.comparison import compare
 from overseer.model.diagnosis import diagnose
@@ -136,8 +137,8 @@ def test_all_views_print_the_same_figures(
         assert not parts or sum(parts) <= shown["compute"] + 3
     place = tmp_path_factory.mktemp("run")
     (place / "run.json").write_text(json.dumps(facts), encoding="utf-8")
-    assert rate(task)[0].removesuffix(" overall") in runs([str(place)])
-    (known,) = json.loads(runs([str(place), "--json"]))
+    assert rate(task)[0].removesuffix(" overall") in "".join(runs([str(place)], Terminal()))
+    (known,) = json.loads("".join(runs([str(place), "--json"], Terminal())))
     assert known["tasks"][name]["rate"] == task["rate"]
     with closing(open_database(place)) as database:
         query = "select steps, rate_wall, rate_median, rate_n, pause_seconds from tasks"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from overseer.model import amounts
-from overseer.views.text import TO, Layout, cells, cut, encodable, row, table
+from overseer.views.text import TO, Layout, cells, coloured, cut, encodable, row, table
 
 NAN = float("nan")
 
@@ -112,3 +113,23 @@ def test_a_table_lines_up_whatever_its_characters() -> None:
     assert table([["name", "n"], ["训练", "1"], [cut("long\nname", 6), "20"]], [False, True]) == (
         "name     n\n训练     1\nlong …  20\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("environ", "terminal", "expected"),
+    [
+        ({"TERM": "xterm"}, True, True),
+        ({"TERM": "xterm"}, False, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"CI": "true"}, True, False),
+        ({"CI": "false"}, True, True),
+        ({"CI": "true", "FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+    ],
+)
+def test_the_environment_says_whether_there_are_colours(
+    environ: dict[str, str], terminal: bool, expected: bool
+) -> None:
+    stream: Any = SimpleNamespace(isatty=lambda: terminal)
+    assert coloured(stream, environ) is expected
+    assert not coloured(None, {})

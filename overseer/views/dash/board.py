@@ -7,10 +7,10 @@ leave things behind; the dashboard's own thread takes them up, once a frame.
 from __future__ import annotations
 
 import math
-import sys
 from collections import deque
 from itertools import pairwise
 
+from ...recorder.values import values
 from ..text import cut
 
 TYPE_CHECKING = False
@@ -233,7 +233,7 @@ class Board:
         """A figure was given that has a place of its own."""
         self._heard.append((self._clock(), event))
 
-    def keep(self, event: Event, seen: int = 0) -> None:
+    def keep(self, event: Event) -> None:
         """Keep the numbers of an event; what is dear to keep, once a frame."""
         if "$event" in event:
             return
@@ -368,39 +368,32 @@ def as_number(value: object) -> float | None:
         return value
     if type(value) is int:
         return value if abs(value) < 1e300 else math.inf
-    if isinstance(value, _Copy):
-        return value.read()
-    return None
+    return value.number if isinstance(value, _Pending) else None
 
 
-class _Copy:
-    """A number on its way from a device; where it is not there yet, the memory holds -inf."""
+class _Pending:
+    """A number on its way from a device."""
 
-    def __init__(self, tensor: Any) -> None:
-        torch = sys.modules["torch"]
-        self._cell = torch.full((), -math.inf, dtype=torch.float64, pin_memory=tensor.is_cuda)
-        self._cell.copy_(tensor.detach().reshape(()), non_blocking=True)
+    number: float | None = None
 
-    def read(self) -> float | None:
-        """The number, if it has arrived."""
-        value = float(self._cell)
-        return None if value == -math.inf else value
+    def arrived(self, number: float) -> None:
+        """It is here."""
+        self.number = number
 
 
 def _held(value: Any) -> object:
     """What can be kept of a value that is no plain number: no graph, no device memory.
 
-    A number on a device is copied on the script's own stream, without waiting; nothing is read
-    while the script captures a graph, and no subclass of tensors ever: that may be a collective.
+    No subclass of tensors is read ever: that may be a collective.
     """
     kind = type(value)
     try:
         if kind.__module__ == "torch" and kind.__name__ == "Tensor":
-            if value.numel() != 1 or value.device.type == "meta":
+            if value.numel() != 1:
                 return None
             if value.device.type != "cpu":
-                captures = value.is_cuda and sys.modules["torch"].cuda.is_current_stream_capturing()
-                return None if captures else _Copy(value)
+                pending = _Pending()
+                return pending if values.later(value, pending.arrived) else None
             value = value.item()
         elif kind.__module__ == "numpy" and not value.shape:
             value = value.item()

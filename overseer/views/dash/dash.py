@@ -8,6 +8,7 @@ import sys
 import threading
 
 from ...errors import Problem
+from ..text import is_terminal
 from .layout import words
 from .screen import Screen, Tty
 from .text import Palette
@@ -38,7 +39,6 @@ FRAME_SECONDS, COST_PART = 0.5, 100
 #: Seconds between lines where there is no terminal.
 LINE_SECONDS = 5.0
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
-_NO = ("", "0", "false")
 
 
 class Lines:
@@ -190,18 +190,9 @@ def sink_for(stream: TextIO | None, environ: Mapping[str, str]) -> Sink | None:
     if stream is None or any(environ.get(name, "0") != "0" for name in _RANKS):
         return None
     lines = Lines(lambda line: _write_line(stream, line))
-    if _can_draw(stream, environ):
-        return Screen(Tty(stream.fileno()), Palette.of(environ, stream.encoding), lines)
+    if environ.get("TERM", "dumb") != "dumb" and is_terminal(stream, environ):
+        return Screen(Tty(stream.fileno()), Palette.of(stream, environ), lines)
     return lines
-
-
-def _can_draw(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    if environ.get("TERM", "dumb") == "dumb" or environ.get("CI", "false") not in _NO:
-        return False
-    try:
-        return stream.isatty()
-    except (OSError, ValueError):  # A closed stream.
-        return False
 
 
 def _write_line(stream: TextIO, line: str) -> None:

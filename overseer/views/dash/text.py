@@ -6,11 +6,12 @@ import math
 import re
 
 from .. import text as texts
-from ..text import cut
+from ..text import coloured, cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import TextIO
 
     #: A piece of text and the name of its style.
     Span = tuple[str, str]
@@ -42,7 +43,6 @@ _SHADES = {
     "loading": "░", "forward": "▒", "backward": "▓", "optimizer": "█", "communication": "▞",
     "other": "·", "compute": "▓",
 }  # fmt: skip
-_COLOURLESS = frozenset({"vt52", "vt100", "vt102", "vt220", "vt320", "xterm-mono"})
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 BLANK, FULL = "\u2800", "█"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -180,11 +180,10 @@ class Palette:
         self.colour, self.unicode = colour, unicode
 
     @classmethod
-    def of(cls, environ: Mapping[str, str], encoding: str | None) -> Palette:
-        """What ``NO_COLOR``, ``FORCE_COLOR``, ``TERM`` and the encoding allow, in this order."""
-        able = environ.get("TERM") not in _COLOURLESS or bool(environ.get("FORCE_COLOR"))
-        utf = (encoding or "").lower().replace("-", "").startswith("utf")
-        return cls(able and not environ.get("NO_COLOR"), utf)
+    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Palette:
+        """What the environment and the stream's encoding allow."""
+        utf = (stream.encoding or "").lower().replace("-", "").startswith("utf")
+        return cls(coloured(stream, environ), utf)
 
     def paint(self, line: Line) -> bytes:
         """One row as bytes for the terminal; it starts and ends with default attributes."""

@@ -162,6 +162,7 @@ def test_the_machine_has_never_used_less_than_the_script(
         machine.look(now)
         host, own = machine.host.lately(), machine.script.lately()
         assert host is None or own is None or 0 <= own <= host <= 100
+        assert (host is None) == (own is None)
     host, own = machine.host.mean_max(), machine.script.mean_max()
     for key in ("mean", "max"):
         assert host[key] is None or own[key] is None or 0 <= own[key] <= host[key] <= 100

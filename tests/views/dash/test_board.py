@@ -9,6 +9,7 @@ import numpy
 import pytest
 from runs import BOARDS, GIB, step, training
 
+from overseer.recorder.values import values
 from overseer.views.dash.board import Board, History
 
 
@@ -176,6 +177,25 @@ def test_tensors_are_kept_without_their_graphs_and_seldom(board):
     read(board)
     board.keep({"norm": weight * 4, "flag": torch.tensor(True)})
     assert board.scalars == [("norm", 4.0)]
+
+
+def test_a_number_on_a_device_is_shown_when_it_has_arrived(board, monkeypatch):
+    class Tensor:
+        __module__ = "torch"
+        device = SimpleNamespace(type="cuda")
+
+        def numel(self):
+            return 1
+
+    asked = []
+    monkeypatch.setattr(values, "later", lambda tensor, arrived: not asked.append(arrived))
+    board.keep({"norm": Tensor()})
+    assert board.scalars == [("norm", None)]
+    asked[0](-math.inf)
+    assert board.scalars == [("norm", -math.inf)]
+    monkeypatch.setattr(values, "later", lambda tensor, arrived: False)
+    board.keep({"captured": Tensor()})
+    assert board.scalars == [("norm", -math.inf)]
 
 
 def test_the_machine():

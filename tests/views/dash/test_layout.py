@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+from pathlib import Path
 
 import pytest
 from runs import BOARDS, facts, step
@@ -42,6 +44,17 @@ def test_without_unicode_it_looks_like_this(golden):
     shown = [Palette(colour=False, unicode=False).paint(line) for line in lines]
     text = re.sub(rb"\x1b\[[\d;]*m", b"", b"\n".join(shown)).decode("ascii")
     golden("ascii-80x24.txt", text + "\n")
+
+
+def test_the_picture_in_the_readme_is_of_this_dashboard():
+    place = Path(__file__).parents[3] / "docs" / "images"
+    draw = runpy.run_path(str(place / "draw.py"))["drawn"]
+    # Its words: all else is rich's.
+    shown, now = (
+        re.findall("<text[^>]*>([^<]*)<", picture)
+        for picture in ((place / "dash.svg").read_text(encoding="utf-8"), draw())
+    )
+    assert shown == now, "draw it anew: python docs/images/draw.py"
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 from emulator import Emulator
@@ -190,5 +191,6 @@ def test_colours(terminal, colour, lines):
     ],
 )
 def test_what_a_terminal_can_show(environ, encoding, colour, unicode):
-    palette = Palette.of(environ, encoding)
+    terminal = SimpleNamespace(isatty=lambda: True, encoding=encoding)
+    palette = Palette.of(terminal, environ)
     assert (palette.colour, palette.unicode) == (colour, unicode)
