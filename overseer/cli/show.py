@@ -11,7 +11,7 @@ from ..errors import VoirError
 from ..record.reading import Run, read_run
 from ..views.summary import screen
 from ..views.text import Layout, Piece, row
-from .parsing import CommandParser
+from .parsing import CommandParser, Terminal
 from .runs import RUN, facts_of, run_directory
 
 _ABOUT = """\
@@ -40,17 +40,13 @@ def _seconds(text: str) -> float:
 
 
 def show(
-    argv: list[str],
-    width: int,
-    colour: bool = False,
-    wait: Callable[[float], object] = time.sleep,
+    argv: list[str], terminal: Terminal, wait: Callable[[float], object] = time.sleep
 ) -> Iterator[str]:
     """Show the run that ``argv`` names; what to print.
 
     Args:
         argv: What follows ``voir show``.
-        width: Of the terminal.
-        colour: Whether to use colours; a terminal is cleared before each summary, too.
+        terminal: One that shows colours is cleared before each summary, too.
         wait: Lets so many seconds pass.
 
     Raises:
@@ -59,17 +55,17 @@ def show(
     options = parser().parse_args(argv)
     path = run_directory(options.run)
     if not options.watch:
-        yield _shown(read_run(path), width, colour)[0]
+        yield _shown(read_run(path), *terminal)[0]
         return
     shown = ""
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                text, ended = _shown(read_run(path), width, colour)
+                text, ended = _shown(read_run(path), *terminal)
             except VoirError as error:  # It has not begun, or somebody else's hand is in it.
                 text, ended = f"voir: {error.what}; waiting\n", False
             if text != shown:
-                yield f"{_CLEAR}{text}" if colour else text
+                yield f"{_CLEAR}{text}" if terminal.colour else text
             if ended:
                 return
             shown = text
@@ -79,10 +75,15 @@ def show(
 
 def _shown(run: Run, width: int, colour: bool) -> tuple[str, bool]:
     """The summary of each process, what is missing, and whether none of them goes on."""
-    each = [facts_of(one) for one in run.ranks or (run,)]
+    runs = run.ranks or (run,)
+    each = [facts_of(one) for one in runs]
+    cut = [one.path.name for one in runs if one.metrics.cut_off]
+    where = f" of {', '.join(cut)}" if run.ranks else ""
+    partial = Piece(f"metrics.jsonl{where} ends within a line" if cut else "", "warn")
+    why = Piece("it is being written, or was cut off" if cut else "")
     missing = [f"rank {rank}" for rank in run.missing_ranks]
     have = "has" if len(missing) == 1 else "have"
     said = Piece(f"{', '.join(missing)} {have} recorded nothing" if missing else "", "warn")
-    note = Layout(width, colour).text([row("missing", said)])
+    note = Layout(width, colour).text([row("partial", partial, why), row("missing", said)])
     text = "\n".join([*(screen(facts, width, colour) for facts in each), *([note] if note else [])])
     return text, not any("state" in facts for facts in each)

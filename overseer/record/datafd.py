@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from ..errors import Problem
 from .encode import encode
@@ -65,8 +67,9 @@ class DataFd:
             try:
                 if _file(self._fd) != self._opened:  # Closed; the number is another file's.
                     raise OSError(errno.EBADF, "closed by the script")
-                for piece in pieces(line) if self._fd in (1, 2) else [line]:
-                    _write(self._fd, piece)
+                with _no_sigpipe():
+                    for piece in pieces(line) if self._fd in (1, 2) else [line]:
+                        _write(self._fd, piece)
             except OSError as error:
                 self._fd = None
                 why = error.strerror or str(error)
@@ -140,3 +143,20 @@ def _write(fd: int, data: bytes) -> None:
             poll.register(fd, select.POLLOUT)
             if not poll.poll(PATIENCE_MS):
                 raise
+
+
+@contextmanager
+def _no_sigpipe() -> Iterator[None]:
+    """Make a reader that has gone an error, also in a script that lets SIGPIPE end it."""
+    if signal.getsignal(signal.SIGPIPE) != signal.SIG_DFL:
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPIPE})
+    try:
+        yield
+    except BrokenPipeError:
+        if signal.SIGPIPE in signal.sigpending():  # The write has just raised it.
+            signal.sigwait({signal.SIGPIPE})
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

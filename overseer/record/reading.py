@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,18 @@ class Metrics:
                     self.torn += 1
                 else:
                     yield event
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the file ends within a line: it is being written, or its process was killed."""
+        try:
+            with self.path.open("rb") as file:
+                if not file.seek(0, os.SEEK_END):
+                    return False
+                file.seek(-1, os.SEEK_END)
+                return file.read(1) != b"\n"
+        except OSError:
+            return False
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

@@ -119,7 +119,10 @@ def _value(value: Any) -> Any:
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
-        return value if -(1 << 63) <= value < 1 << 63 else str(value)
+        try:
+            return value if -(1 << 63) <= value < 1 << 63 else float(value)
+        except OverflowError:
+            return str(value)
     if isinstance(value, str):
         return {"NaN": None, "Infinity": 1e999, "-Infinity": -1e999}.get(value, value)
     return json.dumps(value, default=str)

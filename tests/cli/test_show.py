@@ -13,6 +13,7 @@ import pytest
 
 from overseer.cli import runs as listing
 from overseer.cli.compare import compare
+from overseer.cli.parsing import Terminal
 from overseer.cli.runs import newest, run_directory, runs
 from overseer.cli.show import show
 from overseer.errors import VoirError
@@ -41,7 +42,11 @@ def put(directory: Path, found: Facts) -> Path:
 
 
 def said(*argv: str) -> str:
-    return "".join(show(list(argv), 80))
+    return "".join(show(list(argv), Terminal()))
+
+
+def listed(argv: list[str]) -> str:
+    return "".join(runs(argv, Terminal()))
 
 
 @pytest.fixture
@@ -75,14 +80,14 @@ def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
 
 
 def test_a_run_is_looked_for_where_runs_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(VoirError, match="^-4 is further back than the 3 runs"):
+    with pytest.raises(VoirError, match=r"^-4 is further back than the 3 runs"):
         run_directory("-4")
     monkeypatch.setenv("VOIR_RUN_DIR", "elsewhere")
-    with pytest.raises(VoirError, match="^elsewhere/ holds no run"):
+    with pytest.raises(VoirError, match=r"^elsewhere/ holds no run"):
         run_directory(None)
     place.rename("elsewhere")
     assert said().startswith("voir: main.py · finished")
-    assert "  A elsewhere/a · main.py" in compare([], 80)
+    assert "  A elsewhere/a · main.py" in "".join(compare([], Terminal()))
 
 
 def test_of_each_run_only_the_beginning_is_read_to_find_the_newest(
@@ -98,13 +103,22 @@ def test_of_each_run_only_the_beginning_is_read_to_find_the_newest(
     assert not read
 
 
+def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
+    with Path("voir-runs/c/metrics.jsonl").open("a") as file:
+        file.write('{"t": 1}\n')
+    assert "partial" not in said("voir-runs/c")
+    with Path("voir-runs/c/metrics.jsonl").open("a") as file:
+        file.write('{"t": 1')
+    assert "partial   metrics.jsonl ends within a line" in said("voir-runs/c")
+
+
 # Lists
 
 
 def test_runs_are_listed_newest_first(place: Path) -> None:
     (place / "d").mkdir()
     (place / "d/run.json").write_text("{")
-    lines = runs([]).splitlines()
+    lines = listed([]).splitlines()
     assert lines[0].split() == ["run", "started", "script", "tasks", "rate", "loss", "ended"]
     assert [line.split()[0] for line in lines[1:]] == ["-1", "-2", "-3", "-4"]
     assert "voir-runs/d/run.json is no valid run.json" in lines[1]
@@ -112,14 +126,14 @@ def test_runs_are_listed_newest_first(place: Path) -> None:
     shown = "-3 2020-01-02 main.py eval, train 32.0 items/s 2.5 → 0.5 killed"
     assert " ".join(lines[3].split()) == shown
     assert lines[4].split()[2:] == ["oldest.py", "finished"]
-    assert [line.split()[0] for line in runs(["voir-runs", "-n", "2"]).splitlines()[1:]] == [
+    assert [line.split()[0] for line in listed(["voir-runs", "-n", "2"]).splitlines()[1:]] == [
         "-1",
         "-2",
     ]
 
 
 def test_programs_get_the_list_as_json(place: Path) -> None:
-    newest, killed, oldest = json.loads(runs(["--json"]))
+    newest, killed, oldest = json.loads(listed(["--json"]))
     assert (newest["run"], newest["exit_status"], newest["tasks"]) == ("voir-runs/b", 0, {})
     assert (oldest["seconds"], oldest["ended"]) == (5.0, "finished")
     assert (killed["ended"], killed["started"]) == ("killed", "2020-01-02T10:00:00.5Z")
@@ -200,14 +214,21 @@ def test_each_change_is_shown_until_the_run_has_ended(tmp_path: Path) -> None:
         lambda: (run / "run.json").write_text("{"),
         lambda: put(run, ended),
     )
-    shown = [*show([str(run), "--watch", "--every", "7"], 80, wait=wait)]
+    shown = [*show([str(run), "--watch", "--every", "7"], Terminal(), wait=wait)]
     assert shown[0] == f"voir: {run}: there is no such directory; waiting\n"
     assert shown[1].startswith("voir: main.py · goes on, or did not finish\n")
     assert "  train     9 steps\n" in shown[2]
     assert shown[3].startswith(f"voir: {run}/run.json is no valid run.json")
     assert shown[4:] == [render({**ended, "directory": str(run)}, 80)]
     assert wait.waited == [7.0] * 5
-    assert [*show([str(run), "--watch"], 80, wait=Waiting())] == shown[4:]
+    assert [*show([str(run), "--watch"], Terminal(), wait=Waiting())] == shown[4:]
+
+
+def test_watching_ends_when_the_process_has(tmp_path: Path) -> None:
+    run = put(tmp_path / "run", facts(provenance={"hostname": "elsewhere"}))
+    wait = Waiting(lambda: put(run, facts(**HERE, pid=2**22 + 1)))
+    *_, last = show([str(run), "--watch"], Terminal(), wait=wait)
+    assert last.startswith("voir: main.py · killed")
 
 
 def test_ctrl_c_ends_it_cleanly_and_a_terminal_is_cleared(tmp_path: Path) -> None:
@@ -215,7 +236,7 @@ def test_ctrl_c_ends_it_cleanly_and_a_terminal_is_cleared(tmp_path: Path) -> Non
         raise KeyboardInterrupt
 
     put(tmp_path, facts(provenance={"hostname": "elsewhere"}))
-    shown, last = show([str(tmp_path), "--watch"], 80, colour=True, wait=Waiting(interrupt))
+    shown, last = show([str(tmp_path), "--watch"], Terminal(colour=True), wait=Waiting(interrupt))
     assert shown.startswith("\x1b[H\x1b[2J")
     assert last == "\n"
 

@@ -75,6 +75,21 @@ def test_a_reader_that_goes_away_is_told_once_and_the_script_goes_on(pipe, probl
     assert "Broken pipe" in data.failure()["error"]
 
 
+@pytest.mark.parametrize("blocked", [set(), {signal.SIGPIPE}])
+def test_a_reader_that_goes_away_kills_no_script_that_has_default_sigpipe(pipe, problems, blocked):
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        data = DataFd({"DATA_FD": str(pipe[1])}, problems.append)
+        os.close(pipe[0])
+        data.write({"step": 1})
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask | blocked
+        assert (len(problems), signal.sigpending()) == (1, set())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGPIPE, before)
+
+
 def test_a_file_of_the_scripts_that_got_the_number_is_left_alone(pipe, problems, tmp_path):
     data = DataFd({"DATA_FD": str(pipe[1])}, problems.append)
     with (tmp_path / "theirs").open("wb") as theirs:

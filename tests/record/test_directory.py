@@ -25,7 +25,7 @@ def test_it_is_made_when_asked_for_and_named_after_time_script_and_process(tmp_p
     run = directory(tmp_path, problems, made=lambda: told.append(run.made))
     run.check()
     assert (run.made, list(tmp_path.iterdir())) == (False, [])
-    assert run.path == run.path == tmp_path / "voir-runs" / NAME
+    assert run.path == tmp_path / "voir-runs" / NAME
     assert (run.made, told, problems) == (True, [True], [])
     # In containers every run may be process 1.
     assert [directory(tmp_path, problems).path.name for _ in range(2)] == [f"{NAME}-2", f"{NAME}-3"]

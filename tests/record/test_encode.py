@@ -9,6 +9,7 @@ import decimal
 import enum
 import json
 import math
+import signal
 import uuid
 import weakref
 from pathlib import Path
@@ -83,6 +84,21 @@ class Leaving:
         raise SystemExit(3)
 
 
+class Closed:
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
+class Lost(collections.UserDict):
+    def __iter__(self):
+        raise OSError("gone")
+
+
+class Text(str):
+    def __str__(self):
+        raise ValueError
+
+
 class Anything:
     def __getattr__(self, name):
         return lambda *args: 1
@@ -132,6 +148,9 @@ SAME = object()
             {"x": "<Classless that raises RuntimeError>", "y": "<Odd that raises RuntimeError>"}),
         ({"x": Leaving(), "y": Anything()},
             {"x": "<Leaving that raises SystemExit>", "y": "anything"}),
+        ({"x": Closed(), "y": Lost(a=1)},
+            {"x": "<Closed that raises RuntimeError>", "y": "<Lost that raises OSError>"}),
+        ({"x": Text("t"), "y": Level(3)}, {"x": "t", "y": 3}),
         ([1, 2], SAME), ("text", SAME), (None, SAME),
     ],
 )  # fmt: skip
@@ -160,6 +179,30 @@ def test_ctrl_c_is_not_swallowed():
 
     with pytest.raises(KeyboardInterrupt):
         encode({"x": Interrupted()})
+
+
+def test_neither_is_what_the_scripts_handler_of_a_signal_raises():
+    class Slow:
+        def __repr__(self):
+            signal.raise_signal(signal.SIGTERM)
+            return "slow"
+
+    def leave(signum, frame):
+        raise SystemExit(3)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        with pytest.raises(SystemExit):
+            encode({"x": Slow()})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_snapshot_shows_the_value_of_its_moment():
+    history = [1]
+    line = snapshot({"history": history}, lambda tensor, arrived: False)
+    history.append(2)
+    assert read_back(line) == {"history": [1]}
 
 
 def test_a_loss_that_is_nan_may_stay_a_number():

@@ -84,6 +84,13 @@ def test_the_start_has_what_is_cheap_and_starts_no_process(monkeypatch, reposito
     assert facts["git"] == {"sha": run_git(repository, "rev-parse", "HEAD"), "branch": "work"}
 
 
+def test_the_start_stays_the_start_when_asked_again(monkeypatch):
+    taken = make()
+    first = dict(taken.at_start())
+    monkeypatch.setattr(machine, "kernel", lambda: "another kernel")
+    assert taken.at_start() == first
+
+
 def test_the_end_adds_what_takes_longer(repository):
     taken = make(script=repository / "main.py")
     start = taken.at_start()
@@ -115,6 +122,26 @@ def test_what_is_not_there_in_time_is_absent(monkeypatch):
     forever.set()
     assert "gpu" not in end
     assert "command" in end
+
+
+def test_a_part_that_fails_is_absent(monkeypatch):
+    def broken(*args):
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(machine, "gpus", broken)
+    assert "gpu" not in make().at_end(30)
+
+
+def test_a_hash_that_cannot_be_computed_is_absent(tmp_path, monkeypatch):
+    def fails(name, *more):
+        raise ModuleNotFoundError(name) if name == "_sha2" else MemoryError
+
+    voirfile = tmp_path / "voirfile.py"
+    voirfile.touch()
+    monkeypatch.setattr("builtins.__import__", fails)
+    found = provenance._hashed(voirfile)
+    monkeypatch.undo()
+    assert found == {"path": str(voirfile)}
 
 
 def test_the_command_can_be_pasted_and_shows_no_secret():
