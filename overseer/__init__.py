@@ -2,7 +2,7 @@
 
 # isort: off
 from . import apart as apart  # Before all others: they import what may lie beside the script.
-from . import began as began
+from . import clock as clock  # It notes when voir began.
 
 # isort: on
 from .boundary import OverseerAbort, StopProgram

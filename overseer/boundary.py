@@ -166,11 +166,6 @@ def _library(filename: str) -> bool:
     return filename.startswith(_STANDARD) or not _INSTALLED.isdisjoint(filename.split(os.sep))
 
 
-def in_standard(frame: FrameType) -> bool:
-    """Whether a frame runs code of the standard library's."""
-    return frame.f_code.co_filename.startswith(_STANDARD)
-
-
 def of_library(frame: FrameType) -> bool:
     """Whether a frame runs code of an installed library's, or a constructor made by python's."""
     made = str(frame.f_globals.get("__name__")).startswith("namedtuple_")
@@ -180,18 +175,13 @@ def of_library(frame: FrameType) -> bool:
 
 def in_plumbing(frame: FrameType) -> bool:
     """Whether a frame runs voir's code, or what that and the script call each other by."""
-    made = frame.f_globals.get("__package__") == __package__  # Code that has no file.
-    return made or not _useful(frame.f_code.co_filename)
+    made = str(frame.f_globals.get("__package__")).partition(".")[0]  # Code that has no file.
+    return made == __package__ or not _useful(frame.f_code.co_filename)
 
 
 def of_instruments(frame: FrameType) -> bool:
     """Whether a frame runs code of an instrument that comes with voir."""
     return frame.f_code.co_filename.startswith(_INSTRUMENTS)
-
-
-def in_library(frame: FrameType | None) -> bool:
-    """Whether a thread is in code of the standard library's or voir's, with a lock perhaps."""
-    return frame is not None and frame.f_code.co_filename.startswith((_STANDARD, *_OURS))
 
 
 def said(error: BaseException) -> str:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
+#: What the thread that loads voir had used of the processor when that began.
+BEGUN_CPU_NS = time.thread_time_ns()
 #: The monotonic clock in nanoseconds, as a plain C function for hot paths.
 now_ns = time.perf_counter_ns
 perf_counter, monotonic, sleep = time.perf_counter, time.monotonic, time.sleep
@@ -62,7 +64,7 @@ class FakeClock(Clock):
         return self._now
 
     def wall_ns(self) -> int:
-        """The fake time of day; it moves with the monotonic time unless set apart."""
+        """The fake time of day; it moves with the monotonic time."""
         return self._wall
 
     def cpu_ns(self) -> int:
@@ -73,7 +75,3 @@ class FakeClock(Clock):
         """Let ``seconds`` pass on both clocks."""
         self._now += round(seconds * 1e9)
         self._wall += round(seconds * 1e9)
-
-    def set_wall(self, wall_ns: int) -> None:
-        """Make the time of day jump, as NTP or an administrator might."""
-        self._wall = wall_ns

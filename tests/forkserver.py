@@ -93,7 +93,7 @@ def _renew(server: int) -> None:
         for key, value in list(vars(sys.modules[name]).items()):
             if type(value) is int and value == server:
                 setattr(sys.modules[name], key, os.getpid())
-            elif key == "CPU_NS":
+            elif key == "BEGUN_CPU_NS":
                 setattr(sys.modules[name], key, time.thread_time_ns())
 
 

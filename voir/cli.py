@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from overseer.cli import main
-from overseer.engine.contributed import contributed
+from overseer.engine.installed import contributed
 from overseer.engine.voirfile import Found, find, load
 from overseer.errors import Problem, VoirError
 

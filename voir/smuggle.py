@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, BinaryIO
 
-from overseer.proc.lines import Lines, texts
 from overseer.record.smuggle import HIDDEN_DIGITS as newhex
 from overseer.record.smuggle import PLAIN_DIGITS as oldhex
 from overseer.record.smuggle import (
@@ -14,6 +13,7 @@ from overseer.record.smuggle import (
     decode_escape_sequence,
     encode_as_escape_sequence,
 )
+from voir.proc.lines import Lines, texts
 
 __all__ = [
     "Decoder",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..model.comparison import compare as compare_facts
 from ..record.differences import Difference, differences
 from ..record.reading import Run, read_run
 from ..views.comparison import render
-from .parsing import CommandParser
+from .parsing import CommandParser, Terminal
 from .runs import facts_of, run_directory
 
 _ABOUT = """\
@@ -49,12 +50,12 @@ def _percent(text: str) -> float:
     return value / 100
 
 
-def compare(argv: list[str], width: int) -> str:
+def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
     """Compare what ``argv`` names; what to print.
 
     Args:
         argv: What follows ``voir compare``.
-        width: Of the terminal.
+        terminal: For its width.
 
     Raises:
         VoirError: One of them is no run, or cannot be read.
@@ -65,9 +66,10 @@ def compare(argv: list[str], width: int) -> str:
     found = compare_facts(facts[0], facts[1], options.threshold)
     unlike = differences(facts[0], facts[1])
     if options.json:
-        return json.dumps(_as_json(sides, found, unlike), indent=2) + "\n"
+        yield json.dumps(_as_json(sides, found, unlike), indent=2) + "\n"
+        return
     named = [[(str(run.path), facts_of(run)) for run in side] for side in sides]
-    return render(found, named, unlike, width)
+    yield render(found, named, unlike, terminal.width)
 
 
 def _runs(paths: str) -> list[Run]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from ..model.amounts import count
 from ..record.reading import Metrics, read_run
 from ..trace.reading import read_trace, trace_files
 from ..trace.writer import NAME, logs
-from .parsing import CommandParser
+from .parsing import CommandParser, Terminal
 from .runs import RUN, is_run, run_directory
 
 GOOD, WARNING, BAD = "ok", "note", "bad"
@@ -46,18 +47,20 @@ def parser() -> CommandParser:
     return made
 
 
-def doctor(argv: list[str]) -> tuple[str, int]:
-    """Examine what ``argv`` names; what to print, and the exit status: 1 if something is bad.
+def doctor(argv: list[str], terminal: Terminal) -> Iterator[str]:
+    """Examine what ``argv`` names; what to print.
 
     Raises:
+        SystemExit: With status 1, when all is said: something is bad.
         VoirError: There is no such directory or file.
     """
     findings = [*_findings(parser().parse_args(argv).run)]
-    text = "".join(
+    yield "".join(
         f"{state:<5} {what:<16} {said}\n" + (f"{'':<22} {remedy}\n" if remedy else "")
         for state, what, said, remedy in findings
     )
-    return text, 1 if any(finding.state == BAD for finding in findings) else 0
+    if any(finding.state == BAD for finding in findings):
+        sys.exit(1)
 
 
 def _findings(named: str | None) -> Iterator[Finding]:

@@ -6,11 +6,10 @@ import os
 from argparse import Namespace
 from collections.abc import Mapping
 
-from ..engine.commandline import add_options
-from ..engine.options import OptionParser, configurations
+from ..engine.options import OptionParser, add_options, configurations
 from ..launch import current_directory
 
-NEEDED = {"voirfile", "no_voirfile", "debug", "quiet"}
+NEEDED = {"voirfile", "no_voirfile", "debug"}
 #: Options, and variables, that ask nothing of an instrument.
 PLAIN = {"--no-record", "--no-voirfile", "--quiet", "--run-dir", "--strict"}
 VARIABLES = {f"VOIR_{option[2:].replace('-', '_').upper()}" for option in PLAIN}
@@ -25,8 +24,7 @@ def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, 
     that are not known yet are passed over here, and judged when they are.
     """
     if _asks_nothing(argv, environ):  # `voir main.py`: making a parser takes milliseconds.
-        options = Namespace(voirfile=[], no_voirfile=False, debug=False, quiet=False, plain=True)
-        return options, argv[0]
+        return Namespace(voirfile=[], no_voirfile=False, debug=False, plain=True), argv[0]
     parser = OptionParser(environ=environ)
     add_options(parser)
     # What is to be completed is no command line yet.

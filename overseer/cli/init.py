@@ -17,7 +17,7 @@ from ..reading.observed import Findings, observe, read
 from ..reading.script import Source, open_source, project
 from ..reading.voirfile import template, voirfile_text
 from ..views.text import Layout, Piece, clean, row
-from .parsing import CommandParser
+from .parsing import CommandParser, Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ what voir does not see by itself.
 _USAGE = "voir init [-h] [--static] [--check] [--force] [-o FILE] (SCRIPT | -m MODULE) [ARG ...]"
 
 
-def init(argv: list[str], width: int) -> Iterator[str]:
+def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     """Write the voirfile; what to tell the user, piece by piece.
 
     Args:
         argv: What follows ``voir init``.
-        width: Of the terminal.
+        terminal: For its width.
 
     Raises:
         VoirError: The script cannot be read, or the voirfile cannot be written.
@@ -55,7 +55,7 @@ def init(argv: list[str], width: int) -> Iterator[str]:
     home = os.getcwd() if options.module else os.path.dirname(os.path.abspath(script.path))
     path = os.path.relpath(options.output or os.path.join(home, "voirfile.py"))
     _refuse(path, options.force)
-    found, seen, layout = Findings([], []), None, Layout(width)
+    found, seen, layout = Findings([], []), None, Layout(terminal.width)
     if not options.static:
         said = f"runs {clean(' '.join(command))} for {STEPS} steps; --static only reads it"
         yield layout.head("voir:", [Piece(said)])

@@ -7,10 +7,10 @@ import sys
 from argparse import Namespace
 from importlib import import_module
 
-from ..began import CPU_NS
 from ..boundary import name_of, said
-from ..engine.commandline import HelpAsked
-from ..engine.installed import look_for_another_voir
+from ..clock import BEGUN_CPU_NS
+from ..engine.installed import contributed, look_for_another_voir
+from ..engine.options import HelpAsked
 from ..engine.overseer import Overseer
 from ..engine.voirfile import Found, find, load
 from ..errors import Problem, VoirError
@@ -22,8 +22,17 @@ from .notices import Notices
 TYPE_CHECKING = False
 
 USAGE, UNVERIFIED, STRICT = 2, 3, 4
-#: Commands that run no script, each in a file of its own; a script of such a name goes before it.
-COMMANDS = ("compare", "doctor", "init", "runs", "show", "sql", "trace")
+#: Commands that run no script, each the function of its name in the file of its name: what follows
+#: it, and what it does, for the help. A script of such a name goes before it.
+COMMANDS = {
+    "show": ("RUN", "its summary again"),
+    "runs": ("", "all runs, newest first"),
+    "compare": ("A B", "two runs, and whether their difference is real"),
+    "sql": ('RUN "..."', "what it recorded, by SQL"),
+    "trace": ("view RUN", "its timeline in Perfetto"),
+    "doctor": ("", "what is wrong with the installation, or with a run"),
+    "init": ("SCRIPT", "writes a voirfile for a script"),
+}
 #: The state of a probe whose place torch.compile has taken: nobody did anything wrong.
 COMPILED_AWAY = "compiled away"
 
@@ -68,15 +77,14 @@ def completes(words: list[str]) -> bool:
 
 def prepare(argv: list[str], notices: Notices) -> Overseer:
     """An Overseer with the instruments of the voirfiles that apply, and the stock ones."""
-    from ..engine.contributed import contributed
-
     options, script = look_ahead(argv, os.environ)
     overseer = Overseer(
         tell=notices.problem,
         stderr=sys.stderr,
-        since_ns=CPU_NS,
+        since_ns=BEGUN_CPU_NS,
     )
     overseer.argv = argv
+    overseer.argparser.epilog = _listed()
     report = overseer.report
     found: list[Found] = []
     if not options.no_voirfile:
@@ -94,6 +102,13 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     overseer.add_instruments(others)
     overseer.add_instruments(load(found, report))
     return overseer
+
+
+def _listed() -> str:
+    """The commands, for the help."""
+    head = "commands (RUN is the latest if it is left out; -2 is the one before):"
+    named = [(f"{name} {what}", does) for name, (what, does) in COMMANDS.items()]
+    return "\n".join([head, *(f"  voir {each:<16} {does}" for each, does in named)])
 
 
 def explain(found: list[Found], options: Namespace, notices: Notices) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ..errors import Problem, VoirError
-from ..views.colours import coloured
+from ..views.text import coloured, encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,13 +67,7 @@ class Notices:
         if self._stream is None:
             return
         try:
-            from ..views.text import encodable
-
-            text = encodable(text, self._stream.encoding)
-        except Exception:  # No descriptor is left to import by.
-            text = text.encode("ascii", "backslashreplace").decode()
-        try:
-            self._stream.write(text)
+            self._stream.write(encodable(text, getattr(self._stream, "encoding", None)))
             self._stream.flush()
         except (OSError, ValueError):
             self._stream = None  # Nobody listens; the script is not troubled with it.

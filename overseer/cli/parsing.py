@@ -1,14 +1,27 @@
-"""How commands that run no script read their arguments."""
+"""What commands that run no script are called with, and how they read it."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from typing import NamedTuple
 
 from ..errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
+
+
+class Terminal(NamedTuple):
+    """What is printed to.
+
+    Attributes:
+        width: In cells.
+        colour: Whether it shows colours.
+    """
+
+    width: int = 80
+    colour: bool = False
 
 
 class CommandParser(ArgumentParser):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..model.facts import main_task, part
 from ..record.reading import Run, read_run
 from ..views.summary import losses, outcome, rate, seconds
 from ..views.text import cut, table
-from .parsing import CommandParser
+from .parsing import CommandParser, Terminal
 
 _ABOUT = "List runs, newest first. What stands before each names it: voir show -2."
 _HEAD = ("run", "started", "script", "tasks", "rate", "loss", "ended")
@@ -35,7 +36,7 @@ def parser() -> CommandParser:
     return made
 
 
-def runs(argv: list[str]) -> str:
+def runs(argv: list[str], terminal: Terminal) -> Iterator[str]:
     """List the runs that ``argv`` asks for; what to print.
 
     Raises:
@@ -44,8 +45,9 @@ def runs(argv: list[str]) -> str:
     options = parser().parse_args(argv)
     listed = [*enumerate(newest(options.directory)[: max(options.n, 0)], 1)]
     if options.json:
-        return json.dumps([_facts(path) for _, path in listed], indent=2) + "\n"
-    return table([_HEAD, *(_cells(-at, path) for at, path in listed)], [True, *[False] * 6])
+        yield json.dumps([_facts(path) for _, path in listed], indent=2) + "\n"
+    else:
+        yield table([_HEAD, *(_cells(-at, path) for at, path in listed)], [True, *[False] * 6])
 
 
 def newest(directory: str | Path | None = None) -> list[Path]:

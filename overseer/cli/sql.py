@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from ..errors import UsageError, VoirError
 from ..record.tables import TRACED, open_database
 from ..views.text import Layout, cut, row, table
-from .parsing import CommandParser
+from .parsing import CommandParser, Terminal
 from .runs import RUN, run_directory
 
 _ABOUT = """\
@@ -33,12 +34,12 @@ def parser() -> CommandParser:
     return made
 
 
-def sql(argv: list[str], width: int) -> str:
+def sql(argv: list[str], terminal: Terminal) -> Iterator[str]:
     """Answer the query in ``argv``; what to print.
 
     Args:
         argv: What follows ``voir sql``.
-        width: Of the terminal.
+        terminal: For its width.
 
     Raises:
         VoirError: There is no run, or the query cannot be answered.
@@ -52,11 +53,15 @@ def sql(argv: list[str], width: int) -> str:
         if query is not None:
             what = "voir sql: it takes a query or --to, not both"
             raise UsageError("usage", what, f"Then: sqlite3 {options.to} QUERY")
-        return _written(run, Path(options.to))
-    if query is None:
-        return _overview(run, width)
-    names, rows = _answered(run, query)
-    if options.json:
+        yield _written(run, Path(options.to))
+    elif query is None:
+        yield _overview(run, terminal.width)
+    else:
+        yield _answer(*_answered(run, query), options.json)
+
+
+def _answer(names: list[str], rows: list[tuple[Any, ...]], as_json: bool) -> str:
+    if as_json:
         found = [dict(zip(names, values, strict=True)) for values in rows]
         return json.dumps(found, indent=2, default=repr) + "\n"
     numbers = [all(isinstance(values[i], int | float | None) for values in rows)

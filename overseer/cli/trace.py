@@ -24,8 +24,8 @@ from ..trace.reading import (
     trace_files,
 )
 from ..trace.rows import Progress
-from ..views.text import cells, clean
-from .parsing import CommandParser
+from ..views.text import cells, clean, cut, table
+from .parsing import CommandParser, Terminal
 from .runs import RUN, run_directory
 
 #: What the traces of a job are called together.
@@ -39,11 +39,12 @@ BYTES = ("B", "B/s")
 _HEAD = ("label", "channel", "count", "total", "min", "mean", "p95", "max")
 
 
-def trace(argv: list[str]) -> Iterator[str]:
+def trace(argv: list[str], terminal: Terminal) -> Iterator[str]:
     """Do what ``voir trace`` asks for; what to print.
 
     Args:
         argv: What follows ``voir trace``.
+        terminal: Tables are as wide as they are.
 
     Raises:
         VoirError: There is no trace, or it cannot be shown or written.
@@ -144,22 +145,15 @@ def _first_lines(trace: Trace) -> str:
 def _labels(figures: list[LabelFigures], top: int) -> str:
     if not figures:
         return ""
-    rows = [_HEAD, *(_row(one) for one in figures[:top])]
-    widths = [max(cells(row[i]) for row in rows) for i in range(len(_HEAD))]
-    lines = []
-    for row in rows:
-        texts = [_left(row[i], widths[i]) for i in (0, 1)]
-        texts += [row[i].rjust(widths[i]) for i in range(2, len(row))]
-        lines.append("  ".join(texts).rstrip())
-    if len(figures) > top:
-        lines.append(f"and {len(figures) - top:,} labels more: --top {len(figures)}")
-    return "\n".join(lines) + "\n"
+    shown = table([_HEAD, *map(_row, figures[:top])], [False, False, *[True] * 6])
+    left = len(figures) - top
+    return shown + (f"and {left:,} labels more: --top {len(figures)}\n" if left > 0 else "")
 
 
 def _row(one: LabelFigures) -> tuple[str, ...]:
     times = (one.total, one.min, one.mean, one.p95, one.max)
     texts = [elapsed(time) if one.count else "-" for time in times]
-    return _short(one.label, 40), _short(one.channel, 20), _number(one), *texts
+    return cut(one.label, 40), cut(one.channel, 20), _number(one), *texts
 
 
 def _number(one: LabelFigures | Node) -> str:
@@ -169,11 +163,6 @@ def _number(one: LabelFigures | Node) -> str:
 
 def _left(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
-
-
-def _short(text: str, most: int) -> str:
-    text = clean(text)
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _trees(trace: Trace, top: int) -> str:
@@ -190,7 +179,7 @@ def _tree(thread: Thread, top: int) -> list[str]:
 
 
 def _branches(node: Node, depth: int) -> Iterator[str]:
-    name = "  " * depth + _short(node.label, min(40, 44 - 2 * depth))
+    name = "  " * depth + cut(node.label, min(40, 44 - 2 * depth))
     if depth == 0:
         yield name
     else:
@@ -214,7 +203,7 @@ def _counters(trace: Trace) -> str:
             )
             unit = counter.unit if counter.unit not in BYTES else ""
             text = f"{first} → {last}, from {least} to {most} {clean(unit)}".rstrip()
-            lines.append(f"{_left(_short(name, 40), 44)} {len(values):>8,}  {text}")
+            lines.append(f"{_left(cut(name, 40), 44)} {len(values):>8,}  {text}")
     return "\n".join(lines) + "\n" if lines else ""
 
 

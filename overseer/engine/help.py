@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from ..views.colours import coloured
+from ..views.text import coloured
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,16 +25,6 @@ TOPICS = {
     "check": ("--verify", "--verify-loss", "--strict", "--debug"),
 }  # fmt: skip
 ADVANCED, OWN = "advanced", "of voirfiles"
-COMMANDS = """
-commands (RUN is the latest if it is left out; -2 is the one before):
-  voir show RUN         its summary again
-  voir runs             all runs, newest first
-  voir compare A B      two runs, and whether their difference is real
-  voir sql RUN "..."    what it recorded, by SQL
-  voir trace view RUN   its timeline in Perfetto
-  voir doctor           what is wrong with the installation, or with a run
-  voir init SCRIPT      writes a voirfile for a script
-"""
 BOLD, CYAN, RESET = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
@@ -42,7 +32,7 @@ def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]
     """What ``--help`` prints, or ``--help-all``.
 
     Args:
-        parser: It knows all options, those of voirfiles included.
+        parser: It knows all options, those of voirfiles included, and what follows them.
         everything: Whether options that few need are shown too.
         environ: Decides on colours.
 
@@ -59,7 +49,8 @@ def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]
         topics[topic].sort(key=lambda action, order=order: _place(action, order))  # type: ignore[misc]
     hidden = 0 if everything else len(topics.pop(ADVANCED))
     more = f"\nvoir --help-all shows {hidden} more options.\n" if hidden else ""
-    text = parser.help_of(topics) + COMMANDS + more
+    rest = f"\n{parser.epilog}\n" if parser.epilog else ""
+    text = parser.help_of(topics) + rest + more
     return _painted(text) if coloured(sys.stdout, environ) else text
 
 

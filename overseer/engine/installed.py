@@ -1,15 +1,25 @@
-"""What is installed beside this distribution, told from file names: importlib.metadata is slow."""
+"""What is installed beside this distribution: instruments that it contributes, another voir.
+
+It is told from file names: importlib.metadata is slow.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from ..boundary import Report
+from ..boundary import Report, said, where
 from ..errors import Problem, UsageError
+from .voirfile import callables, flat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: The entry points that are instruments.
+GROUP = "voir.instrument"
 #: The distribution that has the package ``voir`` too: ``voir-0.2.24.dist-info``.
 OTHER = re.compile(r"voir-\d[^-]*\.(?:dist|egg)-info")
 REMEDY = "pip uninstall voir; then pip install --force-reinstall --no-deps voir-overseer"
@@ -70,3 +80,44 @@ def _is_ours(file: str | None) -> bool:
             return b"from overseer." in source.read()
     except OSError:
         return True  # A zip, or an editable installation: not overwritten by another.
+
+
+# Instruments that they contribute
+
+
+def contributed(report: Report) -> list[Callable[..., Any]]:
+    """Load the instruments of every installed distribution that declares any."""
+    # importlib.metadata would parse all of them, and importing it costs as much as the rest of a
+    # start; hardly any environment has what is looked for.
+    files = (os.path.join(place, "entry_points.txt") for place, _ in distributions())
+    if not any(map(_declares, files)):
+        return []
+    from importlib.metadata import entry_points
+
+    instruments = []
+    for point in entry_points(group=GROUP):
+        instruments.extend(_load(point, report))
+    return instruments
+
+
+def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
+    who = f"entry point {point.name}"
+    try:
+        return callables(flat(point.value, point.load()), who, report)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        what = f"{point.value} failed to load: {said(error)}"
+        report(Problem("entry-point", who, what, where(error), "It is left out."))
+        return []
+
+
+def _declares(path: str) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY)  # A file object takes twice as long, for each of them.
+    except OSError:
+        return False
+    try:
+        return f"[{GROUP}]".encode() in os.read(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)

@@ -21,7 +21,7 @@ from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
 from ..boundary import Guarded, Report, current, here, said
 from ..errors import Problem, VoirError
-from ..views.colours import coloured
+from ..views.text import coloured
 from .bus import Bus, finish
 from .values import Own, detached, greatest, keys_in_force, least, numbers
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from ..boundary import current, said
 from ..errors import Problem, UsageError, VoirError
+from ..launch import Target
 from .configfile import configurations
 from .layers import Fallback, Layers, nearest, variable
 
@@ -24,6 +25,18 @@ if TYPE_CHECKING:
 
 #: Options that python takes, by their first letters.
 PYTHONS = {f"-{letter}" for letter in "BEIOPuWX"}
+
+
+class HelpAsked(Exception):
+    """The command line asks for help or the version instead of a run.
+
+    Attributes:
+        text: What to print.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
 
 class _Group(argparse._ArgumentGroup):
@@ -230,9 +243,8 @@ class OptionParser(argparse.ArgumentParser):
         layers = Layers(self._actions, {model.dest for model in self._models}, self._convert)
         for source, values in self._configs:
             layers.take_config(source, values)
-        environ = self._by_first_names()
-        self.given |= layers.take_environment(environ)
-        self.misspelt = list(layers.misspelt(environ))
+        self.given |= layers.take_environment(self.environ)
+        self.misspelt = list(layers.misspelt(self.environ))
         for action in self._actions:
             action.required = action.required and action.dest not in layers.chosen
         options = self.parse_args(argv, argparse.Namespace(**layers.chosen))
@@ -243,17 +255,6 @@ class OptionParser(argparse.ArgumentParser):
             model.build(options)
         self.resolved = True
         return options
-
-    def _by_first_names(self) -> dict[str, str]:
-        """The environment, in which an option that has several names is set by its first."""
-        environ = dict(self.environ)
-        for action in self._actions:
-            first = variable(action)
-            for other in _others(action):
-                text = environ.pop(other, None) if other != first else None
-                if text and not environ.get(first):
-                    environ[first] = text
-        return environ
 
     def _convert(self, action: argparse.Action, text: str) -> Any:
         """``text`` as a value of the option, as argparse converts and checks it."""
@@ -303,17 +304,71 @@ def _values(action: argparse.Action) -> int:
     return 0 if action.nargs in ("?", "*") else 1
 
 
-def _others(action: argparse.Action) -> list[str]:
-    """The variables of an option's further names; a switch's are of what it turns off."""
-    if isinstance(action, argparse.BooleanOptionalAction):
-        return []
-    names = [name for name in action.option_strings if name.startswith("--")]
-    return [variable(argparse.Action([name], action.dest)) for name in names[1:]]
-
-
 def _example(action: argparse.Action) -> str:
     metavar = action.metavar
     return metavar if isinstance(metavar, str) else action.dest.upper()
 
 
-__all__ = ["OptionParser", "configurations", "nearest", "variable"]
+# voir's own options, and what follows them
+
+
+def add_options(parser: OptionParser) -> None:
+    """Add the options that voir has without any instrument."""
+    add = parser.add_argument
+    add("-h", "--help", action="store_true", help="show the options most used, and exit")
+    add("--help-all", action="store_true", help="show all of them, and exit")
+    add("--version", action="store_true", help="show voir's version and exit")
+    add("--completion", metavar="bash|zsh", choices=("bash", "zsh", "words"),
+        help="show what to evaluate so that the shell completes options, and exit")  # fmt: skip
+    add("--voirfile", action="append", default=[], metavar="FILE",
+        help="load this one instead of looking for one; repeatable")  # fmt: skip
+    add("--no-voirfile", action="store_true", help="load no voirfile")
+    add("--config", action="append", default=[], metavar="FILE",
+        help="set options from a YAML or TOML file; repeatable")  # fmt: skip
+    add("--run-dir", action=_RunDir, metavar="DIR",
+        help="record in this directory, not in voir-runs")  # fmt: skip
+    add("--no-record", action="store_true", help="record nothing")
+    add("--quiet", action="store_true", help="no summary at the end")
+    add("--strict", action="store_true",
+        help="status 4 if an instrument failed or a probe saw nothing")  # fmt: skip
+    add("--debug", action="store_true", help="say what is loaded and why")
+
+
+class _RunDir(argparse.Action):
+    """``--run-dir`` names the directory itself; from elsewhere the option names its parent."""
+
+    def __call__(
+        self, parser: object, namespace: Any, values: object, option_string: object = None
+    ) -> None:
+        """Take the value from the command line."""
+        namespace.run_dir, namespace.run_dir_chosen = values, True
+
+
+def target_of(rest: list[str]) -> Target | None:
+    """What the command line asks to run; ``None`` when it names nothing.
+
+    Args:
+        rest: What comes after voir's own options.
+
+    Raises:
+        UsageError: ``-m`` without a module.
+    """
+    if not rest:
+        return None
+    if rest[0] != "-m":
+        return Target("script", rest[0], tuple(rest[1:]))
+    if len(rest) < 2:
+        raise UsageError("no-script", "-m needs a module", "For example: voir -m package.module")
+    kind = "function" if ":" in rest[1] else "module"
+    return Target(kind, rest[1], tuple(rest[2:]))
+
+
+__all__ = [
+    "HelpAsked",
+    "OptionParser",
+    "add_options",
+    "configurations",
+    "nearest",
+    "target_of",
+    "variable",
+]

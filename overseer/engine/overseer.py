@@ -30,9 +30,8 @@ from ..recorder import recorder
 from ..timers import Timer
 from ..version import version
 from .bus import Bus, Subscription
-from .commandline import HelpAsked, add_options, target_of
 from .log import Log
-from .options import OptionParser, configurations
+from .options import HelpAsked, OptionParser, add_options, configurations, target_of
 from .phases import Phase
 from .scheduler import Scheduler
 from .stopping import TIMES, Stopping
@@ -82,10 +81,6 @@ class Overseer(Scheduler):
         stopping: What the run was asked to end by.
         figures: The ``tasks`` of ``run.json`` as of now; whether they are final.
         on_source: Changes the syntax tree of a script in place.
-        expects_stop: Somebody may end the script at an event: those are told at once.
-        stopped_on: The thread, and the coroutine, if any, in which so many steps as were asked for
-            have been counted.
-        iterations: What ``voir.iterate`` has returned and the script still has.
     """
 
     def __init__(
@@ -550,7 +545,7 @@ class Overseer(Scheduler):
         self.recording = Recording(self, target.name if target else "")
         self._exit.callback(tell_failures(self._import_failed).dispose)
         # The second, because the first comes too early when it is our side that imports giving.
-        for module in ("giving", f"{__package__}.engine.operators"):
+        for module in ("giving", f"{__package__}.operators"):
             self._exit.callback(on_import(module, self._hear_giving).dispose)
 
     def _import_failed(self, name: str, error: Exception) -> None:

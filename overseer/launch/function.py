@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable
 from types import ModuleType
 
-from .program import Program
+from .program import CannotRun, Program
 from .source import Instrument
 from .stage import current_directory, fresh_main, replace_first_path, safe_path
-from .target import CannotRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-from .program import Program
+from .program import CannotRun, NoSuchFile, Program, Target
 from .script import Script, Stdin
 from .stage import absolute, current_directory
-from .target import CannotRun, NoSuchFile, Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

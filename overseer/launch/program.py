@@ -1,4 +1,7 @@
-"""A program that runs in two steps: what defines things, then what does things."""
+"""What to run: as the command line names it, and as a program that runs in two steps.
+
+The first step is what defines things, the second what does things.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,47 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, ModuleType, TracebackType
 
+from ..errors import UsageError
 from .source import Instrument, Unit
-from .target import Target
 from .tracebacks import chain, entries_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
     from pathlib import Path
+
+
+class Target:
+    """What the user asked to run.
+
+    Attributes:
+        kind: ``script`` is also a directory or zip with a ``__main__``, or ``-`` for stdin.
+        name: A path, a module, or ``module:function``.
+        argv: The script's own arguments.
+    """
+
+    __slots__ = ("argv", "kind", "name")
+
+    def __init__(self, kind: str, name: str, argv: tuple[str, ...] = ()) -> None:
+        self.kind, self.name, self.argv = kind, name, argv
+
+
+class CannotRun(UsageError):
+    """The target is not there or is not a program; python's words, and its exit status.
+
+    Attributes:
+        system_error: What the system said of the file, if it is that.
+    """
+
+    system_error: OSError | None = None
+
+    def __init__(self, slug: str, what: str, remedy: str | None = None, status: int = 1) -> None:
+        super().__init__(slug, what, remedy)
+        self.status = status
+
+
+class NoSuchFile(CannotRun, FileNotFoundError):
+    """There is no such script."""
 
 
 class Program(ABC):

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec
 from types import CodeType, FunctionType
 
-from .program import MainProgram
+from .program import CannotRun, MainProgram, Target
 from .source import Instrument, Unit, read_unit
 from .stage import current_directory, fresh_main, replace_first_path, safe_path
-from .target import CannotRun, Target
 from .tracebacks import entries_of
 
 TYPE_CHECKING = False

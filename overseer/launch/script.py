@@ -8,10 +8,9 @@ from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from importlib.util import MAGIC_NUMBER
 from types import CodeType
 
-from .program import MainProgram
+from .program import MainProgram, Target
 from .source import Instrument, read_unit
 from .stage import fresh_main, replace_first_path, safe_path, script_directory
-from .target import Target
 
 
 class Script(MainProgram):

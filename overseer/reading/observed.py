@@ -167,8 +167,8 @@ class Seen:
         for stack in self.stacks("learn"):
             frame = next(filter(loop.has, stack), None)
             for call in calls_at(frame) if frame is not None else ():
-                given = [*call.args, *(word.value for word in call.keywords)]
-                for name in names_in(*(given[:1] if frame is stack[0] else given)):
+                passed = [*call.args, *(word.value for word in call.keywords)]
+                for name in names_in(*(passed[:1] if frame is stack[0] else passed)):
                     for node in ast.walk(loop.node):
                         if isinstance(node, ast.Assign) and name in _stored_by(node):
                             yield name, node

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from overseer.cli.compare import compare
+from overseer.cli.parsing import Terminal
 from overseer.errors import VoirError
 from tests.running import Place
 from tests.views.test_summary import GOLDEN, golden
@@ -38,6 +39,10 @@ def put(directory: Path, pace: float, argv: str, minute: int, **provenance: Any)
     (directory / "run.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
+def said(argv: list[str]) -> str:
+    return "".join(compare(argv, Terminal()))
+
+
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
@@ -56,14 +61,14 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("name", "argv"), [("single.txt", ["a1", "b1"]), ("repeats.txt", ["a1,a2,a3", "b1,b2,b3"])]
 )
 def test_it_is_shown_as_people_have_seen_it(name: str, argv: list[str]) -> None:
-    actual = compare(argv, 80)
+    actual = said(argv)
     golden(f"compare/{name}", actual)
     assert max(map(len, actual.splitlines())) <= 80
 
 
 @pytest.mark.usefixtures("runs")
 def test_programs_get_the_same_as_json() -> None:
-    found = json.loads(compare(["a1,a2,a3", "b1,b2,b3", "--json", "--threshold", "3"], 80))
+    found = json.loads(said(["a1,a2,a3", "b1,b2,b3", "--json", "--threshold", "3"]))
     assert list(found) == [
         "before", "after", "threshold", "figures", "verdicts", "notes", "differences"
     ]  # fmt: skip
@@ -84,14 +89,14 @@ def test_a_run_that_was_killed_is_compared_by_what_there_is(tmp_path: Path) -> N
         del whole[key]
     whole["tasks"]["train"].pop("loss")
     (tmp_path / "b1/run.json").write_text(json.dumps(whole))
-    text = compare(["a1", "b1"], 80)
+    text = said(["a1", "b1"])
     assert "train: B is slower in these runs" in text
     assert (
         "but       A: its GPU was throttled (power cap)\n            B did not come to its end"
         in text
     )
     (tmp_path / "b2/run.json").write_text('{"script": "main.py"}')
-    text = compare(["a1", "b2"], 80)
+    text = said(["a1", "b2"])
     assert "verdict   nothing to compare" in text
 
 
@@ -102,7 +107,7 @@ def test_a_directory_of_runs_is_all_of_them(tmp_path: Path) -> None:
         for number in "12":
             (tmp_path / f"{side}{number}").rename(tmp_path / side / number)
     (tmp_path / "a/notes").mkdir()
-    found = json.loads(compare(["a", "b,b3", "--json"], 80))
+    found = json.loads(said(["a", "b,b3", "--json"]))
     assert (found["before"], found["after"]) == (["a/1", "a/2"], ["b/1", "b/2", "b3"])
 
 
@@ -119,7 +124,7 @@ def test_a_directory_of_runs_is_all_of_them(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("runs")
 def test_what_cannot_be_compared_is_refused(argv: list[str], slug: str) -> None:
     with pytest.raises(VoirError) as refused:
-        compare(argv, 80)
+        said(argv)
     assert refused.value.slug == slug
 
 

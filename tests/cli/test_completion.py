@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from overseer.cli import completing
-from overseer.engine.commandline import add_options
 from overseer.engine.completion import candidates, script
-from overseer.engine.options import OptionParser
+from overseer.engine.options import OptionParser, add_options
 from tests.running import Place, environment
 
 REDUCTIONS = """

@@ -14,6 +14,7 @@ import pytest
 
 from overseer.cli import installation
 from overseer.cli.doctor import doctor
+from overseer.cli.parsing import Terminal
 from overseer.errors import VoirError
 from overseer.trace.reading import Process, Slice, Thread, Trace
 from overseer.trace.wire import message, number
@@ -29,6 +30,16 @@ def lines(text: str) -> dict[str, tuple[str, str]]:
     """State and text of each finding, by what it is about."""
     found = re.findall(r"^(ok|note|bad) +(\S+) +(.*)$", text, re.MULTILINE)
     return {what: (state, said) for state, what, said in found}
+
+
+def examined(argv: list[str]) -> tuple[str, int]:
+    """What it prints, and the exit status."""
+    said, status = list[str](), 0
+    try:
+        said.extend(doctor(argv, Terminal()))
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    return "".join(said), status
 
 
 @pytest.fixture
@@ -94,7 +105,7 @@ def test_a_free_threaded_python_has_no_other_recorder(
 def test_a_missing_package_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"giving": "0.4.3", "rich": "15.0.0", "torch": "2.13.0"}
     monkeypatch.setattr(installation, "installed", lambda paths: there)
-    text, status = doctor([])
+    text, status = examined([])
     assert status == 1
     assert lines(text)["packages"] == ("bad", "ptera, psutil: not installed")
     assert "pip install ptera psutil\n" in text
@@ -147,7 +158,7 @@ def test_of_each_file_it_says_how_sound_it_is(
     for file, text in files.items():
         if text is not None:
             (tmp_path / file).write_text(text)
-    text, status = doctor([str(tmp_path)])
+    text, status = examined([str(tmp_path)])
     found = lines(text)
     assert [*found] == ["run.json", "metrics.jsonl", "trace.pftrace"]
     assert found[name][0] == state
@@ -158,7 +169,7 @@ def test_of_each_file_it_says_how_sound_it_is(
 def test_a_log_of_which_no_trace_could_be_made_is_named(tmp_path: Path) -> None:
     for file, text in {"run.json": ENDED, "metrics.jsonl": "", "trace.log": "x"}.items():
         (tmp_path / file).write_text(text)
-    text, _ = doctor([str(tmp_path)])
+    text, _ = examined([str(tmp_path)])
     assert lines(text)["trace.pftrace"] == ("note", "is not made yet: its log is there")
     assert f"voir trace export {tmp_path}" in text
 
@@ -183,7 +194,7 @@ def test_of_a_trace_it_says_what_its_reader_counted(
     for key, value in {"events": 7, **counts}.items():
         setattr(trace, key, value)
     for argv in (file, tmp_path):
-        text, _ = doctor([str(argv)])
+        text, _ = examined([str(argv)])
         assert lines(text) == {"trace.pftrace": (state, said)}
         assert remedy in text
 
@@ -193,8 +204,8 @@ def test_of_a_job_each_rank_is_examined_and_what_is_not_there_is_refused(tmp_pat
         (tmp_path / f"rank{rank}").mkdir()
         (tmp_path / f"rank{rank}/run.json").write_text(ENDED)
     (tmp_path / "rank2/trace.pftrace").symlink_to(tmp_path / "nowhere")
-    found = lines(doctor([str(tmp_path)])[0])
+    found = lines(examined([str(tmp_path)])[0])
     assert [*found][::3] == ["rank2/run.json", "rank10/run.json"]
     assert found["rank2/trace.pftrace"] == ("bad", "is no file that can be read")
     with pytest.raises(VoirError, match="no such directory"):
-        doctor([str(tmp_path / "nowhere")])
+        examined([str(tmp_path / "nowhere")])

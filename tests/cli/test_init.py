@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from overseer.cli.init import init
+from overseer.cli.parsing import Terminal
 from overseer.errors import VoirError
 from tests.running import Place
 
@@ -31,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def said(*argv: str, width: int = 80) -> str:
-    return "".join(init(["--static", *argv], width))
+    return "".join(init(["--static", *argv], Terminal(width)))
 
 
 def refused(*argv: str) -> VoirError:
@@ -58,7 +59,7 @@ def test_it_runs_nothing_when_it_is_told_so(place: Place) -> None:
 def test_a_voirfile_that_is_there_is_left_alone(place: Place) -> None:
     mine = place.write("voirfile.py", "# mine\n")
     with pytest.raises(VoirError) as error:  # Before anything is run.
-        next(iter(init(["main.py"], 80)))
+        next(iter(init(["main.py"], Terminal())))
     assert error.value.slug == "init-exists"
     assert mine.read_text() == "# mine\n"
     said("--force", "main.py")
@@ -86,6 +87,7 @@ def test_a_modules_own_functions_are_probed(place: Place) -> None:
 NOTHING = {
     "no loop": ("print(1)\n", "it has no loop to name"),
     "two training loops": (LOOP + LOOP.replace("train", "again"), "//again(x as batch)"),
+    "a deep expression": ("x = " + "+".join(["1"] * 900), "it has no loop to name"),
     "a loop without a loss": ("for x in [1]:\n    y = x\n", "// > LOSS as loss"),
 }
 
@@ -101,9 +103,11 @@ def test_what_has_no_recognisable_loop_gets_no_file(place: Place, name: str) -> 
 
 REFUSED = {
     "usage": [],
+    "usage ": ["--verbose", "main.py"],
     "init-script": ["nowhere.py"],
     "init-script ": ["-m", "no.such.module"],
     "init-syntax": ["broken.py"],
+    "init-syntax ": ["nested.py"],
     "init-empty": ["empty.py"],
     "init-notebook": ["main.ipynb"],
     "init-write": ["-o", "missing/voirfile.py", "main.py"],
@@ -114,6 +118,7 @@ REFUSED = {
 def test_what_cannot_be_done_is_refused(place: Place, slug: str) -> None:
     place.write("broken.py", "def f(:\n")
     place.write("empty.py", "\n")
+    place.write("nested.py", "x = " + "+".join(["1"] * 30_000))
     assert refused(*REFUSED[slug]).slug == slug.strip()
     assert not (place.path / "voirfile.py").exists()
 
@@ -157,6 +162,26 @@ def test_what_a_script_has_started_is_named_where_nothing_else_was_seen(place: P
     )
     done = place.voir("init", "main.py")
     assert "if that trains, give it to voir init" in " ".join(done.stdout.split())
+
+
+def test_the_voirfile_works_from_anywhere(place: Place) -> None:
+    loop, call = LOOP.rstrip().rsplit("\n", 1)
+    place.write("src/main.py", f"from lib.loop import train\n{call.strip()}\n")
+    place.write("src/lib/__init__.py", "")
+    place.write("src/lib/loop.py", loop)
+    said("src/main.py")
+    done = place.voir("--strict", "--run-dir", "run", "src/main.py")
+    assert done.status == 0, done.stderr
+    assert "3 steps · 6 items" in done.stderr
+
+
+def test_what_is_refused_ends_with_2_and_help_with_0(place: Place) -> None:
+    done = place.voir("init", "nowhere.py")
+    assert done.seen == (2, "")
+    assert done.stderr.startswith("voir: nowhere.py cannot be read: ")
+    asked = place.voir("init", "--help")
+    assert (asked.status, asked.stderr) == (0, "")
+    assert asked.stdout.startswith("usage: voir init ")
 
 
 def test_a_script_named_init_goes_before_the_command(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Case:
 
     Attributes:
         out: What is on stdout; None: nothing is said of it.
-        err: What is on stderr, in this order.
+        err: What is on stderr, in this order; ``RUN`` is the run's directory.
         x: Every ``x`` that was recorded; None: nothing is recorded.
         record: What ``run.json`` holds among others.
     """
@@ -85,10 +85,12 @@ CASES = {
         "yield ov.phases.init\n"
         "ov.given['?x'].subscribe(lambda x: ov.stop(x) if x == 2 else None)",
         out="0\n1\n", err=["stopped early"], x=[0, 1, 2],
+        record={"exit_status": 0, "stopped_early": "ov.stop(2)"},
     ),
     "--stop N lets exactly N steps happen": Case(
         "from voir import give\nfor i in range(9): print(i); give(step=True, batch_size=4)\n",
         argv=["--stop", "5", "main.py"], out="0\n1\n2\n3\n4\n", err=["stopped early"],
+        x=[], record={"stopped_early": "after 5 steps"},
     ),
     "ov.abort fails the run with its error": Case(
         "from voir import give\ngive(x=1)\nprint('unreached')\n",
@@ -103,6 +105,10 @@ CASES = {
     "what is printed reaches stdout because the user asked": Case(
         GIVES, "yield ov.phases.init\nov.given['?x'].print('x is {}')",
         out="x is 3\nx is 1\nx is 2\n", x=[3, 1, 2],
+    ),
+    "--display prints what giving's own give gives": Case(
+        "from giving import give\nfor i in range(3): give(x=i)\n",
+        argv=["--display", "main.py"], out="x: 0\nx: 1\nx: 2\n", x=[0, 1, 2],
     ),
     "events of threads come once, also of those that outlive the main code": Case(
         """
@@ -151,6 +157,9 @@ CASES = {
         "pass", "yield ov.phases.init", ["--debug", "main.py"],
         err=["voirfile.py: it is in the current"],
     ),
+    "--debug says what was not loaded": Case(
+        "pass", "1 / 0", ["--debug", "--no-voirfile", "main.py"], err=["--no-voirfile"],
+    ),
     "the script's own options reach it untouched": Case(
         "import sys\nprint(sys.argv[1:])\n",
         argv=["main.py", "--help", "-m", "x", "--stop", "1", "--", "--quiet"],
@@ -181,7 +190,7 @@ CASES = {
     ),
     "where the record is is true where the script has gone elsewhere": Case(
         "import os, voir\nos.mkdir('out')\nos.chdir('out')\nvoir.give(x=1)\n",
-        err=["record    /"], x=[1],
+        err=["record    RUN\n"], x=[1],
     ),
 }  # fmt: skip
 
@@ -201,7 +210,10 @@ def test_a_run_comes_to_what_it_should(place: Place, name: str) -> None:
     done = place.voir(*case.argv)
     assert done.status == case.status, done.stderr
     assert case.out is None or done.stdout == case.out
-    assert re.search(".*".join(map(re.escape, case.err)), done.stderr, re.DOTALL), done.stderr
+    said = [re.escape(each.replace("RUN", str([*place.runs, ""][0]))) for each in case.err]
+    assert re.search(".*".join(said), done.stderr, re.DOTALL), done.stderr
+    summaries = re.findall(r"^voir: \S*main\.py\s", done.stderr, re.MULTILINE)
+    assert len(summaries) == (case.argv[0] != "--quiet")
     if case.x is None:
         return
     assert sorted(map(str, (line["x"] for line in place.metrics() if "x" in line))) == sorted(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from overseer.cli.parsing import Terminal
 from overseer.cli.sql import sql
 from overseer.errors import VoirError
 from overseer.record import tables
@@ -41,6 +42,10 @@ def put(directory: Path, facts: object) -> None:
     (directory / "metrics.jsonl").write_text(lines + '{"torn')
 
 
+def said(argv: list[str]) -> str:
+    return "".join(sql(argv, Terminal()))
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     put(tmp_path / "run", FACTS)
@@ -64,13 +69,13 @@ def traced(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rows(run: Path, query: str, *more: str) -> list[tuple[object, ...]]:
-    answered = json.loads(sql([str(run), query, "--json", *more], 80))
+    answered = json.loads(said([str(run), query, "--json", *more]))
     return [tuple(row.values()) for row in answered]
 
 
 def refused(*argv: str) -> VoirError:
     with pytest.raises(VoirError) as error:
-        sql(list(argv), 80)
+        said(list(argv))
     return error.value
 
 
@@ -91,7 +96,7 @@ def test_events_are_there_whole_and_value_by_value(run: Path) -> None:
         (2, 2.0, None, None, "cpudata.load", 50),
         (2, 2.0, None, None, "cpudata.memory.0", 1),
         (2, 2.0, None, None, "cpudata.memory.1", 2),
-        (2, 2.0, None, None, "big", str(1 << 70)),
+        (2, 2.0, None, None, "big", float(1 << 70)),
     ]
     assert [json.loads(str(text)) for (text,) in rows(run, "select json from events")] == EVENTS
 
@@ -123,7 +128,7 @@ def test_a_job_has_the_rows_of_all_ranks(tmp_path: Path) -> None:
 
 def test_it_is_shown_as_a_table(run: Path) -> None:
     query = "select key, value from metrics where key like 'cpu%' or key = 'loss'"
-    assert sql([str(run), query], 80).splitlines() == [
+    assert said([str(run), query]).splitlines() == [
         "key               value",
         "loss                  2",
         "loss                inf",
@@ -134,7 +139,7 @@ def test_it_is_shown_as_a_table(run: Path) -> None:
 
 
 def test_without_a_query_it_says_what_there_is(traced: Path) -> None:
-    lines = sql([str(traced)], 80).splitlines()
+    lines = said([str(traced)]).splitlines()
     assert any(line.split()[:3] == ["slices", "4", "rank,"] for line in lines)
     assert any(line.split()[:3] == ["tasks", "2", "rank,"] for line in lines)
     assert max(map(len, lines)) <= 80
@@ -152,7 +157,7 @@ def test_options_may_stand_anywhere_and_the_latest_run_is_meant_if_none_is_named
     monkeypatch.chdir(run.parent)
     monkeypatch.setenv("VOIR_RUN_DIR", str(run.parent))
     words = {"RUN": "run", "QUERY": "select steps from tasks"}
-    assert json.loads(sql([words.get(word, word) for word in argv], 80)) == [
+    assert json.loads(said([words.get(word, word) for word in argv])) == [
         {"steps": 3},
         {"steps": 2},
     ]
@@ -177,7 +182,7 @@ def test_a_query_that_needs_a_trace_says_so_and_a_column_of_its_name_does_not(ru
 
 def test_the_database_is_written_whole_and_never_over_another(traced: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.db"
-    assert sql([str(traced), "--to", str(file)], 80) == f"{file}\n"
+    assert said([str(traced), "--to", str(file)]) == f"{file}\n"
     for database in (sqlite3.connect(file), open_database(read_run(traced))):
         with closing(database):
             assert database.execute("select count(*) from slices").fetchone() == (4,)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from overseer.cli.parsing import Terminal
 from overseer.cli.trace import elapsed, summary, trace
 from overseer.errors import UsageError, VoirError
 from overseer.trace import open_trace
@@ -81,7 +82,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(*argv: str) -> str:
-    return "".join(trace(list(argv)))
+    return "".join(trace(list(argv), Terminal()))
 
 
 def test_the_summary_is_as_people_have_seen_it(run: Path) -> None:
@@ -295,7 +296,7 @@ def test_many_rows_and_deep_trees_are_cut_short(tmp_path: Path) -> None:
     assert text.splitlines()[-1].strip() == "…"
     for wrong in ("0", "-1", "x"):
         with pytest.raises(UsageError, match="no whole number"):
-            list(trace(["summary", path, "--top", wrong]))
+            list(trace(["summary", path, "--top", wrong], Terminal()))
 
 
 @pytest.mark.parametrize(
@@ -303,9 +304,6 @@ def test_many_rows_and_deep_trees_are_cut_short(tmp_path: Path) -> None:
     [
         (b'{"traceEvents": [{"ph": "X"}]}', "it is a Chrome trace, in JSON"),
         (b'{"a": 1}', "it is JSON"),
-        (b"\x1f\x8b\x08" + b"x" * 100, "gunzip"),
-        (b"PK\x03\x04" + b"x" * 100, "unzip"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         (b"\x89PNG\r\n\x1a\n" + b"x" * 100, "is no Perfetto trace\n"),
     ],
 )

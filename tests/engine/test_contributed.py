@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from overseer.engine.contributed import contributed
+from overseer.engine.installed import contributed
 from overseer.errors import Problem
 
 

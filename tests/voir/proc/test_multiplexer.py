@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from overseer.proc import LogEntry, Multiplexer, Source, run
 from overseer.record.smuggle import encode_as_escape_sequence
+from voir.proc import LogEntry, Multiplexer, Source, run
 
 SH = ["bash", "-c"]
 

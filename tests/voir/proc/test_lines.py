@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.proc.lines import Lines, texts
+from voir.proc.lines import Lines, texts
 
 
 @given(st.lists(st.binary(max_size=50), max_size=20))

@@ -6,7 +6,7 @@ import builtins
 from dataclasses import dataclass
 from typing import Any
 
-from ..record.encode import simplify
+from overseer.record.encode import simplify
 
 
 @dataclass

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..record.smuggle import Separator
+from overseer.record.smuggle import Separator
+
 from .lines import Lines, texts
 
 Entry = Callable[..., Any]
