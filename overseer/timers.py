@@ -143,7 +143,7 @@ class Timer:
         except BaseException as error:  # Nobody above this thread could do anything about it.
             self._over = True
             self._wish(error)
-        _unlist()
+        unlist()
         self._charge(thread_time_ns() - used)
         return perf_counter() - started
 
@@ -207,7 +207,7 @@ class _Hidden:
             sleep(0.0001)
 
 
-def _unlist() -> None:
+def unlist() -> None:
     """Whoever asked for the current thread here (psutil does) has made threading list one."""
     listed: dict[int, threading.Thread] = getattr(threading, "_active", {})
     listed.pop(get_ident(), None)

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 from overseer.apart import aside_psutil
 from overseer.boundary import said, where
 from overseer.errors import Problem, UsageError
+from overseer.timers import unlist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,6 +189,10 @@ class Sampling:
         self._reading = True
         try:
             now, first = ov.clock.now_ns(), not self._members
+            if first:
+                with aside_psutil, suppress(ImportError):
+                    import psutil  # noqa: F401
+                unlist()  # It asks which thread this is; the script is not to see one until then.
             self._begin(ov)
             for member in self._members:
                 member.glance(now)
