@@ -210,7 +210,8 @@ class _Hidden:
 def unlist() -> None:
     """Whoever asked for the current thread here (psutil does) has made threading list one."""
     listed: dict[int, threading.Thread] = getattr(threading, "_active", {})
-    listed.pop(get_ident(), None)
+    if type(listed.get(get_ident())).__name__ == "_DummyThread":
+        listed.pop(get_ident(), None)
 
 
 def _watch_forks() -> None:
