@@ -1,13 +1,15 @@
-"""Builds the recorder's C extension; all else about the distribution is in pyproject.toml.
+"""Builds what is compiled; all else about the distribution is in pyproject.toml.
 
-The extension is declared here because ``ext-modules`` in pyproject.toml is experimental, and
-because nothing of an earlier build may get into a new one.
+That is the recorder, in C, and the fold, in Python that mypyc compiles: three times as fast, and
+with the same results. Nothing of an earlier build may get into a new one. What cannot be compiled
+is left out: the recorder has a fallback, and the fold is used as it stands.
 """
 
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -24,16 +26,55 @@ class Build(build):
         super().run()
 
 
+#: What each event and each step goes through. ``./dev`` installs again when one has changed.
+FOLD = [f"overseer/model/{name}.py" for name in ("fold", "later", "optimizers", "steps", "tasks")]
+
+
+def compiled() -> list[Extension]:
+    """The fold's modules as C, and what they share; none where mypyc is not there or fails."""
+    try:
+        from mypyc.build import mypycify
+
+        arguments = ["--config-file=", "--cache-dir=/dev/null", "--ignore-missing-imports", *FOLD]
+        extensions = mypycify(
+            arguments,
+            opt_level="2",
+            debug_level="0",
+            group_name="overseer.model.compiled",
+            target_dir="build/mypyc",
+        )
+    except (ImportError, SystemExit) as error:
+        print(f"the fold is not compiled: {error}", file=sys.stderr)
+        return []
+    for extension in extensions:
+        extension.optional = True
+        flags = extension.extra_compile_args
+        extension.extra_compile_args = [flag for flag in flags if flag != "-Werror"]
+    return list(extensions)
+
+
 class BuildExtension(build_ext):
-    """For an editable installation, delete the old extension first: a failed build leaves none."""
+    """Compile, the fold included; a failed build leaves none of an earlier one."""
+
+    def finalize_options(self) -> None:
+        """Translate the fold only here: other commands need not wait for it."""
+        if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+            self.distribution.ext_modules += compiled()
+        super().finalize_options()
 
     def run(self) -> None:
         """Compile; ``inplace`` means into the source tree."""
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
         if self.inplace:
-            for extension in self.extensions:
-                with suppress(FileNotFoundError):
-                    Path(self.get_ext_filename(extension.name)).unlink()
+            shutil.rmtree(self.build_lib, ignore_errors=True)
+            for old in Path().glob(f"overseer/*/*{suffix}"):
+                old.unlink()
         super().run()
+        target = Path() if self.inplace else Path(self.build_lib)
+        made = list(target.glob(f"overseer/model/*{suffix}"))
+        if len(made) <= len(FOLD):  # Without the part that they share, none can be imported.
+            for each in made:
+                each.unlink()
 
 
 recorder = Extension(

@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from ..model import fold
 from ..record.provenance import installed
 from ..recorder import reason, recorder
 from ..recorder.log import PAGE, SHM
@@ -33,6 +34,7 @@ def installation() -> Iterator[Finding]:
     yield Finding(GOOD, "python", _python())
     yield _packages(installed(sys.path))
     yield recorder_in_use(recorder.NAME, reason)
+    yield fold_in_use(fold.__file__)
     yield shared_memory(SHM)
 
 
@@ -60,12 +62,19 @@ def recorder_in_use(name: str, why: str) -> Finding:
     """
     if not why:
         return Finding(GOOD, "recorder", f"in {name}")
-    return Finding(WARNING, "recorder", f"in {name}, which is slower: {why}", _rebuilding())
+    forced = os.environ.get("VOIR_RECORDER") == "python"
+    remedy = "Unset VOIR_RECORDER." if forced else _rebuilding()
+    return Finding(WARNING, "recorder", f"in {name}, which is slower: {why}", remedy)
+
+
+def fold_in_use(file: str) -> Finding:
+    """Whether what makes steps of events is compiled, by the file that it was imported from."""
+    if not file.endswith(".py"):
+        return Finding(GOOD, "fold", "compiled")
+    return Finding(WARNING, "fold", "in Python, which is slower", _rebuilding())
 
 
 def _rebuilding() -> str:
-    if os.environ.get("VOIR_RECORDER") == "python":
-        return "Unset VOIR_RECORDER."
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "The one in C needs the interpreter lock, which this python has not."
     # A wheel that pip has built without a compiler is in its cache, under the name of one with.

@@ -91,14 +91,23 @@ class Fold:
             self._kinds = [int(row["kind"]) for row in self.sites]
         kinds, lanes, thread, lane = self._kinds, self.lanes, 0, None
         loading, forward, backward, optimizer = k.LOADING, k.FORWARD, k.BACKWARD, k.OPTIMIZER
-        marked = k.MARKED
+        marked, failed, nested, save, scaler = k.MARKED, k.FAILED, k.IN_OPTIMIZER, k.SAVE, k.SCALER
+        start: int  # Told to the compiler: without, each is looked at before each use.
+        value: float
+        what: int
+        site: int
+        number: int
+        low: int
+        high: int
+        depth: int
+        flags: int
         for start, value, what, site, number, low, high, depth, flags in RECORD.iter_unpack(data):
             if number != thread or lane is None:
                 thread = number
                 lane = lanes.get(number) or self._new_lane(number)
             kind = kinds[site]
             ns = low + (high << 32) if high else low
-            if kind > k.SAVE or not kind:
+            if kind > save or not kind:
                 if site:
                     lane.rare(kind, start, ns, value, what, depth, flags, site)
                 else:
@@ -114,7 +123,7 @@ class Fold:
                     if flags >= marked:
                         lane.before(start)
                     lane.asked(start, value, what, flags)
-            elif kind == forward and not flags & k.FAILED:
+            elif kind == forward and not flags & failed:
                 lane.forward(ns, value, what, flags)
             # A span's own time (R17).
             turn, inside = lane.turn, lane.inside
@@ -139,15 +148,15 @@ class Fold:
                     turn.start = start
                 turn.end = start + ns
             if kind == backward:
-                if not flags & k.FAILED:
+                if not flags & failed:
                     lane.backward(value, start, depth, flags, site)
             elif kind == optimizer:
-                if not flags & (k.IN_OPTIMIZER | k.FAILED):  # R1, R2
+                if not flags & (nested | failed):  # R1, R2
                     lane.pending = what
             elif kind != forward and kind != loading:
                 lane.rare(kind, start, ns, value, what, depth, flags, site)
             if not depth and (
-                lane.pending is not None or (kind == backward and not self.made) or kind == k.SCALER
+                lane.pending is not None or (kind == backward and not self.made) or kind == scaler
             ):
                 lane.ended(kind, start + ns, flags)
         if self._numbers.news or self._times.news:
@@ -227,8 +236,8 @@ class Lane:
         pending: An optimizer that has stepped within the span that is open.
     """
 
-    def __init__(self, fold: Fold, thread: int) -> None:
-        self._fold, self._thread = fold, thread
+    def __init__(self, fold: Fold, number: int) -> None:
+        self._fold, self._number = fold, number
         self.marked: set[str] = set()
         self._paired: set[str] = set()
         self.turn = Step(0)
@@ -410,7 +419,7 @@ class Lane:
             self._end_evaluation()
             self._stepped = True
         size = self._items(turn)
-        self._fold.task(task).close(self._thread, turn, items if items == items else size)
+        self._fold.task(task).close(self._number, turn, items if items == items else size)
 
     def declared_loading(self, start: int, ns: int, flags: int) -> None:
         """A pair around loading."""
@@ -547,12 +556,12 @@ class Lane:
         assert gap is not None
         part = None if kind == k.SAVE and not depth else PART[kind]
         own = self.turn.add_segment(Segment(start, part))
-        self._fold.expect_times(self._thread, start, gap, own)
+        self._fold.expect_times(self._number, start, gap, own)
 
     def _plain(self, at: int, part: int | None, turn: Step | None = None) -> None:
         """A mark that nests with nothing: what lies before it is this part of the turn."""
         segment = (turn or self.turn).add_segment(Segment(at, part))
-        self._fold.expect_times(self._thread, at, segment, None)
+        self._fold.expect_times(self._number, at, segment, None)
 
     # Turns
 
@@ -623,7 +632,7 @@ class Lane:
         if name == INFERENCE and self._fold.graded:
             n = 0  # It may as well be a step, by hand.
         if n and name not in self.marked:
-            self._fold.task(name).close(self._thread, turn, items, n)
+            self._fold.task(name).close(self._number, turn, items, n)
         if self._evaluation is None:
             self._evaluation = Step(turn.start)
         self._evaluation.parts = [
@@ -682,7 +691,7 @@ class Lane:
             whole.loss = NAN
         if whole.looks or self._looked[1] or self._looked[0]:
             self._look(self._looks(whole) if self._learners else None)
-        self._train.close(self._thread, whole, self._items(whole))
+        self._train.close(self._number, whole, self._items(whole))
 
     def _items(self, turn: Step) -> float:
         took, calls = turn.took, turn.calls
@@ -717,7 +726,7 @@ class Lane:
             shown = Step(held.end - int(ns))
             shown.end = held.end
             shown.parts[FORWARD] = int(ns)
-            self._fold.task(EVAL).close(self._thread, shown, self._rows(items), int(n))
+            self._fold.task(EVAL).close(self._number, shown, self._rows(items), int(n))
             self._train.pause(EVALUATION, int(ns), held, FORWARD)
         self._looked = [last, now]
 

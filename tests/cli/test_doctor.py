@@ -56,7 +56,7 @@ def test_it_names_versions_recorder_and_shared_memory(tmp_path: Path) -> None:
     done = Place(tmp_path).voir("doctor")
     assert (done.status, done.stderr) == (0, "")
     found = lines(done.stdout)
-    assert list(found) == ["voir", "python", "packages", "recorder", "/dev/shm"]
+    assert list(found) == ["voir", "python", "packages", "recorder", "fold", "/dev/shm"]
     assert found["voir"][1].startswith(f"{version} in /")
     assert found["python"][1].startswith(sys.version.split()[0])
     assert re.match(r"ptera \S+, giving \S+, rich \S+, psutil \d", found["packages"][1])
@@ -73,6 +73,12 @@ def test_a_fallback_that_was_asked_for_is_told(tmp_path: Path) -> None:
 
 def test_the_recorder_in_c_needs_no_remedy() -> None:
     assert installation.recorder_in_use("C", "") == ("ok", "recorder", "in C", "")
+
+
+def test_a_fold_that_is_not_compiled_is_told_with_the_same_remedy() -> None:
+    assert installation.fold_in_use("fold.cpython-311.so") == ("ok", "fold", "compiled", "")
+    state, _, said, what = installation.fold_in_use("fold.py")
+    assert (state, said, what) == ("note", "in Python, which is slower", remedy())
 
 
 def remedy() -> str:

@@ -60,6 +60,7 @@ OTHERS = {v: p for v, p in _interpreters().items() if v != sys.version_info[:2]}
 def _made_from() -> str:
     """A checksum of what is installed, beside the Python files: those are used where they are."""
     files = [ROOT / "pyproject.toml", ROOT / "setup.py", *ROOT.glob("overseer/recorder/*.c")]
+    files += ROOT.glob("overseer/model/*.py")
     return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
 
 

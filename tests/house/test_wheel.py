@@ -33,8 +33,10 @@ NO_INDEX = ("No matching distribution found", "Could not find a version", "Conne
 LEFT_OUT = [".git", ".ci", ".*_cache", ".venv*", ".hypothesis", "__pycache__", "*.so", "*.egg-info"]
 LEFT_OUT += ["build", "dist", "voir-runs", "actual", "*.actual"]
 EXTENSION = f"overseer/recorder/{FILE}"
+SUFFIX = FILE.removeprefix("_recorder")
 #: What an earlier build, of other sources, has left.
 STALE = b"an extension of an earlier build"
+FOLD = re.findall(r'"(\w+)"', re.search("^FOLD = .*", (ROOT / "setup.py").read_text(), re.M)[0])
 RECORDED = """
 from overseer.recorder import recorder
 recorder.open(64, 64)
@@ -76,10 +78,17 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
     files = frozenset(f.relative_to(tree).as_posix() for f in tree.rglob("*") if f.is_file())
     (tree / EXTENSION).write_bytes(STALE)
+    (tree / f"overseer/model/fold{SUFFIX}").write_bytes(STALE)
     platform = sysconfig.get_platform()
     for name in (f"lib.{platform}-{sys.implementation.cache_tag}", "lib"):
         left = tree / "build" / name
-        for file in (left / EXTENSION, left / "overseer/deleted.py", left / "tests/test_old.py"):
+        fold = left / f"overseer/model/fold{SUFFIX}"
+        for file in (
+            left / EXTENSION,
+            fold,
+            left / "overseer/deleted.py",
+            left / "tests/test_old.py",
+        ):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(STALE)
             os.utime(file, (2**32, 2**32))  # Newer than anything that is built now.
@@ -148,14 +157,16 @@ def names_in(wheel: Path) -> set[str]:
 
 def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path, tree: Tree) -> None:
     assert {f"{package}/py.typed" for package in PACKAGES} <= tree.packaged
-    assert names_in(wheel) - {EXTENSION} == tree.packaged
+    names = names_in(wheel)
+    assert {name for name in names if not name.endswith(SUFFIX)} == tree.packaged
 
 
-def test_the_wheel_has_the_extension_and_is_for_this_platform(wheel: Path) -> None:
+def test_the_wheel_has_what_is_compiled_and_is_for_this_platform(wheel: Path) -> None:
     compiler()
-    assert EXTENSION in names_in(wheel)
+    folds = {f"overseer/model/{name}{SUFFIX}" for name in ("compiled__mypyc", *FOLD)}
+    assert {name for name in names_in(wheel) if name.endswith(SUFFIX)} == {EXTENSION, *folds}
     with zipfile.ZipFile(wheel) as archive:
-        assert archive.read(EXTENSION) != STALE
+        assert STALE not in {archive.read(name) for name in {EXTENSION, *folds}}
     assert re.search(r"-cp3\d+-cp3\d+-\w+\.whl\Z", wheel.name)
 
 
@@ -191,6 +202,7 @@ def test_without_a_compiler_voir_says_so_and_works(
         "recorder         in Python, which is slower: the C extension is not there" in said.stdout
     )
     assert "--force-reinstall --no-cache-dir --no-deps" in said.stdout
+    assert "note  fold             in Python, which is slower\n" in said.stdout
     recorded = place.run(python, "-c", RECORDED, env=env)
     assert recorded.seen == (0, "Python 32\n"), recorded.stderr
 
@@ -200,7 +212,7 @@ def test_the_extension_in_the_wheel_records(installed: Path, place: Place) -> No
     recorded = place.run(str(installed / "python"), "-c", RECORDED)
     assert recorded.seen == (0, "C 32\n"), recorded.stderr
     said = place.run(str(installed / "voir"), "doctor")
-    assert "ok    recorder         in C\n" in said.stdout
+    assert "ok    recorder         in C\nok    fold             compiled\n" in said.stdout
 
 
 def test_the_command_that_tests_wheels_of_other_platforms_passes(

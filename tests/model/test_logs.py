@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import overseer.recorder
 from overseer.model.fold import TRAIN, Fold
 from overseer.model.steps import Step
 from tests.programs import replay
@@ -20,10 +23,28 @@ def name(path: Path) -> str:
     return path.name.partition(".")[0]
 
 
-def folded(path: Path, piece: int = 1 << 16) -> tuple[dict[str, Any], Fold, list[Step]]:
+def in_python() -> type[Fold]:
+    """The fold as it stands in its file, beside the one that is compiled where there is one."""
+    sys.modules.setdefault("in_python.recorder", overseer.recorder)
+    files = Path(overseer.recorder.__file__).parents[1] / "model"
+    for module in ("events", "later", "pauses", "steps", "tasks", "optimizers", "fold"):
+        spec = spec_from_file_location(f"in_python.model.{module}", files / f"{module}.py")
+        assert spec is not None and spec.loader is not None
+        made = sys.modules[spec.name] = module_from_spec(spec)
+        spec.loader.exec_module(made)
+    found: type[Fold] = made.Fold
+    return found
+
+
+IN_PYTHON = in_python()
+
+
+def folded(
+    path: Path, piece: int = 1 << 16, kind: type[Fold] = Fold
+) -> tuple[dict[str, Any], Fold, list[Step]]:
     head, data = read(path)
     steps: list[Step] = []
-    fold = Fold(head["sites"], steps.append)
+    fold = kind(head["sites"], steps.append)
     for at in range(0, len(data), piece * SIZE):
         fold.feed(data[at : at + piece * SIZE])
     fold.finish()
@@ -85,11 +106,11 @@ def test_figures_are_those_that_the_program_counts(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=name)
-def test_pieces_of_any_size_make_the_same_steps(path: Path) -> None:
-    def shown(piece: int) -> list[Any]:
-        return [(s.task, s.number, s.parts, s.pause, s.start) for s in folded(path, piece)[2]]
+def test_pieces_of_any_size_make_the_same_steps_compiled_or_not(path: Path) -> None:
+    def shown(piece: int, kind: type[Fold]) -> list[Any]:
+        return [(s.task, s.number, s.parts, s.pause, s.start) for s in folded(path, piece, kind)[2]]
 
-    assert shown(1) == shown(7) == shown(1 << 16)
+    assert shown(1, Fold) == shown(7, IN_PYTHON) == shown(1 << 16, Fold)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=name)
