@@ -27,15 +27,16 @@ class Build(build):
 
 
 #: What each event and each step goes through. ``./dev`` installs again when one has changed.
-FOLD = [f"overseer/model/{name}.py" for name in ("fold", "later", "optimizers", "steps", "tasks")]
+COMPILED = "fold later noise optimizers pauses rates series statistics steps summary tasks"
 
 
 def compiled() -> list[Extension]:
     """The fold's modules as C, and what they share; none where mypyc is not there or fails."""
+    files = [f"overseer/model/{name}.py" for name in COMPILED.split()]
     try:
         from mypyc.build import mypycify
 
-        arguments = ["--config-file=", "--cache-dir=/dev/null", "--ignore-missing-imports", *FOLD]
+        arguments = ["--config-file=", "--cache-dir=/dev/null", "--ignore-missing-imports", *files]
         extensions = mypycify(
             arguments,
             opt_level="2",
@@ -72,7 +73,7 @@ class BuildExtension(build_ext):
         super().run()
         target = Path() if self.inplace else Path(self.build_lib)
         made = list(target.glob(f"overseer/model/*{suffix}"))
-        if len(made) <= len(FOLD):  # Without the part that they share, none can be imported.
+        if len(made) <= len(COMPILED.split()):  # Without the part that they share, none can be imported.
             for each in made:
                 each.unlink()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from overseer.version import version
+from overseer import version
 from tests.recorder.compiler import FILE, compiler
 from tests.running import Place
 
@@ -36,7 +36,7 @@ EXTENSION = f"overseer/recorder/{FILE}"
 SUFFIX = FILE.removeprefix("_recorder")
 #: What an earlier build, of other sources, has left.
 STALE = b"an extension of an earlier build"
-FOLD = re.findall(r'"(\w+)"', re.search("^FOLD = .*", (ROOT / "setup.py").read_text(), re.M)[0])
+COMPILED = re.findall('^COMPILED = "(.*)"', (ROOT / "setup.py").read_text(), re.M)[0].split()
 RECORDED = """
 from overseer.recorder import recorder
 recorder.open(64, 64)
@@ -163,7 +163,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path, tree: Tree) 
 
 def test_the_wheel_has_what_is_compiled_and_is_for_this_platform(wheel: Path) -> None:
     compiler()
-    folds = {f"overseer/model/{name}{SUFFIX}" for name in ("compiled__mypyc", *FOLD)}
+    folds = {f"overseer/model/{name}{SUFFIX}" for name in ("compiled__mypyc", *COMPILED)}
     assert {name for name in names_in(wheel) if name.endswith(SUFFIX)} == {EXTENSION, *folds}
     with zipfile.ZipFile(wheel) as archive:
         assert STALE not in {archive.read(name) for name in {EXTENSION, *folds}}
