@@ -73,7 +73,7 @@ class BuildExtension(build_ext):
         super().run()
         target = Path() if self.inplace else Path(self.build_lib)
         made = list(target.glob(f"overseer/model/*{suffix}"))
-        if len(made) <= len(COMPILED.split()):  # Without the part that they share, none can be imported.
+        if len(made) <= len(COMPILED.split()):  # What they share is missing.
             for each in made:
                 each.unlink()
 
