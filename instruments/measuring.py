@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 from overseer import Overseer
 from overseer.clock import sleep
-from overseer.engine.values import Own
-from overseer.errors import Problem
+from overseer.engine.bus import Own
+from overseer.errors import Problem, VoirError
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 from overseer.recorder.sites import WORD_BEAT, WORD_STEPPED, WORD_STEPS
@@ -385,3 +385,62 @@ def stepped_in(ov: Overseer) -> tuple[float, float] | None:
     """From when to when steps have been made in a run; None: never, or none yet."""
     measuring = _all.get(ov)
     return None if measuring is None else measuring.stepped
+
+
+# The instrument, and its options
+
+
+#: Flags, by the key under which they log a figure of each window.
+FLAGS = {
+    "train_rate": "log items a second, window by window",
+    "loading_rate": "how fast the loader alone is, and its share of time",
+    "compute_rate": "how fast the work alone is, and its share of time",
+}
+
+
+def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
+    """Measure steps whenever a script or a voirfile shows any."""
+    yield ov.phases.init
+    _add_options(ov.argparser)
+    yield ov.phases.parse_args
+    options, measuring = ov.options, measuring_of(ov)
+    # No defaults of argparse's: it would check them at every start, and import what that needs.
+    measuring.interval = options.interval or measuring.interval
+    measuring.skip = options.skip if options.skip is not None else measuring.skip
+    measuring.multiplier = options.items_per_step
+    measuring.method = options.metric or measuring.method
+    logged = (key for key in FLAGS if getattr(options, key))
+    measuring.logged = tuple(logged) or (("train_rate",) if options.metric else ())
+    yield from measuring.run()
+
+
+def _add_options(parser: Any) -> None:
+    add = parser.add_argument
+    for key, what in FLAGS.items():
+        add(f"--{key.replace('_', '-')}", action="store_true", help=what)
+    add("--metric", choices=("step", "wrap"), metavar="step|wrap",
+        help="take only steps, or only pairs, for steps; logs --train-rate")  # fmt: skip
+    add("--interval", "--metric-interval", type=_span("--interval", 1),
+        metavar="N|Ns", help="length of a window, in steps or seconds (1s)")  # fmt: skip
+    add("--skip", "--metric-skip", type=_span("--skip", 0), metavar="N|Ns",
+        help="leave out so many steps or seconds, instead of finding the warm-up")  # fmt: skip
+    add("--items-per-step", type=_positive, default=1, metavar="K",
+        help="count the items of a batch K times: gradient accumulation and the like")  # fmt: skip
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 10**6:
+        what = f"--items-per-step is {text!r}, which is no number to count items by"
+        remedy = "Give a whole number from 1 to 1000000, for example 4."
+        raise VoirError("option-value", what, remedy)
+    return int(text)
+
+
+def _span(option: str, least: int) -> Callable[[str], str]:
+    def checked(text: str) -> str:
+        from overseer.model.spans import parse_span
+
+        parse_span(text, option, least)
+        return text
+
+    return checked

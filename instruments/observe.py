@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
+from overseer.apart import aside_psutil
 from overseer.boundary import StopProgram, in_plumbing, of_instruments, of_library
 from overseer.imports import on_import
 
@@ -40,13 +41,15 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     places = Places()
     watch = on_import("torch", places.watch)
-    begun = ov.clock.now_ns()
+    begun, children = ov.clock.now_ns(), 0.0
 
     def stop_waiting() -> None:
+        nonlocal children
         fold = measuring_of(ov).fold
         if fold is not None and fold.tasks:
             return
         if (ov.clock.now_ns() - begun) / 1e9 > (PATIENCE if "torch" in sys.modules else WITHOUT):
+            children = _worked()  # Those that run are not known to os.times().
             ov.stopping.ask(StopProgram("no step was seen"))
 
     def enough() -> None:
@@ -66,7 +69,7 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
         watch.dispose()
         places.close()
     yield ov.phases.finalize(priority=-1000)
-    _write(ov, places, file)
+    _write(ov, places, file, children or sum(os.times()[2:4]))
 
 
 class Places:
@@ -149,12 +152,25 @@ class Places:
             site["steps"].add(self._steps)
 
 
-def _write(ov: Overseer, places: Places, path: str) -> None:
+def _worked() -> float:
+    """Processor seconds of programs that the script started, and that these started."""
+    with aside_psutil:
+        import psutil
+
+        below = psutil.Process().children(recursive=True)
+        seconds = sum(os.times()[2:4])
+        for process in below:
+            with suppress(psutil.Error):
+                seconds += sum(process.cpu_times()[:4])
+        return seconds
+
+
+def _write(ov: Overseer, places: Places, path: str, children: float) -> None:
     import json
 
     measuring = measuring_of(ov)
     seen = {
-        "children": sum(os.times()[2:4]),
+        "children": children,
         "torch": "torch" in sys.modules,
         "tasks": measuring.facts(final=True),
         "problems": [[one.what, one.remedy] for one in ov.problems],

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from argparse import BooleanOptionalAction
-from contextlib import nullcontext
 from types import WrapperDescriptorType
 
-from overseer.engine.profiling import profiling_by
 from overseer.errors import Problem, UsageError
 
 TYPE_CHECKING = False
@@ -271,10 +269,10 @@ def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
             session.span("phases", "init", begun, initialized)
             session.span("phases", "parse_args", initialized, ov.clock.now_ns())
             tracer.phase("load_script")
-    refused = Settings.refused(ov.options)
     try:
-        with nullcontext() if refused else profiling_by(tracer.profile):
-            yield from _watch(ov, tracer)
+        ov.profiler = None if Settings.refused(ov.options) else tracer.profile
+        yield from _watch(ov, tracer)
+        ov.profiler = None
         yield ov.phases.finalize(priority=-100)  # What others record at the end is kept.
     finally:
         tracer.close()

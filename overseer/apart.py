@@ -30,7 +30,7 @@ _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
 #: What voir's functions import of Python's, some of them on threads of their own.
 _LATE = (
     *("ast", "ctypes", "difflib", "faulthandler", "fcntl", "hashlib", "json", "linecache"),
-    *("select", "shlex", "statistics", "traceback", "unicodedata", "warnings"),
+    *("select", "shlex", "traceback", "unicodedata", "warnings"),
 )
 #: ``sys.path`` as it was when voir began, where it was changed.
 _path: "list[str] | None" = None

@@ -249,13 +249,8 @@ class Guarded:
         except BaseException as error:
             if wished(error):
                 raise
-            if not self.excused(*args):
-                self.failed("subscriber", error, "a subscriber failed")
+            self.failed("subscriber", error, "a subscriber failed")
             return None
-
-    def excused(self, *args: Any) -> bool:
-        """Whether it goes on although it has failed, for what it was called with is at fault."""
-        return False
 
     def failed(self, slug: str, error: BaseException, doing: str) -> None:
         """Switch it off and report why, unless that has been done."""

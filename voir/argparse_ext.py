@@ -11,9 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
-from overseer.engine.comments import field_comments
-from overseer.engine.layers import Fallback, Layers
-from overseer.engine.models import Model, add_model, flags_of, help_of, keywords_of
+from overseer.engine.models import (
+    Model,
+    add_model,
+    field_comments,
+    flags_of,
+    help_of,
+    keywords_of,
+)
+from overseer.engine.settings import Fallback, Layers
 from overseer.errors import UsageError, VoirError
 
 __all__ = [

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from overseer.cli import main
-from overseer.engine.installed import contributed
-from overseer.engine.voirfile import Found, find, load
+from overseer.engine.voirfile import Found, contributed, find, load
 from overseer.errors import Problem, VoirError
 
 __all__ = ["collect_contrib_instruments", "collect_instruments", "find_voirfiles", "main"]

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from overseer.engine.log import Log as LogStream
+from overseer.engine.bus import Log as LogStream
 from overseer.engine.overseer import Overseer, current_overseer
 from overseer.errors import Problem
 from overseer.record.datafd import DataFd, opened

@@ -1,5 +1,5 @@
 """Ways to make instruments configurable."""
 
-from overseer.engine.tools import configurable, gated, instrument_definition, parametrized
+from overseer import configurable, gated, instrument_definition, parametrized
 
 __all__ = ["configurable", "gated", "instrument_definition", "parametrized"]

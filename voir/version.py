@@ -1,5 +1,5 @@
 """The version of what is installed."""
 
-from overseer.version import version
+from overseer import version
 
 __all__ = ["version"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from overseer.recorder import sites as k
 
-from .place import Places
+from ..auto import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

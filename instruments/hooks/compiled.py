@@ -8,7 +8,7 @@ from functools import partial
 from overseer.probes.names import put
 from overseer.recorder import sites as k
 
-from .place import Places
+from ..auto import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

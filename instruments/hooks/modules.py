@@ -7,7 +7,7 @@ import sys
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
-from .place import Places
+from ..auto import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

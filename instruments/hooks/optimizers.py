@@ -5,7 +5,7 @@ from __future__ import annotations
 from overseer.recorder import recorder
 from overseer.recorder import sites as k
 
-from .place import Places
+from ..auto import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""What the machine, the script's processes and GPUs do while the script runs, sampled on timers."""
+"""What the machine, the script's processes and GPUs do: one file a kind; see :mod:`..sampling`."""

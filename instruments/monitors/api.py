@@ -16,12 +16,12 @@ from overseer.boundary import problem
 from overseer.clock import Clock
 from overseer.errors import VoirError
 
+from ..sampling import FIRST_SECONDS, checked_interval, claim
 from . import others
 from .host import Machine, disks, interfaces, since
 from .nvml import Nvml
 from .others import NotAvailable
 from .process import Tree, number
-from .sampling import FIRST_SECONDS, checked_interval, claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

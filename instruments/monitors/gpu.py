@@ -11,8 +11,8 @@ from overseer.errors import Problem
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
+from ..sampling import LOST, Monitor, Reader, Running, units
 from .nvml import MIB, Device, Nvml
-from .sampling import LOST, Monitor, Reader, Running, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from overseer.record.cgroup import Limit, cpu_limit, memory_limit
 
-from .sampling import Monitor, Reader, Running, units
+from ..sampling import Monitor, Reader, Running, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

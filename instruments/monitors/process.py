@@ -9,8 +9,8 @@ from functools import partial
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
+from ..sampling import GLANCE_SECONDS, REST, Monitor, Reader, Running, units
 from .host import machine_of
-from .sampling import GLANCE_SECONDS, REST, Monitor, Reader, Running, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,17 +1,21 @@
-"""Runs a command that runs no script, and makes its exit status of how it ended."""
+"""What commands that run no script share: their parser, what they print to, how they end."""
 
 from __future__ import annotations
 
 import os
 import sys
+from argparse import ArgumentParser
 from importlib import import_module
 from io import TextIOWrapper
+from typing import NamedTuple
 
-from ..errors import VoirError
+from ..errors import UsageError, VoirError
 from ..views.text import coloured, encodable
-from .main import USAGE
-from .notices import Notices
-from .parsing import Terminal
+from .main import USAGE, Notices
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 INTERRUPTED = 130
 
@@ -34,3 +38,33 @@ def command(argv: list[str], notices: Notices) -> int:
     except BrokenPipeError:  # Piped into head, say; nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+class Terminal(NamedTuple):
+    """What is printed to.
+
+    Attributes:
+        width: In cells.
+        colour: Whether it shows colours.
+    """
+
+    width: int = 80
+    colour: bool = False
+
+
+class CommandParser(ArgumentParser):
+    """An ``ArgumentParser`` that raises the usage error that argparse would print.
+
+    Args:
+        example: What to type instead.
+    """
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        self._example = example
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        command = " ".join(self.prog.split()[:2])
+        remedy = f"For example: {self._example}" if self._example else f"See {self.prog} --help."
+        raise UsageError("usage", f"{command}: {message}", remedy)

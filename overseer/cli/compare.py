@@ -14,7 +14,7 @@ from ..model.comparison import compare as compare_facts
 from ..record.differences import Difference, differences
 from ..record.reading import Run, read_run
 from ..views.comparison import render
-from .parsing import CommandParser, Terminal
+from .commands import CommandParser, Terminal
 from .runs import facts_of, run_directory
 
 _ABOUT = """\

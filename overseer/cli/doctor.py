@@ -13,7 +13,7 @@ from ..model.amounts import count
 from ..record.reading import Metrics, read_run
 from ..trace.reading import read_trace, trace_files
 from ..trace.writer import NAME, logs
-from .parsing import CommandParser, Terminal
+from .commands import CommandParser, Terminal
 from .runs import RUN, is_run, run_directory
 
 GOOD, WARNING, BAD = "ok", "note", "bad"

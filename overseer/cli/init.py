@@ -11,13 +11,13 @@ from contextlib import suppress
 from tempfile import TemporaryDirectory
 
 from ..errors import VoirError
-from ..launch.locate import module_file
+from ..launch.script import module_file
 from ..probes.selector import MAIN
 from ..reading.observed import Findings, observe, read
 from ..reading.script import Source, open_source, project
-from ..reading.voirfile import template, voirfile_text
+from ..reading.voirfile import code, template, voirfile_text
 from ..views.text import Layout, Piece, clean, row
-from .parsing import CommandParser, Terminal
+from .commands import CommandParser, Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     _write(path, text, options.force)
     yield layout.head("voir:", [Piece(f"wrote {clean(path)}")])
     yield layout.text(row("note", clean(note)) for note in found.notes)
-    yield "".join(f"    {clean(line.code)}\n" for line in found.lines if line.live)
+    yield "".join(f"{clean(part)}\n" for line in found.lines if line.live for part in code(line))
     checked = ["--verify", *flags, *command]
     if not options.check:
         yield layout.text([row("next", clean(f"voir {' '.join(checked)}"))])

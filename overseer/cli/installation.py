@@ -15,11 +15,11 @@ from tempfile import TemporaryFile
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from .. import version
 from ..model import fold
 from ..record.provenance import installed
 from ..recorder import reason, recorder
 from ..recorder.log import PAGE, SHM
-from ..version import version
 from .doctor import BAD, GOOD, WARNING, Finding
 
 DISTRIBUTION = "voir-overseer"

@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 
 from ..boundary import name_of, said
 from ..clock import BEGUN_CPU_NS
-from ..engine.installed import contributed, look_for_another_voir
-from ..engine.options import HelpAsked
+from ..engine.options import HelpAsked, OptionParser, add_options, configurations
 from ..engine.overseer import Overseer
-from ..engine.voirfile import Found, find, load
+from ..engine.voirfile import Found, contributed, find, load, look_for_another_voir
 from ..errors import Problem, VoirError
 from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child
 from ..record.recording import REPLACED
-from .early import look_ahead
-from .notices import Notices
+from ..views.text import coloured, encodable
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TextIO
 
 USAGE, UNVERIFIED, STRICT = 2, 3, 4
 #: Commands that run no script, each the function of its name in the file of its name: what follows
@@ -33,8 +35,15 @@ COMMANDS = {
     "doctor": ("", "what is wrong with the installation, or with a run"),
     "init": ("SCRIPT", "writes a voirfile for a script"),
 }
+#: Options that decide which voirfiles apply.
+NEEDED = {"voirfile", "no_voirfile", "debug"}
+#: Options, and variables, that ask nothing of an instrument.
+PLAIN = {"--no-record", "--no-voirfile", "--quiet", "--run-dir", "--strict"}
+VARIABLES = {f"VOIR_{option[2:].replace('-', '_').upper()}" for option in PLAIN}
 #: The state of a probe whose place torch.compile has taken: nobody did anything wrong.
 COMPILED_AWAY = "compiled away"
+
+BOLD_RED, YELLOW, DIM, RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -96,12 +105,98 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     if found:
         overseer.watch_instruments()
     others = contributed(report)
-    ours = import_module("instruments.stock").stock(options.plain and not (found or others))
+    ours = _stock(options.plain and not (found or others))
     overseer.argparser.yielding.update(map(name_of, ours))
     overseer.add_instruments(ours)
     overseer.add_instruments(others)
     overseer.add_instruments(load(found, report))
     return overseer
+
+
+def _stock(plain: bool) -> list[Callable[..., Any]]:
+    """The instruments that come with voir; if ``plain`` those that are at work without an option.
+
+    Importing the others takes time.
+    """
+    package = import_module("instruments")
+    return [
+        getattr(import_module(f".{module}", package.__name__), name)
+        for module, name, always in package.__instruments__
+        if always or not plain
+    ]
+
+
+# What must be known before voirfiles are loaded: which ones, and which script, probably
+
+
+def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, str | None]:
+    """The options that decide which voirfiles apply, and the script's file if there is one.
+
+    ``plain`` among them is whether nothing is asked of an instrument.
+
+    Voirfiles add options, so the command line cannot be parsed before they are loaded; options
+    that are not known yet are passed over here, and judged when they are.
+    """
+    if _asks_nothing(argv, environ):  # `voir main.py`: making a parser takes milliseconds.
+        return Namespace(voirfile=[], no_voirfile=False, debug=False, plain=True), argv[0]
+    parser = OptionParser(environ=environ)
+    add_options(parser)
+    # What is to be completed is no command line yet.
+    own, script, unknown = _scan(parser, argv[:2] if argv[:1] == ["--completion"] else argv)
+    plain = not unknown and all(token in PLAIN for token in own if token.startswith("-"))
+    plain &= VARIABLES.issuperset(name for name in environ if name.startswith(("VOIR_", "_VOIR_")))
+    for source, values in configurations(own, environ, current_directory()):
+        plain = False
+        wanted = {k: v for k, v in values.items() if str(k).replace("-", "_") in NEEDED}
+        parser.add_config(source, wanted)
+    options = parser.resolve(own)
+    options.plain = plain
+    return options, script
+
+
+def _asks_nothing(argv: list[str], environ: Mapping[str, str]) -> bool:
+    if not argv or argv[0].startswith("-") or not os.path.exists(argv[0]):
+        return False
+    if any(name.startswith(("VOIR_", "_VOIR_")) for name in environ):
+        return False
+    return not any(configurations([], environ, current_directory()))
+
+
+def _scan(parser: OptionParser, argv: list[str]) -> tuple[list[str], str | None, bool]:
+    """voir's own tokens, the script's file, and whether others are before it."""
+    rest, own, unknown = list(argv), list[str](), False
+    while rest:
+        token = rest[0]
+        if token == "-m" or (token.startswith("-m") and not token.startswith("--")):
+            module = token[2:] or (rest[1] if len(rest) > 1 else "")
+            return own, _module_file(module), unknown
+        if not token.startswith("-") or token == "-":
+            if os.path.exists(token) or not _more_to_come(rest[1:]):
+                return own, token if os.path.exists(token) else None, unknown
+            rest.pop(0)  # The value of an option that an instrument will explain.
+            unknown = True
+        elif token.partition("=")[0] in parser._option_string_actions:
+            parser._move(rest, own)
+        else:
+            rest.pop(0)
+            unknown = True
+    return own, None, unknown
+
+
+def _more_to_come(rest: list[str]) -> bool:
+    return any(os.path.exists(token) for token in rest if not token.startswith("-"))
+
+
+def _module_file(name: str) -> str | None:
+    """Where ``-m name`` lives below the current directory; elsewhere has no voirfile for it."""
+    path = os.path.join(*name.partition(":")[0].split("."))
+    for candidate in (f"{path}.py", os.path.join(path, "__main__.py"), path):
+        if os.path.exists(candidate):
+            return candidate
+    return None
+
+
+# The run
 
 
 def _listed() -> str:
@@ -221,3 +316,62 @@ def silent_probes(overseer: Overseer) -> list[Problem]:
         for p in overseer.probe_verdicts()
         if p["state"] != "fired"
     ]
+
+
+# What is said on stderr while the script runs
+
+
+class Notices:
+    """Writes problems and explanations to stderr; never fails, never touches stdout."""
+
+    def __init__(self, stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> None:
+        self._stream = stream
+        self.colour = coloured(stream, environ)
+
+    def width(self) -> int:
+        """How many columns there are to write in: the terminal's, or 80."""
+        return self._columns() or 80
+
+    def _columns(self) -> int:
+        """The terminal's columns; 0 where there is none, or it does not say."""
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns if self._stream else 0
+        except (OSError, ValueError, AttributeError):
+            return 0
+
+    def new_line(self) -> str:
+        """What has the next text begin a line, whatever the script has left its last one at."""
+        if columns := self._columns():  # Where a line has been begun, these reach the next one.
+            return " " * (columns - 1) + "\r"
+        with suppress(Exception):  # The script's own; a bar that is not closed has no newline yet.
+            bars = sys.modules["tqdm.std"].tqdm._instances
+            return "\n" if any(not bar.disable for bar in [*bars]) else ""
+        return ""
+
+    def problem(self, problem: Problem) -> None:
+        """Show a problem: what, where, what to do."""
+        first, *rest = str(problem).split("\n")
+        self._say(YELLOW, f"{first} [{problem.slug}]", rest)
+
+    def error(self, error: VoirError) -> None:
+        """Show a mistake that ends voir."""
+        first, *rest = str(error).split("\n")
+        self._say(BOLD_RED, f"{first} [{error.slug}]", rest)
+
+    def line(self, text: str) -> None:
+        """Say a line as it is."""
+        self._say(DIM, text, [])
+
+    def _say(self, colour: str, first: str, rest: list[str]) -> None:
+        head = f"{colour}voir:{RESET}" if self.colour else "voir:"
+        self.write("\n".join([f"{head} {first}", *rest]) + "\n")
+
+    def write(self, text: str) -> None:
+        """Write ``text`` as it is; what stderr lacks is in ASCII, or escaped."""
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(encodable(text, getattr(self._stream, "encoding", None)))
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._stream = None  # Nobody listens; the script is not troubled with it.

@@ -16,7 +16,7 @@ from ..model.facts import main_task, part
 from ..record.reading import Run, read_run
 from ..views.summary import losses, outcome, rate, seconds
 from ..views.text import cut, table
-from .parsing import CommandParser, Terminal
+from .commands import CommandParser, Terminal
 
 _ABOUT = "List runs, newest first. What stands before each names it: voir show -2."
 _HEAD = ("run", "started", "script", "tasks", "rate", "loss", "ended")

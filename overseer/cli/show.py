@@ -11,7 +11,7 @@ from ..errors import VoirError
 from ..record.reading import Run, read_run
 from ..views.summary import screen
 from ..views.text import Layout, Piece, row
-from .parsing import CommandParser, Terminal
+from .commands import CommandParser, Terminal
 from .runs import RUN, facts_of, run_directory
 
 _ABOUT = """\

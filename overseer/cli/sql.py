@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import UsageError, VoirError
 from ..record.tables import TRACED, open_database
 from ..views.text import Layout, cut, row, table
-from .parsing import CommandParser, Terminal
+from .commands import CommandParser, Terminal
 from .runs import RUN, run_directory
 
 _ABOUT = """\

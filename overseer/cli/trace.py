@@ -25,7 +25,7 @@ from ..trace.reading import (
 )
 from ..trace.rows import Progress
 from ..views.text import cells, clean, cut, table
-from .parsing import CommandParser, Terminal
+from .commands import CommandParser, Terminal
 from .runs import RUN, run_directory
 
 #: What the traces of a job are called together.

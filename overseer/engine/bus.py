@@ -2,7 +2,8 @@
 
 An event is delivered to its subscribers before the script goes on, one event at a time over all
 threads. Its stock numbers, such as a loss, are also recorded, through a site of the recorder for
-each combination of keys and task; so everything that only reads needs no subscriber.
+each combination of keys and task; so everything that only reads needs no subscriber. ``ov.log`` is
+another bus: of what leaves the process.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
+from itertools import count
 from weakref import WeakSet
 
 from ..boundary import Guarded, asked_for, current, here, name_of
@@ -33,13 +36,13 @@ from ..recorder.sites import (
     VALUE,
     VALUES,
 )
-from .values import keys_in_force
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
 
     from ..boundary import Report
+    from .operators import LogStream
 
     Event = dict[str, Any]
     Keys = tuple[str, ...]
@@ -56,6 +59,15 @@ END = '{"$wrap": {"name": "step", "step": "end", "id": 1}}'
 #: Keys whose numbers are recorded, and the names of pairs.
 PAIRS = {"loading": LOADING, "pause": PAUSE, "step": PAIR, "compute": PAIR, "compute_start": PAIR}
 
+#: The keys that events inherit in a context, and the numbers of blocks; giving, once a script
+#: imports it, goes on with these. Contexts outlive runs, so there is one for the process.
+keys_in_force: ContextVar[dict[str, Any]] = ContextVar("inherited", default={})  # noqa: B039
+numbers = count()
+
+
+class Own(dict):  # type: ignore[type-arg]
+    """An event that voir itself gives: a strict operator passes over it if it lacks the key."""
+
 
 class Subscription:
     """A subscriber in its place; ``dispose`` takes it out.
@@ -66,21 +78,18 @@ class Subscription:
         completed: Called when the stream ends.
     """
 
-    __slots__ = ("bus", "call", "completed", "fn", "keys")
+    __slots__ = ("bus", "call", "completed", "keys")
 
     def __init__(
         self, bus: Bus, fn: Listener, who: str, keys: Keys, completed: Callable[[], object] | None
     ) -> None:
-        self.bus, self.fn, self.keys, self.completed = bus, fn, keys, completed
+        self.bus, self.keys, self.completed = bus, keys, completed
         self.call = Guarded(fn, who, bus.report)
 
     def dispose(self) -> None:
         """Hear no more; harmless when done twice."""
         self.call.alive = False
         self.bus.remove(self)
-
-    #: To hear no more but an event that is being heard; the names are one.
-    leave = dispose
 
 
 class Bus:
@@ -217,12 +226,11 @@ class Bus:
             self._sites[keys, task, end] = site
         return site
 
-    def push(self, event: Event, but: object = None) -> None:
+    def push(self, event: Event) -> None:
         """Deliver ``event`` now, on this thread.
 
         Args:
             event: The event, with all keys that it has.
-            but: A subscriber that does not want it.
 
         Raises:
             BaseException: What a subscriber asked for (stop, abort, ``.fail()``), once those after
@@ -235,23 +243,21 @@ class Bus:
             seen = self._seen(keys)
             if self.sampler is not None:
                 self.sampler(event, seen)
-            self._deliver(event, self._hearers(keys), 0, but, None)
+            self._deliver(event, self._hearers(keys), 0, None)
 
     def _deliver(
         self,
         event: Event,
         hearers: tuple[Subscription, ...],
         at: int,
-        but: object,
         wish: BaseException | None,
     ) -> None:
         for number, subscription in enumerate(hearers[at:], at + 1):
             try:
-                if but is None or subscription.fn is not but:
-                    subscription.call(event)
+                subscription.call(event)
             except BaseException as error:
                 # Within the handler: a stop is raised again wherever it is not being handled.
-                self._deliver(event, hearers, number, but, error if wish is None else wish)
+                self._deliver(event, hearers, number, error if wish is None else wish)
                 return
         if wish is not None:
             raise wish
@@ -334,6 +340,39 @@ class Bus:
         for subscription in self._subscriptions:  # A subscriber may be the one that forks.
             subscription.call.alive = False
         self._subscriptions, self._heard = (), {}
+
+
+class Log:
+    """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
+
+    def __init__(self, stream: Bus) -> None:
+        self._stream = stream
+        self._proxy: LogStream | None = None
+
+    def __call__(self, data: Event) -> None:
+        """Send an event out of the process: to the record, to ``DATA_FD``, to the dashboard."""
+        self._stream.push(data)
+
+    def _operators(self) -> LogStream:
+        if self._proxy is None:
+            from .operators import LogStream
+
+            self._proxy = LogStream(self._stream)
+        return self._proxy
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "on_next":
+            raise AttributeError(name)
+        return getattr(self._operators(), name)
+
+    def __rshift__(self, subscriber: Any) -> Any:
+        return self._operators() >> subscriber
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._operators()[key]
+
+    def __or__(self, other: Any) -> Any:
+        return self._operators() | other
 
 
 def inheriting(event: Event) -> Event:

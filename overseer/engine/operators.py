@@ -22,8 +22,8 @@ from reactivex.internal.exceptions import SequenceContainsNoElementsError
 from ..boundary import Guarded, Report, current, here, said
 from ..errors import Problem, VoirError
 from ..views.text import coloured
-from .bus import Bus, finish
-from .values import Own, detached, greatest, keys_in_force, least, numbers
+from .bus import Bus, Own, finish, keys_in_force, numbers
+from .values import detached, greatest, least
 
 Event = dict[str, Any]
 Push = Callable[[Event], object]

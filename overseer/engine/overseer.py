@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
 
+from .. import __version__ as version
 from ..boundary import (
     Guarded,
     OverseerAbort,
@@ -28,14 +29,10 @@ from ..launch import Program, Target, current_directory, exit_status, in_child, 
 from ..model.overhead import Overhead
 from ..recorder import recorder
 from ..timers import Timer
-from ..version import version
-from .bus import Bus, Subscription
-from .log import Log
+from .bus import Bus, Log, Own, Subscription
 from .options import HelpAsked, OptionParser, add_options, configurations, target_of
-from .phases import Phase
-from .scheduler import Scheduler
+from .phases import Phase, Scheduler
 from .stopping import TIMES, Stopping
-from .values import Own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +42,8 @@ if TYPE_CHECKING:
     from ..probes import Engine
     from ..record.recording import Recording
     from .operators import Given
+    from .phases import Instrument
     from .probe import Probe
-    from .scheduler import Instrument
 
 #: How long an instrument may hold the script up before that is said, in seconds.
 PATIENCE = 30.0
@@ -81,7 +78,11 @@ class Overseer(Scheduler):
         stopping: What the run was asked to end by.
         figures: The ``tasks`` of ``run.json`` as of now; whether they are final.
         on_source: Changes the syntax tree of a script in place.
+        version: Of voir.
+        profiler: Begins to trace a part of the script, returns what ends that; None: nothing does.
     """
+
+    version = version
 
     def __init__(
         self,
@@ -128,6 +129,7 @@ class Overseer(Scheduler):
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
         self.on_source: Callable[[ast.Module], object] | None = None
+        self.profiler: Callable[..., Callable[[], object]] | None = None
         self.stopping = Stopping()
         self.late: BaseException | None = None
         self.failed_checks = 0
@@ -525,7 +527,7 @@ class Overseer(Scheduler):
 
             raise HelpAsked(help_text(parser, "--help-all" in asked, self.environ))
         if "--version" in own:
-            raise HelpAsked(f"voir {version}")
+            raise HelpAsked(f"voir {self.version}")
         self.options = parser.resolve(own)
         if self.options.completion is not None:
             raise HelpAsked(_completion(parser, [self.options.completion]))
@@ -698,4 +700,4 @@ def _reason(stop: StopProgram) -> str:
     return "ov.stop()" if value is None else f"ov.stop({value!r:.60})"
 
 
-__all__ = ["Overseer", "active", "current_overseer"]
+__all__ = ["Overseer", "active", "current_overseer", "version"]

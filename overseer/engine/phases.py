@@ -1,16 +1,50 @@
-"""Phases and priorities: what instruments wait for."""
+"""Phases, and the scheduler: resumes instruments when the phase that they wait for has ended.
+
+An instrument is a callable that takes the overseer. When it returns a generator, each ``yield``
+names the phase whose end it waits for. Instruments waiting for the same phase resume in order of
+priority (higher first), then in the order in which they were required.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import contextmanager
+from functools import wraps
+from itertools import count
 
-from ..boundary import SWITCHED_OFF
-from ..errors import VoirError
+from ..boundary import (
+    SWITCHED_OFF,
+    Report,
+    acting,
+    asked_for,
+    code_of,
+    current,
+    here,
+    name_of,
+    problem,
+)
+from ..clock import monotonic
+from ..errors import InternalError, Problem, VoirError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    Instrument = Callable[..., Any]
+
+
+#: How often in a row an instrument may ask for phases that have ended already.
+MOST_AT_ONCE = 1000
 
 
 class Phase:
@@ -108,3 +142,333 @@ class NotAPhase(VoirError):
             f"Yield one of {names}. {SWITCHED_OFF}",
         )
         self.place = place
+
+
+def instrument_definition(fn: Callable[..., Any]) -> Callable[..., Instrument]:
+    """Turn ``fn(ov, *args, **kwargs)`` into a factory: ``fn(*args, **kwargs)`` is an instrument."""
+
+    @wraps(fn)
+    def make(*args: Any, **kwargs: Any) -> Instrument:
+        @wraps(fn)
+        def instrument(ov: Any) -> Any:
+            return fn(ov, *args, **kwargs)
+
+        instrument.__made_at__ = here()  # type: ignore[attr-defined]
+        return instrument
+
+    return make
+
+
+#: The code that every such factory runs, whatever it has been made of.
+_MAKES = getattr(instrument_definition(callable), "__code__", None)
+
+
+def makes_instruments(value: object) -> bool:
+    """Whether ``value`` is such a factory: it is none itself, but would take the overseer."""
+    return getattr(value, "__code__", None) is _MAKES
+
+
+def uncalled(name: str) -> str:
+    """What to write in place of the bare ``name`` of such a factory."""
+    return f"Write {name}(...): its parentheses are missing, with arguments or without."
+
+
+class _Waiting:
+    """An instrument's generator, between two of its phases."""
+
+    def __init__(self, who: str, generator: Generator[Any, Any, Any], order: int) -> None:
+        self.who = who
+        self.generator = generator
+        self.order = order
+        self.priority: float = math.inf
+
+
+class Scheduler:
+    """Runs instruments through phases, and keeps their failures from each other.
+
+    Args:
+        phase_names: In the order in which they will be run.
+        args: What instruments are called with; the overseer itself, usually.
+        kwargs: The same by name.
+        report: Called once for each failing instrument.
+
+    Attributes:
+        phases: The phases, to be yielded by instruments.
+        states: What became of each instrument, by the name that it goes by.
+        busy: The instrument that is at work, and since when; None: none.
+    """
+
+    def __init__(
+        self,
+        phase_names: list[str],
+        *,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+        report: Report,
+    ) -> None:
+        self.phases = PhaseSequence(phase_names)
+        self._args, self._kwargs = args, kwargs or {}
+        self._report = report
+        self.busy: tuple[str, float] | None = None
+        self._order = count()
+        everyone = (self.phases._boot, *self.phases)
+        self._heaps: dict[Phase, list[tuple[float, int, _Waiting]]] = {p: [] for p in everyone}
+        # Unhashable instruments are told apart by their ids, and must not die before the run.
+        self._required: dict[object, Instrument] = {}
+        self.states: dict[str, dict[str, object]] = {}
+
+    # Starting instruments
+
+    def require(self, instrument: Instrument) -> object:
+        """Start ``instrument`` unless it runs already; its state, or itself.
+
+        The instrument runs at once up to the first phase that has not ended.
+        """
+        key = _key(instrument)
+        if key not in self._required:
+            self._required[key] = instrument
+            self._start(instrument)
+        return getattr(instrument, "__state__", instrument)
+
+    def _start(self, instrument: Instrument) -> None:
+        who = self._register(instrument)
+        if makes_instruments(instrument):
+            self._refuse_uncalled(who, name_of(instrument))
+            return
+        result = self._guard(who, lambda: instrument(*self._args, **self._kwargs))
+        if isinstance(result, Generator):
+            self._resume(_Waiting(who, result, next(self._order)), self.phases._boot)
+        elif isinstance(result, (Coroutine, AsyncGenerator)):
+            self._refuse_async(who, result)
+        elif isinstance(result, (Phase, PhaseWithPriority)):
+            phase = result if isinstance(result, Phase) else result.phase
+            what = f"it returned the phase {phase.name}, and is over: it did not wait for it"
+            remedy = "Write 'yield' where it has 'return'."
+            self.failed(Problem("not-a-phase", who, what, self._place(who), remedy))
+
+    def _register(self, instrument: Instrument) -> str:
+        name = who = name_of(instrument)
+        for number in count(2):
+            if who not in self.states:
+                break
+            who = f"{name}#{number}"
+        entry: dict[str, object] = {"name": who, "state": "ok"}
+        if (made := getattr(instrument, "__made_at__", None)) is not None:
+            entry["where"] = made
+        elif (code := code_of(instrument)) is not None:
+            entry["where"] = f"{code.co_filename}:{code.co_firstlineno}"
+        self.states[who] = entry
+        return who
+
+    def _refuse_async(self, who: str, result: object) -> None:
+        if isinstance(result, Coroutine):
+            result.close()
+        remedy = f"Write 'def' where it has 'async def'. {SWITCHED_OFF}"
+        what = "it is an async function, and nothing here would await it"
+        self.failed(Problem("async-instrument", who, what, self._place(who), remedy))
+
+    def _refuse_uncalled(self, who: str, name: str) -> None:
+        what = "it is no instrument: it makes one when it is called"
+        place = self._place(current() or who)  # Of who requires it, which has to be mended.
+        self.failed(Problem("not-an-instrument", who, what, place, uncalled(name)))
+
+    # Resuming them
+
+    def _resume(self, waiting: _Waiting, phase: Phase) -> None:
+        wanted = self._guard(waiting.who, lambda: self._advance(waiting, phase), waiting.generator)
+        if isinstance(wanted, PhaseWithPriority):
+            waiting.priority = wanted.priority
+            entry = (-wanted.priority, waiting.order, waiting)
+            heapq.heappush(self._heaps[wanted.phase], entry)
+
+    def _advance(self, waiting: _Waiting, ended: Phase) -> PhaseWithPriority | None:
+        """Step the generator until it waits for a phase that has not ended for it."""
+        wanted = self._step(waiting, ended)
+        for _ in range(MOST_AT_ONCE):
+            if wanted is None or not _over(waiting, wanted, ended):
+                return wanted
+            wanted = self._step(waiting, wanted.phase)
+        raise VoirError(
+            "stuck",
+            f"it asked {MOST_AT_ONCE} times in a row for phases that have ended, such as {wanted}",
+            f"It would have gone on for ever. {SWITCHED_OFF}",
+        )
+
+    def _step(self, waiting: _Waiting, ended: Phase) -> PhaseWithPriority | None:
+        generator = waiting.generator
+        try:
+            if ended.exception is None:
+                wanted = generator.send(ended.value)
+            else:
+                wanted = _throw(generator, ended.exception)
+        except StopIteration:
+            return None
+        if isinstance(wanted, Phase):
+            wanted = wanted(0)
+        if isinstance(wanted, PhaseWithPriority) and wanted.phase in self._heaps:
+            return wanted
+        raise NotAPhase(wanted, _line(generator), self.phases)
+
+    def _guard(
+        self,
+        who: str,
+        call: Callable[[], object],
+        generator: Generator[Any, Any, Any] | None = None,
+    ) -> object:
+        """Call on behalf of ``who``; a failure is reported, and ends the generator."""
+        try:
+            with acting(who), self._working(who):
+                return call()
+        except BaseException as error:
+            if generator is not None:
+                self._discard(who, generator)
+            if asked_for(error):
+                raise
+            self._failing(who, error)
+            return None
+
+    @contextmanager
+    def _working(self, who: str) -> Iterator[None]:
+        before, self.busy = self.busy, (who, monotonic())
+        try:
+            yield
+        finally:
+            self.busy = before
+
+    def _failing(self, who: str, error: BaseException) -> None:
+        """What to do about ``error``, which the instrument ``who`` ended by."""
+        near = getattr(error, "place", None) or self._place(who)
+        self.failed(problem("instrument", who, error, near=near))
+
+    def _discard(self, who: str, generator: Generator[Any, Any, Any]) -> None:
+        """Let a failed instrument clean up; that this fails too is not worth another report."""
+        try:
+            with acting(who), self._working(who):
+                generator.close()
+        except BaseException as error:
+            if asked_for(error):
+                raise
+
+    def _place(self, who: str) -> str | None:
+        place = self.states.get(who, {}).get("where")
+        return place if isinstance(place, str) else None
+
+    def failed(self, trouble: Problem) -> None:
+        """Mark the instrument ``trouble.who`` as failed and report it."""
+        entry = self.states.setdefault(trouble.who, {"name": trouble.who})
+        entry.update(state="failed", error=trouble.what)
+        if trouble.where:
+            entry["failed_at"] = trouble.where
+        self._report(trouble)
+
+    # Ending phases
+
+    @contextmanager
+    def run_phase(self, phase: Phase) -> Iterator[Callable[[object], None]]:
+        """The body is the phase: when it has run, those who wait for the phase are resumed.
+
+        What the block gets is called with the value of the phase, if it has one. What the body
+        raises ends the phase, and is raised again when everybody has been told.
+        """
+        values: list[object] = [None]
+        error: BaseException | None = None
+        try:
+            yield values.append
+        except BaseException as caught:
+            error = caught
+        self.end(phase, values[-1], error)
+        if error is not None:
+            raise error
+
+    def end(
+        self, phase: Phase, value: object = None, exception: BaseException | None = None
+    ) -> None:
+        """End ``phase``: resume, in order, every instrument that waits for it.
+
+        Raises:
+            BaseException: What an instrument asked for (stop, abort) while it was resumed; the
+                instruments after it have been resumed all the same.
+        """
+        if not phase.pending:
+            raise InternalError("phase-twice", f"the phase {phase.name} ended twice")
+        phase.status, phase.value, phase.exception = "running", value, exception
+        try:
+            self._each(phase, lambda waiting: self._resume(waiting, phase))
+        finally:
+            phase.status = "done"
+
+    def close(self) -> None:
+        """Close instruments that wait for a phase that will not come.
+
+        Raises:
+            BaseException: What an instrument asked for while it was closed.
+        """
+        for phase in self._heaps:
+            self._each(phase, lambda w: self._guard(w.who, w.generator.close))
+
+    def _each(self, phase: Phase, act: Callable[[_Waiting], object]) -> None:
+        """Act on all who wait for ``phase``; the first wish is raised when all have been seen to.
+
+        An instrument may meanwhile require others that wait for the same phase.
+        """
+        wish: BaseException | None = None
+        heap = self._heaps[phase]
+        while heap:
+            _, _, waiting = heapq.heappop(heap)
+            try:
+                act(waiting)
+            except BaseException as error:
+                wish = error if wish is None else wish
+        if wish is not None:
+            raise wish
+
+
+def _key(instrument: Instrument) -> object:
+    try:
+        hash(instrument)
+    except Exception:
+        return ("unhashable", id(instrument))
+    return instrument
+
+
+def _over(waiting: _Waiting, wanted: PhaseWithPriority, ended: Phase) -> bool:
+    """Whether what it wants to wait for is over already, as far as it is concerned."""
+    # A phase whose instruments are being resumed may be waited for again, but only further
+    # back in the queue: anything else would go round for ever.
+    again = wanted.phase is ended and wanted.priority >= waiting.priority
+    return wanted.phase.done or again
+
+
+def _throw(generator: Generator[Any, Any, Any], thrown: BaseException) -> object:
+    """What the generator yields when ``thrown`` is raised in it.
+
+    That it lets it through is not its failure: it did not want to know how the script ended.
+
+    Raises:
+        StopIteration: It has ended.
+    """
+    kept = [getattr(thrown, name) for name in _LINKS]
+    try:
+        return generator.throw(thrown)
+    except BaseException as error:
+        # A StopIteration cannot leave a generator but as the cause of a RuntimeError.
+        wrapped = isinstance(thrown, StopIteration) and error.__cause__ is thrown
+        if error is not thrown and not wrapped:
+            raise
+    finally:  # Its traceback is the script's, for the user to see.
+        for name, value in zip(_LINKS, kept, strict=True):
+            setattr(thrown, name, value)
+    raise StopIteration
+
+
+#: What raising an exception changes of it; the last one because setting the cause sets it.
+_LINKS = ("__traceback__", "__cause__", "__context__", "__suppress_context__")
+
+
+def _line(generator: Any) -> str | None:
+    """``file:line`` of the ``yield`` that the generator, or one it delegates to, stands at."""
+    place = None
+    while (frame := getattr(generator, "gi_frame", None)) is not None:
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        generator = generator.gi_yieldfrom
+    return place

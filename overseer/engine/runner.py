@@ -15,22 +15,21 @@ A subclass names its phases, and runs them in ``_run``::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from ..boundary import OverseerAbort, StopProgram
 from ..clock import Clock
 from ..errors import Problem, VoirError
 from .bus import Bus
-from .scheduler import Scheduler
+from .phases import Scheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from .operators import Given
-
-    Instrument = Callable[..., Any]
+    from .phases import Instrument
 
 
 class PhaseRunner(Scheduler):

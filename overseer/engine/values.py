@@ -1,10 +1,10 @@
-"""Values on the bus: events of voir's own, tensors without their graphs, extremes of tensors."""
+"""Values on the bus, for operators: tensors without their graphs, extremes of tensors."""
 
 from __future__ import annotations
 
 import sys
-from contextvars import ContextVar
-from itertools import count
+
+from .bus import Own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,15 +14,6 @@ if TYPE_CHECKING:
 MANY = 64
 #: How far down containers are gone through: an event, an output, and what that is made of.
 DEEP = 4
-
-#: The keys that events inherit in a context, and the numbers of blocks; giving, once a script
-#: imports it, goes on with these. Contexts outlive runs, so there is one for the process.
-keys_in_force: ContextVar[dict[str, Any]] = ContextVar("inherited", default={})  # noqa: B039
-numbers = count()
-
-
-class Own(dict):  # type: ignore[type-arg]
-    """An event that voir itself gives: a strict operator passes over it if it lacks the key."""
 
 
 def _tensor() -> Any:

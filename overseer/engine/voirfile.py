@@ -1,15 +1,21 @@
-"""Which voirfiles apply to a run, whether they can be trusted, and loading them."""
+"""Where instruments come from: which voirfiles apply, and what other distributions contribute.
+
+And whether these can be trusted. What is installed is told from file names: importlib.metadata is
+slow.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 
 from ..boundary import Report, acting, name_of, said, where
 from ..errors import Problem, UsageError, VoirError
-from .tools import instrument_definition, makes_instruments, uncalled
+from .phases import instrument_definition, makes_instruments, uncalled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +25,11 @@ NAME = "voirfile.py"
 PREFIX = "instrument_"
 DECLARED = "__instruments__"
 ROOTS = (".git", "pyproject.toml")
+#: The entry points that are instruments.
+GROUP = "voir.instrument"
+#: The distribution that has the package ``voir`` too: ``voir-0.2.24.dist-info``.
+OTHER = re.compile(r"voir-\d[^-]*\.(?:dist|egg)-info")
+REMEDY = "pip uninstall voir; then pip install --force-reinstall --no-deps voir-overseer"
 
 
 class Found:
@@ -104,14 +115,38 @@ def _unique(places: Iterable[Found]) -> Iterator[Found]:
 
 
 def _trusted(found: Found, report: Report) -> bool:
-    from .trust import distrust
-
     reason = distrust(found.path)
     if reason is None:
         return True
     remedy = f"It was not run. If you trust it: --voirfile {found.path}"
     report(Problem("voirfile-untrusted", found.path, reason, remedy=remedy))
     return False
+
+
+def distrust(path: str) -> str | None:
+    """Why somebody else could have written the file at ``path``, or ``None``.
+
+    The file and the directories that it and, if it is a link, its target are in must belong to
+    the user or to root, and must not be writable by everybody.
+    """
+    if not hasattr(os, "geteuid"):
+        return None
+    try:
+        real = os.path.realpath(path)
+        homes = dict.fromkeys([os.path.dirname(os.path.abspath(path)), os.path.dirname(real)])
+        found = [_fault(place, "its directory") for place in homes] + [_fault(real, "it")]
+    except OSError as error:
+        return f"it cannot be examined: {error.strerror}"
+    return next((fault for fault in found if fault is not None), None)
+
+
+def _fault(place: str, what: str) -> str | None:
+    status = os.stat(place)
+    if status.st_mode & stat.S_IWOTH:
+        return f"{what} can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"{what} belongs to somebody else (uid {status.st_uid}, yours is {os.geteuid()})"
+    return None
 
 
 def load(found: Iterable[Found], report: Report) -> list[Callable[..., Any]]:
@@ -235,3 +270,101 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from flat(f"{name}[{index}]", one)
     else:
         yield name, value
+
+
+# What is installed
+
+
+def distributions() -> list[tuple[str, str]]:
+    """For each installed distribution its directory of metadata, and that one's name."""
+    path = tuple(sys.path)
+    if path not in _found:
+        _found[path] = list(_distributions(path))
+    return _found[path]
+
+
+#: They are asked for twice.
+_found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+
+
+def _distributions(path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for directory in dict.fromkeys(path):
+        try:
+            names = os.listdir(directory or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                yield os.path.join(directory, name), name
+
+
+def look_for_another_voir(report: Report) -> None:
+    """Report that the distribution ``voir`` is installed too: each overwrites the other's files.
+
+    Raises:
+        UsageError: The package ``voir`` that would be imported is the other's.
+    """
+    other = next((path for path, name in distributions() if OTHER.fullmatch(name)), None)
+    if other is None:
+        return
+    version = os.path.basename(other).split("-")[1].removesuffix(".dist").removesuffix(".egg")
+    what = f"voir {version} is installed too, and both have the package voir"
+    if not _is_ours(_package()):
+        raise UsageError("two-voirs", f"{what}; its files are in the place of ours", REMEDY)
+    remedy = f"Uninstalling it will delete our files too, so do it now: {REMEDY}"
+    report(Problem("two-voirs", other, what, remedy=remedy))
+
+
+def _package() -> str | None:
+    """The file that ``import voir`` would run."""
+    module = sys.modules.get("voir")
+    if module is not None:
+        return getattr(module, "__file__", None)
+    found = (os.path.join(directory or ".", "voir", "__init__.py") for directory in sys.path)
+    return next((file for file in found if os.path.isfile(file)), None)
+
+
+def _is_ours(file: str | None) -> bool:
+    try:
+        with open(file or "", "rb") as source:
+            return b"from overseer." in source.read()
+    except OSError:
+        return True  # A zip, or an editable installation: not overwritten by another.
+
+
+def contributed(report: Report) -> list[Callable[..., Any]]:
+    """Load the instruments of every installed distribution that declares any."""
+    # importlib.metadata would parse all of them, and importing it costs as much as the rest of a
+    # start; hardly any environment has what is looked for.
+    files = (os.path.join(place, "entry_points.txt") for place, _ in distributions())
+    if not any(map(_declares, files)):
+        return []
+    from importlib.metadata import entry_points
+
+    instruments = []
+    for point in entry_points(group=GROUP):
+        instruments.extend(_load(point, report))
+    return instruments
+
+
+def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
+    who = f"entry point {point.name}"
+    try:
+        return callables(flat(point.value, point.load()), who, report)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        what = f"{point.value} failed to load: {said(error)}"
+        report(Problem("entry-point", who, what, where(error), "It is left out."))
+        return []
+
+
+def _declares(path: str) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY)  # A file object takes twice as long, for each of them.
+    except OSError:
+        return False
+    try:
+        return f"[{GROUP}]".encode() in os.read(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)

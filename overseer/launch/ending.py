@@ -12,11 +12,10 @@ import sys
 import threading
 from contextlib import contextmanager
 from functools import wraps
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from ..errors import VoirError
 from .signals import Echoes, in_child
-from .tracebacks import peel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from .program import Program
 
+_OURS = {"overseer", "voir"}
 _display = sys.__excepthook__  # Scripts have been seen to replace it.
 
 
@@ -236,6 +236,69 @@ def wait_for_threads() -> bool:
         threading._SHUTTING_DOWN = False  # type: ignore[attr-defined]
         atexit.register(setattr, threading, "_SHUTTING_DOWN", True)
     return True
+
+
+# Tracebacks as python would have shown them: without voir's frames, with python's own
+
+
+def peel(error: BaseException) -> None:
+    """Take voir's frames out of ``error`` and of every exception that it leads to."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = chain(_kept(one.__traceback__))
+            waiting.extend(_related(one))
+
+
+def _related(error: BaseException) -> Iterator[BaseException]:
+    for one in (error.__cause__, error.__context__):
+        if one is not None:
+            yield one
+    if isinstance(error, BaseExceptionGroup):
+        yield from error.exceptions
+
+
+def chain(entries: list[TracebackType]) -> TracebackType | None:
+    """Link the entries into one traceback, the first one outermost."""
+    following = None
+    for entry in reversed(entries):
+        entry.tb_next = following
+        following = entry
+    return following
+
+
+def entries_of(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    """The entries of a traceback, outermost first."""
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _kept(traceback: TracebackType | None) -> list[TracebackType]:
+    """All entries but voir's, and but the importlib ones that python drops where none are."""
+    kept: list[TracebackType] = []
+    importing = False
+    for entry in entries_of(traceback):
+        if _is_ours(entry.tb_frame):
+            importing = True
+            while kept and _is_importlib(kept[-1].tb_frame):
+                kept.pop()
+        elif not (importing and _is_importlib(entry.tb_frame)):
+            importing = False
+            kept.append(entry)
+    return kept
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether the frame runs code of voir's engine; instruments are not."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _OURS
+
+
+def _is_importlib(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith("<frozen importlib._bootstrap")
 
 
 # Another program in the script's place

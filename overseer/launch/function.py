@@ -6,9 +6,15 @@ import sys
 from collections.abc import Callable
 from types import ModuleType
 
-from .program import CannotRun, Program
+from .program import (
+    CannotRun,
+    Program,
+    current_directory,
+    fresh_main,
+    replace_first_path,
+    safe_path,
+)
 from .source import Instrument
-from .stage import current_directory, fresh_main, replace_first_path, safe_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,10 +11,17 @@ from collections.abc import Callable
 from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec
 from types import CodeType, FunctionType
 
-from .program import CannotRun, MainProgram, Target
+from .ending import entries_of
+from .program import (
+    CannotRun,
+    MainProgram,
+    Target,
+    current_directory,
+    fresh_main,
+    replace_first_path,
+    safe_path,
+)
 from .source import Instrument, Unit, read_unit
-from .stage import current_directory, fresh_main, replace_first_path, safe_path
-from .tracebacks import entries_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -184,9 +184,9 @@ class Fold:
         Args:
             task: Of this task; None: of training, or of all tasks where nothing learns.
         """
-        if task is None and not (self.made or TRAIN in self.tasks):
-            return sum(one.steps for one in self.tasks.values())
         found = self.tasks.get(task or TRAIN)
+        if task is None and not (self.made or (found is not None and found.steps)):
+            return sum(one.steps for one in self.tasks.values())
         held = sum(lane.told for lane in self.lanes.values()) if task in (None, TRAIN) else 0
         return (found.steps if found is not None else 0) + held
 

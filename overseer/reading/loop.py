@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from ..probes.scopes import Scope
 
 _LOSS = re.compile(r"loss|(^|_)(err|cost|objective)", re.IGNORECASE)
+_PROGRESS = """\
+ov.probe("{}({}) > #endloop_{}").subscribe(
+    lambda event: ov.give(
+        task="train", progress=({}, {}), units="epochs"
+    )
+)"""
 #: How many calls are followed from a line outwards.
 DEEP = 5
 
@@ -111,6 +117,56 @@ def turns_of(stack: Sequence[Frame], others: Sequence[Sequence[Frame]] = ()) -> 
             outer = turns(frame._replace(line=found.node.lineno))
             found = outer if outer is not None and outer.node is not found.node else None
     return None
+
+
+def progress(stack: Sequence[Frame], loop: Turns) -> tuple[str, str] | None:
+    """Where the loop over epochs is, and the code that gives its progress.
+
+    It is the outermost ``for NAME in range(...)`` around the loop of the steps.
+
+    Args:
+        stack: What runs when a step is made, innermost first.
+        loop: The loop whose turns are the steps.
+    """
+    within = next(place for place, frame in enumerate(stack) if loop.has(frame))
+    for frame in (*stack[:within:-1], stack[within]._replace(line=loop.node.lineno)):
+        for node in frame.scope.own:
+            match node:
+                case ast.For(ast.Name(name), ast.Call(ast.Name("range"), args), body) if (
+                    node is not loop.node
+                    and body[0].lineno <= frame.line <= (body[-1].end_lineno or 0)
+                ):
+                    code = _epochs(frame, node, name, args)
+                    return (frame.source.place(node.lineno), code) if code else None
+    return None
+
+
+def _epochs(frame: Frame, loop: ast.For, name: str, args: list[ast.expr]) -> str | None:
+    """The code that gives progress, if ``event`` tells how far it is and where it ends."""
+    done = f'event["{name}"]'
+    match args:
+        case [ast.Constant(1), ast.BinOp(end, ast.Add(), ast.Constant(1))]:
+            pass
+        case [end] | [ast.expr(), end] if len(args) == 1 or ast.unparse(args[0]) != "1":
+            done += " + 1"
+        case _:
+            return None
+    match end:
+        case ast.Constant(int(number)):
+            ends, of = [], str(number)
+        case ast.Name(end_name):
+            ends, of = [end_name], f'event["{end_name}"]'
+        case ast.Attribute(ast.Name(end_name), part):
+            ends, of = [end_name], f'event["{end_name}"].{part}'
+        case _:
+            return None
+    scope, names = frame.scope, [name, *ends]
+    changed = {*scope.deleted, *(one for part in loop.body for one in all_bindings(part))}
+    if name in ends or changed & {*names} or loops(scope, name) != [loop]:
+        return None
+    if not all(_ours(frame, one) for one in names):
+        return None
+    return _PROGRESS.format(frame.source.selector(scope), ", ".join(names), name, done, of)
 
 
 def conditional(loop: Turns, frame: Frame, others: Iterable[Frame]) -> bool:

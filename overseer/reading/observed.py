@@ -16,6 +16,7 @@ from .loop import (
     losing,
     loss_at,
     names_in,
+    progress,
     stacks,
     turns_of,
 )
@@ -95,8 +96,9 @@ class Seen:
     def lines(self) -> Iterator[Line]:
         """The lines for what was seen."""
         loops = self._loops()
-        found = [line for loop, step in loops for line in self._steps(loop, step)]
+        found = [line for loop, stack in loops for line in self._steps(loop, stack)]
         found += [line for loop, _ in loops for line in self._loading(loop)]
+        found += [line for loop, stack in loops for line in self._progress(loop, stack)]
         found += self._pauses()
         yield from {line.code: line for line in found}.values()
 
@@ -105,20 +107,21 @@ class Seen:
         beside = scope.outer.inner if scope.outer is not None else []
         return id(scope) in self.trains or any(one.path[-1] == "forward" for one in beside)
 
-    def _loops(self) -> list[tuple[Turns, Frame]]:
+    def _loops(self) -> list[tuple[Turns, Stack]]:
         """The loops whose turns are steps, without those within others; and where they step."""
         backwards = self.stacks("backward")
-        found: dict[int, tuple[Turns, Frame]] = {}
+        found: dict[int, tuple[Turns, Stack]] = {}
         for stack in self.stacks("step") or backwards or self.stacks("learn"):
             loop = turns_of(stack, backwards)
             if loop is not None:
-                found.setdefault(id(loop.node), (loop, next(filter(loop.has, stack))))
+                found.setdefault(id(loop.node), (loop, stack))
         within = {
             id(n) for loop, _ in found.values() for n in ast.walk(loop.node) if n is not loop.node
         }
         return [one for key, one in found.items() if key not in within]
 
-    def _steps(self, loop: Turns, step: Frame) -> Iterator[Line]:
+    def _steps(self, loop: Turns, stack: Stack) -> Iterator[Line]:
+        step = next(filter(loop.has, stack))
         inside = [stack for stack in self.stacks("backward") if any(map(loop.has, stack))]
         first = inside[0] if inside else []
         own = next((turns_of([frame]) for frame in first if loop.has(frame)), None)
@@ -181,6 +184,14 @@ class Seen:
                 code = given(f"{loop.frame.source.selector(found)}{LOADING}")
                 what = f"{found.path[-1]}() gives the batches: the time in it is loading."
                 yield Line("loading", code, what, live=True)
+
+    def _progress(self, loop: Turns, stack: Stack) -> Iterator[Line]:
+        """The epochs that are done, of how many, where there is a training."""
+        epochs = progress(stack, loop) if self.train else None
+        if epochs is not None:
+            where, code = epochs
+            what = f"Each turn of the loop at {where} counts as an epoch."
+            yield Line("progress", code, what, live="steps" in self.train)
 
     def _pauses(self) -> Iterator[Line]:
         """Functions in which models were only looked at, once every few steps."""

@@ -52,7 +52,9 @@ def voirfile_text(script: str, command: str, found: Findings) -> str:
 
 
 def code(line: Line, before: str = "") -> list[str]:
-    """A line of code, in several where it is long."""
+    """A line of code, in several where it is long, or is several."""
+    if "\n" in line.code:
+        return [f"    {before}{part}" for part in line.code.splitlines()]
     whole = f"    {before}{line.code}"
     if len(whole) <= 100:
         return [whole]

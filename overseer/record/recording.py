@@ -9,12 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..boundary import Guarded, acting, said
+from ..clock import Clock
 from ..errors import Problem
 from ..recorder import recorder
 from ..recorder.sites import HEADS, OWN, WORD_BEAT
-from ..recorder.values import values
-from ..version import version
-from .sampling import Sampler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +22,9 @@ if TYPE_CHECKING:
     from .directory import RunDirectory
     from .metrics import MetricsLog
     from .provenance import Provenance
-    from .sampling import Event
 
     _T = TypeVar("_T")
+    Event = dict[str, Any]
 
 #: How often what was recorded is written, in seconds: at most this much is lost to a SIGKILL.
 INTERVAL = 1.0
@@ -37,6 +35,10 @@ REST, SELDOM = 200, 10.0
 SURE, WAITING = 10_000, 10_000
 #: Of how many runs that were killed it is looked whether their record has been finished.
 DEAD = 50
+#: How many events of one combination of keys are kept before sampling begins, and of how many
+#: combinations: of further ones, one a flush is.
+WHOLE, COMBINATIONS = 100, 1000
+PLAIN = frozenset({int, float, str, bool, type(None)})
 #: What ended a run that made its process another program.
 REPLACED = "replaced by another program"
 
@@ -122,6 +124,7 @@ class Recording:
         if "$event" in event:  # That a phase has begun is no reason for a directory.
             self._lines.append(event)
             return
+        from ..recorder.values import values
         from .encode import snapshot
 
         self._lines.append(snapshot(event, values.later))
@@ -250,7 +253,7 @@ class Recording:
             "rank": rank.rank if rank else None,
             "local_rank": rank.local_rank if rank else None,
             "world_size": rank.world_size if rank else None,
-            "version": version,
+            "version": ov.version,
             "app": ov.summary.get("app"),
             "provenance": self._part("provenance", lambda: self._find_provenance().at_start()),
         }
@@ -279,7 +282,7 @@ class Recording:
             origin = ov.program.origin if ov.program is not None else None
             files = [Path(v) for v in ov.voirfiles]
             command = ["voir", *ov.argv]
-            self._provenance = Provenance(command, version, ov.environ, files, origin)
+            self._provenance = Provenance(command, ov.version, ov.environ, files, origin)
         return self._provenance
 
     def ending(self) -> dict[str, Any]:
@@ -303,12 +306,12 @@ class Recording:
     def _problems(self) -> list[dict[str, Any]]:
         return [problem.as_facts() for problem in tuple(self._ov.problems)]
 
-    def _overhead(self) -> dict[str, float] | None:
+    def _overhead(self) -> dict[str, Any] | None:
         seen, ov = memoryview(recorder.header())[:128].cast("Q"), self._ov
         if not ov.events and sum(seen[HEADS]) < 2:  # The first is that there is a thread.
             return None
         lasted: int = ov.clock.now_ns() - self.started + self._before
-        return ov.overhead.section(seen[OWN], lasted)  # type: ignore[no-any-return]
+        return {**ov.overhead.section(seen[OWN], lasted), "recorder": recorder.NAME}
 
     def _instruments(self) -> list[dict[str, Any]]:
         writers = [w for w in (self._data_fd, self._metrics) if w is not None]
@@ -346,6 +349,56 @@ class Recording:
                 with suppress(OSError):
                     os.unlink(self._header)
         return {**run, "directory": str(self.directory.path)}
+
+
+class Sampler:
+    """Decides which given events are recorded, and takes their values as they are now.
+
+    Of each combination of keys the first hundred are; after that one a flush, with the number of
+    events there have been. What must be recorded each time is what ``ov.log`` is for.
+
+    Args:
+        clock: Times the events.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._started = clock, clock.now_ns()
+        self._kept: dict[tuple[str, ...], int] = {}
+        self._taken: set[tuple[str, ...]] = set()
+
+    def __call__(self, event: Event, seen: int) -> Event | None:
+        """The line for an event; None if it is not kept.
+
+        Args:
+            event: The event.
+            seen: How many with its keys there have been, itself included.
+        """
+        keys = tuple(event)
+        kept = self._kept.get(keys, WHOLE if len(self._kept) >= COMBINATIONS else 0)
+        # By those that were kept: of two threads the second may have counted its event first.
+        if kept < WHOLE and (kept or seen <= WHOLE):
+            self._kept[keys] = kept + 1
+        elif keys in self._taken:
+            return None
+        else:
+            self._taken.add(keys)
+        line: Event = {"t": round((self._clock.now_ns() - self._started) / 1e9, 6)}
+        if seen > WHOLE:
+            line["n"] = seen
+        for key, value in event.items():
+            line[key] = value if type(value) in PLAIN else _taken(value)
+        return line
+
+    def flushed(self) -> None:
+        """What was kept has been written: of each combination one more may be."""
+        self._taken.clear()
+
+
+def _taken(value: Any) -> Any:
+    from ..recorder.values import values  # A run without such values need not import it.
+    from .encode import snapshot
+
+    return snapshot(value, values.later, sample=True)
 
 
 def _absolute(place: str) -> str:

@@ -1,8 +1,8 @@
 """The recorder in Python, for machines without a compiler and for free-threaded builds.
 
-The same interface as ``_recorder.c``, where each part is explained. An event costs some 300 ns here
-instead of 60, callables that stand in for others have a frame in tracebacks, and the header's
-counts are brought up to date when events are read.
+The same interface as ``_recorder.c``, where each part is explained. A number or a mark costs some
+300 ns here instead of 60, callables that stand in for others have a frame in tracebacks, and the
+header's counts are brought up to date when events are read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from functools import update_wrapper
-from itertools import count
+from itertools import count, repeat, starmap
 from weakref import WeakSet
 
 from ..clock import now_ns as now
@@ -32,37 +32,63 @@ HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
 SHOWN, WORDS, SAMPLE, OPEN_PAIRS, PIECE = 16, 8, 251, 1024, 30
 _THREAD, _OPEN = struct.Struct("<IHBBQQQ"), struct.Struct("<BBQ")
 _HEADS, _OWN, _CONTROL, _THREADS, _DIRECTORY = 40, 72, 80, 256, 768
-_LONGEST, LONG = (1 << 48) - 1, 1_000_000
-NAN = float("nan")
+_INSIDE, _LONGEST, LONG = k.IN_OPTIMIZER << 56, (1 << 48) - 1, 1_000_000
+NAN, _MISSING = float("nan"), object()
+_NO_RECORD = 0, 0, k.VALUES, -1, k.NOTHING
 
 
 class _Thread:
     """One thread's state: its number, what is open, and how deep it is."""
 
     __slots__ = (
-        "busy", "depth", "generation", "id", "models", "open", "optimizers", "shown", "zeroed",
+        "busy", "depth", "id", "models", "open", "optimizers", "outside", "shown", "zeroed",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
         self.open: list[list[Any]] = []
-        self.generation = self.id = self.depth = self.models = self.optimizers = self.busy = 0
-        self.shown, self.zeroed = -1, False
+        self.id, self.shown = number, number - 1 if number <= SHOWN else -1
+        self.depth = self.models = self.optimizers = self.busy = 0
+        self.zeroed, self.outside = False, (number, 0)
 
-    @property
-    def stamp(self) -> int:
-        """Depth and flags, as they stand in an event."""
-        flags = k.IN_OPTIMIZER if self.optimizers else 0
-        return min(self.depth, 255) << 48 | flags << 56
+
+class _Here(threading.local):
+    """The state of the thread that asks, made when it records for the first time.
+
+    Attributes:
+        thread: The state.
+        where: What events tell of it: its number, and depth with flags.
+    """
+
+    def __init__(self) -> None:
+        self.thread = _begin()
+        self.where = self.thread.outside
+
+
+class _Ring:
+    """Events that nobody has read yet, the latest ``size`` of them."""
+
+    __slots__ = ("events", "lost", "size")
+
+    def __init__(self, size: int) -> None:
+        self.events: deque[Any] = deque()
+        self.size, self.lost = size, 0
+
+    def trim(self) -> None:
+        """Drop what is too old."""
+        dropped: list[object] = []
+        with suppress(IndexError):  # Another thread may read at the same time.
+            dropped.extend(starmap(self.events.popleft, repeat((), len(self.events) - self.size)))
+        self.lost += len(dropped)
 
 
 class _State:
     """Everything that the module holds: rings, header, who is armed."""
 
     def __init__(self) -> None:
-        self.rings: list[deque[tuple[Any, ...]]] = []
-        self.slots = [count(), count()]
+        self.rings: list[_Ring] = []
         self.header: Any = bytearray(4096)
-        self.generation = 0
+        self.here: Any = None
+        self.own = 0
         self.muted = self.submodules = self.due = False
         self.name: Callable[[Any], object] | None = None
         self.named: set[int] = set()
@@ -81,7 +107,7 @@ class _State:
             site.arrange()
 
 
-_g, _local = _State(), threading.local()
+_g = _State()
 
 
 def identity(value: object) -> int:
@@ -90,31 +116,24 @@ def identity(value: object) -> int:
 
 
 def _here() -> _Thread:
-    """The calling thread's state, with a number of its own while it lives."""
-    try:
-        thread: _Thread = _local.thread
-    except AttributeError:
-        thread = _local.thread = _Thread()
-    if thread.generation != _g.generation:
-        _number(thread)
+    thread: _Thread = _g.here.thread
     return thread
 
 
-def _number(thread: _Thread) -> None:
-    thread.__init__()  # type: ignore[misc]
-    thread.generation = _g.generation
+def _begin() -> _Thread:
+    """Give the calling thread a number of its own while it lives."""
     me, alive = threading.get_ident(), {one.ident for one in threading.enumerate()}
     for number_, ident in list(_g.threads.items()):
         if ident not in alive or ident == me:  # A thread may have the id of one that has ended.
             _g.threads.pop(number_, None)
-    thread.id = next(n for n in count(1) if n not in _g.threads)
+    thread = _Thread(next(n for n in count(1) if n not in _g.threads))
     _g.threads[thread.id] = me
     native = threading.get_native_id()
-    if thread.id <= SHOWN:
-        thread.shown = thread.id - 1
+    if thread.shown >= 0:
         at = _THREADS + thread.shown * 32
         _THREAD.pack_into(_g.header, at, native, thread.id, 0, 0, 0, 0, 0)
     _put(thread, k.STRUCTURE, k.THREAD, 0, now(), 0, float(native), 0, 0)
+    return thread
 
 
 def _put(
@@ -132,9 +151,12 @@ def _put(
         return
     rest = thread.depth << 48 | flags << 56 | (ns if 0 <= ns <= _LONGEST else _LONGEST)
     if thread.optimizers:
-        rest |= k.IN_OPTIMIZER << 56
-    # One tuple for each event, in a deque that drops the oldest: half the time of packing it here.
-    _g.rings[ring].append((next(_g.slots[ring]), start, value, object_, site, thread.id, rest))
+        rest |= _INSIDE
+    to = _g.rings[ring]
+    # One tuple for each event: half the time of packing it here.
+    to.events.append((start, value, site, (thread.id, rest), object_))
+    if len(to.events) > to.size + SAMPLE:
+        to.trim()
     if ring == k.STRUCTURE and _g.armed_left and _g.armed_kinds >> kind & 1:
         _g.armed_left -= 1
         _g.due = not _g.armed_left
@@ -187,6 +209,7 @@ def _enter(thread: _Thread, kind: int) -> int:
     if thread.depth < 255:
         thread.depth += 1
     thread.optimizers += kind == k.OPTIMIZER
+    _g.here.where = thread.id, thread.depth << 48 | (_INSIDE if thread.optimizers else 0)
     return start
 
 
@@ -194,6 +217,10 @@ def _leave(thread: _Thread, kind: int, depth: int) -> None:
     thread.depth = depth
     if kind == k.OPTIMIZER and thread.optimizers:
         thread.optimizers -= 1
+    if depth or thread.optimizers:
+        _g.here.where = thread.id, depth << 48 | (_INSIDE if thread.optimizers else 0)
+    else:
+        _g.here.where = thread.outside
     if not depth and thread.shown >= 0:
         _g.header[_THREADS + thread.shown * 32 + 6] = 0
 
@@ -217,6 +244,12 @@ def _find(thread: _Thread, pair: int, object_: int, task: int) -> int:
     return -1
 
 
+def _read(read: int, found: Any, site: int, start: int) -> tuple[float, int]:
+    if read == k.NUMBER:
+        return read_number(found, site, start)
+    return (length(found), 0) if read == k.LENGTH else (NAN, 0)
+
+
 class Site:
     """What inserted code and hooks call; its callables are plain functions, as Dynamo wants."""
 
@@ -235,14 +268,21 @@ class Site:
             raise ValueError("ring is 0 or 1, and focus the index of one of at most 254 keys")
         self.number, self.kind, self.ring, self.keys, self.focus = number, kind, ring, keys, focus
         self.role, self.pair, self.name = role, pair, name
-        self.fired = self._hand = self._silent = 0
+        self._hand = self._silent = 0
         self.bus: Callable[[dict[str, Any]], object] | None = None
         self.intercept: Callable[[dict[str, Any], Any], Any] | None = None
         self.records: list[tuple[int, int, int, int, int]] = []
         # Functions, not methods: torch.compile takes only functions for logging functions.
-        self.event, self.arrange = _event(self)
+        self.event, self.arrange, self._left = _event(self)
+        self._fired = self._left()
         self.relay = lambda *values: self._relay(values)
         _g.sites.add(self)
+        self.arrange()
+
+    @property
+    def fired(self) -> int:
+        """How many events there were."""
+        return self._fired - self._left()
 
     @property
     def hand(self) -> int:
@@ -278,25 +318,20 @@ class Site:
             return values[index] if 0 <= index < len(values) else None
         return values[0] if values and index == self.focus else None
 
-    def _read(self, values: Any, at: int, start: int) -> tuple[float, int]:
-        site, _, _, index, read = self.records[at]
-        found = self._given(values, index)
-        if read == k.NUMBER:
-            return read_number(found, site, start)
-        return (length(found), 0) if read == k.LENGTH else (NAN, 0)
-
     def _record(self, thread: _Thread, values: Any) -> int | None:
         """Record; returns the number of a pair, None for an end without a beginning."""
         start = now()
         if self.role == k.PLAIN:
-            for at, (site, kind, ring, _, _) in enumerate(self.records):
-                value, flags = self._read(values, at, start)
+            for site, kind, ring, index, read in self.records:
+                value, flags = _read(read, self._given(values, index), site, start)
                 if _mark(thread, kind, k.PLAIN, start, start, thread.depth, not ring):
                     flags |= k.MARKED
                 _put(thread, ring, kind, site, start, 0, value, 0, flags)
             return 0
-        task, value = _task(), self._read(values, 0, 0)[0] if self.records else NAN
-        site, kind, ring = self.records[0][:3] if self.records else (0, 0, k.VALUES)
+        site, kind, ring, index, read = self.records[0] if self.records else _NO_RECORD
+        task, value = _task(), NAN
+        if read:
+            value = _read(read, self._given(values, index), 0, 0)[0]
         entry: list[Any] | None = None
         if self.role == k.ENDS:
             found = _find(thread, self.pair, 0, task)
@@ -328,7 +363,7 @@ class Site:
     def _fire(self, values: Any) -> None:
         thread, took = _here(), 0
         begun = _timed(thread)
-        self.fired += 1
+        self._fired += 1
         number_ = self._record(thread, values) if self.records or self.role else 0
         if self._hand and self.bus is not None and number_ is not None:
             if self._hand > 0:
@@ -349,18 +384,22 @@ class Site:
             _reached()
 
     def _slowly(self, values: tuple[Any, ...]) -> None:
-        if _g.muted or self._silent:
-            return
-        if self.records or self._hand or self.role:
+        if not (_g.muted or self._silent):
             self._fire(values)
-        else:
-            self.fired += 1
+
+    def _sampled(self, begun: int) -> None:
+        """What one event in 251 does besides."""
+        self._fired += SAMPLE
+        if begun and not _here().busy:
+            _cost(begun)
+        for ring in _g.rings:
+            ring.trim()
 
     def given(self, event: dict[str, Any]) -> None:
         """The same as ``event`` for an event that is a dictionary already."""
         if type(event) is not dict and not isinstance(event, dict):
             raise TypeError("an event is a dictionary")
-        if not (_g.muted or self.silent):
+        if not (_g.muted or self._silent):
             self._fire(event)
 
     def _relay(self, values: tuple[Any, ...]) -> Any:
@@ -381,7 +420,7 @@ class Site:
             return
         thread, start = _here(), now()
         begun = _timed(thread)
-        self.fired += 1
+        self._fired += 1
         found, flags = read_number(value, self.number, start)
         _put(thread, self.ring, self.kind, self.number, start, 0, found, 0, flags)
         _cost(begun)
@@ -418,8 +457,8 @@ class Site:
 
     def _close(self, thread: _Thread, at: int) -> list[Any]:
         entry = thread.open[at]
+        thread.optimizers = entry[7] + (self.kind == k.OPTIMIZER)
         _leave(thread, self.kind, entry[6])
-        thread.optimizers = entry[7]
         thread.open[at:] = [other for other in thread.open[at + 1 :] if not other[8]]
         return entry
 
@@ -454,7 +493,7 @@ class Site:
         thread = _here()
         at = _find(thread, self.number, identity(self), _task())
         if at >= 0:
-            entry, self.fired = thread.open.pop(at), self.fired + 1
+            entry, self._fired = thread.open.pop(at), self._fired + 1
             start, flags = entry[3], k.FAILED if error and error[0] is not None else 0
             if _mark(thread, self.kind, k.PLAIN, end, end, thread.depth, entry[9]):
                 flags |= k.MARKED
@@ -463,45 +502,45 @@ class Site:
                 _reached()
 
 
-def _event(of: Site) -> tuple[Callable[..., None], Callable[[], None]]:
-    """A site's ``event``, and what makes it choose its path anew.
+def _event(of: Site) -> tuple[Callable[..., None], Callable[[], None], Callable[[], int]]:
+    """A site's ``event``, what makes it choose its path anew, and in how many events it is timed.
 
-    Most sites have one plain record and nobody to hand events to: their path is short.
+    Most sites record one number, or a mark, and hand it to nobody: all of that is in one function.
+    Each event it does is a tuple of what is at hand; flags, a tensor say, are for ``_slowly``.
     """
-    local, clock = _local, now
-    quick, index, read, site, size, slots = False, 0, 0, 0, 0, count()
+    clock, here = now, _g.here
+    number = mark = idle = False
+    site, left = 0, 1 + of.number * 97 % SAMPLE
     append: Any = None
 
-    def event(*values: Any) -> None:
-        if not quick:
-            of._slowly(values)
+    def event(value: Any = _MISSING, *others: Any) -> None:
+        nonlocal left
+        if number and (type(value) is float or type(value) is int):
+            append((begun := clock(), value, site, here.where))
+        elif mark:
+            append((begun := clock(), NAN, site, here.where))
+        elif idle:
+            begun = 0
+        else:
+            of._slowly(() if value is _MISSING else (value, *others))
             return
-        begun, value = clock(), NAN
-        if read:
-            value = values[index] if len(values) == size else of._given(values, index)
-            if type(value) is not float:
-                of._slowly(values)
-                return
-        try:
-            thread = local.thread
-        except AttributeError:
-            thread = _here()
-        slot = next(slots)
-        rest = thread.stamp if thread.depth or thread.optimizers else 0
-        append((slot, begun, value, 0, site, thread.id, rest))
-        of.fired += 1
-        if not slot % SAMPLE and not thread.busy:
-            _cost(begun)
+        left -= 1
+        if left <= 0:
+            left += SAMPLE
+            of._sampled(begun)
 
     def arrange() -> None:
-        nonlocal quick, index, read, site, size, slots, append
-        quick = False
-        if len(of.records) == 1 and _g.rings and not (of._hand or of._silent or of.role):
-            site, _, ring, index, read = of.records[0]
-            size, slots, append = len(of.keys), _g.slots[ring], _g.rings[ring].append
-            quick = read != k.LENGTH and not (_g.muted or _g.armed_left or _g.marked_kinds)
+        nonlocal here, number, mark, idle, site, append
+        slow = _g.muted or of._silent or of._hand or of.role or not _g.rings
+        number, mark, idle = False, False, not (slow or of.records)
+        if not slow and len(of.records) == 1:
+            site, kind, ring, index, read = of.records[0]
+            looked = (_g.armed_kinds if _g.armed_left else 0) | _g.marked_kinds
+            plain = ring != k.STRUCTURE or not looked >> kind & 1
+            here, append, mark = _g.here, _g.rings[ring].events.append, plain and not read
+            number = plain and read == k.NUMBER and index == 0 and len(of.keys) < 2
 
-    return event, arrange
+    return event, arrange, lambda: left
 
 
 def span(
@@ -518,7 +557,7 @@ def span(
     def call(*args: Any, **kwargs: Any) -> Any:
         if _g.muted or not _g.rings:
             return callable(*args, **kwargs)
-        thread = _here()
+        thread = _g.here.thread
         object_ = identity(args[argument]) if 0 <= argument < len(args) else 0
         if kind == k.FORWARD and thread.models:
             if not _g.submodules:
@@ -537,12 +576,14 @@ def span(
             _name(args)
         if kind == k.BACKWARD and thread.zeroed:
             flags, thread.zeroed = flags | k.ZEROED, False
-        _cost(begun)
+        if begun:
+            _cost(begun)
         thread.models += model
         entered, marked = _enter(thread, kind), False
         start = start if flags & k.LATER else entered
         try:
-            marked = _mark(thread, kind, k.BEGINS, start, start, depth)
+            if _g.marked_kinds:
+                marked = _mark(thread, kind, k.BEGINS, start, start, depth)
             result = callable(*args, **kwargs)
             end = now()
         except BaseException as error:
@@ -552,15 +593,17 @@ def span(
         finally:
             _leave(thread, kind, depth)
             thread.models -= model
-            if not flags & (k.ENDED | k.FAILED) and read >= k.RESULT:
+            if read >= k.RESULT and not flags & (k.ENDED | k.FAILED):
                 value = length(result) if read == k.RESULT else float(identity(result))
             flags |= k.MARKED if marked else 0
             _put(thread, k.STRUCTURE, kind, site, start, end - start, value, object_, flags)
             if _g.submodules and kind == k.FORWARD:  # Once more, among those within.
                 failed = flags & k.FAILED
                 _put(thread, 1, k.MODULE, inner_site, start, end - start, NAN, object_, failed)
-            _cost(end if begun else 0)
-            _mark(thread, kind, k.ENDS, start, end, depth, marked)
+            if begun:
+                _cost(end)
+            if marked:
+                _mark(thread, kind, k.ENDS, start, end, depth)
         if _g.due:
             _reached()
         return result
@@ -648,14 +691,11 @@ def open(structure: int, values: int, started: int = 0, epoch: int = 0) -> None:
     if any(n <= 0 or n & (n - 1) for n in (structure, values)):
         raise ValueError("a ring has room for a power of two events")
     close()
-    _g.rings, _g.slots = [deque(maxlen=structure), deque(maxlen=values)], [count(), count()]
-    _g.header = bytearray(4096)
+    _g.rings, _g.header, _g.own = [_Ring(structure), _Ring(values)], bytearray(4096), 0
     own = (b"voir rec", FORMAT, os.getpid(), started, now(), epoch)
     HEAD.pack_into(_g.header, 0, *own, *[0] * 13)
     _g.threads.clear()
-    _g.generation += 1
-    _g.muted = False
-    _here()
+    _g.muted, _g.here = False, _Here()
     _g.arrange()
 
 
@@ -663,7 +703,8 @@ def close() -> None:
     """Record nothing any more."""
     if isinstance(_g.header, mmap.mmap):
         _g.header.close()
-    _g.rings, _g.header, _g.generation = [], bytearray(4096), _g.generation + 1
+    _g.rings, _g.header = [], bytearray(4096)
+    _g.here = _Here()
     _g.armed, _g.armed_left, _g.armed_kinds, _g.due = None, 0, 0, False
     _g.marker, _g.marked_kinds = None, 0
     _g.arrange()
@@ -697,26 +738,32 @@ def drain(ring: int, position: int) -> tuple[bytes, int, int]:
     """
     if not _g.rings or ring not in (0, 1):
         raise ValueError("there is no such ring: the recorder is not open")
-    events, first, packed = _g.rings[ring], None, []
-    while events:
-        slot, start, value, object_, site, thread, rest = events.popleft()
-        first = slot if first is None else first
-        position_ = slot + 1
-        if type(start) is bytes:
-            packed.append(start)
-        else:
-            packed.append(EVENT.pack(start, value, object_, site, thread, rest))
-    if first is None:
-        return b"", position, 0
-    lost = position_ - position - len(packed)
-    at = _HEADS + 16 + 8 * ring
-    struct.pack_into("<Q", _g.header, at, struct.unpack_from("<Q", _g.header, at)[0] + lost)
-    struct.pack_into("<Q", _g.header, _HEADS + 8 * ring, position_)
-    return b"".join(packed), position_, lost
+    from_, packed = _g.rings[ring], []
+    from_.trim()
+    with suppress(IndexError):
+        for _ in range(len(from_.events)):
+            event = from_.events.popleft()
+            packed.append(event if type(event) is bytes else _packed(*event))
+    lost, from_.lost = from_.lost, 0
+    position += lost + len(packed)
+    at = _HEADS + 8 * ring
+    before = struct.unpack_from("<Q", _g.header, at + 16)[0]
+    struct.pack_into("<Q", _g.header, at, position)
+    struct.pack_into("<Q", _g.header, at + 16, before + lost)
+    struct.pack_into("<Q", _g.header, _OWN, _g.own)
+    return b"".join(packed), position, lost
+
+
+def _packed(start: int, value: float, site: int, where: Any, object_: int = 0) -> bytes:
+    try:
+        return EVENT.pack(start, value, object_, site, *where)
+    except struct.error:  # An integer that no double holds.
+        return EVENT.pack(start, NAN, object_, site, *where)
 
 
 def header() -> bytes:
     """A copy of the header."""
+    struct.pack_into("<Q", _g.header, _OWN, _g.own)
     return bytes(_g.header[:4096])
 
 
@@ -753,8 +800,7 @@ def note(kind: int, site: int, start: int, text: bytes) -> None:
     _put(_here(), k.VALUES, kind, site, start or now(), 0, NAN, len(text), 0)
     for at in range(0, len(text), PIECE):
         piece = text[at : at + PIECE].ljust(PIECE, b"\0")
-        slot = piece[:20] + b"\xff\xff" + piece[20:]
-        _g.rings[1].append((next(_g.slots[1]), slot, 0, 0, 0, 0, 0))
+        _g.rings[1].events.append(piece[:20] + b"\xff\xff" + piece[20:])
 
 
 def arm(kinds: int, n: int, callback: Callable[[], object] | None) -> None:
@@ -809,9 +855,9 @@ def _forked() -> None:
 
 def _spend(ns: int) -> None:
     """Add to voir's own cost."""
-    own = struct.unpack_from("<Q", _g.header, _OWN)[0]
-    struct.pack_into("<Q", _g.header, _OWN, own + ns)
+    _g.own += ns
 
 
+_g.here = _Here()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)

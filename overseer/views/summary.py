@@ -348,11 +348,13 @@ def record(run: Facts) -> Iterator[Row]:
     cost, trace = part(run, "overhead"), part(run, "trace")
     share, took = percent(cost.get("share")), duration(cost.get("seconds"))
     outside, dropped = duration(cost.get("outside")), number(trace, "dropped")
-    least = ", ".join(each for each in (share and f"{share} of the run", took) if each)
+    name = cut(clean(cost.get("recorder") or ""), 20)
+    least = ", ".join(each for each in (share, took) if each)
     yield row(
         "own cost",
         least and f"at least {least}",
-        f"{outside} of it outside the script" if outside else None,
+        f"{outside} outside the script" if outside else None,
+        f"recorded in {name}" if least and name else None,
     )
     where = _short(clean(trace.get("path") or ""))
     lost = Piece(f"{dropped:,.0f} dropped", "warn") if dropped else None

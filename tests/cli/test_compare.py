@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from overseer.cli.commands import Terminal
 from overseer.cli.compare import compare
-from overseer.cli.parsing import Terminal
 from overseer.errors import VoirError
 from tests.running import Place
 from tests.views.test_summary import GOLDEN, golden

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from overseer import version
 from overseer.cli import installation
+from overseer.cli.commands import Terminal
 from overseer.cli.doctor import doctor
-from overseer.cli.parsing import Terminal
 from overseer.errors import VoirError
 from overseer.trace.reading import Process, Slice, Thread, Trace
 from overseer.trace.wire import message, number
-from overseer.version import version
 from tests.running import Place
 
 #: An instant; the file is ASCII.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from overseer.cli.commands import Terminal
 from overseer.cli.init import init
-from overseer.cli.parsing import Terminal
 from overseer.errors import VoirError
 from tests.running import Place
 
@@ -155,8 +155,11 @@ def test_a_script_that_fails_before_a_step_gets_no_file(place: Place, why: str) 
     assert PROBE in said("main.py")
 
 
-def test_what_a_script_has_started_is_named_where_nothing_else_was_seen(place: Place) -> None:
-    work = "import time\nwhile time.process_time() < 1.2: pass"
+@pytest.mark.parametrize("seconds", [1.2, 60])
+def test_what_a_script_has_started_is_named_where_nothing_else_was_seen(
+    place: Place, seconds: float
+) -> None:
+    work = f"import time\nwhile time.process_time() < {seconds}: pass"
     place.write(
         "main.py", f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}])"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from overseer.recorder import recorder
 from tests.running import Place
 
 CASES: dict[str, tuple[str, dict[str, list[object]]]] = {
@@ -215,4 +216,4 @@ def test_a_run_whose_probe_ptera_cannot_serve_is_recorded_to_its_end(tmp_path: P
     assert (ran.status, "failed:" in ran.stderr) == (0, False)
     run = place.record()
     assert run["probes"][0]["state"] == "unresolved"
-    assert "ended" in run and "overhead" in run
+    assert "ended" in run and run["overhead"]["recorder"] == recorder.NAME

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from overseer.cli import runs as listing
+from overseer.cli.commands import Terminal
 from overseer.cli.compare import compare
-from overseer.cli.parsing import Terminal
 from overseer.cli.runs import newest, run_directory, runs
 from overseer.cli.show import show
 from overseer.errors import VoirError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from overseer.cli.parsing import Terminal
+from overseer.cli.commands import Terminal
 from overseer.cli.sql import sql
 from overseer.errors import VoirError
 from overseer.record import tables

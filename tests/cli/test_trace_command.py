@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from overseer.cli.parsing import Terminal
+from overseer.cli.commands import Terminal
 from overseer.cli.trace import elapsed, summary, trace
 from overseer.errors import UsageError, VoirError
 from overseer.trace import open_trace

@@ -19,6 +19,7 @@ ELSEWHERE = {
     "./dev test": "test_dev_test_checks_and_then_runs_pytest",
 }
 C_SOURCE = "overseer/recorder/_recorder.c"
+COMPILED = sorted((ROOT / "overseer/model").glob("*.py"))
 COMMANDS = [command for command in commands() if command.command not in ELSEWHERE]
 
 
@@ -54,7 +55,8 @@ CHECKS = ["ruff check .", "ruff format --check .", "mypy", "lint-imports --no-ca
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of what ``dev`` needs, with an environment that is already set up."""
-    for name in ("dev", "pyproject.toml", "setup.py", "voirfile.py", ".ci/run", C_SOURCE):
+    sources = [C_SOURCE, *(str(file.relative_to(ROOT)) for file in COMPILED)]
+    for name in ("dev", "pyproject.toml", "setup.py", "voirfile.py", ".ci/run", *sources):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
@@ -158,7 +160,7 @@ def installed(checkout: Path, *arguments: str, **env: str) -> list[str]:
     return [line.split()[-1] for line in lines if "pip install" in line]
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "setup.py", C_SOURCE])
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.py", C_SOURCE, "overseer/model/fold.py"])
 def test_what_an_installation_is_made_from_is_installed_again_when_it_changes(
     checkout: Path, name: str
 ) -> None:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from overseer.boundary import OverseerAbort, StopProgram, acting
-from overseer.engine.bus import MOST, Bus
+from overseer.engine.bus import MOST, Bus, keys_in_force
 from overseer.engine.probe import Probe
-from overseer.engine.values import keys_in_force
 from overseer.errors import Problem
 from overseer.recorder import log, recorder, table
 from overseer.recorder import sites as k

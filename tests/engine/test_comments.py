@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from overseer.engine.comments import field_comments
+from overseer.engine.models import field_comments
 
 
 def test_a_comment_above() -> None:

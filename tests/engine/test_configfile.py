@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from overseer.engine.configfile import configurations, read_config, read_pyproject
+from overseer.engine.settings import configurations, read_config, read_pyproject
 from overseer.errors import Problem, UsageError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from overseer.engine.installed import contributed
+from overseer.engine.voirfile import contributed
 from overseer.errors import Problem
 
 

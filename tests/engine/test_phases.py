@@ -12,8 +12,7 @@ from typing import Any, Self
 import pytest
 
 from overseer.boundary import OverseerAbort, StopProgram, current
-from overseer.engine.phases import Phase, PhaseSequence
-from overseer.engine.scheduler import Scheduler
+from overseer.engine.phases import Phase, PhaseSequence, Scheduler
 from overseer.errors import InternalError, Problem
 
 NAMES = ["init", "parse_args", "load_script", "run_script", "finalize"]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from giving import given
 
-from overseer.clock import FakeClock
 from overseer.engine.bus import Bus
 from overseer.engine.operators import connected
 from overseer.engine.script import give, iterate, log
 from overseer.errors import Problem
+from tests.clocks import FakeClock
 
 Event = dict[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from overseer.engine.trust import distrust
+from overseer.engine.voirfile import distrust
 
 NOBODY = 65534
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0

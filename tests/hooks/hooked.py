@@ -8,8 +8,8 @@ from typing import Any
 import torch
 import torch.utils.data.dataloader
 
+from instruments.auto import Places
 from instruments.hooks import gradients, loaders, modules, optimizers
-from instruments.hooks.place import Places
 from overseer.model.fold import Fold
 from overseer.model.steps import Step
 from overseer.recorder import log, recorder, table

@@ -21,7 +21,7 @@ pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from instruments.hooks.instrument import LOADERS, place_other
+from instruments.auto import LOADERS, place_other
 from overseer.recorder import recorder
 from overseer.recorder import sites as k
 

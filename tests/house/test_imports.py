@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -39,6 +40,17 @@ def imported_by_name(module: Module) -> Iterator[str]:
             first = node.args[0]
             if isinstance(first, ast.Constant):
                 yield str(first.value)
+
+
+def test_what_is_compiled_imports_nothing_in_functions() -> None:
+    # There, an import is the script's: a file beside it would be taken for Python's module.
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    (names,) = re.findall('^COMPILED = "(.*)"', setup, re.M)
+    for name in names.split():
+        tree = ast.parse((ROOT / f"overseer/model/{name}.py").read_text(encoding="utf-8"))
+        within = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+        found = [n for one in within for n in ast.walk(one)]
+        assert not [n for n in found if isinstance(n, ast.Import | ast.ImportFrom)], name
 
 
 def test_instruments_use_public_names_only() -> None:

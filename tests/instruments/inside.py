@@ -9,9 +9,9 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from instruments.auto import instrument_auto
 from instruments.early_stop import instrument_stop
-from instruments.hooks.instrument import instrument_auto
-from instruments.rate import instrument_rates
+from instruments.measuring import instrument_rates
 from overseer import Overseer
 
 

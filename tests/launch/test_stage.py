@@ -272,8 +272,8 @@ def test_the_module_that_voir_was_started_in_stays_alive(sides):
             "main.py": """\
 import gc, sys, weakref
 started = weakref.ref(sys.modules["__main__"])
-from overseer.launch import stage
-stage.fresh_main()
+from overseer.launch import program
+program.fresh_main()
 gc.collect()
 print(started() is not None)
 """

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from overseer.clock import FakeClock
 from overseer.model.overhead import Overhead
+from tests.clocks import FakeClock
 
 MS = 1_000_000
 

@@ -51,9 +51,8 @@ def run(script: Path) -> tuple[dict[str, Any], bytes]:
     """Run a program under voir, in this process; the first line of a log, and its events."""
     import torch
 
-    from instruments.hooks.instrument import instrument_auto
-    from instruments.measuring import measuring_of
-    from instruments.rate import instrument_rates
+    from instruments.auto import instrument_auto
+    from instruments.measuring import instrument_rates, measuring_of
     from overseer import Overseer
     from overseer.recorder import table
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.programs.record import programs
+from tests.programs.record import HERE, programs
 from tests.running import Place
 
 from .programs import check
@@ -24,7 +25,15 @@ LIVE = {
     "time_first": [LOADING],
 }
 #: Of what is only commented, some kinds.
-SOME = ("closure_accumulating", "gan", "graphs", "inference", "semi_supervised", "two_tasks")
+SOME = (
+    "closure_accumulating",
+    "gan",
+    "graphs",
+    "inference",
+    "mnist",
+    "semi_supervised",
+    "two_tasks",
+)
 
 
 def test_every_program_was_seen() -> None:
@@ -34,10 +43,21 @@ def test_every_program_was_seen() -> None:
 @pytest.mark.parametrize("name", SEEN)
 def test_only_what_hooks_cannot_see_is_no_comment(name: str) -> None:
     compile(text(name, SEEN[name]), "voirfile.py", "exec")
-    live = [line.code for line in findings(name, SEEN[name]).lines if line.live]
+    lines = [line for line in findings(name, SEEN[name]).lines if line.role != "progress"]
+    live = [line.code for line in lines if line.live]
     assert live == [f'ov.probe("{selector}").give()' for selector in LIVE.get(name, ())]
 
 
 @pytest.mark.parametrize("name", [*LIVE, *SOME])
 def test_nothing_is_worse_with_the_voirfile(name: str, tmp_path: Path) -> None:
     check(name, Place(tmp_path))
+
+
+def test_the_progress_is_that_of_the_epochs(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("voirfile.py", text("mnist", SEEN["mnist"]))
+    flags = ["--run-dir", "run", "--voirfile", "voirfile.py"]
+    place.voir(*flags, str(HERE / "mnist.py"), warm=True)
+    events = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    told = [(one["task"], one["progress"], one["units"]) for one in events if "progress" in one]
+    assert told == [("train", [epoch, 3], "epochs") for epoch in (1, 2, 3)]

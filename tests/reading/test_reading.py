@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
 
@@ -122,6 +122,66 @@ def test_the_text_alone(name: str, tmp_path: Path) -> None:
     found = read(sources(tmp_path, main=body))
     assert [line.code for line in found.lines] == [f'ov.probe("{s}").give()' for s in selectors]
     assert all(line.live is live for line in found.lines)
+
+
+STEPS = "for x in D:\n    loss = m(x)\n    loss.backward()\n    o.step()\n"
+TRAIN = f"def train():\n{indent(STEPS, '    ')}"
+#: Scripts, and what is probed, what is done and of how many; None: no progress is written.
+EPOCHS = {
+    "up to a number": (
+        f"for epoch in range(3):\n{indent(STEPS, '    ')}",
+        ("//(epoch) > #endloop_epoch", 'event["epoch"] + 1', "3"),
+    ),
+    "from one up to an attribute": (
+        f"{TRAIN}def main(args):\n for epoch in range(1, args.epochs + 1):\n  train()\nmain(A)\n",
+        ("//main(epoch, args) > #endloop_epoch", 'event["epoch"]', 'event["args"].epochs'),
+    ),
+    "in a method, resumed": (
+        f"class T:\n def fit(self):\n  for _ in range(self.done, self.n):\n{indent(STEPS, '   ')}",
+        ("//T/fit(_, self) > #endloop__", 'event["_"] + 1', 'event["self"].n'),
+    ),
+    "of two functions with the same name": (
+        f"{TRAIN}def g(n):\n for i in range(n): h()\n"
+        "def f(n):\n for i in range(n): train()\nf(2)\n",
+        ("//f(i, n) > #endloop_i", 'event["i"] + 1', 'event["n"]'),
+    ),
+    "around another": (
+        f"for k in range(n := 5):\n for i in range(2):\n{indent(STEPS, '  ')}",
+        None,
+    ),
+    "the outermost": (
+        f"n = 5\nfor k in range(n):\n for i in range(2):\n{indent(STEPS, '  ')}",
+        ("//(k, n) > #endloop_k", 'event["k"] + 1', 'event["n"]'),
+    ),
+    "of the steps themselves": (
+        "for i in range(3):\n    loss = m(i)\n    loss.backward()\n    o.step()\n",
+        None,
+    ),
+    "beside it": (f"for i in range(3): print(i)\n{STEPS}", None),
+    "two with one variable": (
+        f"for i in range(3): print(i)\nfor i in range(3):\n{indent(STEPS, '  ')}",
+        None,
+    ),
+    "whose variable changes": (f"for i in range(3):\n{indent(STEPS, '  ')}  i = 7\n", None),
+    "whose end changes": (f"n = 3\nfor i in range(n):\n{indent(STEPS, '  ')}  n = 7\n", None),
+    "up to a global": (f"N = 3\n{TRAIN}def f():\n for i in range(N): train()\nf()\n", None),
+    "from one up to a name": (f"n = 3\nfor i in range(1, n):\n{indent(STEPS, '  ')}", None),
+    "with a stride": (f"for i in range(0, 9, 3):\n{indent(STEPS, '  ')}", None),
+    "up to a call": (f"for i in range(len(D)):\n{indent(STEPS, '  ')}", None),
+    "over something else": (f"for i in [1, 2]:\n{indent(STEPS, '  ')}", None),
+}
+
+
+@pytest.mark.parametrize("name", EPOCHS)
+def test_the_loop_over_epochs_is_the_progress(name: str, tmp_path: Path) -> None:
+    body, expected = EPOCHS[name]
+    lines = read(sources(tmp_path, main=body)).lines
+    written = [" ".join(line.code.split()) for line in lines if line.role == "progress"]
+    assert written == [
+        f'ov.probe("{selector}").subscribe( lambda event: ov.give( task="train",'
+        f' progress=({done}, {of}), units="epochs" ) )'
+        for selector, done, of in ([expected] if expected else [])
+    ]
 
 
 def test_modules_of_the_project_are_read(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from overseer.clock import FakeClock
-from overseer.record.sampling import COMBINATIONS, Sampler
+from overseer.record.recording import COMBINATIONS, Sampler
+from tests.clocks import FakeClock
 
 
 def test_the_first_hundred_are_kept_then_one_a_flush_though_threads_count_ahead() -> None:

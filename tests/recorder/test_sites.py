@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from overseer.recorder import log
 from overseer.recorder import sites as k
 
 from .conftest import Recorded
@@ -342,6 +343,33 @@ def test_own_cost_is_counted(recorded: Recorded) -> None:
     one.bus, one.hand = lambda event: time.sleep(0.002), -1
     one.event(1.0)
     assert recorded.header().own - sampled >= 2_000_000
+
+
+def test_what_was_lost_is_counted_whoever_recorded_it(recorded: Recorded) -> None:
+    recorded.module.close()
+    recorded.module.open(8, 8)
+    one, other = site(recorded, "a"), recorded.module.Site(2, k.LOSS)
+    one.record(1, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    for value in range(700):
+        one.event(value)
+        other.mark()
+    data, position, lost = recorded.module.drain(k.STRUCTURE, 0)
+    found = list(log.events(data))
+    assert (len(found), position, lost) == (8, 1401, 1393), "the first tells the thread"
+    assert [e.value for e in found if e.site == 1] == [696.0, 697.0, 698.0, 699.0]
+    assert (one.fired, other.fired) == (700, 700)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [(2.5, 2.5), (3, 3.0), (True, 1.0), (10**400, None), ("x", None), ([4], 4.0)]
+)
+def test_every_kind_of_number_is_read(recorded: Recorded, value: Any, read: float | None) -> None:
+    one = site(recorded, "a")
+    one.record(1, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    one.event(value)
+    (event,) = recorded.take()
+    assert (None if math.isnan(event.value) else event.value) == read
+    assert one.fired == 1
 
 
 @pytest.mark.parametrize("wrong", [{"keys": ("a",), "focus": 1}, {"ring": 2}])

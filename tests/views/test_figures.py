@@ -7,19 +7,19 @@ import re
 from collections.abc import Callable
 from contextlib import closing
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.cli.parsing import Terminal
+from overseer.cli.commands import Terminal
 from overseer.cli.runs import runs
 from overseer.model.comparison import compare
 from overseer.model.diagnosis import diagnose
 from overseer.model.events import LOADING
 from overseer.model.facts import breakdown, main_name, pause_share
+from overseer.model.fold import Fold
 from overseer.model.spans import Span
 from overseer.model.steps import Step
 from overseer.model.summary import Summary
@@ -36,7 +36,8 @@ class Run:
 
     def __init__(self, skip: int | None = None) -> None:
         self.now, self.tasks = 10**12, dict[str, Task]()
-        fold: Any = SimpleNamespace(tasks=self.tasks)
+        fold = Fold([])
+        fold.tasks = self.tasks
         self.summary = Summary(fold, None if skip is None else Span(steps=skip))
 
     def task(self, name: str) -> Task:

@@ -148,8 +148,16 @@ def test_figures_that_are_not_numbers_are_not_invented() -> None:
 
 def test_what_voir_cost_is_told_as_a_lower_bound() -> None:
     cost = {"share": 0.012, "seconds": 0.5, "outside": 0.1}
-    own = "  own cost  at least 1 % of the run, 0.50 s · 0.10 s of it outside the script"
+    own = "  own cost  at least 1 %, 0.50 s · 0.10 s outside the script"
     assert lines({"overhead": cost})[1:] == [own]
+
+
+@pytest.mark.parametrize("name", ["C", "Python"])
+def test_which_recorder_was_in_use_is_told_with_its_cost(name: str) -> None:
+    cost = {"share": 0.012, "seconds": 0.5, "recorder": name}
+    own = f"  own cost  at least 1 %, 0.50 s · recorded in {name}"
+    assert lines({"overhead": cost})[1:] == [own]
+    assert lines({"overhead": {"recorder": name}})[1:] == []
 
 
 def test_what_captured_nothing_or_failed_is_named_and_the_rest_counted() -> None:
@@ -225,7 +233,7 @@ INNER = [
     "seconds", "share", "count", "cpu", "memory", "mean", "peak", "total", "process", "state",
     "selector", "where", "hint", "name", "error", "index", "utilisation", "power", "limit", "why",
     "throttled", "path", "dropped", "events", "next", "fired", "first_step_seconds", "breakdown",
-    "forward", "other", "cores", "done", "outside",
+    "forward", "other", "cores", "done", "outside", "recorder",
 ]  # fmt: skip
 shapes = st.recursive(
     json_values,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from overseer.clock import FakeClock
 from overseer.errors import Problem
+from tests.clocks import FakeClock
 
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ import pytest
 
 from instruments.monitors import process as room
 from instruments.monitors.process import LOOK_NS, Process, Tree
-from overseer.clock import FakeClock
+from tests.clocks import FakeClock
 
 from .conftest import MIB, FakeOverseer
 

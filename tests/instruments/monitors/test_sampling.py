@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from instruments.monitors import sampling
+from instruments import sampling
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
-from instruments.monitors.instrument import instrument_monitors
 from instruments.monitors.process import Process
-from instruments.monitors.sampling import Monitor, Reader, checked_interval, units
+from instruments.sampling import Monitor, Reader, checked_interval, instrument_monitors, units
 from overseer.errors import UsageError
 from tests.running import Place
 

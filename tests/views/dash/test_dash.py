@@ -22,9 +22,9 @@ import pytest
 from runs import BOARDS
 
 from instruments.dash import dash, instrument_dash
-from overseer.clock import FakeClock
 from overseer.views.dash.board import Board
 from overseer.views.dash.dash import COST_PART, Dashboard, Lines, sink_for
+from tests.clocks import FakeClock
 
 ROWS, COLUMNS = 24, 80
 

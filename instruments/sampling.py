@@ -1,7 +1,12 @@
-"""What monitors share: one timer for all of a run, intervals, and what happens when they fail."""
+"""What the machine, the script's processes and GPUs do while the script runs, sampled on timers.
+
+Here is what monitors share: one timer for all of a run, intervals, and what happens when they fail;
+and the instrument that runs them unless told not to.
+"""
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
@@ -279,3 +284,59 @@ class Running:
     def mean_max(self) -> dict[str, float]:
         """``mean`` and ``max``; empty if there was no number."""
         return {"mean": round(self.total / self.n, 3), "max": self.greatest} if self.n else {}
+
+
+# Those that run by default
+
+
+def instrument_monitors(ov: Overseer) -> Generator[Any, Any, None]:
+    """Sample processors, memory, disks, network, the script's processes and GPUs, if any."""
+    yield ov.phases.init
+    add = ov.argparser.add_argument
+    add(
+        "--monitor",
+        action=BooleanOptionalAction,
+        default=True,
+        help="sample CPU, memory, disk, network, the script's processes and GPUs",
+    )
+    add(
+        "--monitor-interval",
+        type=_seconds("--monitor-interval"),
+        default=1.0,
+        metavar="S",
+        help="seconds between two samples (default: 1)",
+    )
+    add(
+        "--poll-gpu",
+        type=_seconds("--poll-gpu"),
+        metavar="S",
+        help="sample NVIDIA GPUs every S seconds, and say so when that is not possible",
+    )
+    yield ov.phases.parse_args
+    seconds, asked = float(ov.options.monitor_interval), ov.options.poll_gpu
+    if ov.options.monitor:
+        tick = min(seconds, GLANCE_SECONDS)
+        sampling_of(ov, "host").by_default(ov, tick, lambda: _host(seconds))
+    if asked is not None or ov.options.monitor:
+        each = seconds if asked is None else float(asked)
+        sampling_of(ov, "gpu").by_default(ov, each, lambda: _gpu(each, asked is None))
+
+
+def _seconds(option: str) -> Callable[[str], float]:
+    return lambda text: checked_interval(text, option)
+
+
+# They are imported at the first sample: a script that ends before has not waited for that.
+
+
+def _host(seconds: float) -> list[Monitor]:
+    from .monitors.host import Cpu, Disk, Memory, Network
+    from .monitors.process import Process
+
+    return [kind(seconds, by_default=True) for kind in (Cpu, Memory, Disk, Network, Process)]
+
+
+def _gpu(seconds: float, by_default: bool) -> list[Monitor]:
+    from .monitors.gpu import Gpu
+
+    return [Gpu(seconds, by_default)]

@@ -1,0 +1,255 @@
+"""What a plain script does, without a voirfile: on by default, ``--no-auto`` turns it off."""
+
+from __future__ import annotations
+
+import sys
+from argparse import BooleanOptionalAction
+from functools import partial
+
+from overseer.errors import Problem
+from overseer.imports import on_import
+from overseer.recorder import recorder, table
+from overseer.recorder import sites as k
+from overseer.recorder.sites import NOTHING, STRUCTURE
+
+from .measuring import measuring_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable, Generator, Iterator
+    from typing import Any
+
+    from overseer import Overseer
+else:
+    import _ast as ast  # Of the rest of ast nothing is used here, and it takes 3 ms to import.
+
+#: Frameworks' own loaders, by module: the class, what to record of it, as what, and what is read.
+#: Those of others (MosaicML, Accelerate) go through PyTorch's.
+LOADERS = {
+    "nvidia.dali.plugin.pytorch": ("DALIGenericIterator", "__next__", k.LOADING, k.RESULT),
+    # Its iterators are PyTorch's, but for how they begin.
+    "torchdata.stateful_dataloader.stateful_dataloader": (
+        "StatefulDataLoader", "__iter__", k.ITERATE, k.IDENTITY,
+    ),
+}  # fmt: skip
+#: What a module has that is PyTorch; a script may have another of that name.
+PARTS = ("Tensor", "_C", "nn", "optim")
+#: Methods by which the body of a loop learns.
+LEARNS = frozenset({"backward", "step"})
+REMEDY = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
+
+
+class Places:
+    """Where callables have been placed; ``remove`` puts back what was there."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], object]] = []
+
+    def site(self, kind: int, label: str) -> int:
+        """A number in the table of sites."""
+        return table.add(kind, label)
+
+    def around(
+        self, owner: Any, name: str, kind: int, read: int = NOTHING, argument: int = -1
+    ) -> None:
+        """Record each call of ``owner.name``.
+
+        Args:
+            owner: A class or module; what it does not have itself is left alone.
+            name: The function.
+            kind: The kind of event.
+            read: What is read of each call, ``argument`` the index of which.
+            argument: Also tells the event's object.
+        """
+        inner = vars(owner).get(name)
+        if inner is None:
+            return
+        label = f"{owner.__name__}.{name}"
+        self.put(owner, name, recorder.span(self.site(kind, label), kind, inner, read, argument))
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Set ``owner.name``."""
+        before = vars(owner).get(name)
+        setattr(owner, name, value)
+
+        def undo() -> None:
+            if vars(owner).get(name) is value:  # Else somebody has put another around it.
+                setattr(owner, name, before)
+
+        self._undo.append(undo)
+
+    def keep(self, undo: Callable[[], object]) -> None:
+        """Call ``undo`` when all is taken out."""
+        self._undo.append(undo)
+
+    def half(self, kind: int, label: str) -> Any:
+        """A site whose ``enter`` and ``leave`` are the halves of a span."""
+        return recorder.Site(self.site(kind, label), kind, ring=STRUCTURE)
+
+    def remove(self) -> None:
+        """Take everything out."""
+        while self._undo:
+            self._undo.pop()()
+
+
+def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
+    """Place the hooks as libraries are imported, and take them out when the script has ended."""
+    yield ov.phases.init
+    ov.argparser.add_argument(
+        "--auto",
+        action=BooleanOptionalAction,
+        default=True,
+        help="see steps, losses and loading of PyTorch scripts without a voirfile",
+    )
+    yield ov.phases.parse_args
+    if not ov.options.auto:
+        return
+    places, before = Places(), processes()
+    ov.on_source = _go_over
+    waits: dict[str, Callable[[Any], object]] = {
+        "torch": partial(_torch, ov, places),
+        "numpy": _known,
+        "jax": _known,
+        "tqdm.std": partial(_tqdm, ov, places),
+        "torch.utils.data.dataloader": partial(_loaders, places),
+        "torch._dynamo.callback": partial(_dynamo, places),
+        "torch.distributed.distributed_c10d": partial(_collectives, places),
+        **{name: partial(place_other, places) for name in LOADERS},
+    }
+    watches = [on_import(name, place) for name, place in waits.items()]
+    try:
+        yield ov.phases.run_script(priority=60)  # Before the steps are summed up.
+    finally:
+        for watch in watches:
+            watch.dispose()
+        places.remove()
+    started = processes() - before
+    fold = measuring_of(ov).fold  # None for a script that has not imported PyTorch.
+    if started and fold is not None and not fold.tasks:
+        n = "a process" if started == 1 else f"{started} processes"
+        what = f"the script has shown no step, but started {n} of which voir sees none"
+        ov.report(Problem("other-processes", "auto", what, remedy=REMEDY))
+
+
+def processes() -> int:
+    """How many processes the script has started by :mod:`multiprocessing`."""
+    started = getattr(sys.modules.get("multiprocessing.process"), "_process_counter", None)
+    text = repr(started)  # It reads: count(3).
+    return int(text[6:-1]) - 1 if text.startswith("count(") and text[6:-1].isdecimal() else 0
+
+
+def _go_over(tree: Any) -> None:
+    """Have the script's loops told."""
+    wrap_loops(tree, partial(recorder.loop, table.add(k.LOOP, "for")))
+
+
+def _known(library: Any) -> None:
+    from overseer.recorder.values import values
+
+    values.know(library)
+
+
+def _torch(ov: Overseer, places: Places, torch: Any) -> None:
+    if not all(hasattr(torch, part) for part in PARTS):
+        return  # Something else of that name.
+    from .hooks import gradients, modules, optimizers
+
+    begun = ov.clock.cpu_ns()
+    _known(torch)
+    why = modules.place(places, torch)
+    if why:
+        ov.report(Problem("late-hooks", "auto", f"calls of models are not seen: {why}"))
+    gradients.place(places, torch)
+    optimizers.place(places, sys.modules["torch.optim.optimizer"])
+    measuring_of(ov).begin()
+    if ov.recording is not None:
+        ov.recording.prepare(True)  # An import in a step might set off a garbage collection there.
+    ov.charge(ov.clock.cpu_ns() - begun)
+
+
+def _loaders(places: Places, dataloader: Any) -> None:
+    from .hooks import loaders
+
+    loaders.place(places, dataloader)
+
+
+def place_other(places: Places, module: Any) -> None:
+    """Record a framework's own loader, if the module has it."""
+    name, method, kind, read = LOADERS[module.__name__]
+    if hasattr(module, name):
+        places.around(getattr(module, name), method, kind, read, 0)
+
+
+def _dynamo(places: Places, callback: Any) -> None:
+    from .hooks import compiled
+
+    compiled.place(places, callback)
+
+
+def _collectives(places: Places, c10d: Any) -> None:
+    from .hooks import collectives
+
+    collectives.place(places, c10d)
+
+
+def _tqdm(ov: Overseer, places: Places, std: Any) -> None:
+    from .hooks import progress
+
+    progress.place(ov, places, std)
+
+
+# What a `for` of the script waits for is loading, if its body learns
+
+
+def wrap_loops(tree: ast.Module, loop: Callable[[Any], Any]) -> None:
+    """Have the loops whose body learns go over their iterables through ``loop``.
+
+    A body learns that calls ``.backward(`` or ``.step(``, itself or in a function of the same file.
+    The tree is changed in place; without such a loop it stays as it is.
+
+    Args:
+        tree: A module.
+        loop: Takes an iterable and returns an iterator. What Dynamo compiles never calls it.
+    """
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [(one.name, _called(one)) for one in _walk([tree]) if isinstance(one, kinds)]
+    learns, before = set(LEARNS), 0
+    while len(learns) != before:
+        before = len(learns)
+        learns |= {function for function, calls in functions if calls & learns}
+    name = ""
+    for node in _walk([tree]):
+        if isinstance(node, ast.For) and _called(node) & learns:
+            # Not imported for a script that does not learn.
+            from overseer.probes.names import COMPILING, put
+
+            name = name or put("loop", loop)
+            # The position at which a loop asks for its iterator: tracebacks are as before.
+            there = {one: getattr(node, one) for one in node._attributes}
+            compiling = ast.Call(_name(COMPILING, there), [], [], **there)
+            names = (_name("iter", there), _name(name, there))
+            node.iter = ast.Call(ast.IfExp(compiling, *names, **there), [node.iter], [], **there)
+
+
+def _name(name: str, there: dict[str, int]) -> ast.Name:
+    return ast.Name(name, ast.Load(), **there)
+
+
+def _called(node: Any) -> set[Any]:
+    """The names of what is called in the body of a node."""
+    calls = (one for one in _walk(node.body) if isinstance(one, ast.Call))
+    return {getattr(one.func, "attr", getattr(one.func, "id", None)) for one in calls}
+
+
+def _walk(nodes: list[Any]) -> Iterator[Any]:
+    """These nodes and all below them."""
+    nodes = list(nodes)
+    while nodes:
+        node = nodes.pop()
+        yield node
+        for name in node._fields:
+            value = getattr(node, name, None)
+            for one in value if isinstance(value, list) else (value,):
+                if isinstance(one, ast.AST):
+                    nodes.append(one)

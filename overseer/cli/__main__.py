@@ -1,5 +1,0 @@
-"""``python -m overseer.cli`` is ``voir``."""
-
-from .main import main
-
-main()

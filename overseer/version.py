@@ -1,3 +1,0 @@
-"""The version of the distribution voir-overseer."""
-
-version = "0.2.0"
