@@ -90,7 +90,7 @@ def outcome(run: Facts) -> Piece:
     """How the run ended, or its ``state`` if it did not."""
     status, stopped, by = run.get("exit_status"), run.get("stopped_early"), run.get("ended_by")
     if isinstance(status, int) and status < 0:
-        by = by or f"killed by {_signal(-status)}"
+        by = by or _signalled(-status)
     if by:
         return Piece(clean(by), "bad" if str(by).startswith("killed") else "warn")
     if "ended" not in run and status is None:
@@ -102,13 +102,15 @@ def outcome(run: Facts) -> Piece:
     return Piece(f"exit status {clean(status)}", "bad") if status else Piece("finished", "good")
 
 
-def _signal(number: int) -> str:
+def _signalled(number: int) -> str:
     import signal
 
+    if number == signal.SIGINT:
+        return "interrupted"
     try:
-        return signal.Signals(number).name
+        return f"killed by {signal.Signals(number).name}"
     except ValueError:
-        return f"signal {number}"
+        return f"killed by signal {number}"
 
 
 def seconds(run: Facts) -> float | None:

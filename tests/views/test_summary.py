@@ -82,6 +82,7 @@ def test_a_good_run_fits_on_a_screen() -> None:
         ({"exit_status": 3}, "exit status 3"),
         ({"exit_status": -9}, "killed by SIGKILL"),
         ({"exit_status": -200}, "killed by signal 200"),
+        ({"exit_status": -2}, "interrupted"),
         ({"exit_status": 0, "stopped_early": True}, "stopped early"),
         ({"exit_status": 0, "stopped_early": "--stop 3"}, "stopped early: --stop 3"),
         ({"exit_status": 1, "stopped_early": True}, "exit status 1"),
