@@ -64,14 +64,17 @@ class Values:
             module: The library.
         """
         name = module.__name__
-        if name == "torch":
-            self._types |= {module.Tensor: TORCH, module.nn.Parameter: TORCH}
-            self._dtypes = {getattr(module, name): code for name, code in DTYPES.items()}
-            self._grad_enabled = module.is_grad_enabled
-        elif name == "numpy":
-            self._types[module.ndarray] = SHAPE
-        elif name == "jax":
-            self._types[type(module.numpy.zeros(()))] = HELD
+        try:
+            if name == "torch":
+                self._types |= {module.Tensor: TORCH, module.nn.Parameter: TORCH}
+                self._dtypes = {getattr(module, name): code for name, code in DTYPES.items()}
+                self._grad_enabled = module.is_grad_enabled
+            elif name == "numpy":
+                self._types[module.ndarray] = SHAPE
+            elif name == "jax":
+                self._types[type(module.numpy.zeros(()))] = HELD
+        except AttributeError:  # It is a file of the script's that has the name.
+            return
         recorder.tensors(self._types, self._dtypes, self._grad_enabled, self.hold)
 
     def hold(self, tensor: Any, site: int, start: int) -> bool:

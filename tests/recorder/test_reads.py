@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -272,3 +273,12 @@ def test_a_number_on_a_device_comes_late(
     device.capturing = True
     loss.event(OnDevice(4.5))
     assert [e.flags for e in recorded.take()] == [0]
+
+
+@pytest.mark.parametrize("name", ["torch", "numpy", "jax"])
+def test_a_file_of_the_scripts_with_the_name_of_a_library_is_left_alone(
+    recorded: Recorded, name: str
+) -> None:
+    values = Values()
+    values.know(ModuleType(name))
+    assert values._types == {}
