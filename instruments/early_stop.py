@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 
 from overseer import Overseer, StopProgram, instrument_definition
 from overseer.boundary import wished
+from overseer.engine.stopping import TIMES
 from overseer.errors import Problem, UsageError, VoirError
 
 from .measuring import measuring_of
@@ -22,8 +23,6 @@ REMEDIES = {
     "step": "For example: ov.probe('//train_epoch > #endloop_inp as step').give()",
     "rate": "For example: ov.require(rate(interval=10)): one every 10 steps but those skipped.",
 }
-#: How often threads that go on are stopped again: one that swallows every stop is let go then.
-TIMES = 100
 
 
 @instrument_definition
