@@ -1,7 +1,7 @@
 """The recorder in Python, for machines without a compiler and for free-threaded builds.
 
 The same interface as ``_recorder.c``, where each part is explained. A number or a mark costs some
-300 ns here instead of 60, callables that stand in for others have a frame in tracebacks, and the
+300 ns here instead of 45, callables that stand in for others have a frame in tracebacks, and the
 header's counts are brought up to date when events are read.
 """
 
