@@ -1,5 +1,0 @@
-"""``python -m overseer`` is ``voir``."""
-
-from .cli import main
-
-main()
