@@ -10,8 +10,7 @@ import os
 import threading
 from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
-from contextlib import suppress
-from types import TracebackType
+from functools import cache
 
 from .boundary import Guarded, acting
 from .clock import perf_counter, sleep, thread_time_ns
@@ -23,11 +22,8 @@ if TYPE_CHECKING:
 #: How long a fork, or the end of the run, waits for a call that has begun, in seconds. A first call
 #: imports things; of a call that hangs, only the first fork waits for the end.
 FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
-#: The longest that a lock can be waited for, in seconds.
-LONGEST = threading.TIMEOUT_MAX
 
 _open: list[Timer] = []
-_at_fork: list[Callable[[], None]] = []
 #: Threads of timers, by their idents.
 hidden: set[int] = set()
 #: One item for each thread that is forking just now.
@@ -60,14 +56,11 @@ class Timer:
     ) -> None:
         if not seconds > 0:
             raise ValueError(f"every {seconds!r} seconds: that must be a number above 0")
-        self.seconds = seconds
-        self._fn = fn
-        self._first = min(first, seconds)
-        self._charge = charge
-        self._wish = wish or self._unwished
+        self._seconds, self._first, self._fn = seconds, min(first, seconds), fn
+        self._charge, self._wish = charge, wish or self._unwished
         self._over = False
         self._thread: _Hidden | None = None
-        self._hanging: _Hidden | None = None
+        self._alone = allocate_lock()  # Whose call hangs keeps it: the next thread waits for that.
 
     def __enter__(self) -> Timer:
         self._due = perf_counter() + self._first
@@ -76,12 +69,7 @@ class Timer:
         self.resume()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._over = True
         if self in _open:
             _open.remove(self)
@@ -93,12 +81,7 @@ class Timer:
         with self._changing:
             thread, self._thread = self._thread, None
         if thread is not None:
-            ended = False
-            try:
-                ended = thread.end(patience)
-            finally:  # Ctrl-C may end the waiting.
-                if not ended:
-                    self._hanging = thread
+            thread.end(patience)
         return thread
 
     def resume(self) -> None:
@@ -107,37 +90,36 @@ class Timer:
             if self._thread is None and self._goes_on and not _forking:
                 try:
                     self._thread = _Hidden(self._run)
-                except RuntimeError as error:  # Memory or threads have run out.
+                except (RuntimeError, MemoryError) as error:  # Memory or threads have run out.
                     self._fn.failed("timer", error, "it is called no more")
-
-    def forget(self) -> None:
-        """In a fork's child: the thread is not there, and the run is not the child's."""
-        self._over, self._thread = True, None
 
     @property
     def _goes_on(self) -> bool:
         return not self._over and self._fn.alive
 
-    def _run(self, ended: _Flag) -> None:
-        try:
-            self._turns(ended)
-        except BaseException as error:  # Above is only python, which would print a traceback.
-            self._over = True
-            with suppress(BaseException):
-                self._unwished(error)
-
-    def _turns(self, ended: _Flag) -> None:
-        while self._hanging is not None and not self._hanging.over(0.05):
-            if ended.is_set():
+    def _run(self, thread: _Hidden) -> None:
+        while not self._alone.acquire(timeout=0.05):
+            if thread.asked(0.0):
                 return
-        with acting(self._fn.who):
-            while self._goes_on and not ended.wait(max(self._due - perf_counter(), 0.0)):
-                if self._goes_on:
-                    self._due = rest(self.seconds, self._call()) + perf_counter()
+        try:
+            self._turns(thread)
+        except BaseException as error:
+            self._over = True
+            self._unwished(error)
+        finally:
+            self._alone.release()
 
-    def _call(self) -> float:
-        """Call the function once; the seconds that it took."""
-        started, used = perf_counter(), thread_time_ns()
+    def _turns(self, thread: _Hidden) -> None:
+        with acting(self._fn.who):
+            while self._goes_on and not thread.asked(max(self._due - perf_counter(), 0.0)):
+                if self._goes_on:
+                    began = perf_counter()
+                    self._call()
+                    ended = perf_counter()
+                    self._due = max(began + self._seconds, ended + (ended - began))
+
+    def _call(self) -> None:
+        used = thread_time_ns()
         try:
             self._fn()
         except BaseException as error:  # Nobody above this thread could do anything about it.
@@ -145,60 +127,51 @@ class Timer:
             self._wish(error)
         unlist()
         self._charge(thread_time_ns() - used)
-        return perf_counter() - started
 
     def _unwished(self, error: BaseException) -> None:
         self._fn.failed("timer", error, "on its own thread it raised")
 
 
-class _Flag:
-    """A ``threading.Event`` that stays the system's when eventlet or gevent replace locks."""
-
-    def __init__(self) -> None:
-        self._unset = allocate_lock()
-        self._unset.acquire()
-
-    def set(self) -> None:
-        if self._unset.locked():
-            self._unset.release()
-
-    def is_set(self) -> bool:
-        return not self._unset.locked()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait until it is set, as long as ``seconds``; whether it is."""
-        found = self._unset.acquire(timeout=min(seconds, LONGEST))
-        if found:
-            self._unset.release()
-        return found
-
-
 class _Hidden:
-    """A running thread that ``threading`` does not list; it ends with the process."""
+    """A running thread that ``threading`` does not list; it ends with the process.
 
-    def __init__(self, run: Callable[[_Flag], None]) -> None:
-        self._run = run
-        self._asked, self._ended = _Flag(), _Flag()
-        self._task = 0
+    Its locks are python's own, also where eventlet or gevent replace those of ``threading``.
+    """
+
+    def __init__(self, run: Callable[[_Hidden], None]) -> None:
+        self._run, self._task = run, 0
+        self._wanted, self._running = allocate_lock(), allocate_lock()
+        self._wanted.acquire()
+        self._running.acquire()
         self._ident = start_new_thread(self._main, ())
 
     def _main(self) -> None:
-        self._task = get_native_id()
-        hidden.add(get_ident())
         try:
-            self._run(self._asked)
+            self._task = get_native_id()
+            hidden.add(get_ident())
+            self._run(self)
+        except BaseException:
+            pass  # Above is only python, which would print a traceback.
         finally:
             hidden.discard(get_ident())
-            self._ended.set()
+            self._running.release()
 
-    def end(self, patience: float) -> bool:
-        """Ask it to end, and wait for that as long as ``patience`` seconds; whether it has."""
-        self._asked.set()
-        return self._ident == get_ident() or self.over(patience)
+    def asked(self, seconds: float) -> bool:
+        """On the thread: wait as long as ``seconds`` to be asked to end; whether it is, once."""
+        return self._wanted.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
+
+    def end(self, patience: float) -> None:
+        """Ask it to end, once, and wait for that as long as ``patience`` seconds."""
+        self._wanted.release()
+        if self._ident != get_ident():
+            self.over(patience)
 
     def over(self, patience: float) -> bool:
         """Wait for its end as long as ``patience`` seconds; whether it has ended."""
-        return self._ended.wait(patience)
+        ended = self._running.acquire(timeout=patience)
+        if ended:
+            self._running.release()
+        return ended
 
     def vanish(self, patience: float) -> None:
         """Wait for the system to be rid of it too; where that can't be seen, don't."""
@@ -214,18 +187,16 @@ def unlist() -> None:
         listed.pop(get_ident(), None)
 
 
+@cache
 def _watch_forks() -> None:
-    if not _at_fork and hasattr(os, "register_at_fork"):
-        _at_fork.append(_before_fork)
-        os.register_at_fork(
-            before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
-        )
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+    )
 
 
 def _before_fork() -> None:
     _forking.append(None)
-    paused = [timer.pause(FORK_PATIENCE) for timer in list(_open)]
-    for thread in paused:
+    for thread in [timer.pause(FORK_PATIENCE) for timer in list(_open)]:
         if thread is not None and thread.over(0):
             thread.vanish(FORK_PATIENCE)
 
@@ -237,13 +208,9 @@ def _after_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
+    """The threads are not there, and the run is not the child's."""
     Timer._changing = threading.RLock()  # Another thread may have held the old one.
     for timer in _open:
-        timer.forget()
+        timer._over, timer._thread = True, None
     _open.clear()
     _forking.clear()
-
-
-def rest(seconds: float, took: float) -> float:
-    """How long to pause after a call, so that calls never take more than half of the time."""
-    return max(seconds - took, took)
