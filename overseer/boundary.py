@@ -57,22 +57,18 @@ def on_stop(insist: Callable[[Wish], object]) -> Iterator[None]:
         _stopping.remove(insist)
 
 
-class _Running(threading.local):
-    who: str | None = None
-
-
-_running = _Running()
+_running = threading.local()
 
 
 def current() -> str | None:
     """The name of the instrument whose code is running on this thread, if one is."""
-    return _running.who
+    return getattr(_running, "who", None)
 
 
 @contextmanager
 def acting(who: str) -> Iterator[None]:
     """Code within belongs to the instrument ``who``; subscriptions it makes carry its name."""
-    before, _running.who = _running.who, who
+    before, _running.who = current(), who
     try:
         yield
     finally:
@@ -115,10 +111,11 @@ def _from_a_signal(error: BaseException) -> bool:
     A script that gives itself a timeout by SIGALRM must get it wherever the alarm goes off.
     """
     handlers = {code_of(signal.getsignal(n)) for n in signal.valid_signals()} - {None}
-    return any(entry.tb_frame.f_code in handlers for entry in _entries(error.__traceback__))
+    return any(entry.tb_frame.f_code in handlers for entry in entries_of(error.__traceback__))
 
 
-def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+def entries_of(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    """The entries of a traceback, outermost first."""
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
@@ -129,11 +126,11 @@ def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 def where(error: BaseException) -> str | None:
     """``file:line`` of the culprit's own last frame: not voir's, nor that of a library it calls."""
-    entries = [(e.tb_frame.f_code.co_filename, e.tb_lineno) for e in _entries(error.__traceback__)]
-    useful = [(name, line) for name, line in entries if _useful(name)]
+    places = [(e.tb_frame.f_code.co_filename, e.tb_lineno) for e in entries_of(error.__traceback__)]
+    useful = [place for place in places if _useful(place[0])]
     if useful:
-        own = [(name, line) for name, line in useful if not _library(name)]
-        name, line = (own or [one for one in useful if one[0] == useful[0][0]])[-1]
+        own = [place for place in useful if not _library(place[0])]
+        name, line = (own or [place for place in useful if place[0] == useful[0][0]])[-1]
         return f"{name}:{line}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
@@ -190,10 +187,9 @@ def said(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # Somebody's __str__ raises; the type still tells something.
         text = ""
-    kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ not in ("builtins", "__main__"):
-        name = f"{kind.__module__}.{name}"
+    name, module = type(error).__qualname__, type(error).__module__
+    if module not in ("builtins", "__main__"):
+        name = f"{module}.{name}"
     return f"{name}: {text}" if text else name
 
 
@@ -233,11 +229,8 @@ class Guarded:
     __slots__ = ("_failed", "_fn", "_report", "alive", "place", "who")
 
     def __init__(self, fn: Callable[..., object], who: str, report: Report) -> None:
-        self._fn = fn
-        self._report = report
-        self.who = who
-        self.alive = True
-        self._failed = False
+        self._fn, self.who, self._report = fn, who, report
+        self.alive, self._failed = True, False
         self.place = here()
 
     def __call__(self, *args: object) -> object:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import wraps
 from types import FrameType, TracebackType
 
+from ..boundary import entries_of
 from ..errors import VoirError
 from .signals import Echoes, in_child
 
@@ -77,7 +78,7 @@ class Ending:
             if program is not None and not isinstance(self._final, SystemExit):
                 program.retire()
             self._echoes.end()  # Python lets it end the wait.
-            interrupted |= not wait_for_threads()
+            interrupted |= not _wait_for_threads()
             if not in_child():
                 self._echoes.begin(interrupted, closing=True)
         return exit_status(self._final)
@@ -111,7 +112,10 @@ class Ending:
 
     def _show(self, error: BaseException) -> None:
         """What python's ``PyErr_Print`` does, custom hooks and their errors included."""
-        _remember(error)
+        if sys.version_info >= (3, 12):
+            sys.last_exc = error
+        sys.last_type, sys.last_value = type(error), error
+        sys.last_traceback = error.__traceback__
         failure = _call_hook(error)
         if isinstance(failure, SystemExit):
             self._final = failure
@@ -123,35 +127,15 @@ class Ending:
             _display(type(error), error, error.__traceback__)
 
 
-def _remember(error: BaseException) -> None:
-    if sys.version_info >= (3, 12):
-        sys.last_exc = error
-    sys.last_type, sys.last_value = type(error), error
-    sys.last_traceback = error.__traceback__
-
-
 def _call_hook(error: BaseException) -> BaseException | None:
     """Let the script's ``sys.excepthook`` show the error; what the hook itself raises."""
     hook = getattr(sys, "excepthook", _missing_hook)
-    handled = sys.exc_info()[1]
     try:
         hook(type(error), error, error.__traceback__)
     except BaseException as failure:
         peel(failure)
-        _forget_context(failure, handled)
         return failure
     return None
-
-
-def _forget_context(failure: BaseException, handled: BaseException | None) -> None:
-    """Cut off what was being handled here: when python calls the hook, nothing is."""
-    one: BaseException | None = failure
-    seen: list[BaseException] = []  # Scripts can tie chains into circles.
-    while handled is not None and one is not None and one not in seen:
-        if one.__context__ is handled:
-            one.__context__ = None
-        seen.append(one)
-        one = one.__context__
 
 
 def _missing_hook(
@@ -164,13 +148,12 @@ def _missing_hook(
 def _say_code(code: object) -> None:
     if code is None or isinstance(code, int):
         return
-    stream = getattr(sys, "stderr", None)
     try:
         text = str(code)
-        if stream is None:
+        if getattr(sys, "stderr", None) is None:
             _write(text)
         else:
-            stream.write(text)
+            sys.stderr.write(text)
     except BaseException:
         pass  # Its __str__ fails, or the script's stderr does; python drops it too.
     _write("\n")
@@ -213,7 +196,7 @@ def _interrupted(error: BaseException | None) -> bool:
     return False
 
 
-def wait_for_threads() -> bool:
+def _wait_for_threads() -> bool:
     """Wait for the script's threads as python does at the end; it then finds nothing to wait for.
 
     Their events are part of the run, so this comes before the run is finalized.
@@ -244,21 +227,15 @@ def wait_for_threads() -> bool:
 def peel(error: BaseException) -> None:
     """Take voir's frames out of ``error`` and of every exception that it leads to."""
     seen: set[int] = set()
-    waiting = [error]
+    waiting: list[BaseException | None] = [error]
     while waiting:
         one = waiting.pop()
-        if id(one) not in seen:
+        if one is not None and id(one) not in seen:
             seen.add(id(one))
             one.__traceback__ = chain(_kept(one.__traceback__))
-            waiting.extend(_related(one))
-
-
-def _related(error: BaseException) -> Iterator[BaseException]:
-    for one in (error.__cause__, error.__context__):
-        if one is not None:
-            yield one
-    if isinstance(error, BaseExceptionGroup):
-        yield from error.exceptions
+            waiting += [one.__cause__, one.__context__]
+            if isinstance(one, BaseExceptionGroup):
+                waiting += one.exceptions
 
 
 def chain(entries: list[TracebackType]) -> TracebackType | None:
@@ -268,13 +245,6 @@ def chain(entries: list[TracebackType]) -> TracebackType | None:
         entry.tb_next = following
         following = entry
     return following
-
-
-def entries_of(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    """The entries of a traceback, outermost first."""
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
 
 
 def _kept(traceback: TracebackType | None) -> list[TracebackType]:
@@ -313,8 +283,7 @@ def before_exec(finalize: Callable[[], object]) -> Iterator[None]:
     of ``subprocess`` and its like, nothing is different.
     """
     functions = os.execv, os.execve
-    ours = tuple(_finalizing(function, finalize) for function in functions)
-    os.execv, os.execve = ours
+    ours = os.execv, os.execve = tuple(_finalizing(each, finalize) for each in functions)
     try:
         yield
     finally:

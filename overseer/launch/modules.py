@@ -1,7 +1,7 @@
-"""What runpy finds: ``-m module``, and the ``__main__`` of a directory or zip.
+"""What is named by its module: ``-m module[:function]``, and a directory or zip by its path.
 
-runpy itself does the finding, the naming and the complaining; only its last step, executing the
-code it has found, is put off.
+runpy itself does the finding, the naming and the complaining about what has a ``__main__``; only
+its last step, executing the code it has found, is put off.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 
-from .ending import entries_of
+from ..boundary import entries_of
 from .program import (
     CannotRun,
     MainProgram,
+    Program,
     Target,
     current_directory,
     fresh_main,
     replace_first_path,
-    safe_path,
 )
 from .source import Instrument, Unit, read_unit
 
@@ -49,17 +49,23 @@ class Module(MainProgram):
         self.execute(self._code)
 
     def _set_stage(self) -> None:
-        sys.argv = ["-m", *self.target.argv]
-        replace_first_path(None if safe_path() else current_directory())
-        self.main = fresh_main()
+        self.main = _stage_for_a_module(self.target)
 
     def _find(self, name: str, alter_argv: bool) -> None:
         """Go through runpy up to where it executes the code, and remember its frames."""
         import runpy
 
         run_module, run_code = (vars(runpy)[n] for n in ("_run_module_as_main", "_run_code"))
+
+        def record(code: CodeType, names: Any, init: Any, name: str, spec: ModuleSpec) -> None:
+            self._code, self._spec = code, spec
+            run_code(_MARK, names, init, name, spec)
+
+        # A copy of the function that sees ``record`` in place of its module's own.
+        own = {**run_module.__globals__, "_run_code": record}
+        copy = FunctionType(run_module.__code__, own, None, run_module.__defaults__)
         try:
-            _with_globals(run_module, _run_code=self._recorder(run_code))(name, alter_argv)
+            copy(name, alter_argv)
         except ZeroDivisionError as reached:
             if self._code is None:
                 raise  # Not our mark, but an error in a package of the module.
@@ -71,27 +77,19 @@ class Module(MainProgram):
                 self._complain(str(error.__context__))
             raise
 
-    def _recorder(self, run_code: Callable[..., object]) -> Callable[..., None]:
-        def record(code: CodeType, names: Any, init: Any, name: str, spec: ModuleSpec) -> None:
-            self._code, self._spec = code, spec
-            run_code(_MARK, names, init, name, spec)
-
-        return record
-
     def _complain(self, what: str) -> NoReturn:
         # On one line, as python's: programs read the last line of stderr.
         raise CannotRun("no-module", f"{what}. Is it installed for {sys.executable}?") from None
 
     def _source(self) -> Unit | None:
         """The unit whose code is what python would run; ``None`` when there is no such source."""
-        spec, code = self._spec, self._code
-        get_data = getattr(spec and spec.loader, "get_data", None)
-        if spec is None or code is None or get_data is None or not spec.origin:
-            return None
-        if not spec.origin.endswith(tuple(SOURCE_SUFFIXES)):
-            return None
+        spec: Any = self._spec
+        code: Any = self._code
         try:
-            unit = read_unit(get_data(spec.origin), code.co_filename, warn=False)
+            if not spec.origin.endswith(tuple(SOURCE_SUFFIXES)):
+                return None
+            data = spec.loader.get_data(spec.origin)
+            unit = read_unit(data, code.co_filename, warn=False)
         except Exception:
             return None
         return unit if unit.code == code else None  # A stale or rewritten .pyc wins in python.
@@ -104,12 +102,8 @@ class MainOf(Module):
         super().__init__(target, file)
         self._filename = filename
 
-    def load(self, instrument: Instrument | None = None) -> None:
-        """Set the stage, let runpy find ``__main__``, and run the prefix of it."""
-        self._set_stage()
-        self._find("__main__", alter_argv=False)
-        self._unit = self._source()
-        self.run_prefix(instrument)
+    def _find(self, name: str, alter_argv: bool) -> None:
+        super()._find("__main__", alter_argv=False)
 
     def _set_stage(self) -> None:
         sys.argv = [self.target.name, *self.target.argv]
@@ -121,9 +115,57 @@ class MainOf(Module):
         raise CannotRun("no-main", what, remedy) from None
 
 
-def _with_globals(function: FunctionType, **replaced: object) -> Callable[..., object]:
-    """A copy of ``function`` that sees ``replaced`` in place of its module's globals."""
-    names = {**function.__globals__, **replaced}
-    return FunctionType(
-        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
-    )
+def _stage_for_a_module(target: Target) -> ModuleType:
+    sys.argv = ["-m", *target.argv]
+    replace_first_path(None if sys.flags.safe_path else current_directory())
+    return fresh_main()
+
+
+class Function(Program):
+    """A function that stands for a script, as in an installed command's entry point."""
+
+    def load(self, instrument: Instrument | None = None) -> None:
+        """Import the module, under its own name; import hooks, not ``instrument``, see it."""
+        name, _, path = self.target.name.partition(":")
+        if not (name and path):
+            what = f"-m {self.target.name} names no function"
+            raise CannotRun("no-function", what, "For example: -m package.module:main")
+        _stage_for_a_module(self.target)
+        self._function = self._resolve(_import(name), path)
+
+    def run(self) -> object:
+        """Call the function; what it returns is the program's value, and a number its status."""
+        return self._function()
+
+    def _resolve(self, module: ModuleType, path: str) -> Callable[[], object]:
+        sys.argv[0] = getattr(module, "__file__", None) or module.__name__
+        found: Any = module
+        for part in path.split("."):
+            if not hasattr(found, part):
+                kind = "module " * isinstance(found, ModuleType)
+                what = f"{kind}{getattr(found, '__name__', found)!r} has no attribute {part!r}"
+                raise CannotRun("no-function", what, _callables(found, part))
+            found = getattr(found, part)
+        if not callable(found):
+            what = f"{self.target.name} is not a function but {type(found).__name__}"
+            raise CannotRun("no-function", what, _callables(module, path))
+        return found  # type: ignore[no-any-return]
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        __import__(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # Something that the module itself imports.
+        what = f"No module named {error.name}. Is it installed for {sys.executable}?"
+        raise CannotRun("no-module", what) from None
+    return sys.modules[name]
+
+
+def _callables(found: object, part: str) -> str:
+    from difflib import get_close_matches
+
+    names = [n for n in dir(found) if not n.startswith("_") and callable(getattr(found, n, None))]
+    near = get_close_matches(part, names, 3) or names[:5]
+    return f"It has: {', '.join(near)}." if near else "It defines no function at all."

@@ -15,11 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import BuiltinImporter
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, FrameType, ModuleType, TracebackType
 
 from .. import apart
+from ..boundary import entries_of
 from ..errors import UsageError
-from .ending import chain, entries_of
+from .ending import chain
 from .source import Instrument, Unit
 
 TYPE_CHECKING = False
@@ -146,7 +147,7 @@ class MainProgram(Program):
         """Execute ``code`` in ``__main__``, with as much stack as python would leave it."""
         raised = None
         try:
-            with _as_deep_as(1 + len(self.under), _frames()):
+            with _as_deep_as(1 + len(self.under)):
                 exec(code, self.main.__dict__)
         except BaseException as error:
             raised = error
@@ -156,26 +157,20 @@ class MainProgram(Program):
             raise raised.with_traceback(chain([*self.under, *entries]))
 
 
-def _frames() -> tuple[int, int]:
-    """How many python frames are on the stack, and how many of them C code has entered anew."""
-    frame = sys._getframe(1)
-    frames = entered = 1
-    while frame.f_back is not None:
-        frames += 1
-        entered += frame.f_code.co_name in ("<module>", "__call__")
-        frame = frame.f_back
-    return frames, entered
-
-
 @contextmanager
-def _as_deep_as(plain: int, stack: tuple[int, int]) -> Iterator[None]:
+def _as_deep_as(plain: int) -> Iterator[None]:
     """Raise the recursion limit by what voir's frames take, so that the script has all of it.
 
     Args:
         plain: The depth of the script's module when python runs it.
-        stack: As :func:`_frames` has it.
     """
-    frames, entered = stack
+    frame: FrameType | None = sys._getframe(2)
+    frames = entered = 0
+    while frame is not None:
+        frames += 1
+        # C code has entered python anew, here and below the first frame.
+        entered += frame.f_back is None or frame.f_code.co_name in ("<module>", "__call__")
+        frame = frame.f_back
     extra = frames + 1 - plain
     if sys.version_info < (3, 12):  # There, calls through C count as well.
         extra += entered - (plain > 1)
@@ -202,11 +197,6 @@ def fresh_main() -> ModuleType:
     return main
 
 
-def safe_path() -> bool:
-    """Whether python was told (-P, -I, PYTHONSAFEPATH) to keep ``sys.path[0]`` safe."""
-    return bool(sys.flags.safe_path)
-
-
 def replace_first_path(path: str | None) -> None:
     """Put ``path`` where python puts the script's directory, instead of what voir's start put."""
     apart.make_way()
@@ -217,7 +207,7 @@ def replace_first_path(path: str | None) -> None:
 
 
 def _put_there_for_voir() -> set[str]:
-    if safe_path():
+    if sys.flags.safe_path:
         return set()
     main = sys.modules.get("__main__")
     if getattr(main, "__spec__", None) is not None:

@@ -19,7 +19,6 @@ from .program import (
     current_directory,
     fresh_main,
     replace_first_path,
-    safe_path,
     script_directory,
 )
 from .source import Instrument, read_unit
@@ -27,6 +26,9 @@ from .source import Instrument, read_unit
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
+
+_FILE_INPUT = 257  # Py_file_input
 
 
 def locate(target: Target) -> Program:
@@ -37,22 +39,22 @@ def locate(target: Target) -> Program:
             shows only when they are loaded.
     """
     if target.kind == "module":
-        from .runpys import Module
+        from .modules import Module
 
         return Module(target, module_file(target.name))
     if target.kind == "function":
-        from .function import Function
+        from .modules import Function
 
         return Function(target, module_file(target.name.partition(":")[0], main=False))
     if target.name == "-":
         return Stdin(target)
     filename = absolute(target.name)
     if _has_importer(filename):
-        from .runpys import MainOf
+        from .modules import MainOf
 
         inside = os.path.join(filename, "__main__.py")
         return MainOf(target, inside if os.path.exists(inside) else filename, filename)
-    return Script(target, filename, filename, _read(filename))
+    return Script(target, filename, _read(filename))
 
 
 def _has_importer(path: str) -> bool:
@@ -126,16 +128,16 @@ def module_file(name: str, main: bool = True) -> str | None:
 class Script(MainProgram):
     """``voir script.py``: source, or a ``.pyc``, whatever its name."""
 
-    def __init__(self, target: Target, file: str | None, filename: str, data: bytes) -> None:
-        super().__init__(target, file)
-        self.filename = filename
-        self._data = data
+    def __init__(self, target: Target, filename: str, data: bytes) -> None:
+        super().__init__(target, filename)
+        self._filename, self._data = filename, data
+        self._compiled = filename.endswith(".pyc") or data[:2] == MAGIC_NUMBER[:2]
 
     def load(self, instrument: Instrument | None = None) -> None:
         """Set the stage as python does for a file, then parse it and run the prefix."""
         self._set_stage()
         try:
-            if not self._is_compiled():
+            if not self._compiled:
                 self._parse()
             self.run_prefix(instrument)
         except BaseException:
@@ -151,12 +153,10 @@ class Script(MainProgram):
 
     def run_whole(self) -> None:
         """Run compiled code, or what the parser could not take."""
-        if self._is_compiled():
+        if self._compiled:
             self.execute(_load_compiled(self._data))
         else:
-            from .native import run_file
-
-            run_file(self._data, self.filename, self.main.__dict__)
+            _run_file(self._data, self._filename, self.main.__dict__)
 
     def retire(self) -> None:
         """Python takes the file's name away: ``atexit`` functions do not find it."""
@@ -165,46 +165,35 @@ class Script(MainProgram):
 
     def _set_stage(self) -> None:
         sys.argv = [self.target.name, *self.target.argv]
-        replace_first_path(None if safe_path() else self._directory())
+        directory = "" if self.file is None else script_directory(self.file)
+        replace_first_path(None if sys.flags.safe_path else directory)
         self.main = fresh_main()
-        self.main.__dict__.update(__file__=self.filename, __cached__=None)
-        self._set_loader()
-
-    def _directory(self) -> str:
-        return script_directory(self.filename)
-
-    def _set_loader(self) -> None:
-        kind = SourcelessFileLoader if self._is_compiled() else SourceFileLoader
-        self.main.__loader__ = kind("__main__", self.filename)
-
-    def _is_compiled(self) -> bool:
-        return self.filename.endswith(".pyc") or self._data[:2] == MAGIC_NUMBER[:2]
+        self.main.__dict__.update(__file__=self._filename, __cached__=None)
+        if self.file is not None:  # Else python leaves there what it put there itself.
+            kind = SourcelessFileLoader if self._compiled else SourceFileLoader
+            self.main.__loader__ = kind("__main__", self.file)
 
     def _parse(self) -> None:
+        refusal = None
         try:
-            self._unit = read_unit(self._data, self.filename)
-            return
+            self._unit = read_unit(self._data, self._filename)
         except SyntaxError as error:
             refusal = error
         except (ValueError, RecursionError, MemoryError):
-            return  # Beyond what a syntax tree in python objects can hold: it is run unsplit.
-        self._refuse(refusal)
-
-    def _refuse(self, refusal: SyntaxError) -> None:
-        """Let python itself say what is wrong with the file."""
-        try:
-            from .native import run_file
-
-            run_file(self._data, self.filename, self.main.__dict__)
-        except (ImportError, AttributeError, OSError):  # No ctypes, or not this C library.
-            raise refusal from None
+            pass  # Beyond what a syntax tree in python objects can hold: it is run unsplit.
+        if refusal is not None:
+            try:  # Let python itself say what is wrong with the file.
+                _run_file(self._data, self._filename, self.main.__dict__)
+            except (ImportError, AttributeError, OSError):  # No ctypes, or not this C library.
+                raise refusal from None
 
 
 class Stdin(Script):
     """``voir -``: the program is what stands on standard input."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__(target, None, "<stdin>", b"")
+        super().__init__(target, "<stdin>", b"")
+        self.file = None
 
     def load(self, instrument: Instrument | None = None) -> None:
         """Read all of standard input, then load it."""
@@ -212,14 +201,38 @@ class Stdin(Script):
             self._data = sys.stdin.buffer.read()
         super().load(instrument)
 
-    def _directory(self) -> str:
-        return ""
 
-    def _set_loader(self) -> None:
-        pass  # Python leaves there what it put there itself.
+def _run_file(data: bytes, filename: str, namespace: dict[str, Any]) -> None:
+    """Parse, compile and run ``data`` as the file ``filename``, in one go, as python does.
 
-    def _is_compiled(self) -> bool:
-        return False
+    Only the interpreter's file parser words every error about encodings, null bytes and the like as
+    ``python script.py`` does.
+
+    Raises:
+        ImportError: This python has no ctypes.
+        BaseException: What python finds wrong with it, or the script raises.
+    """
+    import ctypes
+
+    libc, python = ctypes.CDLL(None), ctypes.py_object
+    libc.fdopen.restype = ctypes.c_void_p
+    run = ctypes.PyDLL(None).PyRun_FileExFlags
+    run.restype = python
+    run.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, python, python, ctypes.c_int]
+    run.argtypes += [ctypes.c_void_p]
+    file = ctypes.c_void_p(libc.fdopen(_descriptor(data, filename), b"rb"))
+    run(file, os.fsencode(filename), _FILE_INPUT, namespace, namespace, 1, None)
+
+
+def _descriptor(data: bytes, filename: str) -> int:
+    if sys.platform != "linux":
+        return os.open(filename, os.O_RDONLY)
+    # The script may have come through a pipe, which cannot be read twice.
+    descriptor = os.memfd_create("script")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _load_compiled(data: bytes) -> CodeType:

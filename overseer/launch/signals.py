@@ -15,10 +15,6 @@ from ..boundary import Guarded
 from ..clock import monotonic
 from ..timers import Timer
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .hanging import Mark
-
 _owner = os.getpid()
 
 #: How often it is looked whether a signal has come while the main thread is in C, in seconds; the
@@ -33,7 +29,8 @@ ECHO = 0.25
 #: second one so many seconds later ends it at once.
 AGAIN = 1.0
 
-Finalize = Callable[[int], object]
+#: Below are the descriptors that a script's own files get.
+HIGH = 200
 
 
 def in_child() -> bool:
@@ -49,10 +46,10 @@ class _AsDefault(int):
     to call it from a handler of its own or to put it back, finds what it finds without voir.
     """
 
-    handle: Callable[[int, FrameType | None], None]
+    handle: Callable[[int], None]
 
     def __call__(self, signum: int, frame: FrameType | None) -> None:
-        self.handle(signum, frame)
+        self.handle(signum)
 
 
 class DeadlySignals:
@@ -71,10 +68,12 @@ class DeadlySignals:
         closing: Whether the run is being closed, with all that is to be said of it.
     """
 
-    def __init__(self, finalize: Finalize, closing: Callable[[], bool] = bool) -> None:
+    def __init__(
+        self, finalize: Callable[[int], object], closing: Callable[[], bool] = bool
+    ) -> None:
         self._finalize, self._closing, self._ignored = finalize, closing, 0.0
         self._handler = _AsDefault(signal.SIG_DFL)
-        self._handler.handle = self._handle
+        self._handler.handle = self._die
         self._taken: list[int] = []
         self._marks: dict[int, Mark] = {}
         self._watch = Timer(LOOK, Guarded(self._look, "voir", lambda problem: None), LOOK, id)
@@ -84,28 +83,31 @@ class DeadlySignals:
     def __enter__(self) -> DeadlySignals:
         if threading.current_thread() is not threading.main_thread():
             return self  # Python lets only the main thread set handlers.
-        for signum in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            if _signal.getsignal(signum) == signal.SIG_DFL and signum not in self._taken:
+        for signum in (signal.SIGTERM, signal.SIGHUP):
+            if _signal.getsignal(signum) == signal.SIG_DFL:
                 _signal.signal(signum, self._handler)
                 self._taken.append(signum)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=self._before_fork,
-                after_in_parent=self._after_fork,
-                after_in_child=self._in_child,
-            )
-        self._begin_to_watch()
+        os.register_at_fork(
+            before=self._block, after_in_parent=self._unblock, after_in_child=self._in_child
+        )
+        if sys.platform == "linux" and self._taken:
+            # A thread that python has not set up yet would take a signal without leaving a mark.
+            self._block()
+            try:
+                self._watch.__enter__()
+            finally:
+                self._unblock()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.restore()
+        self._restore()
         # What is called at a fork lives on; the run is not to live on with it, nor the script's
         # module: python takes that apart more roughly than one that nobody holds on to.
         self._finalize, self._closing = id, bool
 
-    def restore(self) -> None:
+    def _restore(self) -> None:
         """Put the default back where the handler is still ours."""
-        self._watch.__exit__(None, None, None)
+        self._watch.__exit__()
         while self._taken:
             signum = self._taken.pop()
             if _signal.getsignal(signum) is self._handler:
@@ -116,22 +118,19 @@ class DeadlySignals:
     # Python drops the signals that a child has caught before it is set up. With the default they
     # would have killed it, so they must wait until it has the default.
 
-    def _before_fork(self) -> None:
+    def _block(self) -> None:
         if self._taken:
             self._blocked.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
 
-    def _after_fork(self) -> None:
+    def _unblock(self) -> None:
         if (mask := self._blocked.__dict__.pop("mask", None)) is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _in_child(self) -> None:
-        self.restore()
-        self._after_fork()
+        self._restore()
+        self._unblock()
 
-    def _handle(self, signum: int, frame: FrameType | None) -> None:
-        self._die(signum, lambda: signal.signal(signum, signal.SIG_DFL))
-
-    def _die(self, signum: int, default: Callable[[], object]) -> None:
+    def _die(self, signum: int, restore: Callable[..., object] = signal.signal) -> None:
         if not in_child() and self._closing():
             self._ignored = self._ignored or monotonic()
             if monotonic() < self._ignored + AGAIN:
@@ -142,41 +141,73 @@ class DeadlySignals:
             if not in_child():
                 self._finalize(signum)
         finally:
-            default()
+            restore(signum, signal.SIG_DFL)
             os.kill(os.getpid(), signum)
 
-    # A main thread that does not come back from C
-
-    def _begin_to_watch(self) -> None:
-        if sys.platform != "linux" or not self._taken:
-            return
-        # A thread that python has not set up yet would take a signal without leaving a mark.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)
-        try:
-            self._watch.__enter__()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
     def _look(self) -> None:
+        """Look for marks of signals: a main thread that does not come back from C."""
         signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)  # Forks begin this thread anew.
         for signum in tuple(self._taken):
+            mark = self._marks.get(signum)
             if _signal.getsignal(signum) is not self._handler:
                 continue
-            mark = self._marks.get(signum)
-            if mark is not None and mark.made:
-                self._late(mark)
-            elif mark is None:  # Not before: a short script has no descriptors but its own.
-                with suppress(ImportError, OSError):
-                    from .hanging import Mark
-
+            if mark is None:  # Not before: a short script has no descriptors but its own.
+                with suppress(OSError):
                     self._marks[signum] = Mark(signum)
+            elif mark.made and mark.seen:
+                import ctypes  # Python's own function is for the main thread alone.
 
-    def _late(self, mark: Mark) -> None:
-        if mark.seen:
-            from .hanging import restore_default
+                self._die(signum, ctypes.CDLL(None).signal)
+            else:
+                mark.seen = mark.made
 
-            self._die(mark.signum, lambda: restore_default(mark.signum))
-        mark.seen = True
+
+class Mark:
+    """Is made when ``signum`` arrives, before python's handler for it is told.
+
+    It is what ``faulthandler`` writes, from a handler in C that python's lock does not hold up.
+
+    Raises:
+        OSError: No descriptor is left.
+
+    Attributes:
+        seen: Whether somebody has seen that it is made.
+    """
+
+    def __init__(self, signum: int) -> None:
+        import faulthandler
+        import fcntl
+
+        self._signum, self.seen = signum, False
+        low = os.memfd_create("voir")
+        try:
+            self._file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH)
+        finally:
+            os.close(low)
+        self._empty = os.fstat(self._file)
+        faulthandler.register(signum, self._file, all_threads=False, chain=True)
+        signal.siginterrupt(signum, True)  # A wait has to end for python's handler to be called.
+
+    @property
+    def made(self) -> bool:
+        """Whether the signal has arrived."""
+        return self._size() > 0
+
+    def _size(self) -> int:
+        """How much is written; -1 if the script has closed the descriptor, and opened another."""
+        with suppress(OSError):
+            found = os.fstat(self._file)
+            if os.path.samestat(found, self._empty):
+                return found.st_size
+        return -1
+
+    def end(self) -> None:
+        """Leave the signal to python's handler alone."""
+        import faulthandler
+
+        faulthandler.unregister(self._signum)
+        if self._size() >= 0:
+            os.close(self._file)
 
 
 class Echoes:

@@ -11,7 +11,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import CodeType
 
 TYPE_CHECKING = False
@@ -22,9 +22,7 @@ else:
 
 Instrument = Callable[[ast.Module, str, str], ast.Module]
 
-_FUTURES = 0
-for _name in __future__.all_feature_names:
-    _FUTURES |= getattr(__future__, _name).compiler_flag
+_FUTURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 _COOKIE = rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+"  # PEP 263
 
@@ -73,9 +71,7 @@ class Unit:
         tree = ast.Module(body=body, type_ignores=[])
         if instrument is not None:
             tree = instrument(tree, "__main__", self.filename)
-        if not self._warns:
-            return _compile(tree, self.filename, flags)
-        with _on_warning("ignore"):
+        with _on_warning("ignore") if self._warns else nullcontext():
             return _compile(tree, self.filename, flags)
 
 
