@@ -16,55 +16,51 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: What voir imports from, beside Python's own modules.
-_PACKAGES = frozenset(
-    (
-        "overseer",
-        "instruments",
-        "voir",
-        *("rich", "pygments", "markdown_it", "mdurl", "psutil", "yaml", "pynvml"),
-        *("ptera", "codefind", "giving", "reactivex", "varname", "executing", "asttokens"),
-        "typing_extensions",
-    )
-)
-_SUFFIXES = (".py", ".so", ".pyd", ".pyc")
-#: What voir's functions import of Python's, some of them on threads of their own.
+_PACKAGES = {
+    "overseer", "instruments", "voir", "rich", "pygments", "markdown_it", "mdurl", "psutil", "yaml",
+    "pynvml", "ptera", "codefind", "giving", "reactivex", "varname", "executing", "asttokens",
+    "typing_extensions",
+}  # fmt: skip
+#: What voir's functions import of Python's, some of them on threads of their own; and packages that
+#: import more of themselves.
 _LATE = (
-    *("ast", "ctypes", "difflib", "faulthandler", "fcntl", "hashlib", "json", "linecache"),
-    *("select", "shlex", "traceback", "unicodedata", "warnings"),
-)
+    "ast", "ctypes", "difflib", "faulthandler", "fcntl", "hashlib", "json", "linecache", "select",
+    "shlex", "traceback", "unicodedata", "warnings", "psutil", "pynvml", "rich.console", "giving",
+    "ptera.selector",
+)  # fmt: skip
+_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: ``sys.path`` as it was when voir began, where it was changed.
-_path: "list[str] | None" = None
+_path: "list[str]" = []
 #: Where such files are.
 _where: "set[str]" = set()
-#: Names of the script's, voir's modules of these names, and how deep in an import of its it is.
-_names: "frozenset[str]" = frozenset()
+#: Names of the script's, and voir's modules of these names.
+_names: "set[str]" = set()
 _kept: "dict[str, Any]" = {}
-_depth = [0]
+#: What :class:`_Aside` has to put back, one for each time that it is entered.
+_aside: "list[tuple[dict[str, Any], list[str]] | None]" = []
 _runs = False
 _lock: "Any" = None
 
 
 def look(arguments: "Iterable[str]") -> None:
     """Find such files beside whatever ``arguments`` may run, and keep voir's imports from them."""
-    global _path, _names, _lock, _where
+    global _lock
     try:
         os.getcwd()
     except OSError:  # The current directory has been deleted: there is nothing beside.
         return
-    known = _PACKAGES | sys.stdlib_module_names
-    places: dict[str, set[str]] = {}
     for place in _places(arguments):
-        names = _beside(place) & known
-        if names and not _holds_voir(place):
-            places[place] = names
-    if not places:
-        return
-    import _thread
+        names = _beside(place)
+        if names and not _holds_packages(place):
+            _where.add(place)
+            _names.update(names)
+    if _where:
+        import _thread
 
-    _where = set(places)
-    _path, _names, _lock = list(sys.path), frozenset().union(*places.values()), _thread.RLock()
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one) not in _where]
-    sys.meta_path.insert(0, _Finder(_Builtins(vars(builtins), __import__=_import)))
+        _lock = _thread.RLock()
+        _path[:] = sys.path
+        _look_aside()
+        sys.meta_path.insert(0, _Finder(_Builtins(vars(builtins), __import__=_import)))
 
 
 def _places(arguments: "Iterable[str]") -> "Iterator[str]":
@@ -80,23 +76,21 @@ def _places(arguments: "Iterable[str]") -> "Iterator[str]":
 
 
 def _beside(place: str) -> "set[str]":
+    """The names that voir imports which are modules in a directory."""
     try:
-        names = os.listdir(place)
+        found = os.listdir(place)
     except OSError:
         return set()
-    found = {name.partition(".")[0] for name in names if name.endswith(_SUFFIXES)}
-    return found | {name for name in names if "." not in name and _is_package(place, name)}
+    known = _PACKAGES | sys.stdlib_module_names
+    names = {name.partition(".")[0] for name in found if name.endswith((".py", ".so", ".pyc"))}
+    packages = (os.path.join(place, name, "__init__.py") for name in known.intersection(found))
+    return names & known | {one.split(os.sep)[-2] for one in packages if os.path.isfile(one)}
 
 
-def _is_package(place: str, name: str) -> bool:
-    return os.path.isfile(os.path.join(place, name, "__init__.py"))
-
-
-def _holds_voir(place: str) -> bool:
+def _holds_packages(place: str) -> bool:
     """Whether it is the directory that voir itself is imported from, Python's, or of packages."""
-    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     installed = os.path.basename(place) in ("site-packages", "dist-packages")
-    return installed or place == home or os.path.dirname(os.__file__).startswith(place)
+    return installed or place == _HOME or os.path.dirname(os.__file__).startswith(place)
 
 
 class _Builtins(dict):  # type: ignore[type-arg]
@@ -114,7 +108,7 @@ class _Finder:
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         """Find a module as the others do."""
-        if name.partition(".")[0] not in _PACKAGES and _runs and not _depth[0]:
+        if name.partition(".")[0] not in _PACKAGES and _runs and not _aside:
             return None  # The script imports it.
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(name, path, target)
@@ -124,9 +118,9 @@ class _Finder:
         return None
 
     def _step_into(self, loader: "Any") -> None:
-        run = getattr(loader, "exec_module", None)
-        if run is None:
-            return
+        if loader is None or isinstance(loader, type):
+            return  # A directory, or built into Python: it imports nothing.
+        run = loader.exec_module
 
         def exec_module(module: "Any") -> None:
             module.__dict__["__builtins__"] = self._ours
@@ -137,43 +131,45 @@ class _Finder:
 
 def make_way() -> None:
     """The script is about to run: from here on the names are its own, but for what Python has."""
-    if _path is None:
+    if not _where:
         return
     _import_all()
     from subprocess import run
 
     listed = "import sys; print(*sys.modules, sep='\\n')"
     told = run([sys.executable, "-P", "-c", listed], capture_output=True, text=True, cwd=os.sep)
-    global _names, _runs
+    global _runs
     _runs = True
-    _names -= {*told.stdout.split(), "__main__"}
+    _names.difference_update(told.stdout.split(), ["__main__"])
     sys.path[:] = _path
-    _take_out()
+    _kept.update(_taken_out())
 
 
 def _import_all() -> None:
     """Import what voir may need later: nobody else imports while it looks aside."""
-    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    names = [*_LATE, "psutil", "pynvml", "rich.console", "giving", "ptera.selector"]
+    names = [*_LATE]
     for package in ("overseer", "instruments"):
-        for place, _, files in os.walk(os.path.join(home, package)):
-            parts = os.path.relpath(place, home).split(os.sep)
-            names += [".".join([*parts, file[:-3]]) for file in files if file.endswith(".py")]
+        for place, _, files in os.walk(os.path.join(_HOME, package)):
+            parts = os.path.relpath(place, _HOME).replace(os.sep, ".")
+            names += [f"{parts}.{file[:-3]}" for file in files if file.endswith(".py")]
     import warnings
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Of a dependency's age, say: it is not the script's.
         for name in names:
-            if not name.endswith("__main__"):
-                try:
-                    __import__(name.removesuffix(".__init__"))
-                except ImportError:
-                    pass  # It is for something that is not installed.
+            try:
+                __import__(name.removesuffix(".__init__"))
+            except ImportError:
+                pass  # It is for something that is not installed.
 
 
-def _take_out() -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] in _names]:
-        _kept[name] = sys.modules.pop(name)
+def _taken_out() -> "dict[str, Any]":
+    names = [name for name in sys.modules if name.partition(".")[0] in _names]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+def _look_aside() -> None:
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one) not in _where]
 
 
 def _import(
@@ -208,16 +204,22 @@ class _Aside:
 
     def __init__(self, name: str = "") -> None:
         self._name = name
-        self._before: list[tuple[dict[str, Any], list[str]] | None] = []
 
     def __enter__(self) -> None:
         if self._applies():
             _lock.acquire()
-            self._before.append(_enter())
+            outermost = _runs and not _aside
+            _aside.append((_taken_out(), sys.path[:]) if outermost else None)
+            if outermost:
+                sys.modules.update(_kept)
+                _look_aside()
 
     def __exit__(self, *error: object) -> None:
         if self._applies():
-            _leave(self._before.pop())
+            if (before := _aside.pop()) is not None:
+                _kept.update(_taken_out())
+                sys.modules.update(before[0])
+                sys.path[:] = before[1]
             _lock.release()
 
     def _applies(self) -> bool:
@@ -229,31 +231,11 @@ aside = _Aside()
 aside_psutil = _Aside("psutil")
 
 
-def _enter() -> "tuple[dict[str, Any], list[str]] | None":
-    _depth[0] += 1
-    if _depth[0] > 1 or not _runs:
-        return None
-    theirs = {m: sys.modules.pop(m) for m in list(sys.modules) if m.partition(".")[0] in _names}
-    before = theirs, list(sys.path)
-    sys.modules.update(_kept)
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one) not in _where]
-    return before
-
-
-def _leave(before: "tuple[dict[str, Any], list[str]] | None") -> None:
-    _depth[0] -= 1
-    if before is not None:
-        _take_out()
-        theirs, path = before
-        sys.modules.update(theirs)
-        sys.path[:] = path
-
-
 def _is_voir(argv: "list[str]") -> bool:
     """Whether it is voir that runs, rather than a program which imports it."""
     if argv[:1] == ["-m"]:  # Of `python -m voir ...`, when the module is looked for.
-        return sys.orig_argv[-len(argv)] in ("voir", "overseer", "-mvoir", "-moverseer")
-    return bool(argv) and os.path.basename(argv[0]) in ("voir", "voir.exe")
+        return sys.orig_argv[-len(argv)] in ("voir", "-mvoir")
+    return bool(argv) and os.path.basename(argv[0]) == "voir"
 
 
 if _is_voir(sys.argv):
