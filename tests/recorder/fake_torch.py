@@ -6,11 +6,9 @@ own rules for calls while a stream is captured (``cudaThreadExchangeStreamCaptur
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import pack, unpack
 from types import SimpleNamespace
-from typing import Any
 
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
@@ -18,12 +16,12 @@ GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 class Stream:
     """A queue of work on one device."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu):
         self.gpu = gpu
         self.device_index = gpu.index
         self.free_at = gpu.cuda.now
 
-    def launch(self, ns: int) -> None:
+    def launch(self, ns):
         """Queue work; returns at once."""
         self.gpu.context = True
         self.free_at = max(self.free_at, self.gpu.cuda.now) + ns
@@ -32,7 +30,7 @@ class Stream:
 class Gpu:
     """One device of the machine."""
 
-    def __init__(self, cuda: FakeCuda, index: int) -> None:
+    def __init__(self, cuda, index):
         self.cuda, self.index = cuda, index
         self.context = False
         self.allocated = 0
@@ -53,52 +51,52 @@ class FakeCuda:
         made: How many events have been made.
     """
 
-    def __init__(self, gpus: int = 1) -> None:
+    def __init__(self, gpus=1):
         self.now = 5_000_000_000
         self.gpus = [Gpu(self, index) for index in range(gpus)]
         self.gpus[0].context, self.gpus[0].allocated = True, 1 << 30
         self.thread = "script"
-        self.broken: list[str] = []
+        self.broken = []
         self.initialized = True
         self.lost = False
         self.made = 0
-        self.current: dict[str, Stream] = {}
-        self.modes: dict[str, int] = {}
-        self._captured: tuple[str, int, Stream] | None = None
+        self.current = {}
+        self.modes = {}
+        self._captured = None
         self.Event = lambda enable_timing=False: Event(self, enable_timing)
 
-    def is_initialized(self) -> bool:
+    def is_initialized(self):
         return self.initialized
 
-    def device_count(self) -> int:
+    def device_count(self):
         return len(self.gpus)
 
-    def memory_allocated(self, index: int) -> int:
+    def memory_allocated(self, index):
         return self.gpus[index].allocated
 
-    def set_device(self, index: int) -> None:
+    def set_device(self, index):
         self.gpus[index].context = True
         self.current[self.thread] = self.gpus[index].stream
 
-    def current_stream(self, index: int | None = None) -> Stream:
+    def current_stream(self, index=None):
         assert self.initialized, "voir has started the device"
         mine = self.current.get(self.thread, self.gpus[0].stream)
         return mine if index in (None, mine.device_index) else self.gpus[index].stream
 
-    def is_current_stream_capturing(self) -> bool:
+    def is_current_stream_capturing(self):
         return self._captured is not None and self._captured[2] is self.current_stream()
 
-    def synchronize(self, index: int | None = None) -> None:
+    def synchronize(self, index=None):
         raise AssertionError("waits for all that the device has to do, for ever if it hangs")
 
-    def exchange(self, mode: int) -> int:
+    def exchange(self, mode):
         """``cuThreadExchangeStreamCaptureMode``."""
         before = self.modes.get(self.thread, GLOBAL)
         self.modes[self.thread] = mode
         return before
 
     @contextmanager
-    def graph(self, mode: int = GLOBAL) -> Iterator[None]:
+    def graph(self, mode=GLOBAL):
         """``torch.cuda.graph``: captures what this thread launches on a stream of its own."""
         outside = self.current_stream()
         inside = Stream(outside.gpu)
@@ -110,10 +108,10 @@ class FakeCuda:
             self._captured = None
             self.current[self.thread] = outside
 
-    def capturing(self, stream: Stream) -> bool:
+    def capturing(self, stream):
         return self._captured is not None and self._captured[2] is stream
 
-    def unsafe(self, call: str) -> None:
+    def unsafe(self, call):
         """A call that a capture forbids: to the thread that captures, or to every one."""
         self.works()
         if self._captured is None or self.modes.get(self.thread, GLOBAL) == RELAXED:
@@ -124,7 +122,7 @@ class FakeCuda:
             self.broken.append(call)
             raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
 
-    def works(self) -> None:
+    def works(self):
         if self.lost:
             raise RuntimeError("CUDA error: unspecified launch failure")
 
@@ -132,14 +130,14 @@ class FakeCuda:
 class Event:
     """``torch.cuda.Event``: belongs to the device on which it was first recorded."""
 
-    def __init__(self, cuda: FakeCuda, enable_timing: bool) -> None:
+    def __init__(self, cuda, enable_timing):
         assert enable_timing
         self.cuda = cuda
         cuda.made += 1
-        self.device: Any = None
+        self.device = None
         self.at = 0
 
-    def record(self, stream: Stream | None = None) -> None:
+    def record(self, stream=None):
         stream = stream or self.cuda.current_stream()
         self.cuda.works()
         if self.device is None:
@@ -154,20 +152,19 @@ class Event:
         stream.gpu.context = True
         self.at = max(stream.free_at, self.cuda.now)
 
-    def query(self) -> bool:
+    def query(self):
         self.cuda.unsafe("cudaEventQuery")
         return self.device is None or self.at <= self.cuda.now
 
-    def elapsed_time(self, end: Event) -> float:
+    def elapsed_time(self, end):
         if not (self.query() and end.query()):
             raise RuntimeError("Both events must be completed before calculating elapsed time.")
         if self.device.index != end.device.index:
             raise RuntimeError("CUDA error: invalid resource handle")
-        single: float = unpack("f", pack("f", (end.at - self.at) / 1e6))[0]
-        return single
+        return unpack("f", pack("f", (end.at - self.at) / 1e6))[0]
 
 
-def fake_torch(cuda: Any, kind: str = "cuda") -> Any:
+def fake_torch(cuda, kind="cuda"):
     """A torch that has it."""
     accelerator = SimpleNamespace(current_accelerator=lambda: SimpleNamespace(type=kind))
     contexts = SimpleNamespace(_cuda_hasPrimaryContext=lambda index: cuda.gpus[index].context)

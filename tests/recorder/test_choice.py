@@ -6,8 +6,6 @@ import importlib.util
 import json
 import shutil
 import sys
-import sysconfig
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +26,7 @@ needs_extension = pytest.mark.skipif(BUILT is None, reason="built without a comp
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path):
     """A directory with the recorder's Python files alone, which are imported from there."""
     place = Place(tmp_path)
     for file in [ROOT / "overseer/clock.py", *(ROOT / "overseer/recorder").glob("*.py")]:
@@ -37,77 +35,63 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
-def extension(place: Place, name: str = FILE) -> Path:
+def extension(place, name=FILE):
     """Where an extension of that name belongs."""
     return place.path / "overseer/recorder" / name
 
 
-def built() -> Path:
+def built():
     """The extension that this interpreter has."""
-    assert BUILT is not None
-    assert BUILT.origin is not None
-    return Path(BUILT.origin)
+    return BUILT.origin
 
 
-def chosen(place: Place, **env: str) -> tuple[str, str]:
+def chosen(place, **env):
     """Which recorder is used, after it has recorded an event, and why it is not the other."""
     done = place.run(*PYTHON, "-c", ASKED, env={"PYTHONPATH": str(place.path), **env})
     assert done.status == 0, done.stderr
-    name, reason, recorded = json.loads(done.stdout)
+    *found, recorded = json.loads(done.stdout)
     assert recorded == 32
-    return name, reason
+    return tuple(found)
 
 
 @needs_extension
-def test_the_extension_is_used_where_it_is_built(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [({}, "C"), ({"VOIR_RECORDER": ""}, "C"), ({"VOIR_RECORDER": "python"}, "Python")],
+)
+def test_the_extension_is_used_where_it_is_built_unless_the_fallback_is_asked_for(
+    place, asked, expected
+):
     shutil.copy(built(), extension(place))
-    assert chosen(place) == ("C", "")
+    reason = "VOIR_RECORDER=python" if expected == "Python" else ""
+    assert chosen(place, **asked) == (expected, reason)
+
+
+@pytest.mark.parametrize("there", ["nothing", "another python's", "format 99", "empty", "damaged"])
+def test_without_a_usable_extension_the_fallback_is_used_and_the_reason_told(place, there):
+    why = "the C extension is not there: "
+    if there == "nothing":
+        why += "No module named 'overseer.recorder._recorder'"
+    elif there == "another python's":
+        mine = f"{sys.version_info.major}{sys.version_info.minor}"
+        assert mine in FILE
+        shutil.copy(
+            SOURCE if BUILT is None else built(), extension(place, FILE.replace(mine, "38"))
+        )
+    elif there == "format 99":
+        text = SOURCE.read_text("utf-8")
+        assert "#define FORMAT 1\n" in text
+        source = place.write("later.c", text.replace("#define FORMAT 1\n", "#define FORMAT 99\n"))
+        compiled(extension(place), "-O0", source=source)
+        why = "the C extension is of format 99, voir of 1"
+    else:
+        extension(place).write_bytes(b"no library\n" * 100 if there == "damaged" else b"")
+    name, reason = chosen(place)
+    assert (name, reason.startswith(why)) == ("Python", True), reason
 
 
 @needs_extension
-def test_the_environment_can_ask_for_the_fallback(place: Place) -> None:
-    shutil.copy(built(), extension(place))
-    assert chosen(place, VOIR_RECORDER="python") == ("Python", "VOIR_RECORDER=python")
-    assert chosen(place, VOIR_RECORDER="") == ("C", "")
-
-
-def test_without_an_extension_the_fallback_is_used(place: Place) -> None:
-    name, reason = chosen(place)
-    assert name == "Python"
-    assert reason == ("the C extension is not there: No module named 'overseer.recorder._recorder'")
-
-
-@needs_extension
-def test_an_extension_for_another_python_is_ignored(place: Place) -> None:
-    mine = f"{sys.version_info.major}{sys.version_info.minor}"
-    suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
-    assert mine in suffix
-    shutil.copy(built(), extension(place, f"_recorder{suffix.replace(mine, '38')}"))
-    name, reason = chosen(place)
-    assert name == "Python"
-    assert "the C extension is not there" in reason
-
-
-def test_an_extension_of_another_format_is_ignored(place: Place, tmp_path: Path) -> None:
-    text = SOURCE.read_text("utf-8")
-    assert "#define FORMAT 1\n" in text
-    source = place.write("later.c", text.replace("#define FORMAT 1\n", "#define FORMAT 99\n"))
-    compiled(extension(place), "-O0", source=source)
-    name, reason = chosen(place)
-    assert name == "Python"
-    assert reason == "the C extension is of format 99, voir of 1"
-
-
-@pytest.mark.parametrize("data", [b"", b"no library\n" * 100], ids=["empty", "something else"])
-def test_a_damaged_extension_is_ignored(place: Place, data: bytes) -> None:
-    extension(place).write_bytes(data)
-    name, reason = chosen(place)
-    assert name == "Python"
-    assert reason.startswith("the C extension is not there: ")
-
-
-@needs_extension
-def test_a_subinterpreter_has_the_fallback(place: Place) -> None:
+def test_a_subinterpreter_has_the_fallback(place):
     shutil.copy(built(), extension(place))
     module = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
     inner = "from overseer.recorder import recorder; assert recorder.NAME == 'Python'"

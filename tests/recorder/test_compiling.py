@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from .compiler import FILE, compiled
@@ -13,5 +11,5 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 # At -O2 compilers follow values, at -O0 they leave no code out.
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
-def test_it_compiles_without_a_warning(tmp_path: Path, level: str) -> None:
+def test_it_compiles_without_a_warning(tmp_path, level):
     compiled(tmp_path / FILE, level, *WARNINGS)
