@@ -6,13 +6,10 @@ import inspect
 import pickle
 import traceback
 from collections import UserDict
-from typing import Any
 
 import pytest
 
 from overseer.recorder import sites as k
-
-from .conftest import Recorded
 
 
 def doubled(value: int, *, times: int = 2) -> int:
@@ -21,39 +18,33 @@ def doubled(value: int, *, times: int = 2) -> int:
 
 
 class Owner:
-    def method(self, value: int) -> tuple[Owner, int]:
+    def method(self, value):
         return self, value
 
 
-def test_a_span_looks_like_what_it_stands_around(recorded: Recorded) -> None:
+def test_a_span_looks_like_what_it_stands_around(recorded, monkeypatch):
     span = recorded.module.span(1, k.SAVE, doubled)
-    assert span(3) == 6
-    assert span(value=3, times=5) == 15
+    assert (span(3), span(value=3, times=5)) == (6, 15)
     assert (span.__name__, span.__doc__, span.__module__) == ("doubled", "Multiply.", __name__)
     assert inspect.signature(span) == inspect.signature(doubled)
     assert inspect.unwrap(span) is doubled
     with pytest.raises(TypeError, match="doubled"):
         span()
-
-
-def test_a_span_is_pickled_by_its_name(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    span = recorded.module.span(1, k.SAVE, doubled)
     monkeypatch.setattr(f"{__name__}.doubled", span)
     assert pickle.loads(pickle.dumps(span)) is span
 
 
-def test_a_span_in_a_class_is_a_method(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_span_in_a_class_is_a_method(recorded, monkeypatch):
     monkeypatch.setattr(Owner, "method", recorded.module.span(1, k.SAVE, Owner.method, argument=0))
     owner = Owner()
-    assert owner.method(3) == (owner, 3)
-    assert Owner.method(owner, 4) == (owner, 4)
     bound = owner.method
-    assert bound(5) == (owner, 5)
+    called = [owner.method(3), Owner.method(owner, 4), bound(5)]
+    assert called == [(owner, value) for value in (3, 4, 5)]
     assert [e.object for e in recorded.take()] == [recorded.module.identity(owner)] * 3
 
 
-def test_an_exception_passes_and_is_flagged(recorded: Recorded) -> None:
-    def fail(error: BaseException) -> None:
+def test_an_exception_passes_and_is_flagged(recorded):
+    def fail(error):
         raise error
 
     span = recorded.module.span(1, k.LOADING, fail, k.RESULT)
@@ -67,22 +58,20 @@ def test_an_exception_passes_and_is_flagged(recorded: Recorded) -> None:
     assert [e.flags for e in recorded.take()] == [k.ENDED, k.FAILED, k.FAILED]
 
 
-def test_spans_nest(recorded: Recorded) -> None:
+def test_spans_nest(recorded):
     inner = recorded.module.span(1, k.BACKWARD, abs)
-    outer = recorded.module.span(2, k.SCALER, lambda: inner(-1))
-    assert outer() == 1
+    assert recorded.module.span(2, k.SCALER, lambda: inner(-1))() == 1
     first, second = recorded.take()
     assert [(first.site, first.depth), (second.site, second.depth)] == [(1, 1), (2, 0)]
     assert second.start <= first.start
     assert first.ns <= second.ns
 
 
-def test_a_result_is_measured_or_named(recorded: Recorded) -> None:
-    batches = [{"x": [1, 2, 3]}, UserDict(x=[1, 2])]
+def test_a_result_is_measured_or_named(recorded):
+    batches, thing = [{"x": [1, 2, 3]}, UserDict(x=[1, 2])], object()
     span = recorded.module.span(1, k.LOADING, batches.pop, k.RESULT)
     span()
     span()
-    thing = object()
     recorded.module.span(1, k.ITERATE, lambda: thing, k.IDENTITY)()
     identity = float(recorded.module.identity(thing))
     assert [e.value for e in recorded.take()] == [2.0, 3.0, identity]
@@ -91,22 +80,22 @@ def test_a_result_is_measured_or_named(recorded: Recorded) -> None:
 class Module:
     """What the recorder reads of a module of torch's."""
 
-    def __init__(self, training: bool = True, parameters: Any = 1, **modules: Any) -> None:
+    def __init__(self, training=True, parameters=1, **modules):
         self.training = training
         self._parameters = {"weight": parameters} if parameters else {}
         self._modules = modules
 
-    def forward(self, *inputs: Any, **options: Any) -> Any:
+    def forward(self, *inputs):
         for module in self._modules.values():
             CALL(module, *inputs)
         return inputs
 
 
-CALL: Any = Module.forward
+CALL = Module.forward
 
 
 @pytest.fixture
-def call(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> Any:
+def call(recorded, monkeypatch):
     """``Module.__call__`` with a span around it; gradients are on."""
     span = recorded.module.span(1, k.FORWARD, Module.forward, k.MODULE_CALL, 0, inner_site=2)
     monkeypatch.setattr(f"{__name__}.CALL", span)
@@ -114,20 +103,21 @@ def call(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> Any:
     return span
 
 
-def test_only_root_modules_are_recorded(recorded: Recorded, call: Any) -> None:
+def test_only_root_modules_are_recorded(recorded, call):
     call(Module(False, inner=Module()), {"x": [1, 2]})
     call(Module(parameters=0), [1, 2, 3])
     (event,) = recorded.take()
     assert (event.flags, event.value) == (k.GRAD | k.MODEL, 2.0), "a loss is no model"
+    recorded.module.span(3, k.BACKWARD, lambda: call(Module(), [1]))()
+    assert [e.site for e in recorded.take()] == [3], "backward calls modules again"
 
 
-def test_modules_within_are_recorded_on_demand(recorded: Recorded, call: Any) -> None:
+def test_modules_within_are_recorded_on_demand(recorded, call):
     inner, loss, named = Module(), Module(parameters=0), []
     root = Module(inner=inner)
     recorded.module.submodules(True, named.append)
-    call(root, [1])
-    call(root, [1])
-    call(loss, [1])
+    for module in (root, root, loss):
+        call(module, [1])
     identities = [recorded.module.identity(one) for one in (inner, root, inner, root, loss)]
     assert [(e.site, e.object) for e in recorded.take(k.VALUES)] == [(2, i) for i in identities]
     assert named == [root, inner, loss], "each is named once, before its first call"
@@ -141,38 +131,21 @@ def test_modules_within_are_recorded_on_demand(recorded: Recorded, call: Any) ->
     assert len(recorded.take()) == 4, "roots are steps' business all the same"
 
 
-def test_modules_that_backward_calls_again_are_no_roots(recorded: Recorded, call: Any) -> None:
-    backward = recorded.module.span(3, k.BACKWARD, lambda: call(Module(), [1]))
-    backward()
-    assert [e.site for e in recorded.take()] == [3]
-
-
-def test_a_model_that_fails_leaves_no_depth_behind(recorded: Recorded, call: Any) -> None:
+def test_a_model_that_fails_leaves_no_depth_behind(recorded, call):
     class Failing(Module):
-        @property
-        def _modules(self) -> Any:
-            return self.__dict__.get("inner", {})
-
-        @_modules.setter
-        def _modules(self, value: Any) -> None:
-            self.__dict__["inner"] = {"bad": object()}
+        _modules = property(lambda self: {"bad": object()}, lambda self, value: None)
 
     for _ in range(3):
         with pytest.raises(AttributeError):
             call(Failing(), [1])
     call(Module(), [1])
-    assert [(e.depth, bool(e.flags & k.FAILED)) for e in recorded.take()] == [
-        *[(0, True)] * 3,
-        (0, False),
-    ]
+    found = [(e.depth, bool(e.flags & k.FAILED)) for e in recorded.take()]
+    assert found == [*[(0, True)] * 3, (0, False)]
 
 
-def test_a_loop_marks_each_wait(recorded: Recorded) -> None:
-    def batches() -> Any:
-        yield [1, 2]
-        yield {"x": [1, 2, 3]}
-
-    assert len(list(recorded.module.loop(4, batches()))) == 2
+def test_a_loop_marks_each_wait(recorded):
+    batches = (batch for batch in ([1, 2], {"x": [1, 2, 3]}))
+    assert len(list(recorded.module.loop(4, batches))) == 2
     found = recorded.take()
     assert [e.flags for e in found] == [0, k.CAME, 0, k.CAME, 0, k.CAME | k.ENDED]
     assert [e.value for e in found if e.value == e.value] == [2.0, 3.0]
@@ -180,11 +153,11 @@ def test_a_loop_marks_each_wait(recorded: Recorded) -> None:
     assert {e.site for e in found} == {4}
 
 
-def test_a_loop_is_over_what_the_script_said(recorded: Recorded) -> None:
+def test_a_loop_is_over_what_the_script_said(recorded):
     with pytest.raises(TypeError, match="not iterable"):
         recorded.module.loop(1, 3)
 
-    def fails() -> Any:
+    def fails():
         yield 1
         raise LookupError
 
@@ -199,32 +172,30 @@ def test_a_loop_is_over_what_the_script_said(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize("iterable", [range(2), [1, 2], (1, 2), {1: 2, 2: 3}])
-def test_over_what_never_waits_nothing_is_recorded(recorded: Recorded, iterable: Any) -> None:
+def test_over_what_never_waits_nothing_is_recorded(recorded, iterable):
     assert list(recorded.module.loop(1, iterable)) == list(iterable)
     assert recorded.take() == []
 
 
-def test_a_loader_that_is_recorded_itself_is_recorded_once(recorded: Recorded) -> None:
+def test_a_loader_that_is_recorded_itself_is_recorded_once(recorded):
     class Batches:
         left = 2
 
-        def __iter__(self) -> Batches:
+        def __iter__(self):
             return self
 
-        def __next__(self) -> list[int]:
+        def __next__(self):
             self.left -= 1
             if self.left < 0:
                 raise StopIteration
             return [self.left]
 
-    Batches.__next__ = recorded.module.span(  # type: ignore[method-assign]
-        2, k.LOADING, Batches.__next__, k.RESULT, 0
-    )
+    Batches.__next__ = recorded.module.span(2, k.LOADING, Batches.__next__, k.RESULT, 0)
     assert list(recorded.module.loop(1, Batches())) == [[1], [0]]
     assert [(e.site, e.flags) for e in recorded.take()] == [(2, 0), (2, 0), (2, k.ENDED)]
 
 
-def test_zero_grad_is_told_with_the_next_backward(recorded: Recorded) -> None:
+def test_zero_grad_is_told_with_the_next_backward(recorded):
     zero = recorded.module.span(1, k.ZERO_GRAD, abs)
     backward = recorded.module.span(2, k.BACKWARD, abs, k.NUMBER, 0)
     backward(1)
