@@ -22,21 +22,24 @@ from hypothesis import strategies as st
 from overseer.record.encode import DEEPEST, LONGEST, MOST, encode, simplify, snapshot
 
 
-def refuse(constant):
-    raise AssertionError(f"{constant} is not JSON")
-
-
-def strict(line: bytes):
+def strict(line):
     """The value of one line, read by the letter of the standard."""
     assert line.endswith(b"\n")
     assert len(line.decode("ascii").splitlines()) == 1
-    value = json.loads(line, parse_constant=refuse)
+    value = json.loads(line, parse_constant=pytest.fail)
     json.dumps(value, ensure_ascii=False).encode("utf-8")  # No lone surrogate is left.
     return value
 
 
 def read_back(value):
     return strict(encode(value))
+
+
+def raises(error):
+    def method(*args):
+        raise error
+
+    return method
 
 
 class Colour(enum.Enum):
@@ -55,24 +58,17 @@ class Point:
 
 
 class Silent:
-    def __repr__(self):
-        raise ValueError("not today")
+    __repr__ = raises(ValueError("not today"))
 
 
 class Classless:
-    @property
-    def __class__(self):
-        raise RuntimeError("outside of any context")
+    __class__ = property(raises(RuntimeError("outside of any context")))
 
 
 class Kindless(type):
     """A class like an expression: it compares, and so has no hash."""
 
-    def __eq__(cls, other):
-        raise RuntimeError("a comparison has no truth")
-
-    def __getattr__(cls, name):
-        raise RuntimeError(name)
+    __eq__ = __getattr__ = raises(RuntimeError("a comparison has no truth"))
 
 
 class Odd(metaclass=Kindless):
@@ -80,23 +76,19 @@ class Odd(metaclass=Kindless):
 
 
 class Leaving:
-    def __repr__(self):
-        raise SystemExit(3)
+    __repr__ = raises(SystemExit(3))
 
 
 class Closed:
-    def __getattribute__(self, name):
-        raise RuntimeError(name)
+    __getattribute__ = raises(RuntimeError)
 
 
 class Lost(collections.UserDict):
-    def __iter__(self):
-        raise OSError("gone")
+    __iter__ = raises(OSError("gone"))
 
 
 class Text(str):
-    def __str__(self):
-        raise ValueError
+    __str__ = raises(ValueError)
 
 
 class Anything:
@@ -172,25 +164,17 @@ def test_what_is_in_itself_or_nested_without_end_is_cut():
     assert encode(loop).decode() == "[" * DEEPEST + '"<list of 1>"' + "]" * DEEPEST + "\n"
 
 
-def test_ctrl_c_is_not_swallowed():
+def test_neither_ctrl_c_nor_what_a_handler_of_the_scripts_raises_is_swallowed():
     class Interrupted:
-        def __repr__(self):
-            raise KeyboardInterrupt
+        __repr__ = raises(KeyboardInterrupt)
 
-    with pytest.raises(KeyboardInterrupt):
-        encode({"x": Interrupted()})
-
-
-def test_neither_is_what_the_scripts_handler_of_a_signal_raises():
     class Slow:
         def __repr__(self):
             signal.raise_signal(signal.SIGTERM)
-            return "slow"
 
-    def leave(signum, frame):
-        raise SystemExit(3)
-
-    before = signal.signal(signal.SIGTERM, leave)
+    with pytest.raises(KeyboardInterrupt):
+        encode({"x": Interrupted()})
+    before = signal.signal(signal.SIGTERM, raises(SystemExit(3)))
     try:
         with pytest.raises(SystemExit):
             encode({"x": Slow()})
@@ -243,35 +227,23 @@ DESCRIBED = {"shape": [1], "dtype": "float32", "device": "cuda:0"}
 
 def test_a_number_on_a_device_is_written_once_it_has_arrived():
     told = []
-    line = snapshot({"loss": Device()}, lambda tensor, arrived: bool(told.append(arrived)) or True)
+    line = snapshot({"loss": Device()}, lambda tensor, arrived: not told.append(arrived))
     assert read_back(line) == {"loss": DESCRIBED}
     told[0](math.nan)
     assert read_back(line) == {"loss": "NaN"}
 
 
-@pytest.mark.parametrize("answer", [False, RuntimeError("CUDA error: device lost")])
-def test_of_one_that_will_not_come_there_is_the_shape(answer):
-    def later(tensor, arrived):
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
+@pytest.mark.parametrize("later", [lambda *args: False, raises(RuntimeError("device lost"))])
+def test_of_one_that_will_not_come_there_is_the_shape(later):
     assert snapshot({"loss": Device()}, later) == {"loss": DESCRIBED}
     assert simplify({"loss": Device()}) == {"loss": DESCRIBED}
 
 
 def test_torch_is_read_on_the_host_alone_and_not_inside_vmap():
     torch = pytest.importorskip("torch")
-    seen = []
+    seen, described = [], {"shape": [1], "dtype": "float32"}
     torch.vmap(lambda x: seen.append(simplify(x)) or x)(torch.ones(2, 1))
-    assert seen == [{"shape": [1], "dtype": "float32"}]
-    loss = torch.nn.Parameter(torch.tensor(0.5))
-    assert simplify([loss, torch.zeros(2, dtype=torch.int64)]) == [
-        0.5,
-        {"shape": [2], "dtype": "int64"},
-    ]
-    assert simplify(torch.empty(1, device="meta")) == {
-        "shape": [1],
-        "dtype": "float32",
-        "device": "meta",
-    }
+    loss, wide = torch.nn.Parameter(torch.tensor(0.5)), torch.zeros(2, dtype=torch.int64)
+    assert simplify([*seen, loss, wide, torch.empty(1, device="meta")]) == [
+        described, 0.5, {"shape": [2], "dtype": "int64"}, {**described, "device": "meta"},
+    ]  # fmt: skip
