@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from overseer.errors import UsageError
 from overseer.record.directory import RunDirectory
 from overseer.record.job import WINDOW_NS, Rank, find_rank
-from tests.running import VOIR, Place, environment
+from tests.running import SCHEMA, VOIR, Place, environment
 
 SECOND = 1_000_000_000
 STARTED = 1_767_605_400 * SECOND
@@ -24,6 +22,9 @@ SLURM = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "99", "SLURM_
 MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
 
 
+RESTART = "TORCHELASTIC_RESTART_COUNT"
+
+
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
@@ -31,10 +32,7 @@ MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
         ({**TORCHRUN, ID: "abc"}, Rank(1, 4, None, "torchrun-abc")),
         ({**TORCHRUN, ID: "none"}, Rank(1, 4, None, "torchrun-29500")),
         ({**NODES, ID: "none"}, Rank(1, 4, 1, "torchrun-node17-29500")),
-        (
-            {**TORCHRUN, ID: "abc", "TORCHELASTIC_RESTART_COUNT": "2"},
-            Rank(1, 4, None, "torchrun-abc", 2),
-        ),
+        ({**TORCHRUN, ID: "abc", RESTART: "2"}, Rank(1, 4, None, "torchrun-abc", 2)),
         (TORCHRUN, Rank(1, 4, None, "ranks-29500")),
         ({"RANK": "0"}, Rank(0, None, None, "ranks")),
         ({"RANK": "first"}, None),
@@ -43,7 +41,7 @@ MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}
         ({**SLURM, "SLURM_STEP_ID": "1"}, Rank(3, 8, 0, "slurm-99.1")),
         ({**SLURM, "SLURM_RESTART_COUNT": "1"}, Rank(3, 8, 0, "slurm-99", 1)),
         ({**SLURM, "SLURM_STEP_NUM_TASKS": "4"}, Rank(3, 4, 0, "slurm-99")),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "99"}, None),
+        ({**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, None),
         ({"SLURM_PROCID": "0", "SLURM_JOB_ID": "99"}, None),
         ({"SLURM_PROCID": "1", "SLURM_JOB_ID": "99"}, Rank(1, None, None, "slurm-99")),
         ({**MPI, "PMIX_NAMESPACE": "n@1"}, Rank(2, 4, None, "mpi-n@1")),
@@ -82,29 +80,27 @@ def test_ranks_share_a_directory_and_the_next_run_has_the_next(tmp_path, problem
 
 def test_another_world_restart_script_or_time_is_another_run(tmp_path, problems):
     assert names(tmp_path, problems, [0]) == ["train-ranks"]
-    again = {"TORCHELASTIC_RESTART_COUNT": "1"}
-    assert names(tmp_path, problems, [1], environ=again) == ["train-ranks-restart1"]
+    assert names(tmp_path, problems, [1], environ={RESTART: "1"}) == ["train-ranks-restart1"]
     assert names(tmp_path, problems, [1], script="eval.py") == ["eval-ranks"]
     assert names(tmp_path, problems, [1], world=4) == ["train-ranks-2"]
     assert names(tmp_path, problems, [1], started=STARTED + WINDOW_NS + 1) == ["train-ranks-3"]
 
 
 def test_the_directory_the_user_named_is_shared_and_refused_to_the_next_run(tmp_path, problems):
-    chosen = tmp_path / "mine"
-    runs = [rank(tmp_path, problems, n, chosen=str(chosen)) for n in (0, 1)]
-    for run in runs:
+    def named(number, chosen=tmp_path / "mine", **environ):
+        run = rank(tmp_path, problems, number, chosen=str(chosen), environ=environ)
         run.check()
-    assert [run.path for run in runs] == [chosen / "rank0", chosen / "rank1"]
+        return run
+
+    runs = [named(0), named(1)]
+    assert [run.path for run in runs] == [tmp_path / f"mine/rank{n}" for n in (0, 1)]
     with pytest.raises(UsageError) as refused:
-        rank(tmp_path, problems, 0, chosen=str(chosen)).check()
+        named(0)
     assert refused.value.slug == "run-dir-taken"
-    environ = {"TORCHELASTIC_RESTART_COUNT": "1"}
-    again = rank(tmp_path, problems, 0, chosen=str(chosen), environ=environ)
-    again.check()
-    assert again.path == tmp_path / "mine-restart1" / "rank0"
+    assert named(0, **{RESTART: "1"}).path == tmp_path / "mine-restart1" / "rank0"
     (tmp_path / "run.json").write_text("{}")
     with pytest.raises(UsageError, match=r"run\.json"):
-        rank(tmp_path, problems, 0, chosen=str(tmp_path)).check()
+        named(0, tmp_path)
 
 
 def test_job_json_says_which_run_it_is_and_has_the_clocks_of_a_machine(tmp_path, problems):
@@ -142,30 +138,26 @@ def test_a_job_id_of_any_kind_is_a_safe_name(tmp_path, problems):
 def test_four_processes_at_once_share_one_directory_and_the_next_four_another(tmp_path):
     place = Place(tmp_path)
     place.write("train.py", "import voir\nfor step in range(5): voir.give(step=step, loss=1)\n")
+    command = [*VOIR, "--quiet", "--no-monitor", "train.py"]
     for name in ("train-ranks", "train-ranks-2"):
-        ranks = []
-        for number in range(4):
-            env = environment({"RANK": str(number), "WORLD_SIZE": "4"})
-            command = [*VOIR, "--quiet", "--no-monitor", "train.py"]
-            ranks.append(subprocess.Popen(command, cwd=tmp_path, env=env))
+        envs = [environment({"RANK": str(n), "WORLD_SIZE": "4"}) for n in range(4)]
+        ranks = [subprocess.Popen(command, cwd=tmp_path, env=env) for env in envs]
         assert [process.wait() for process in ranks] == [0] * 4
         found = [tmp_path / "voir-runs" / name / f"rank{n}" / "run.json" for n in range(4)]
         facts = [json.loads(file.read_text()) for file in found]
-        assert [each["rank"] for each in facts] == [0, 1, 2, 3]
-        assert {each["tasks"]["train"]["steps"] for each in facts} == {5}
+        seen = [(each["rank"], each["tasks"]["train"]["steps"]) for each in facts]
+        assert seen == [(0, 5), (1, 5), (2, 5), (3, 5)]
         assert len({each["pid"] for each in facts}) == 4
 
 
 @pytest.mark.slow
 def test_torchrun_twice_makes_two_runs_of_two_ranks(tmp_path):
     pytest.importorskip("torch.distributed.run")
-    place = Place(tmp_path)
+    place, env = Place(tmp_path), {"PYTHONPATH": str(SCHEMA.parents[1])}
     place.write("train.py", "import voir\nvoir.give(step=1, loss=1)\n")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
-    torchrun += ["--master-port=29713", "-m", "voir", "--quiet", "train.py"]
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29713"]
     for name in ("train-torchrun-29713", "train-torchrun-29713-2"):
-        root = str(Path(__file__).parents[2])
-        ran = place.run(*torchrun, env={"OMP_NUM_THREADS": "1", "PYTHONPATH": root})
+        ran = place.python(*torchrun, "-m", "voir", "--quiet", "train.py", env=env)
         assert ran.status == 0, ran.stderr
-        for number in range(2):
-            assert (tmp_path / "voir-runs" / name / f"rank{number}" / "run.json").exists()
+        run = tmp_path / "voir-runs" / name
+        assert all((run / f"rank{number}" / "run.json").exists() for number in range(2))
