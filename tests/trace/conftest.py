@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,19 @@ from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 from overseer.recorder.log import EVENT
 from overseer.trace import Trace, open_trace
-from overseer.trace import channel as channel_of
 from overseer.trace.channels import _state, record, stop
-from overseer.trace.rows import Made, make
+from overseer.trace.rows import make
 from overseer.trace.writer import HOST, VALS, Log, LogWriter, this_process
 
-from .processor import Processor, running
+from .processor import running
 
 #: When made events happen, by the recorder's clock and by the time of day.
 NOW, WALL = 10**12, 1_790_000_000 * 10**9
 NAN = float("nan")
-Event = tuple[int, int, int, int, float, int, int]
 
 
 @pytest.fixture(scope="session")
-def processor() -> Iterator[Processor]:
+def processor():
     """Perfetto's trace processor; the tests that need it are skipped where it cannot be had."""
     with running() as started:
         yield started
@@ -61,14 +58,11 @@ class Tracing:
 
 
 @pytest.fixture
-def tracing(tmp_path: Path) -> Iterator[Callable[..., Tracing]]:
+def tracing(tmp_path):
     """Begins to record in this process."""
 
-    def begin(*patterns: str) -> Tracing:
-        return Tracing(tmp_path / "trace.pftrace", patterns or ("*",))
-
     _state.channels.clear()
-    yield begin
+    yield lambda *patterns: Tracing(tmp_path / "trace.pftrace", patterns or ("*",))
     stop()
     recorder.tasks(None, None)
     recorder.close()
@@ -85,9 +79,7 @@ class Making:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.made: Made
-        self._sites: list[dict[str, Any]] = [{"kind": 0}]
-        self._records: list[tuple[bytes, bytes, dict[str, Any]]] = []
+        self._sites, self._records = [{"kind": 0}], []
         self.host(event(0, 0, value=77.0))
 
     def site(self, kind: int, label: str = "", **more: Any) -> int:
@@ -138,23 +130,17 @@ class Making:
         self.host(event(2, since + 10 + n * ns, 20, what=5, flags=k.ENDED))
 
 
-def event(
-    site: int,
-    start: int,
-    ns: int = 0,
-    value: float = NAN,
-    what: int = 0,
-    thread: int = 1,
-    flags: int = 0,
-) -> bytes:
+def event(site, start, ns=0, value=NAN, what=0, thread=1, flags=0):
     """An event at ``start`` ns from the beginning."""
     return EVENT.pack(NOW + start, value, what, site, thread, ns | flags << 56)
 
 
 @pytest.fixture
-def making(tmp_path: Path) -> Making:
+def making(tmp_path):
     """Made logs and their traces."""
     return Making(tmp_path / "made.log")
 
 
-__all__ = ["NAN", "NOW", "WALL", "Making", "Processor", "Tracing", "channel_of", "event"]
+def row(trace: Trace, name: str) -> list[Any]:
+    """The spans of a row by its name."""
+    return [one for thread in trace.threads if thread.name == name for one in thread.slices]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from overseer.recorder import sites as k
-from overseer.trace import Trace, channel, open_trace
+from overseer.trace import channel, open_trace
 from overseer.trace.export import merge
 from overseer.trace.reading import read_trace, whole_packets
 from overseer.trace.wire import message
 
-from .conftest import Making, Processor, Tracing, event
+from .conftest import Making, event
 
 SLICES = """
     select s.name, s.category, s.ts, s.dur, s.depth, ltrim(coalesce(thread.name, t.name)) as row
@@ -28,7 +25,7 @@ COUNTERS = """
 """
 
 
-def ours(trace: Trace) -> tuple[list[Any], list[Any]]:
+def ours(trace):
     """What our reader has found, as Perfetto's tells it."""
     found = [
         (one.label, one.channel, one.start, -1 if one.duration is None else one.duration, depth,
@@ -40,7 +37,7 @@ def ours(trace: Trace) -> tuple[list[Any], list[Any]]:
     return sorted(found), sorted(values)
 
 
-def perfettos(processor: Processor, data: bytes) -> tuple[list[Any], list[Any]]:
+def perfettos(processor, data):
     """The same by Perfetto's processor; instants, which it has as slices, are left out."""
     processor.load(data)
     assert processor.error == ""
@@ -49,7 +46,7 @@ def perfettos(processor: Processor, data: bytes) -> tuple[list[Any], list[Any]]:
     return sorted(slices), sorted(tuple(row.values()) for row in processor.query(COUNTERS))
 
 
-def full(making: Making) -> bytes:
+def full(making):
     """A trace with everything in it."""
     making.steps(30)
     module, text = making.site(k.MODULE), making.site(k.INSTANT, "mark", channel="app")
@@ -67,18 +64,13 @@ def full(making: Making) -> bytes:
     return making.path.with_suffix(".pftrace").read_bytes()
 
 
-def test_perfetto_reads_what_we_do(making: Making, processor: Processor) -> None:
+def test_perfetto_reads_what_we_do(making, processor):
     data = full(making)
     trace = open_trace(making.path.with_suffix(".pftrace"))
     assert ours(trace) == perfettos(processor, data)
     assert len(ours(trace)[0]) == 30 * 9 + 1 + 3
-    assert processor.query("select name from process where name like 'rank%'") == [
-        {"name": "rank 1: made"}
-    ]
-
-
-def test_rows_of_tasks_come_first_in_the_viewer(making: Making, processor: Processor) -> None:
-    processor.load(full(making))
+    ranks = processor.query("select name from process where name like 'rank%'")
+    assert ranks == [{"name": "rank 1: made"}]
     rows = processor.query("""
         include perfetto module viz.summary.track_event;
         select trim(name) as name from _track_event_tracks_ordered_groups
@@ -87,9 +79,7 @@ def test_rows_of_tasks_come_first_in_the_viewer(making: Making, processor: Proce
     assert [row["name"] for row in rows][:3] == ["epochs", "train steps", "data loader"]
 
 
-def test_perfetto_reads_what_a_script_records(
-    tracing: Callable[..., Tracing], processor: Processor
-) -> None:
+def test_perfetto_reads_what_a_script_records(tracing, processor):
     begun, app = tracing(), channel("app")
     for number in range(20):
         with app.span(f"step {number}", size=number), app.span("inner"):
@@ -100,7 +90,7 @@ def test_perfetto_reads_what_a_script_records(
     assert [row["n"] for row in processor.query(arguments)] == list(range(20))
 
 
-def test_every_packet_is_of_perfettos_schema(making: Making) -> None:
+def test_every_packet_is_of_perfettos_schema(making):
     schema = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     unknown = pytest.importorskip("google.protobuf.unknown_fields").UnknownFieldSet
     found = schema.Trace.FromString(full(making)).packet
@@ -114,9 +104,7 @@ def test_every_packet_is_of_perfettos_schema(making: Making) -> None:
         assert len(unknown(one)) == 0
 
 
-def test_ranks_are_merged_by_writing_one_behind_the_other(
-    tmp_path: Path, processor: Processor
-) -> None:
+def test_ranks_are_merged_by_writing_one_behind_the_other(tmp_path, processor):
     files = []
     for rank in range(3):
         made = Making(tmp_path / f"rank{rank}.log")
@@ -131,47 +119,40 @@ def test_ranks_are_merged_by_writing_one_behind_the_other(
     assert len(processor.query("select upid from process where name like 'rank%'")) == 3
 
 
-def test_a_file_that_is_cut_off_lacks_only_its_end(making: Making, processor: Processor) -> None:
-    data = full(making)
-    file = making.path.with_suffix(".pftrace")
+def test_a_file_that_is_cut_off_lacks_only_its_end(making, processor):
+    data, file, before = full(making), making.path.with_suffix(".pftrace"), 0
     whole = read_trace(file).events
-    chosen = random.Random(3)
-    borders = [end for _, end in whole_packets(data)]
-    before = 0
-    for border in sorted(chosen.sample(borders[5:], 25)):
+    borders = [end for _, end in whole_packets(data)][5:]
+    for border in sorted(random.Random(3).sample(borders, 25)):
         for cut in (border - 1, border, border + 1):
             file.write_bytes(data[:cut])
             trace = read_trace(file)
             assert before <= trace.events <= whole
             assert trace.torn_bytes == trace.tail_bytes
-            assert trace.tail_bytes == 0 if cut == border else trace.tail_bytes > 0
+            assert (trace.tail_bytes == 0) == (cut == border)
             before = trace.events
         processor.load(data[: border + 1])
         assert processor.error == ""
 
 
-def test_compressed_packets_are_read(making: Making) -> None:
-    data = full(making)
-    file = making.path.with_suffix(".pftrace")
-    whole = read_trace(file)
+def test_compressed_packets_are_read(making):
+    data, file = full(making), making.path.with_suffix(".pftrace")
+    whole = read_trace(file).events
     half = next(end for _, end in whole_packets(data) if end > len(data) // 2)
     file.write_bytes(data[:half] + message(1, message(50, zlib.compress(data[half:]))))
-    assert read_trace(file).events == whole.events
+    assert read_trace(file).events == whole
     file.write_bytes(data[:half] + message(1, message(50, b"no zlib")))
-    assert 0 < read_trace(file).events < whole.events
+    assert 0 < read_trace(file).events < whole
 
 
-def test_what_is_damaged_is_passed_over(making: Making) -> None:
-    data = bytearray(full(making))
-    file = making.path.with_suffix(".pftrace")
-    whole = read_trace(file).events
-    borders = list(whole_packets(bytes(data)))
+def test_what_is_damaged_is_passed_over(making):
+    data, file = bytearray(full(making)), making.path.with_suffix(".pftrace")
+    whole, borders = read_trace(file).events, list(whole_packets(bytes(data)))
     start, _ = borders[len(borders) // 2]
     file.write_bytes(data[:start] + b"\xff" * 9 + data[start:] + bytes(65536))
     trace = read_trace(file)
     assert (trace.events, trace.torn_bytes, trace.tail_bytes) == (whole, 65545, 65536)
-    chosen = random.Random(4)
-    read = 0
+    chosen, read = random.Random(4), 0
     for _ in range(40):
         broken = bytearray(data)
         for _ in range(3):

@@ -3,54 +3,58 @@
 from __future__ import annotations
 
 import errno
+import io
+import json
 import os
 import random
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from overseer.recorder import sites as k
 from overseer.trace import finish, open_trace
-from overseer.trace.rows import make
+from overseer.trace.rows import Progress, make
 from overseer.trace.writer import HOST, VALS, Log, LogWriter, this_process
 
-from .conftest import NOW, WALL, Making, event
+from .conftest import NOW, WALL, event
 
 HEAD = {**this_process(), "name": "made", "wall_ns": WALL, "now_ns": NOW}
 
 
-def starts(log: Log, tag: bytes = VALS) -> list[int]:
+SITES = {"sites": [{"kind": 0}, {"kind": k.INSTANT, "label": "x", "channel": "app"}]}
+
+
+def starts(log):
     """When events happened, from the beginning."""
-    found = []
-    for kind, data in log.events():
-        if kind == tag:
-            found += [int.from_bytes(data[at : at + 8], "little") - NOW
-                      for at in range(0, len(data), 32)]  # fmt: skip
-    return found
+    return [
+        int.from_bytes(data[at : at + 8], "little") - NOW
+        for kind, data in log.events() if kind == VALS for at in range(0, len(data), 32)
+    ]  # fmt: skip
 
 
-def write(path: Path, n: int, most: int, ring: bool = False, size: int = 100) -> LogWriter:
-    """A log of ``n`` events, ``size`` at a time."""
-    writer = LogWriter(path, HEAD, most, ring, pytest.fail)
-    writer.rows({"sites": [{"kind": 0}, {"kind": k.INSTANT, "label": "x", "channel": "app"}]})
-    for at in range(0, n, size):
-        writer.events(VALS, b"".join(event(1, at + i) for i in range(size)), {})
+def begin(path, most=1 << 20, ring=False, told=pytest.fail, **head):
+    writer = LogWriter(path, {**HEAD, **head}, most, ring, told)
+    writer.rows(SITES)
+    return writer
+
+
+def write(path, n, *how):
+    """A log of ``n`` events, ten at a time."""
+    writer = begin(path, *how)
+    for at in range(0, n, 10):
+        writer.events(VALS, b"".join(event(1, at + i) for i in range(10)), {})
     writer.rows({"dropped": writer.dropped})
     writer.close()
     return writer
 
 
 @pytest.mark.parametrize("ring", [False, True])
-def test_a_full_log_keeps_its_head_and_the_latest(tmp_path: Path, ring: bool) -> None:
+def test_a_full_log_keeps_its_head_and_the_latest(tmp_path, ring):
     path, n, most = tmp_path / "trace.log", 40_000, 1 << 18
     writer = write(path, n, most, ring)
     log = Log(path)
     kept = starts(log)
     assert log.size < most * 1.1
-    assert len(kept) + writer.dropped == n
-    assert writer.written == n
+    assert len(kept) + writer.dropped == writer.written == n
     assert (kept[0], kept[-1]) == (kept[0] if ring else 0, n - 1)
     jumps = [at for at in range(1, len(kept)) if kept[at] != kept[at - 1] + 1]
     assert len(jumps) == (0 if ring else 1)
@@ -62,56 +66,46 @@ def test_a_full_log_keeps_its_head_and_the_latest(tmp_path: Path, ring: bool) ->
     assert [one.name for one in tmp_path.iterdir()] == ["trace.pftrace"]
 
 
-def test_a_small_log_has_no_segments_and_drops_nothing(tmp_path: Path) -> None:
-    writer = write(tmp_path / "trace.log", 1000, 1 << 20)
+def test_a_small_log_has_no_segments_and_drops_nothing(tmp_path):
+    writer = write(tmp_path / "trace.log", 1000)
     assert (writer.dropped, len(Log(tmp_path / "trace.log").files)) == (0, 1)
 
 
-def test_a_segment_says_what_the_fold_knew(tmp_path: Path) -> None:
-    making = Making(tmp_path / "trace.log")
+def test_a_segment_says_what_the_fold_knew(making):
     making.steps(3000)
     for at, (tag, data, _) in enumerate(making._records):
         state = {"made": True, "steps": {"train": at - 2}} if at > 1 else {}
         making._records[at] = tag, data, state
     making.write(most=1 << 17)
-    trace = make(Log(making.path), tmp_path / "trace.pftrace")
+    trace = make(Log(making.path), making.path.with_suffix(".pftrace"))
     steps = [one.args["step"] for one in open_trace(trace.path).slices() if one.label == "step"]
-    assert steps[0] == 0
-    assert steps[-1] == 2999
+    assert (steps[0], steps[-1]) == (0, 2999)
     assert len(steps) == len(set(steps)) < 3000
 
 
-def test_a_log_that_ends_anywhere_has_what_comes_before(tmp_path: Path) -> None:
-    making = Making(tmp_path / "trace.log")
+def test_a_log_that_ends_anywhere_has_what_comes_before(making):
     making.steps(20)
     making.write()
-    data = making.path.read_bytes()
-    whole = make(Log(making.path), tmp_path / "whole.pftrace")
-    chosen = random.Random(1)
-    before = 0
-    for cut in sorted(
-        [8, 9, 12, *(chosen.randrange(300, len(data)) for _ in range(22)), len(data)]
-    ):
+    data, to = making.path.read_bytes(), making.path.with_suffix(".pftrace")
+    whole, chosen, before = make(Log(making.path), to), random.Random(1), 0
+    cuts = [8, 9, 12, *(chosen.randrange(300, len(data)) for _ in range(22)), len(data)]
+    for cut in sorted(cuts):
         making.path.write_bytes(data[:cut])
-        try:
-            log = Log(making.path)
-        except ValueError:
-            assert cut < 300, "without its first record it is nobody's"
+        if cut < 300:
+            with pytest.raises(ValueError):  # Without its first record it is nobody's.
+                Log(making.path)
             continue
-        made = make(log, tmp_path / "cut.pftrace")
-        assert before <= made.events <= whole.events
-        assert open_trace(made.path).events == made.events
+        made = make(Log(making.path), to)
+        assert before <= made.events == open_trace(made.path).events <= whole.events
         before = made.events
     assert before == whole.events
 
 
-def test_damage_ends_no_reader(tmp_path: Path) -> None:
-    making = Making(tmp_path / "trace.log")
+def test_damage_ends_no_reader(making):
     making.steps(20)
     making.values(event(making.site(k.NOTE, "", channel="app"), 50, what=99))
     making.write()
-    data = making.path.read_bytes()
-    chosen, read = random.Random(2), 0
+    data, chosen, read = making.path.read_bytes(), random.Random(2), 0
     for _ in range(60):
         broken = bytearray(data)
         for _ in range(3):
@@ -122,15 +116,11 @@ def test_damage_ends_no_reader(tmp_path: Path) -> None:
     assert read > 30
 
 
-def test_a_full_disk_costs_events_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, told = tmp_path / "trace.log", []
-    writer = LogWriter(path, HEAD, 1 << 20, False, told.append)
-    writer.rows({"sites": [{"kind": 0}, {"kind": k.INSTANT, "label": "x", "channel": "app"}]})
-    real = os.write
+def test_a_full_disk_costs_events_and_nothing_else(tmp_path, monkeypatch):
+    path, told, real = tmp_path / "trace.log", [], os.write
+    writer = begin(path, told=told.append)
 
-    def full(fd: int, data: bytes) -> int:
+    def full(fd, data):
         if len(data) > 50:
             return real(fd, data[:50])  # Half of it still fits.
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -143,14 +133,9 @@ def test_a_full_disk_costs_events_and_nothing_else(
     writer.events(VALS, event(1, 4), {})
     writer.events(HOST, event(0, 5), {"steps": {"train": 9}})
     writer.close()
-    log = Log(path)
-    assert starts(log) == [1, 4]
-    assert [data for tag, data in log.events() if tag == b"FOLD"] == [
-        {"steps": {"train": 9}, "gap": True}
-    ]
-    assert writer.dropped == 3
-    assert told
-    assert all(error.errno == errno.ENOSPC for error in told)
+    state = [data for tag, data in Log(path).events() if tag == b"FOLD"]
+    assert (starts(Log(path)), state) == ([1, 4], [{"steps": {"train": 9}, "gap": True}])
+    assert (writer.dropped, {error.errno for error in told}) == (3, {errno.ENOSPC})
 
 
 # Whoever comes next
@@ -165,16 +150,12 @@ def test_a_full_disk_costs_events_and_nothing_else(
         ({"started": 1}, False),
     ],
 )
-def test_the_log_of_a_dead_process_becomes_a_trace(
-    tmp_path: Path, change: dict[str, Any], goes_on: bool
-) -> None:
-    directory = tmp_path / "rank0"
-    directory.mkdir()
-    path = directory / "trace.log"
-    writer = LogWriter(path, {**HEAD, **change}, 1 << 20, False, pytest.fail)
-    writer.rows({"sites": [{"kind": 0}, {"kind": k.INSTANT, "label": "x", "channel": "app"}]})
+def test_the_log_of_a_dead_process_becomes_a_trace(tmp_path, change, goes_on):
+    path = tmp_path / "rank0/trace.log"
+    path.parent.mkdir()
+    writer = begin(path, **change)
     writer.events(VALS, event(1, 1), {})
-    assert finish(tmp_path) == directory / "trace.pftrace"
+    assert finish(tmp_path) == path.with_suffix(".pftrace")
     assert path.exists() == goes_on
     writer.events(VALS, event(1, 2), {})
     writer.close()
@@ -182,50 +163,40 @@ def test_the_log_of_a_dead_process_becomes_a_trace(
     assert [one.label for one in trace.instants() if one.channel == "app"] == ["x"] * (1 + goes_on)
 
 
-def test_a_log_beside_a_trace_elsewhere_is_found(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    write(tmp_path / "there.log", 10, 1 << 20, size=10)
-    path = tmp_path / "there.pftrace"
-    (tmp_path / "run/run.json").write_text(f'{{"trace": {{"path": "{path}"}}}}')
-    assert finish(tmp_path / "run") == path
-    assert open_trace(tmp_path / "run").events == 10
+def test_a_log_beside_a_trace_elsewhere_is_found(tmp_path):
+    write(tmp_path / "there.log", 10)
+    path, run = tmp_path / "there.pftrace", tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text(json.dumps({"trace": {"path": str(path)}}))
+    assert finish(run) == path
+    assert open_trace(run).events == 10
 
 
 @pytest.mark.parametrize("data", [b"", b"a log of mine\n", b"voir logJUNK", bytes(100)])
-def test_logs_of_others_are_left_alone(tmp_path: Path, data: bytes) -> None:
+def test_logs_of_others_are_left_alone(tmp_path, data):
     (tmp_path / "trace.log").write_bytes(data)
     assert finish(tmp_path) is None
-    assert [one.name for one in tmp_path.iterdir()] == ["trace.log"]
+    assert os.listdir(tmp_path) == ["trace.log"]
 
 
-def test_an_interruption_leaves_the_log_and_no_half_trace(making: Making) -> None:
+def test_an_interruption_leaves_the_log_and_no_half_trace(making):
     making.steps(5)
     making.write()
 
-    def interrupt(share: float) -> None:
+    def interrupt(share):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         make(Log(making.path), making.path.with_suffix(".pftrace"), interrupt)
-    assert [one.name for one in making.path.parent.iterdir()] == ["made.log"]
+    assert os.listdir(making.path.parent) == ["made.log"]
 
 
-def test_progress_is_told_up_to_the_end(making: Making) -> None:
+def test_progress_is_told_up_to_the_end_and_shown_from_a_second_on(making):
     making.steps(5)
     making.write()
-    shares: list[float] = []
-    make(Log(making.path), making.path.with_suffix(".pftrace"), shares.append)
+    make(Log(making.path), making.path.with_suffix(".pftrace"), (shares := []).append)
     assert shares == sorted(shares)
     assert 0.9 < shares[-1] <= 1
-    _shown(shares.append)
-
-
-def _shown(tell: Callable[[float], object]) -> None:
-    """Progress is shown from a second on."""
-    import io
-
-    from overseer.trace.rows import Progress
-
     stream = io.StringIO()
     shown = Progress(stream)
     shown(0.5)
