@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from pathlib import Path
-from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from instruments.phases import Phases
 from instruments.trace import VARIABLES, expanded
 from overseer.errors import UsageError
-from overseer.trace import Trace, open_trace
-from overseer.trace.reading import Slice
+from overseer.recorder import recorder, table
+from overseer.recorder import sites as k
+from overseer.recorder.log import EVENT
+from overseer.trace import open_trace
 from tests.programs import replay
-from tests.running import VOIR, Place, Ran, environment
+from tests.running import VOIR, Place, environment
+from tests.trace.conftest import row
 
 SCRIPT = """
     import sys
@@ -67,36 +70,34 @@ TORCH = """
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path):
     made = Place(tmp_path)
     made.write("main.py", SCRIPT)
     return made
 
 
-def traced(place: Place, *options: str, env: dict[str, str] | None = None) -> Trace:
-    done = place.voir("--no-monitor", *options, "main.py", env=env)
+def traced(place, *options, **more):
+    done = place.voir("--no-monitor", *options, "main.py", **more)
     assert done.seen == (0, "done\n"), done.stderr
     (run,) = place.runs
     return open_trace(run)
 
 
-def row(trace: Trace, name: str) -> list[Slice]:
-    return [one for thread in trace.threads if thread.name == name for one in thread.slices]
-
-
-def numbers(trace: Trace) -> list[object]:
+def numbers(trace):
     return [one.args["step"] for one in row(trace, "train steps")]
 
 
-def test_phases_steps_spans_and_figures_are_in_the_trace(place: Place) -> None:
+def marks(trace, channel="voir"):
+    return [(one.label, one.args) for one in trace.instants() if one.channel == channel]
+
+
+def test_phases_steps_spans_and_figures_are_in_the_trace(place):
     trace = traced(place, "--trace")
     phases = ["init", "parse_args", "load_script", "run_script", "finalize"]
     assert [one.label for one in row(trace, "phases")] == phases
     steps = [one for one in row(trace, "train steps") if one.label == "step"]
     assert [one.args for one in steps] == [{"step": n, "items": 4} for n in range(15)]
-    assert [one.args for one in row(trace, "MainThread")] == [
-        {"epoch": epoch} for epoch in range(3) for _ in range(5)
-    ]
+    assert [one.args["epoch"] for one in row(trace, "MainThread")] == [n // 5 for n in range(15)]
     assert trace.counters["loss"].values[:2] == [1.0, 0.5]
     assert len(trace.counters["loss"].values) == 15
     assert trace.counters["accuracy"].values == [0.0, 1 / 3, 2 / 3]
@@ -106,30 +107,27 @@ def test_phases_steps_spans_and_figures_are_in_the_trace(place: Place) -> None:
     assert [one.name for one in trace.path.parent.glob("trace*")] == ["trace.pftrace"]
 
 
-def test_without_the_flag_nothing_is_written(place: Place) -> None:
+def test_without_the_flag_nothing_is_written(place):
     done = place.voir("--trace-steps", "1:2", "main.py")
-    assert done.status == 0
-    assert "it does nothing without --trace" in done.stderr
-    assert list(place.path.rglob("*.pftrace")) == []
-    assert "trace" not in place.record()
+    assert (done.status, "it does nothing without --trace" in done.stderr) == (0, True)
+    assert (list(place.path.rglob("*.pftrace")), "trace" in place.record()) == ([], False)
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--trace-steps", "3:6"], [3, 4, 5]),
         (["--trace-steps", "12:"], [12, 13, 14]),
         (["--trace-steps", "2:9", "--trace-every", "3"], [2, 5, 8]),
     ],
 )
-def test_only_the_steps_asked_for(place: Place, options: list[str], expected: list[int]) -> None:
+def test_only_the_steps_asked_for(place, options, expected):
     trace = traced(place, "--trace", *options)
     assert numbers(trace) == expected
     assert len(trace.counters["loss"].values) == len(row(trace, "MainThread")) == len(expected)
     assert "run_script" in [one.label for one in row(trace, "phases")]
 
 
-def test_what_was_asked_for_and_never_came_is_told(place: Place) -> None:
+def test_what_was_asked_for_and_never_came_is_told(place):
     channels = "steps,stepz,met*"
     done = place.voir("--trace", "--trace-channels", channels, "--trace-steps", "9000:", "main.py")
     assert done.seen == (0, "done\n")
@@ -137,7 +135,7 @@ def test_what_was_asked_for_and_never_came_is_told(place: Place) -> None:
     assert "the steps 9000: never came: 15 steps were seen [trace-steps]" in done.stderr
 
 
-def test_a_directory_of_ones_own_and_no_record(place: Place) -> None:
+def test_a_directory_of_ones_own_and_no_record(place):
     settings = {"directory": "here/there", "channels": ["app", "vo*"]}
     done = place.voir("--no-record", "main.py", env={"VOIR_TRACE": json.dumps(settings)})
     assert done.status == 0, done.stderr
@@ -155,13 +153,13 @@ def test_a_directory_of_ones_own_and_no_record(place: Place) -> None:
         (["--trace-rank", "4"], "trace-rank"),
     ],
 )
-def test_what_cannot_be_traced_is_told(place: Place, options: list[str], slug: str) -> None:
+def test_what_cannot_be_traced_is_told(place, options, slug):
     done = place.voir("--trace", *options, "main.py")
     assert done.seen == (0, "done\n")
     assert f"[{slug}]" in done.stderr
 
 
-def test_a_trace_that_was_deleted_holds_nothing(place: Place) -> None:
+def test_a_trace_that_was_deleted_holds_nothing(place):
     script = "import shutil\nfrom voir import give\ngive(loss=1)\nshutil.rmtree('traces')\n"
     place.write("main.py", script)
     assert place.voir("--trace", "--trace-dir", "traces", "main.py").status == 0
@@ -170,19 +168,16 @@ def test_a_trace_that_was_deleted_holds_nothing(place: Place) -> None:
     assert said["dropped"] > 3
 
 
-def test_an_error_and_a_stop_are_marked(place: Place) -> None:
+def test_an_error_and_a_stop_are_marked(place):
     assert place.voir("--trace", "--run-dir", "one", "main.py", "oh no").status == 1
     assert place.voir("--trace", "--run-dir", "two", "--stop", "4", "main.py").status == 0
-    marks = [
-        [(o.label, o.args) for o in open_trace(place.path / run).instants() if o.channel == "voir"]
-        for run in ("one", "two")
-    ]
-    assert marks[0][1:] == [("error", {"type": "ValueError", "message": "oh no"})]
-    assert [label for label, _ in marks[1]] == ["clocks", "early stop"]
-    assert numbers(open_trace(place.path / "two")) == [0, 1, 2, 3]
+    one, two = (open_trace(place.path / run) for run in ("one", "two"))
+    assert marks(one)[1:] == [("error", {"type": "ValueError", "message": "oh no"})]
+    assert [label for label, _ in marks(two)] == ["clocks", "early stop"]
+    assert numbers(two) == [0, 1, 2, 3]
 
 
-def test_nothing_more_is_recorded_after_the_duration(place: Place) -> None:
+def test_nothing_more_is_recorded_after_the_duration(place):
     place.write(
         "slow.py",
         """
@@ -194,7 +189,9 @@ def test_nothing_more_is_recorded_after_the_duration(place: Place) -> None:
         app.instant("imported")
         """,
     )
-    script = """
+    place.write(
+        "main.py",
+        """
         import slow
         import time
         slow.app.instant("early")
@@ -203,14 +200,14 @@ def test_nothing_more_is_recorded_after_the_duration(place: Place) -> None:
         slow.app.enable()
         slow.app.instant("late")
         print("done")
-        """
-    place.write("main.py", script)
+        """,
+    )
     trace = traced(place, "--trace", "--trace-duration", "0.5")
-    marks = [one.label for one in trace.instants() if one.channel == "app"]
-    assert marks == ["imported", "early"], "imports are no part of it"
+    seen = [label for label, _ in marks(trace, "app")]
+    assert seen == ["imported", "early"], "imports are no part of it"
 
 
-def test_parts_of_a_script_are_traced_by_themselves(place: Place) -> None:
+def test_parts_of_a_script_are_traced_by_themselves(place):
     place.write(
         "main.py",
         """
@@ -242,7 +239,7 @@ def test_parts_of_a_script_are_traced_by_themselves(place: Place) -> None:
 # VOIR_TRACE
 
 
-def test_the_variable_is_all_options_in_one() -> None:
+def test_the_variable_is_all_options_in_one():
     text = json.dumps({"enable": "true", "directory": "d", "channels": ["a", "b"], "steps": [1, 3],
                        "duration": 2.0, "ring": True, "profile": False, "rank": None})  # fmt: skip
     assert expanded({"VOIR_TRACE": text, "VOIR_TRACE_STEPS": "5:6", "HOME": "x"}) == {
@@ -264,74 +261,76 @@ def test_the_variable_is_all_options_in_one() -> None:
         ('{"steps": {}}', "steps is {}"),
     ],
 )
-def test_a_variable_that_makes_no_sense_is_refused(value: str, words: str) -> None:
+def test_a_variable_that_makes_no_sense_is_refused(value, words):
     with pytest.raises(UsageError) as refused:
         expanded({"VOIR_TRACE": value})
     assert refused.value.slug == "trace-settings"
     assert words in refused.value.what
 
 
-def test_options_that_make_no_sense_end_the_command(place: Place) -> None:
-    def refused(*options: str, env: dict[str, str] | None = None) -> str:
-        done: Ran = place.voir(*options, "main.py", env=env)
-        assert done.seen == (2, "")
-        assert "Traceback" not in done.stderr
-        return done.stderr
-
-    assert "[trace-settings]" in refused(env={"VOIR_TRACE": "{"})
-    assert "It must be 1 or 0" in refused(env={"VOIR_TRACE": '{"enable": "maybe"}'})
-    assert "the steps to trace are '9:3'" in refused("--trace-steps", "9:3")
-    assert "Levels are off, step" in refused("--trace-level", "ops")
+@pytest.mark.parametrize(
+    ("options", "variable", "words"),
+    [
+        ([], "{", "[trace-settings]"),
+        ([], '{"enable": "maybe"}', "It must be 1 or 0"),
+        (["--trace-steps", "9:3"], "", "the steps to trace are '9:3'"),
+        (["--trace-level", "ops"], "", "Levels are off, step"),
+    ],
+)
+def test_options_that_make_no_sense_end_the_command(place, options, variable, words):
+    done = place.voir(*options, "main.py", env={"VOIR_TRACE": variable})
+    assert (done.seen, words in done.stderr) == ((2, ""), True), done.stderr
+    assert "Traceback" not in done.stderr
 
 
 # PyTorch
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def learned(tmp_path_factory):
     """A PyTorch script, traced as a whole, and two of its steps with all detail."""
     pytest.importorskip("torch")
     made = Place(tmp_path_factory.mktemp("torch"))
     made.write("main.py", TORCH)
-    options = ["--trace", "--trace-level", "op", "--trace-steps", "3:5", "--run-dir", "op"]
-    for more in (["--trace", "--run-dir", "step"], options):
-        keep = {"VOIR_KEEP_LOG": "1"}
-        done = made.voir("--strict", "--no-monitor", *more, "main.py", env=keep)
+    for options in ("--run-dir step", "--run-dir op --trace-level op --trace-steps 3:5"):
+        every = ["--strict", "--no-monitor", "--trace", *options.split()]
+        done = made.voir(*every, "main.py", env={"VOIR_KEEP_LOG": "1"})
         assert done.status == 0, done.stderr
     return made
 
 
-def test_a_log_that_was_kept_is_replayed(
-    learned: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
+def facts_of(run):
+    return json.loads((run / "run.json").read_text())
+
+
+def test_a_log_that_was_kept_is_replayed(learned, capsys):
     replay.main([str(learned.path / "step/kept.log")])
     said = capsys.readouterr().out.splitlines()
     assert said[-2] == "train: 12 steps, 96 items"
     assert sum(" of train: " in line for line in said) == 12
 
 
-def test_rows_of_a_pytorch_script(learned: Place) -> None:
+def test_rows_of_a_pytorch_script(learned):
     trace = open_trace(learned.path / "step")
     shown = {thread.name: {one.label for one in thread.slices} for thread in trace.threads}
-    assert shown["passes"] == {"forward", "backward"}
-    assert (shown["evaluation"], shown["optimizer"]) == ({"eval"}, {"optimizer"})
-    assert shown["checkpoints"] == {"checkpoint"}
+    assert [shown[name] for name in ("passes", "evaluation", "optimizer", "checkpoints")] == [
+        {"forward", "backward"}, {"eval"}, {"optimizer"}, {"checkpoint"},
+    ]  # fmt: skip
     steps = row(trace, "train steps")
     assert [one.args for one in steps] == [{"step": n, "items": 8} for n in range(12)]
     assert all("loading" in [child.label for child in one.children] for one in steps)
     assert len(trace.counters["loss"].values) == 12
-    marks = [(one.label, one.args) for one in trace.instants()][1:]
-    assert marks == [(f"epoch {n} end", {"steps": 6}) for n in range(2)]
-    facts = json.loads((learned.path / "step/run.json").read_text())
-    task = facts["tasks"]["train"]
+    ends = [(one.label, one.args) for one in trace.instants()][1:]
+    assert ends == [(f"epoch {n} end", {"steps": 6}) for n in range(2)]
+    task = facts_of(learned.path / "step")["tasks"]["train"]
     steady = [child for one in steps[-task["rate"]["n"] :] for child in one.children]
     for label in ("loading", "compute"):
-        seconds = sum(one.duration or 0 for one in steady if one.label == label) / 1e9
+        seconds = sum(one.duration for one in steady if one.label == label) / 1e9
         assert seconds == pytest.approx(task[label]["seconds"]), "there is one figure"
 
 
-def test_modules_and_operators_of_the_steps_asked_for(learned: Place) -> None:
-    trace = open_trace(learned.path / "op")
+def test_modules_and_operators_of_the_steps_asked_for(learned):
+    trace, facts = open_trace(learned.path / "op"), facts_of(learned.path / "op")
     assert numbers(trace) == [3, 4]
     calls = [one for one in row(trace, "MainThread") if one.label == "Sequential"]
     inner = ["Sequential.0", "Sequential.1", "Sequential.2"]
@@ -340,20 +339,15 @@ def test_modules_and_operators_of_the_steps_asked_for(learned: Place) -> None:
     linear = [one for one in trace.slices() if one.label == "aten::linear"]
     modules = [one for one in trace.slices() if one.args.get("module") == "Linear"]
     assert len(linear) == len(modules) == 4
-    for operator, module in zip(linear, modules, strict=True):
-        assert module.start <= operator.start
-        assert _end(operator) <= _end(module) + 1_000, "to the resolution of two clocks"
-    facts = json.loads((learned.path / "op/run.json").read_text())
+    for one, module in zip(linear, modules, strict=True):
+        assert module.start <= one.start
+        late = one.start + one.duration - module.start - module.duration
+        assert late <= 1_000, "to the resolution of two clocks"
     assert facts["tasks"]["train"]["rate"]["profiled"] == 2
     assert (facts["trace"]["level"], facts["trace"]["profiled"]) == ("op", 2)
 
 
-def _end(one: Slice) -> int:
-    assert one.duration is not None
-    return one.start + one.duration
-
-
-def test_spans_within_compiled_code_break_nothing(tmp_path: Path) -> None:
+def test_spans_within_compiled_code_break_nothing(tmp_path):
     pytest.importorskip("torch")
     place = Place(tmp_path)
     place.write(
@@ -393,29 +387,24 @@ WAITS = """
 """
 
 
-def test_a_killed_run_has_its_trace_up_to_the_last_moment(place: Place) -> None:
+def test_a_killed_run_has_its_trace_up_to_the_last_moment(place):
     place.write("main.py", WAITS)
-    command = [*VOIR, "--no-monitor", "--trace", "--trace-dir", "there", "--run-dir", "run",
-               "main.py"]  # fmt: skip
-    with subprocess.Popen(
-        command, cwd=place.path, env=environment(), stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
+    command = [*VOIR, "--no-monitor", "--trace", "--trace-dir", "there", "--run-dir", "run"]
+    options = {"cwd": place.path, "env": environment(), "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "main.py"], **options) as process:
         assert process.stdout.readline() == "ready\n"
         (log,) = (place.path / "there").iterdir()
         process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert log.suffix == ".log"
+    made = log.with_suffix(".pftrace")
     shown = place.voir("trace", "export", str(log))
-    assert shown.seen == (0, f"{log.with_suffix('.pftrace')}\n"), shown.stderr
-    trace = open_trace(log.with_suffix(".pftrace"))
-    marks = [one.label for one in trace.instants() if one.channel == "app"]
-    assert marks == [f"mark {number}" for number in range(500)]
+    assert (log.suffix, shown.seen) == (".log", (0, f"{made}\n")), shown.stderr
+    trace = open_trace(made)
+    assert [label for label, _ in marks(trace, "app")] == [f"mark {n}" for n in range(500)]
     assert len(numbers(trace)) >= 499
     assert not log.exists()
 
 
-def test_an_interruption_while_it_is_made_leaves_it_for_later(place: Place) -> None:
+def test_an_interruption_while_it_is_made_leaves_it_for_later(place):
     place.write(
         "voirfile.py",
         """
@@ -435,51 +424,38 @@ def test_an_interruption_while_it_is_made_leaves_it_for_later(place: Place) -> N
     assert len(numbers(open_trace(place.path / "run"))) == 15
 
 
-def test_ranks_share_a_clock_and_one_timeline(place: Place) -> None:
+def test_ranks_share_a_clock_and_one_timeline(place):
     processes = []
     for rank in range(2):
         env = environment({"RANK": str(rank), "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "j"})
-        command = [*VOIR, "--no-monitor", "--trace", "--run-dir", "job", "main.py"]
-        processes.append(subprocess.Popen(command, cwd=place.path, env=env,
-                                          stdout=subprocess.DEVNULL))  # fmt: skip
+        command = [*VOIR, *["--no-monitor", "--trace", "--run-dir", "job", "main.py"]]
+        options = {"cwd": place.path, "env": env, "stdout": subprocess.DEVNULL}
+        processes.append(subprocess.Popen(command, **options))
     assert [process.wait(60) for process in processes] == [0, 0]
     trace = open_trace(place.path / "job")
     assert [one.name for one in trace.processes] == ["rank 0: main.py", "rank 1: main.py"]
-    anchors = [open_trace(place.path / f"job/rank{rank}").anchors for rank in range(2)]
-    keys = ("realtime_ns", "monotonic_ns", "boot_id")
-    assert [anchors[0][key] for key in keys] == [anchors[1][key] for key in keys]
-    assert (trace.hosts, [one["rank"] for one in anchors]) == (1, [0, 1])
+    first, second = (open_trace(place.path / f"job/rank{rank}").anchors for rank in range(2))
+    same = {key: first[key] for key in ("realtime_ns", "monotonic_ns", "boot_id")}
+    assert (same.items() <= second.items(), trace.hosts) == (True, 1)
+    assert [one["rank"] for one in (first, second)] == [0, 1]
     merged = place.voir("trace", "export", "job", "--to", "perfetto")
     assert merged.seen == (0, "job/ranks.pftrace\n"), merged.stderr
     assert open_trace(place.path / "job/ranks.pftrace").events == trace.events
 
 
-def test_phases_are_told_to_whoever_listens() -> None:
-    from instruments.phases import Phases
-    from overseer.recorder import recorder, table
-    from overseer.recorder import sites as k
-    from overseer.recorder.log import EVENT
-
-    class Ov:
-        class bus:
-            recorded = None
-
-        def every(self, *arguments: Any, **options: Any) -> Any:
-            import contextlib
-
-            return contextlib.nullcontext()
-
+def test_phases_are_told_to_whoever_listens():
     recorder.open(1 << 10, 1 << 10)
-    phases = Phases(Ov())  # type: ignore[arg-type]
-    heard: list[tuple[str, int, int]] = []
+    ov = MagicMock()
+    ov.bus.recorded = None
+    phases = Phases(ov)
     leave = phases.listen(lambda *told: heard.append(told))
-    kinds = [(k.LOADING, 0), (k.FORWARD, 3), (k.FORWARD, 0), (k.BACKWARD, 0), (k.OPTIMIZER, 0)]
-    for kind, flags in [*kinds, (k.LOADING, k.ENDED), (k.SAVE, 0)]:
+    heard, kinds = [], [(k.LOADING, 0), (k.FORWARD, 3), (k.FORWARD, 0), (k.BACKWARD, 0)]
+    for kind, flags in [*kinds, (k.OPTIMIZER, 0), (k.LOADING, k.ENDED), (k.SAVE, 0)]:
         site = table.add(kind)
         phases._drained.append(EVENT.pack(1000, 0.0, 0, site, 1, 50 | flags << 56))
     phases._tell()
-    assert heard == [(name, 1000, 1050) for name in
-                     ("loading", "forward", "eval", "backward", "optimizer")]  # fmt: skip
+    names = ("loading", "forward", "eval", "backward", "optimizer")
+    assert heard == [(name, 1000, 1050) for name in names]
     leave()
     phases.close()
     recorder.close()
