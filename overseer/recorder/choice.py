@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
+from .sites import FORMAT
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-#: The layout of events and header that this version of voir reads.
-FORMAT = 1
 
 
 def _chosen() -> tuple[Any, str]:

@@ -19,6 +19,7 @@ from weakref import WeakSet
 
 from ..clock import now_ns as now
 from . import sites as k
+from .log import DIRECTORY, EVENT, HEAD, LONGEST, MAGIC, PAGE, PIECE, THREAD, THREADS
 from .sizes import length, model_rows, module_flags, read_number, readers
 
 TYPE_CHECKING = False
@@ -26,13 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FORMAT, NAME = 1, "Python"
-EVENT = struct.Struct("<QdIHHQ")
-HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
-SHOWN, WORDS, SAMPLE, OPEN_PAIRS, PIECE = 16, 8, 251, 1024, 30
-_THREAD, _OPEN = struct.Struct("<IHBBQQQ"), struct.Struct("<BBQ")
-_HEADS, _OWN, _CONTROL, _THREADS, _DIRECTORY = 40, 72, 80, 256, 768
-_INSIDE, _LONGEST, LONG = k.IN_OPTIMIZER << 56, (1 << 48) - 1, 1_000_000
+FORMAT, NAME = k.FORMAT, "Python"
+SHOWN, WORDS, SAMPLE, OPEN_PAIRS = 16, 8, 251, 1024
+_OPEN = struct.Struct("<BBQ")
+_HEADS, _OWN, _CONTROL = 8 * k.HEADS.start, 8 * k.OWN, 80
+_INSIDE, LONG = k.IN_OPTIMIZER << 56, 1_000_000
 NAN, _MISSING = float("nan"), object()
 _NO_RECORD = 0, 0, k.VALUES, -1, k.NOTHING
 
@@ -86,7 +85,7 @@ class _State:
 
     def __init__(self) -> None:
         self.rings: list[_Ring] = []
-        self.header: Any = bytearray(4096)
+        self.header: Any = bytearray(PAGE)
         self.here: Any = None
         self.own = 0
         self.muted = self.submodules = self.due = False
@@ -130,8 +129,8 @@ def _begin() -> _Thread:
     _g.threads[thread.id] = me
     native = threading.get_native_id()
     if thread.shown >= 0:
-        at = _THREADS + thread.shown * 32
-        _THREAD.pack_into(_g.header, at, native, thread.id, 0, 0, 0, 0, 0)
+        at = THREADS + thread.shown * THREAD.size
+        THREAD.pack_into(_g.header, at, native, thread.id, 0, 0, 0, 0, 0)
     _put(thread, k.STRUCTURE, k.THREAD, 0, now(), 0, float(native), 0, 0)
     return thread
 
@@ -149,7 +148,7 @@ def _put(
 ) -> None:
     if not _g.rings:
         return
-    rest = thread.depth << 48 | flags << 56 | (ns if 0 <= ns <= _LONGEST else _LONGEST)
+    rest = thread.depth << 48 | flags << 56 | (ns if 0 <= ns <= LONGEST else LONGEST)
     if thread.optimizers:
         rest |= _INSIDE
     to = _g.rings[ring]
@@ -205,7 +204,7 @@ def _task() -> int:
 def _enter(thread: _Thread, kind: int) -> int:
     start = now()
     if not thread.depth and thread.shown >= 0:
-        _OPEN.pack_into(_g.header, _THREADS + thread.shown * 32 + 6, kind, 0, start)
+        _OPEN.pack_into(_g.header, THREADS + thread.shown * THREAD.size + 6, kind, 0, start)
     if thread.depth < 255:
         thread.depth += 1
     thread.optimizers += kind == k.OPTIMIZER
@@ -222,7 +221,7 @@ def _leave(thread: _Thread, kind: int, depth: int) -> None:
     else:
         _g.here.where = thread.outside
     if not depth and thread.shown >= 0:
-        _g.header[_THREADS + thread.shown * 32 + 6] = 0
+        _g.header[THREADS + thread.shown * THREAD.size + 6] = 0
 
 
 def _push(thread: _Thread, *entry: Any) -> list[Any]:
@@ -691,8 +690,8 @@ def open(structure: int, values: int, started: int = 0, epoch: int = 0) -> None:
     if any(n <= 0 or n & (n - 1) for n in (structure, values)):
         raise ValueError("a ring has room for a power of two events")
     close()
-    _g.rings, _g.header, _g.own = [_Ring(structure), _Ring(values)], bytearray(4096), 0
-    own = (b"voir rec", FORMAT, os.getpid(), started, now(), epoch)
+    _g.rings, _g.header, _g.own = [_Ring(structure), _Ring(values)], bytearray(PAGE), 0
+    own = (MAGIC, FORMAT, os.getpid(), started, now(), epoch)
     HEAD.pack_into(_g.header, 0, *own, *[0] * 13)
     _g.threads.clear()
     _g.muted, _g.here = False, _Here()
@@ -703,7 +702,7 @@ def close() -> None:
     """Record nothing any more."""
     if isinstance(_g.header, mmap.mmap):
         _g.header.close()
-    _g.rings, _g.header = [], bytearray(4096)
+    _g.rings, _g.header = [], bytearray(PAGE)
     _g.here = _Here()
     _g.armed, _g.armed_left, _g.armed_kinds, _g.due = None, 0, 0, False
     _g.marker, _g.marked_kinds = None, 0
@@ -718,14 +717,14 @@ def publish(path: str, directory: str) -> None:
     fd = os.open(path, flags, 0o600)
     try:
         os.write(fd, bytes(_g.header))
-        made = mmap.mmap(fd, 4096)
+        made = mmap.mmap(fd, PAGE)
     except OSError:
         os.unlink(path)
         raise
     finally:
         os.close(fd)
-    text = directory.encode()[: 4096 - _DIRECTORY - 1]
-    made[_DIRECTORY : _DIRECTORY + len(text)] = text
+    text = directory.encode()[: PAGE - DIRECTORY - 1]
+    made[DIRECTORY : DIRECTORY + len(text)] = text
     _g.header = made
 
 
@@ -764,7 +763,7 @@ def _packed(start: int, value: float, site: int, where: Any, object_: int = 0) -
 def header() -> bytes:
     """A copy of the header."""
     struct.pack_into("<Q", _g.header, _OWN, _g.own)
-    return bytes(_g.header[:4096])
+    return bytes(_g.header[:PAGE])
 
 
 def control(word: int, value: int | None = None) -> int:

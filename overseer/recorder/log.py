@@ -17,14 +17,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ..clock import process_start
-from .choice import FORMAT
+from .sites import FORMAT
 
 EVENT = struct.Struct("<QdIHHQ")
 SIZE = EVENT.size
 PIECE, CONTINUES = 30, 0xFFFF
-_NS, _BYTE = (1 << 48) - 1, 0xFF
-_HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
-_THREAD = struct.Struct("<IHBBQQQ")
+LONGEST, _BYTE = (1 << 48) - 1, 0xFF
+HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
+THREAD = struct.Struct("<IHBBQQQ")
 MAGIC, THREADS, DIRECTORY, PAGE = b"voir rec", 256, 768, 4096
 SHM = "/dev/shm"
 
@@ -47,32 +47,17 @@ def events(data: bytes) -> Iterator[Event]:
     whole = len(data) - len(data) % SIZE
     for start, value, what, site, thread, rest in EVENT.iter_unpack(memoryview(data)[:whole]):
         if site != CONTINUES:
-            ns, depth, flags = rest & _NS, rest >> 48 & _BYTE, rest >> 56
+            ns, depth, flags = rest & LONGEST, rest >> 48 & _BYTE, rest >> 56
             yield Event(start, value, what, site, thread, ns, depth, flags)
 
 
-def notes(data: bytes, is_note: frozenset[int]) -> Iterator[tuple[Event, str]]:
-    """The notes in ``data`` with their texts.
-
-    Args:
-        data: Events of the value ring.
-        is_note: The sites whose events are notes.
-    """
-    at = 0
-    while at + SIZE <= len(data):
-        (event,) = events(data[at : at + SIZE]) if not _continues(data, at) else (None,)
+def text_at(data: bytes, at: int, size: int) -> bytes:
+    """The text of the note at ``at``, of ``size`` bytes; of a torn one, what is there."""
+    text, at = bytearray(), at + SIZE
+    while len(text) < size and at + SIZE <= len(data) and data[at + 20 : at + 22] == b"\xff\xff":
+        text += data[at : at + 20] + data[at + 22 : at + SIZE]
         at += SIZE
-        if event is None or event.site not in is_note:
-            continue
-        text = bytearray()
-        while len(text) < event.object and at + SIZE <= len(data) and _continues(data, at):
-            text += data[at : at + 20] + data[at + 22 : at + SIZE]
-            at += SIZE
-        yield event, text[: event.object].decode("utf-8", "replace")
-
-
-def _continues(data: bytes, at: int) -> bool:
-    return data[at + 20 : at + 22] == b"\xff\xff"
+    return bytes(text[:size])
 
 
 class OpenSpan(NamedTuple):
@@ -119,12 +104,12 @@ def header(data: bytes) -> Header:
     """
     if len(data) < PAGE or data[:8] != MAGIC:
         raise ValueError("it is no header of a run")
-    _, form, pid, started, monotonic, epoch, *rest = _HEAD.unpack_from(data)
+    _, form, pid, started, monotonic, epoch, *rest = HEAD.unpack_from(data)
     if form != FORMAT:
         raise ValueError(f"it is of format {form}, and this voir reads format {FORMAT}")
     threads = []
-    for at in range(THREADS, DIRECTORY, _THREAD.size):
-        native, thread, kind, _, since, _, _ = _THREAD.unpack_from(data, at)
+    for at in range(THREADS, DIRECTORY, THREAD.size):
+        native, thread, kind, _, since, _, _ = THREAD.unpack_from(data, at)
         if thread:
             threads.append(OpenSpan(native, thread, kind, since))
     text = data[DIRECTORY:PAGE].partition(b"\0")[0].decode("utf-8", "surrogateescape")

@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: The layout of events and header.
+FORMAT = 1
 #: Control words of the header: how many steps there have been, when the last one ended, and when
 #: voir last was at work, both in monotonic ns. The words before are free for who controls a run.
 WORD_STEPS, WORD_STEPPED, WORD_BEAT = 5, 6, 7
@@ -93,12 +95,6 @@ class Sites:
             return LAST
         self.rows.append({"kind": kind, "label": label, **more})
         return len(self.rows) - 1
-
-    def text(self, since: int = 0) -> str:
-        """The rows from ``since`` on as JSON, for a log."""
-        import json
-
-        return json.dumps(self.rows[since:], separators=(",", ":"), default=str)
 
 
 #: The table of this process.

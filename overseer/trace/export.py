@@ -76,8 +76,7 @@ def merge(files: list[Path], to: Path) -> None:
     with _whole(to) as file:
         for each in files:
             data = each.read_bytes()
-            for start, end in whole_packets(data):
-                file.write(data[start:end])
+            file.write(data[: max((end for _, end in whole_packets(data)), default=0)])
 
 
 @contextlib.contextmanager

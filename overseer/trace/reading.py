@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,22 +19,10 @@ if TYPE_CHECKING:
 
     Fields = list[tuple[int, Value]]
 
-#: Trace.packet as bytes: every packet begins with it; and what a packet of ours begins with.
-_PACKET, _OPENINGS = 0x0A, (0x40, 0x50, 0x92, 0xE2)
-#: So many packets in a row are no coincidence.
-_SURE = 3
-#: What a compressed packet may hold.
-_LARGEST = 1 << 28
+#: Trace.packet as bytes: every packet begins with it.
+_PACKET = 0x0A
 #: TracePacket fields, and types of events.
-_TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _COMPRESSED, _DESCRIPTOR = (
-    8,
-    10,
-    11,
-    12,
-    13,
-    50,
-    60,
-)
+_TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11, 12, 13, 60
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 #: Numbers of processes and threads of a rank are beyond these.
 _PIDS = (1 << 22) - 1
@@ -338,73 +325,35 @@ def read_trace(file: Path) -> Trace:
 
 
 def whole_packets(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each packet begins and where it ends; what lies between two that is none is left out.
+    """Where the contents of each packet begin and where it ends, up to the first that is none.
 
     Args:
         data: A file's bytes.
     """
     at = 0
-    while at < len(data):
-        extent = _extent(data, at)
-        if extent is not None and extent[1] <= len(data):
-            yield at, extent[1]
-            at = extent[1]
-            continue
-        at += 1
-        while (at := data.find(b"\n", at)) >= 0 and not _plausible(data, at):
-            at += 1
-        if at < 0:
+    while at < len(data) and data[at] == _PACKET:
+        try:
+            size, start = read_varint(data, at + 1)
+        except Malformed:
             return
+        if start + size > len(data):
+            return
+        at = start + size
+        yield start, at
 
 
 def _packets(data: bytes, trace: Trace) -> Iterator[Fields]:
     """The fields of each packet; what could not be read is counted."""
-    last, view = 0, memoryview(data)
+    end, view = 0, memoryview(data)
     for start, end in whole_packets(data):
-        trace.torn_bytes += start - last
-        last = end
         try:
-            _, inner = read_varint(data, start + 1)
-            found = list(fields(view[inner:end]))
+            yield list(fields(view[start:end]))
         except Malformed:
             trace.broken_packets += 1
-            continue
-        packed = next((v for f, v in found if f == _COMPRESSED and isinstance(v, bytes)), None)
-        if packed is None:
-            yield found
-        else:  # As earlier versions wrote them.
-            with suppress(zlib.error):
-                unpacked = zlib.decompressobj().decompress(packed, _LARGEST)
-                yield from _packets(unpacked, Trace(trace.path))
-    rest = data[last:]
-    trace.torn_bytes += len(rest)
+    rest = data[end:]
+    trace.torn_bytes = len(rest)
     if rest[:1] == b"\n" or not rest.strip(b"\0"):
-        trace.tail_bytes += len(rest)
-
-
-def _extent(data: bytes, at: int) -> tuple[int, int] | None:
-    """Where the packet at ``at`` has its contents; ``None`` when there is none."""
-    if data[at] != _PACKET:
-        return None
-    try:
-        size, start = read_varint(data, at + 1)
-    except Malformed:
-        return None
-    return start, start + size
-
-
-def _plausible(data: bytes, at: int) -> bool:
-    """Whether packets go on here: some in a row, or up to the end."""
-    for _ in range(_SURE):
-        extent = _extent(data, at)
-        if extent is None or extent[1] > len(data) or extent[0] == extent[1]:
-            return False
-        if data[extent[0]] not in _OPENINGS:
-            return False
-        at = extent[1]
-        if at == len(data):
-            break
-    return True
+        trace.tail_bytes = len(rest)
 
 
 class _Row:
@@ -464,34 +413,19 @@ class _Assembly:
             row.unit = as_text(dict(fields(as_bytes(found[8]))).get(6, b""))
 
     def _event(self, time: int, data: bytes, names: dict[tuple[int, int], str]) -> None:
-        kind = track = 0
-        one, value = Slice("", "", time), None
-        for number, found in fields(data):
-            if number == 9:
-                kind = as_number(found)
-            elif number == 11:
-                track = as_number(found)
-            elif number in (10, 3):
-                known = names.get((2 if number == 10 else 1, as_number(found)), f"name {found!r}")
-                if number == 10:
-                    one.label = known
-                else:
-                    one.channel = known
-            elif number == 23:
-                one.label = as_text(found)
-            elif number == 22:
-                one.channel = as_text(found)
-            elif number == 44:
-                value = as_double(found)
-            elif number == 30:
-                value = float(as_number(found, signed=True))
-            elif number == 4:
-                _annotate(one.args, as_bytes(found), names)
+        every = list(fields(data))
+        found = dict(every)
+        kind, track = as_number(found.get(9, 0)), as_number(found.get(11, 0))
+        label, channel = _string(found, 23, 10, names, 2), _string(found, 22, 3, names, 1)
+        one = Slice(label, channel, time)
+        for number, value in every:
+            if number == 4:
+                _annotate(one.args, as_bytes(value), names)
         row, trace = self._rows.setdefault(track, _Row()), self._trace
         if kind == _COUNTER:
-            if value is not None:
-                row.samples.append((time, value))
-                trace.events += 1
+            whole = as_number(found.get(30, 0), signed=True)
+            row.samples.append((time, as_double(found[44]) if 44 in found else float(whole)))
+            trace.events += 1
         elif kind in (_BEGIN, _END, _INSTANT):
             row.events.append((time, kind, one))
             dropped = one.args.get("dropped")
@@ -533,22 +467,29 @@ class _Assembly:
         return found
 
 
+def _string(
+    found: dict[int, Value], plain: int, interned: int, names: dict[tuple[int, int], str], of: int
+) -> str:
+    """A string that an event has, or has the number of."""
+    if plain in found:
+        return as_text(found[plain])
+    number = found.get(interned)
+    return "" if number is None else names.get((of, as_number(number)), f"name {number!r}")
+
+
 def _annotate(args: dict[str, object], data: bytes, names: dict[tuple[int, int], str]) -> None:
-    key, found = "", None  # type: str, object
-    for number, value in fields(data):
-        if number == 1:
-            key = names.get((3, as_number(value)), f"name {value!r}")
-        elif number == 10:
-            key = as_text(value)
-        elif number == 2:
-            found = bool(value)
+    found = dict(fields(data))
+    key, value = _string(found, 10, 1, names, 3), None  # type: str, object
+    for number, data_ in found.items():
+        if number == 2:
+            value = bool(data_)
         elif number in (3, 4):
-            found = as_number(value, signed=number == 4)
+            value = as_number(data_, signed=number == 4)
         elif number == 5:
-            found = as_double(value)
+            value = as_double(data_)
         elif number in (6, 9):
-            found = as_text(value)
-    args[key] = found
+            value = as_text(data_)
+    args[key] = value
 
 
 def _matched(thread: Thread, events: list[tuple[int, int, Slice]]) -> int:

@@ -20,6 +20,7 @@ from ..clock import perf_counter
 from ..model.events import LOADING, RECORD
 from ..model.fold import TRAIN, Fold, Lane
 from ..recorder import sites as k
+from ..recorder.log import text_at
 from .encoder import BEGIN, DEEPEST, LOW, MASK, Encoder, Row, pack
 from .writer import FOLD, HOST, Log, threads_in
 
@@ -513,12 +514,8 @@ def _counter_of(row: dict[str, Any]) -> tuple[str, str, str, str]:
 
 def _text(data: bytes, at: int, size: int) -> tuple[str, dict[str, Any]]:
     """A note's label and arguments; its text is in the slots behind it."""
-    text, at = bytearray(), (at + 1) * RECORD.size
-    while len(text) < size and at + RECORD.size <= len(data):
-        text += data[at : at + 20] + data[at + 22 : at + RECORD.size]
-        at += RECORD.size
     try:
-        label, arguments = json.loads(text[:size])
+        label, arguments = json.loads(text_at(data, at * RECORD.size, size))
         return str(label), dict(arguments)
     except (ValueError, TypeError):
         return "(its label is cut off)", {}
