@@ -18,6 +18,7 @@ from overseer import Overseer
 from overseer.errors import Problem
 from overseer.imports import on_import
 from overseer.record.job import MARKER, place
+from overseer.record.tensorboard import MACHINE, leaves
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 from overseer.recorder.log import EVENT, header
@@ -476,11 +477,6 @@ def _shared_clock(path: Path) -> dict[str, int]:
 # Figures that are given to the run
 
 Event = dict[str, Any]
-#: What monitors give, and what it is shown under.
-MONITORS = {
-    "cpudata": "cpu", "gpudata": "gpu", "iodata": "disk", "netdata": "network",
-    "process": "process",
-}  # fmt: skip
 #: The monitors' figures that are shown, and their units; those of GPUs have units of their own.
 UNITS = {
     "load": "%", "memory": "B", "temperature": "C", "power": "W",
@@ -489,8 +485,6 @@ UNITS = {
 GPU = {"load": ("%", 100.0), "memory": ("MiB", 1.0)}
 #: Progress of so many turns is marked turn by turn; longer ones are loops of steps.
 TURNS = 1000
-#: How deep a monitor's figures are looked into, and how many of one list are shown.
-DEPTH, WIDTH = 4, 16
 
 
 class Figures:
@@ -505,7 +499,7 @@ class Figures:
         self._marks = channel("progress", always=True)
         self._totals: dict[str, tuple[int, float]] = {}
         heard = {"rate": self._rate, "progress": self._progress, "accuracy": self._accuracy}
-        heard |= dict.fromkeys(MONITORS, self._sampled)
+        heard |= dict.fromkeys(MACHINE, self._sampled)
         self._listening = [ov.listen(listener, key) for key, listener in heard.items()]
 
     def close(self) -> None:
@@ -529,15 +523,15 @@ class Figures:
                 self._marks.instant(f"{event.get('task', 'train')} {done} of {total}")
 
     def _sampled(self, event: Event) -> None:
-        for key, name in MONITORS.items():
-            for path, value in _leaves(name, event.get(key)):
+        for key, name in MACHINE.items():
+            for path, value in leaves(name, event.get(key)):
                 last = path.rpartition(".")[2]
-                unit, factor = UNITS.get(last, ""), 1.0
+                unit, factor = UNITS[last], 1.0
                 if key == "gpudata" and last in GPU:
                     unit, factor = GPU[last]
                 if unit == "B/s":
                     self._flow(path, value)
-                elif unit:
+                else:
                     self._machine.counter(path, unit).add(value * factor)
 
     def _flow(self, path: str, total: float) -> None:
@@ -552,14 +546,3 @@ class Figures:
 def _of_task(name: str, event: Event) -> str:
     task = event.get("task", "train")
     return name if task == "train" else f"{name} ({task})"
-
-
-def _leaves(path: str, value: Any, depth: int = DEPTH) -> Iterator[tuple[str, float]]:
-    """The numbers in a monitor's figures: of ``[used, total]`` the first."""
-    if isinstance(value, dict) and depth:
-        for key, inner in list(value.items())[:WIDTH]:
-            yield from _leaves(f"{path}.{key}", inner, depth - 1)
-    elif isinstance(value, list | tuple) and value and depth:
-        yield from _leaves(path, value[0], depth - 1)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield path, value

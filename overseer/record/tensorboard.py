@@ -32,8 +32,8 @@ _SHOWN = frozenset({
 })  # fmt: skip
 #: What counts, and is no curve.
 _PLACES = frozenset({"t", "n", "time", "step", "batch", "batch_size"})
-#: How deep a monitor's figures are looked into.
-_DEPTH = 4
+#: How deep a monitor's figures are looked into, and how many of one dictionary are shown.
+_DEPTH, _WIDTH = 4, 16
 
 
 class Scalar(NamedTuple):
@@ -107,22 +107,23 @@ def _curves(event: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     task = event.get("task", "train")
     for key, value in event.items():
         if key in MACHINE:
-            yield from _leaves(f"machine/{MACHINE[key]}", value)
+            yield from leaves(f"machine/{MACHINE[key]}", value)
         elif key not in _PLACES and not key.startswith("$"):
             number = as_number(value)
             if number is not None:
                 yield f"{task}/{key}", number
 
 
-def _leaves(tag: str, figures: Any, depth: int = _DEPTH) -> Iterator[tuple[str, float]]:
+def leaves(tag: str, figures: Any, depth: int = _DEPTH) -> Iterator[tuple[str, float]]:
     """The numbers in a monitor's figures that are shown: of ``[used, total]`` the first."""
-    for key, value in figures.items() if isinstance(figures, Mapping) else ():
-        first = value[0] if isinstance(value, list) and value else value
+    items = list(figures.items())[:_WIDTH] if isinstance(figures, Mapping) else ()
+    for key, value in items:
+        first = value[0] if isinstance(value, (list, tuple)) and value else value
         number = as_number(first) if key in _SHOWN else None
         if number is not None:
             yield f"{tag}.{key}", number
         elif depth:
-            yield from _leaves(f"{tag}.{key}", value, depth - 1)
+            yield from leaves(f"{tag}.{key}", value, depth - 1)
 
 
 def event_file(began: float, points: Iterable[Scalar]) -> Iterator[bytes]:
