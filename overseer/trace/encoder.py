@@ -60,16 +60,15 @@ class Row:
         name: What stands beside it.
         number: Its track.
         stack: Spans that are not within another yet: begin, end, how many are within each other.
-        end: The piece that ends a span; ``pieces`` begin those of a label, where a row has few.
+        end: The piece that ends a span.
         beside: The row for what crosses spans of this one.
     """
 
-    __slots__ = ("beside", "end", "name", "number", "pieces", "stack")
+    __slots__ = ("beside", "end", "name", "number", "stack")
 
     def __init__(self, name: str, number_: int, end: Piece) -> None:
         self.name, self.number, self.end = name, number_, end
         self.stack: list[tuple[int, int, int]] = []
-        self.pieces: dict[str, Piece] = {}
         self.beside: Row | None = None
 
 
@@ -257,20 +256,10 @@ class Encoder:
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
         """A span with its arguments, and behind it the spans within it: label, begin, end."""
-        extend, pieces, (over, ended) = self.parts.extend, row.pieces, row.end
-        low, mask, highs, offset = LOW, MASK, self.highs, self.offset
         for label, start, end in spans:
-            piece = pieces.get(label) if arguments is None else None
-            if piece is None:
-                piece = self.named(BEGIN, row.number, channel, label, arguments)
-                if arguments is None:
-                    pieces[label] = piece
+            self._at(self.named(BEGIN, row.number, channel, label, arguments), start)
+            self._at(row.end, end)
             arguments = None
-            first, last = start + offset, end + offset
-            extend((
-                piece[0], low[first & mask], low[first >> 14 & mask], highs[first >> 28], piece[1],
-                over, low[last & mask], low[last >> 14 & mask], highs[last >> 28], ended,
-            ))  # fmt: skip
         self.events += 2 * len(spans)
 
     def _stamp(self, time: int) -> bytes:
