@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,8 @@ from tests.clocks import FakeClock
 MIB = 1 << 20
 
 
-class Phase:
+class Phase(str):
     """A phase; a higher priority is no matter here."""
-
-    def __init__(self) -> None:
-        self.done = False
 
     def __call__(self, priority: float = 0) -> Phase:
         return self
@@ -30,48 +28,50 @@ class FakeOverseer:
 
     def __init__(self) -> None:
         names = ("init", "parse_args", "load_script", "run_script")
-        self.phases = SimpleNamespace(**{name: Phase() for name in names})
+        self.phases = SimpleNamespace(**{name: Phase(name) for name in names})
         self.clock = FakeClock(now_ns=10**9)
         self.summary: dict[str, Any] = {}
         self.events: list[dict[str, Any]] = []
         self.problems: list[Problem] = []
+        self.report = self.problems.append
         self.timers: list[Any] = []
         self._required: list[Any] = []
-        self._waiting: list[tuple[Generator[Any, Any, None], Phase]] = []
+        self._waiting: list[tuple[Phase, Iterator[Phase]]] = []
+        self._done: set[Phase] = set()
 
     def require(self, *instruments: Any) -> None:
         for one in instruments:
             if one not in self._required:
                 self._required.append(one)
-                result = one(self)
-                if isinstance(result, Generator):
-                    self._advance(result)
+                self._advance(one(self) or iter(()))
 
-    def _advance(self, generator: Generator[Any, Any, None]) -> None:
-        for phase in generator:
-            if not phase.done:
-                self._waiting.append((generator, phase))
-                return
+    def _advance(self, instrument: Iterator[Phase]) -> None:
+        phase = next((phase for phase in instrument if phase not in self._done), None)
+        if phase is not None:
+            self._waiting.append((phase, instrument))
 
-    def end(self, *names: str) -> None:
+    def end(self, *phases: str) -> None:
         """End phases, in order."""
-        for name in names:
-            ended = getattr(self.phases, name)
-            ended.done = True
-            waiting = [generator for generator, phase in self._waiting if phase is ended]
-            self._waiting = [each for each in self._waiting if each[1] is not ended]
-            for generator in waiting:
-                self._advance(generator)
+        for ended in map(Phase, phases):
+            self._done.add(ended)
+            waiting, self._waiting = self._waiting, []
+            for phase, instrument in waiting:
+                if phase == ended:
+                    self._advance(instrument)
+                else:
+                    self._waiting.append((phase, instrument))
 
     def start(self, *instruments: Any) -> None:
         """Require instruments, and begin the script."""
         self.require(*instruments)
         self.end("init", "parse_args", "load_script")
 
-    def every(self, seconds: float, fn: Any, first: float) -> Any:
-        timer = Timer(seconds, fn, first)
+    @contextmanager
+    def every(self, seconds: float, fn: Any, first: float) -> Iterator[None]:
+        timer = SimpleNamespace(seconds=seconds, fn=fn, first=first, open=True)
         self.timers.append(timer)
-        return timer
+        yield
+        timer.open = False
 
     def tick(self, seconds: float = 1.0, times: int = 1) -> None:
         """Let time pass, then call every open timer; so many times."""
@@ -84,29 +84,12 @@ class FakeOverseer:
     def publish(self, **event: Any) -> None:
         self.events.append(event)
 
-    def report(self, problem: Problem) -> None:
-        self.problems.append(problem)
-
     def given(self, key: str) -> list[Any]:
         return [event[key] for event in self.events if key in event]
 
     @property
     def slugs(self) -> list[str]:
         return [problem.slug for problem in self.problems]
-
-
-class Timer:
-    """What ``ov.every`` returns."""
-
-    def __init__(self, seconds: float, fn: Any, first: float) -> None:
-        self.seconds, self.fn, self.first, self.open = seconds, fn, first, False
-
-    def __enter__(self) -> Timer:
-        self.open = True
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.open = False
 
 
 @pytest.fixture
@@ -143,20 +126,15 @@ class FakeNvml:
     def __init__(self, *gpus: dict[str, Any]) -> None:
         self.gpus = list(gpus)
         self.instances: dict[str, dict[str, Any]] = {}
-        self.init: Exception | None = None
-        self.calls: list[str] = []
 
     def nvmlInit(self) -> None:
-        self.calls.append("Init")
-        if self.init is not None:
-            raise self.init
+        pass
 
     def nvmlDeviceGetCount(self) -> int:
         return len(self.gpus)
 
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> dict[str, Any]:
-        self._answer(self.gpus[index], "HandleByIndex")
-        return self.gpus[index]
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:
+        return _answer(self.gpus[index], "HandleByIndex") and self.gpus[index]
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> dict[str, Any]:
         return self.instances[uuid]
@@ -168,16 +146,13 @@ class FakeNvml:
         return self.gpus.index(handle)
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("nvmlDeviceGet"):
-            raise AttributeError(name)
-        return lambda handle, *more: self._answer(handle, name.removeprefix("nvmlDeviceGet"))
+        return lambda handle, *more: _answer(handle, name.removeprefix("nvmlDeviceGet"))
 
-    def _answer(self, handle: Any, name: str) -> Any:
-        self.calls.append(name)
-        answer = handle[name]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+
+def _answer(handle: Any, name: str) -> Any:
+    if isinstance(handle[name], Exception):
+        raise handle[name]
+    return handle[name]
 
 
 @pytest.fixture

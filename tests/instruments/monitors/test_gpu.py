@@ -17,13 +17,11 @@ FAILS = NVMLError_Test("Unknown Error")
 FIGURES = [name for name in gpu() if name not in ("Name", "UUID", "HandleByIndex")]
 
 
-def named(kind: str) -> Exception:
-    """An error of the class that the library has for one code."""
-    error: Exception = type(kind, (Exception,), {})("the driver says no")
-    return error
-
-
-def shown(ov: FakeOverseer) -> list[list[int | str]]:
+def ran(ov: FakeOverseer, ticks: int, monitor: Gpu) -> list[list[int | str]]:
+    """The devices that are in each event of a run."""
+    ov.start(monitor)
+    ov.tick(times=ticks)
+    ov.end("run_script")
     return [list(event) for event in ov.given("gpudata")]
 
 
@@ -32,33 +30,23 @@ def test_events_have_the_keys_that_old_voirfiles_read_and_the_record_means_and_p
 ) -> None:
     ov.start(Gpu())
     ov.tick()
-    nvml.gpus[0].update(
-        UtilizationRates=SimpleNamespace(gpu=0),
-        MemoryInfo=SimpleNamespace(used=2048 * MIB, total=4096 * MIB),
-        CurrentClocksEventReasons=0x4 | 0x1,
-        ClockInfo=1000,
-    )
+    nvml.gpus[0] |= {
+        "UtilizationRates": SimpleNamespace(gpu=0),
+        "MemoryInfo": SimpleNamespace(used=2048 * MIB, total=4096 * MIB),
+        "CurrentClocksEventReasons": 0x4 | 0x1,
+        "ClockInfo": 1000,
+    }
     ov.tick()
     ov.end("run_script")
-    assert ov.given("gpudata")[0] == {
-        0: {
-            "memory": [1024.0, 4096.0],
-            "load": 0.5,
-            "temperature": 40,
-            "power": 100.0,
-            "power_limit": 300.0,
-            "clocks": {"sm": 1500, "mem": 1500},
-            "throttle": [],
-            "name": "NVIDIA Test",
-            "uuid": "GPU-0",
-        }
-    }
+    named = {"name": "NVIDIA Test", "uuid": "GPU-0"}
+    told = {"memory": [1024, 4096], "load": 0.5, "temperature": 40, "power": 100, "throttle": []}
+    clocks = {"power_limit": 300, "clocks": {"sm": 1500, "mem": 1500}}
+    assert ov.given("gpudata")[0] == {0: {**told, **clocks, **named}}
     clock = {"mean": 1250.0, "max": 1500, "min": 1000}
     assert ov.summary["devices"] == [
         {
+            **named,
             "kind": "cuda",
-            "name": "NVIDIA Test",
-            "uuid": "GPU-0",
             "index": 0,
             "utilisation": {"mean": 0.25, "max": 0.5},
             "memory": {"peak": 2048 * MIB, "total": 4096 * MIB},
@@ -70,161 +58,135 @@ def test_events_have_the_keys_that_old_voirfiles_read_and_the_record_means_and_p
     ]
 
 
-@pytest.mark.parametrize(
-    ("bits", "words"),
-    [
-        (0x1 | 0x2 | 0x100, []),  # Idle, clocks set on purpose, display: no throttling.
-        (0x8 | 0x40, ["hardware slowdown", "thermal slowdown (hardware)"]),
-        (0x10000, ["unknown reason 0x10000"]),
-    ],
-)
-def test_throttle_reasons_are_told_in_words(bits: int, words: list[str]) -> None:
-    assert throttle_words(bits) == words
+def test_throttle_reasons_are_told_in_words() -> None:
+    assert throttle_words(0x1 | 0x2 | 0x100) == []  # Idle, clocks set on purpose, display.
+    assert throttle_words(0x8 | 0x40) == ["hardware slowdown", "thermal slowdown (hardware)"]
+    assert throttle_words(0x10000) == ["unknown reason 0x10000"]
 
 
-@pytest.mark.parametrize(
-    ("selection", "indices"),
-    [
-        (None, [0, 1, 2]),
-        ("", []),
-        ("-1", []),
-        (" 2,0", [2, 0]),
-        ("1,7,0", [1]),
-        ("1,1", [1]),
-        ("GPU-bbb-2,GPU-a", [1, 0]),
-        ("GPU-", []),  # It begins more than one.
-        ("NoDevFiles", []),
-    ],
-)
+VISIBLE: dict[str | None, list[int]] = {
+    None: [0, 1, 2],
+    "": [],
+    "-1": [],
+    " 2,0": [2, 0],
+    "1,7,0": [1],
+    "1,1": [1],
+    "GPU-bbb-2,GPU-a": [1, 0],
+    "GPU-": [],  # It begins more than one.
+    "NoDevFiles": [],
+}
+
+
+@pytest.mark.parametrize("selection", VISIBLE)
 def test_only_visible_devices_are_shown_in_the_scripts_order(
-    ov: FakeOverseer,
-    nvml: FakeNvml,
-    monkeypatch: pytest.MonkeyPatch,
-    selection: str | None,
-    indices: list[int],
+    ov: FakeOverseer, nvml: FakeNvml, monkeypatch: Any, selection: str | None
 ) -> None:
     nvml.gpus = [gpu("GPU-aaa-1"), gpu("GPU-bbb-2"), gpu("GPU-ccc-3")]
     ov.start(Gpu(by_default=True))
     if selection is not None:  # The script sets it.
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", selection)
     ov.tick()
-    assert shown(ov) == ([indices] if indices else [])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     ov.tick()
-    assert shown(ov)[-1] == [1]
+    first = [VISIBLE[selection]] if VISIBLE[selection] else []
+    assert [list(event) for event in ov.given("gpudata")] == [*first, [1]]
 
 
 def test_a_mig_instance_has_its_own_memory_and_its_boards_clocks(
-    ov: FakeOverseer, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+    ov: FakeOverseer, nvml: FakeNvml, monkeypatch: Any
 ) -> None:
     nvml.gpus = [gpu(), gpu("GPU-1", ClockInfo=900)]
     memory = SimpleNamespace(used=5 * MIB, total=9 * MIB)
-    nvml.instances["MIG-x"] = {
-        "board": 1, "GpuInstanceId": 7, "Name": b"MIG 1g.5gb", "UUID": "MIG-x", "MemoryInfo": memory
-    }  # fmt: skip
+    named = {"Name": b"MIG 1g.5gb", "UUID": "MIG-x"}
+    nvml.instances["MIG-x"] = {"board": 1, "GpuInstanceId": 7, "MemoryInfo": memory, **named}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-x,MIG-y")
-    ov.start(Gpu())
-    ov.tick()
-    (told,) = ov.given("gpudata")[0].items()
-    assert told[0] == "1:7"
-    assert (told[1]["memory"], told[1]["clocks"]["sm"]) == ([5.0, 9.0], 900)
-    assert (told[1]["name"], "load" in told[1], "power" in told[1]) == ("MIG 1g.5gb", False, False)
+    assert ran(ov, 1, Gpu()) == [["1:7"]]
+    told = ov.given("gpudata")[0]["1:7"]
+    assert (told["memory"], told["clocks"]["sm"], told["name"]) == ([5.0, 9.0], 900, "MIG 1g.5gb")
+    assert not {"load", "power"} & told.keys()
 
 
+@pytest.mark.parametrize(("order", "slugs"), [("", ["gpu-order"]), ("PCI_BUS_ID", [])])
 def test_numbers_that_cuda_may_read_otherwise_are_pointed_out(
-    ov: FakeOverseer, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+    ov: FakeOverseer, nvml: FakeNvml, monkeypatch: Any, order: str, slugs: list[str]
 ) -> None:
     nvml.gpus = [gpu("GPU-a", Name="Small"), gpu("GPU-b", Name="Large")]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    ov.start(Gpu(by_default=True))
-    ov.tick(times=2)
-    assert ov.slugs == ["gpu-order"]
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    other = FakeOverseer()
-    other.start(Gpu())
-    other.tick()
-    assert other.slugs == []
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", order)
+    ran(ov, 2, Gpu(by_default=True))
+    assert ov.slugs == slugs
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_that_fails_is_absent_and_the_others_stay(
     ov: FakeOverseer, nvml: FakeNvml, name: str
 ) -> None:
-    whole = gpu()
     nvml.gpus[0][name] = FAILS
     ov.start(Gpu())
     ov.tick(times=5)
-    nvml.gpus[0][name] = whole[name]
+    nvml.gpus[0] |= gpu()
     ov.tick()
     ov.end("run_script")
-    first, *_, last = ov.given("gpudata")
-    assert len(ov.given("gpudata")) == 6
-    assert len(last[0]) == 9 and len(first[0]) == 8
+    assert [len(event[0]) for event in ov.given("gpudata")] == [8] * 5 + [9]
     assert (ov.slugs, len(ov.summary["devices"])) == ([], 1)
 
 
-@pytest.mark.parametrize(
-    ("fails", "samples", "slugs"),
-    [
-        ("answers", "+--+", []),
-        ("answers", "+---+", ["gpu-lost"]),  # It is not asked again.
-        ("answers", "---", ["gpu-lost"]),
-        ("opening", "--++", []),
-        ("opening", "---+", ["gpu-lost"]),
-    ],
-)
+#: What fails, whether it answers at each sample, and how often it is shown: then it is not asked.
+LOST = [
+    (FIGURES, "+--+", 2, []),
+    (FIGURES, "+---+", 1, ["gpu-lost"]),
+    (FIGURES, "---", 0, ["gpu-lost"]),
+    (["HandleByIndex"], "--++", 2, []),
+    (["HandleByIndex"], "---+", 0, ["gpu-lost"]),
+]
+
+
+@pytest.mark.parametrize(("fails", "samples", "shown", "slugs"), LOST)
 def test_a_gpu_without_any_answer_for_three_samples_is_lost_and_said_once(
-    ov: FakeOverseer, nvml: FakeNvml, fails: str, samples: str, slugs: list[str]
+    ov: FakeOverseer, nvml: FakeNvml, fails: list[str], samples: str, shown: int, slugs: list[str]
 ) -> None:
     nvml.gpus = [gpu("GPU-a"), gpu("GPU-b")]
-    failing = dict.fromkeys(FIGURES if fails == "answers" else ["HandleByIndex"], FAILS)
     ov.start(Gpu(by_default=True))
     for answers in samples:
-        nvml.gpus[0].update(gpu("GPU-a") if answers == "+" else failing)
+        nvml.gpus[0] |= gpu("GPU-a") if answers == "+" else dict.fromkeys(fails, FAILS)
         ov.tick()
     ov.end("run_script")
-    asked, _, _ = samples.partition("---")
-    seen = [answers == "+" for answers in (asked if slugs else samples)]
-    seen += [False] * (len(samples) - len(seen))
-    assert shown(ov) == [[0, 1] if each else [1] for each in seen]
-    assert ov.slugs == slugs
+    assert [1 in event for event in ov.given("gpudata")] == [True] * len(samples)
+    assert (sum(0 in event for event in ov.given("gpudata")), ov.slugs) == (shown, slugs)
 
 
-FOREIGN = SimpleNamespace(nvmlInit=lambda: (_ for _ in ()).throw(RuntimeError("no device")))
-#: The library, and whether something is said of it if GPUs were not asked for, or asked for.
+def raised(kind: str) -> Any:
+    """A library that raises an error of this class, as NVML's has one for each code."""
+    error = type(kind, (Exception,), {})("the driver says no")
+    return SimpleNamespace(nvmlInit=lambda: (_ for _ in ()).throw(error))
+
+
+#: The library, what is said of it if GPUs were asked for, and if they were not.
 OPENING = {
-    "not installed": (None, [], ["missing-extra"]),
-    "no library of the driver's": (named("NVMLError_LibraryNotFound"), [], ["gpu-driver"]),
-    "no driver": (named("NVMLError_DriverNotLoaded"), [], ["gpu-driver"]),
-    "versions differ": (named("NVMLError_LibRmVersionMismatch"), ["gpu-driver"], ["gpu-driver"]),
-    "another package": (FOREIGN, [], ["gpu-driver"]),
-    "an empty module": (object(), [], ["gpu-driver"]),
-    "no device": (FakeNvml(), [], ["gpu-none"]),
+    "not installed": (None, ["missing-extra"], []),
+    "no library of the driver's": (raised("NVMLError_LibraryNotFound"), ["gpu-driver"], []),
+    "no driver": (raised("NVMLError_DriverNotLoaded"), ["gpu-driver"], []),
+    "versions differ": (raised("NVMLError_LibRmVersionMismatch"), *[["gpu-driver"]] * 2),
+    "another package": (raised("RuntimeError"), ["gpu-driver"], []),
+    "an empty module": (object(), ["gpu-driver"], []),
+    "no device": (FakeNvml(), ["gpu-none"], []),
 }
 
 
-@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("by_default", [False, True])
 @pytest.mark.parametrize("case", OPENING)
 def test_a_machine_without_devices_is_told_once_if_that_matters(
-    ov: FakeOverseer, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, case: str, asked: bool
+    ov: FakeOverseer, nvml: FakeNvml, monkeypatch: Any, case: str, by_default: bool
 ) -> None:
     library, *slugs = OPENING[case]
-    if isinstance(library, Exception):
-        nvml.init, library = library, nvml
-    monkeypatch.setitem(sys.modules, "pynvml", library)  # type: ignore[arg-type]
-    ov.start(Gpu(by_default=not asked))
-    ov.tick(times=4)
-    ov.end("run_script")
-    assert ov.slugs == slugs[asked]
-    assert (ov.events, ov.summary) == ([], {})
-    assert nvml.calls.count("Init") <= 1
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    assert ran(ov, 4, Gpu(by_default=by_default)) == []
+    assert (ov.slugs, ov.events, ov.summary) == (slugs[by_default], [], {})
 
 
 def test_a_library_that_vanishes_is_lost_and_said_once(ov: FakeOverseer, nvml: FakeNvml) -> None:
     nvml.nvmlDeviceGetCount = lambda: 1 // 0  # type: ignore[method-assign]
-    ov.start(Gpu(by_default=True))
-    ov.tick(times=6)
-    ov.end("run_script")
+    ran(ov, 6, Gpu(by_default=True))
     assert [problem.what[:27] for problem in ov.problems] == ["GPUs could not be sampled: "]
 
 
@@ -241,9 +203,8 @@ def test_a_call_that_has_not_come_back_when_the_run_ends_is_told(
     ov.tick()
     nvml.gpus[0]["UtilizationRates"] = Hanging()
     ov.tick()
-    assert ov.slugs == ["gpu-driver"]
+    assert (ov.slugs, len(ov.summary["devices"])) == (["gpu-driver"], 1)
     assert "does not answer" in ov.problems[0].what
-    assert len(ov.summary["devices"]) == 1
 
 
 def test_memory_that_grows_all_the_time_is_told(ov: FakeOverseer, nvml: FakeNvml) -> None:
@@ -264,7 +225,7 @@ def test_the_real_library_has_what_is_asked_of_it() -> None:
     calls = ["DeviceHandleFromMigDeviceHandle", "HandleByUUID", "Index", "GpuInstanceId", "Count"]
     names = [f"nvmlDeviceGet{name}" for name in [*gpu(), *calls]]
     assert [name for name in [*names, "nvmlInit"] if not hasattr(real, name)] == []
-    kinds = ("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
-    assert [type(real.NVMLError(code)).__name__ for code in (12, 9)] == list(kinds)
+    kinds = ["NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded"]
+    assert [type(real.NVMLError(code)).__name__ for code in (12, 9)] == kinds
     assert (real.NVML_CLOCK_SM, real.NVML_CLOCK_MEM, real.NVML_TEMPERATURE_GPU) == (1, 2, 0)
     assert throttle_words(real.nvmlClocksThrottleReasonHwPowerBrakeSlowdown) == ["power brake"]

@@ -20,8 +20,6 @@ from tests.running import Place
 
 from .conftest import FakeOverseer
 
-ALL: tuple[type[Monitor], ...] = (Cpu, Memory, Disk, Network, Process, Gpu)
-
 
 class Echo(Reader):
     """Answers what a test has put there; an exception is raised."""
@@ -29,7 +27,7 @@ class Echo(Reader):
     answers: list[Any] = []  # noqa: RUF012
 
     def read(self, now_ns: int) -> Any:
-        answer = self.answers.pop(0) if self.answers else None
+        answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -48,6 +46,10 @@ class Quiet(Echoing):
     silent = True
 
 
+def by_default(ov: Any, *monitors: Monitor) -> None:
+    sampling.sampling_of(ov, "host").by_default(ov, 1.0, lambda: monitors)
+
+
 def test_sampling_starts_soon_after_the_script_and_ends_with_it(ov: FakeOverseer) -> None:
     Echo.answers = ["first", None, "third", "fourth"]
     ov.start(Echoing(10.0))
@@ -60,60 +62,47 @@ def test_sampling_starts_soon_after_the_script_and_ends_with_it(ov: FakeOverseer
     assert (timer.open, ov.given("echo"), ov.summary) == (False, ["first", "third"], {"left": 1})
 
 
-@pytest.mark.parametrize("default_first", [True, False])
+@pytest.mark.parametrize("early", [True, False])
 def test_a_default_monitor_makes_way_for_one_that_was_asked_for(
-    ov: FakeOverseer, default_first: bool
+    ov: FakeOverseer, early: bool
 ) -> None:
     Echo.answers = [1, 2, 3]
-    run = sampling.sampling_of(ov, "host")  # type: ignore[arg-type]
-    made = [Echoing(1.0, by_default=True), Quiet(1.0, by_default=True)]
-    if not default_first:
-        ov.require(Echoing(1.0))
-    run.by_default(ov, 1.0, lambda: made)  # type: ignore[arg-type]
-    ov.start(Echoing(1.0))
+    ov.require(*[Echoing()] * early)
+    by_default(ov, Echoing(by_default=True), Quiet(by_default=True))
+    ov.start(Echoing())
     ov.tick()
     assert ov.given("echo") == [1]
 
 
 FILE, SELF = FileNotFoundError("/proc/x"), ZeroDivisionError("oh")
-#: Readings of a monitor that runs by default, what is given, and what is said at the end.
-FAILING = [
-    (Echoing, [1, FILE, FILE, 2], [1, 2], []),
-    (Echoing, [1, FILE, FILE, FILE, 2], [1], ["FileNotFoundError: /proc/x"]),
-    (Echoing, [FILE], [], ["FileNotFoundError: /proc/x"]),
-    (Quiet, [FILE, FILE, FILE], [], []),
-    (Quiet, [NotImplementedError()], [], []),
-    (Quiet, [SELF, SELF, SELF], [], ["ZeroDivisionError: oh"]),
+#: Readings of a monitor, what is given, and what is said at the end.
+FAILING: list[tuple[Monitor, list[Any], list[int], str]] = [
+    (Echoing(by_default=True), [1, FILE, FILE, 2], [1, 2], ""),
+    (Echoing(by_default=True), [1, FILE, FILE, FILE, 2], [1], "FileNotFoundError: /proc/x"),
+    (Echoing(by_default=True), [FILE], [], "FileNotFoundError: /proc/x"),
+    (Quiet(by_default=True), [FILE, FILE, FILE], [], ""),
+    (Quiet(by_default=True), [NotImplementedError()], [], ""),
+    (Quiet(by_default=True), [SELF, SELF, SELF], [], "ZeroDivisionError: oh"),
+    (Quiet(), [FILE, FILE, FILE], [], "FileNotFoundError: /proc/x"),  # It was asked for.
 ]
 
 
-@pytest.mark.parametrize(("kind", "answers", "given", "said"), FAILING)
+@pytest.mark.parametrize(("monitor", "answers", "given", "why"), FAILING)
 def test_what_fails_is_absent_and_three_samples_that_fail_are_the_end(
-    ov: FakeOverseer, kind: type[Monitor], answers: list[Any], given: list[int], said: list[str]
+    ov: FakeOverseer, monitor: Monitor, answers: list[Any], given: list[int], why: str
 ) -> None:
     Echo.answers = [*answers]
-    run = sampling.sampling_of(ov, "host")  # type: ignore[arg-type]
-    run.by_default(ov, 1.0, lambda: [kind(1.0, by_default=True)])  # type: ignore[arg-type]
+    by_default(ov, monitor)
     ov.start()
     ov.tick(times=len(answers))
     assert ov.problems == []
     ov.end("run_script")
-    assert ov.given("echo") == given
-    expected = [f"echoes could not be sampled: {why}" for why in said]
-    assert [problem.what for problem in ov.problems] == expected
+    said = [(problem.slug, problem.what) for problem in ov.problems]
+    expected = [("not-sampled", f"echoes could not be sampled: {why}")] if why else []
+    assert (ov.given("echo"), said) == (given, expected)
 
 
-def test_a_machine_that_does_not_offer_what_was_asked_for_is_told(ov: FakeOverseer) -> None:
-    Echo.answers = [FILE] * 3
-    ov.start(Quiet())
-    ov.tick(times=3)
-    ov.end("run_script")
-    assert ov.slugs == ["not-sampled"]
-
-
-def test_what_takes_long_is_read_less_often(
-    ov: FakeOverseer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_takes_long_is_read_less_often(ov: FakeOverseer, monkeypatch: Any) -> None:
     Echo.answers = [*range(100)]
 
     def slow(self: Echo, now_ns: int) -> Any:  # Three hundred processes: 20 ms.
@@ -134,35 +123,27 @@ def test_each_monitor_has_its_own_interval_on_one_timer(ov: FakeOverseer) -> Non
     assert (timer.seconds, len(ov.events)) == (1.0, 8 + 2)
 
 
-def test_a_run_that_ends_before_the_first_sample_imports_neither_psutil_nor_pynvml(
+def test_without_psutil_nothing_is_said_before_the_first_sample_and_then_all_at_once(
     ov: FakeOverseer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("psutil", "pynvml"):
         monkeypatch.setitem(sys.modules, module, None)  # Importing it would raise ImportError.
-    options(ov)
-    ov.end("run_script")
-    assert (len(ov.timers), ov.problems, ov.summary) == (2, [], {})
-
-
-def test_without_psutil_all_that_is_missing_is_said_at_once(
-    ov: FakeOverseer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "psutil", None)
+    short = FakeOverseer()
+    options(short)
+    short.end("run_script")
+    assert (len(short.timers), short.problems, short.summary) == (2, [], {})
     options(ov)
     ov.tick(times=4)
     ov.end("run_script")
     (problem,) = ov.problems
     assert (problem.slug, problem.who) == ("not-sampled", "instrument_monitors")
-    assert problem.what.startswith(
-        "processors, memory, disks, network, processes could not be sampled: ModuleNotFoundError: "
-    )
+    missing = "processors, memory, disks, network, processes could not be sampled: ModuleNotFound"
+    assert problem.what.startswith(missing)
     assert "host" not in ov.summary
 
 
-@pytest.mark.parametrize("kind", ALL)
-def test_a_monitor_declares_its_units_and_refuses_an_impossible_interval(
-    kind: type[Monitor],
-) -> None:
+@pytest.mark.parametrize("kind", [Cpu, Memory, Disk, Network, Process, Gpu])
+def test_a_monitor_declares_its_units_and_refuses_an_impossible_interval(kind: Any) -> None:
     assert {name.split(".")[0] for name in kind.emits} == {kind.key}
     with pytest.raises(UsageError, match=kind.__name__):
         kind(0)
@@ -176,52 +157,46 @@ def test_an_impossible_interval_is_refused_with_its_name(seconds: object) -> Non
     assert caught.value.slug == "bad-interval"
 
 
-# Options
-
-
-def options(ov: FakeOverseer, *argv: str) -> None:
+def options(ov: Any, *argv: str) -> None:
     """Take ``instrument_monitors`` to the beginning of the script."""
-    parser = argparse.ArgumentParser()
-    ov.argparser = parser  # type: ignore[attr-defined]
+    ov.argparser = argparse.ArgumentParser()
     ov.require(instrument_monitors)
     ov.end("init")
-    ov.options = parser.parse_args(argv)  # type: ignore[attr-defined]
+    ov.options = ov.argparser.parse_args(argv)
     ov.end("parse_args", "load_script")
 
 
-@pytest.mark.parametrize(
-    ("argv", "seconds"),
-    [
-        ("", [0.25, 1.0]),
-        ("--monitor-interval 0.1", [0.1, 0.1]),
-        ("--monitor-interval 5", [0.25, 5.0]),
-        ("--no-monitor", []),
-        ("--no-monitor --poll-gpu 3", [3.0]),
-        ("--poll-gpu 3", [0.25, 3.0]),
-    ],
-)
-def test_the_options_say_what_is_sampled_and_how_often(
-    ov: FakeOverseer, argv: str, seconds: list[float]
-) -> None:
+OPTIONS = {
+    "": [0.25, 1.0],
+    "--monitor-interval 0.1": [0.1, 0.1],
+    "--monitor-interval 5": [0.25, 5.0],
+    "--no-monitor": [],
+    "--no-monitor --poll-gpu 3": [3.0],
+    "--poll-gpu 3": [0.25, 3.0],
+}
+
+
+@pytest.mark.parametrize("argv", OPTIONS)
+def test_the_options_say_what_is_sampled_and_how_often(ov: FakeOverseer, argv: str) -> None:
     options(ov, *argv.split())
-    assert [timer.seconds for timer in ov.timers] == seconds
+    assert [timer.seconds for timer in ov.timers] == OPTIONS[argv]
+
+
+VOIRFILE = """
+    from voir.instruments import Cpu, log
+    from voir.instruments.monitor import monitor
+
+    def instrument_own(ov):
+        yield ov.phases.load_script
+        ov.require(Cpu(0.1), log("cpudata", "memdata"))
+        yield from monitor(ov, 0.1, memdata=lambda: "own")
+    """
 
 
 def test_a_voirfile_replaces_a_monitor_until_the_script_begins(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.write("main.py", "import time; time.sleep(0.8)")
-    place.write(
-        "voirfile.py",
-        """
-        from voir.instruments import Cpu, log
-        from voir.instruments.monitor import monitor
-
-        def instrument_own(ov):
-            yield ov.phases.load_script
-            ov.require(Cpu(0.1), log("cpudata", "memdata"))
-            yield from monitor(ov, 0.1, memdata=lambda: "own")
-        """,
-    )
+    place.write("voirfile.py", VOIRFILE)
     ran = place.voir("--run-dir", "run", "main.py")
     assert (ran.status, "[" in ran.stderr) == (0, False)
     logged = (tmp_path / "run/metrics.jsonl").read_text()
