@@ -46,10 +46,6 @@ class Places:
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
 
-    def site(self, kind: int, label: str) -> int:
-        """A number in the table of sites."""
-        return table.add(kind, label)
-
     def around(
         self, owner: Any, name: str, kind: int, read: int = NOTHING, argument: int = -1
     ) -> None:
@@ -66,7 +62,7 @@ class Places:
         if inner is None:
             return
         label = f"{owner.__name__}.{name}"
-        self.put(owner, name, recorder.span(self.site(kind, label), kind, inner, read, argument))
+        self.put(owner, name, recorder.span(table.add(kind, label), kind, inner, read, argument))
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Set ``owner.name``."""
@@ -85,7 +81,7 @@ class Places:
 
     def half(self, kind: int, label: str) -> Any:
         """A site whose ``enter`` and ``leave`` are the halves of a span."""
-        return recorder.Site(self.site(kind, label), kind, ring=STRUCTURE)
+        return recorder.Site(table.add(kind, label), kind, ring=STRUCTURE)
 
     def remove(self) -> None:
         """Take everything out."""
@@ -112,9 +108,9 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "numpy": _known,
         "jax": _known,
         "tqdm.std": partial(_tqdm, ov, places),
-        "torch.utils.data.dataloader": partial(_loaders, places),
-        "torch._dynamo.callback": partial(_dynamo, places),
-        "torch.distributed.distributed_c10d": partial(_collectives, places),
+        "torch.utils.data.dataloader": partial(_place, places, "loaders"),
+        "torch._dynamo.callback": partial(_place, places, "compilations"),
+        "torch.distributed.distributed_c10d": partial(_place, places, "collectives"),
         **{name: partial(place_other, places) for name in LOADERS},
     }
     watches = [on_import(name, place) for name, place in waits.items()]
@@ -153,25 +149,26 @@ def _known(library: Any) -> None:
 def _torch(ov: Overseer, places: Places, torch: Any) -> None:
     if not all(hasattr(torch, part) for part in PARTS):
         return  # Something else of that name.
-    from .hooks import gradients, modules, optimizers
+    from .hooks import pytorch
 
     begun = ov.clock.cpu_ns()
     _known(torch)
-    why = modules.place(places, torch)
+    why = pytorch.models(places, torch)
     if why:
         ov.report(Problem("late-hooks", "auto", f"calls of models are not seen: {why}"))
-    gradients.place(places, torch)
-    optimizers.place(places, sys.modules["torch.optim.optimizer"])
+    pytorch.gradients(places, torch)
+    pytorch.optimizers(places, sys.modules["torch.optim.optimizer"])
     measuring_of(ov).begin()
     if ov.recording is not None:
         ov.recording.prepare(True)  # An import in a step might set off a garbage collection there.
     ov.charge(ov.clock.cpu_ns() - begun)
 
 
-def _loaders(places: Places, dataloader: Any) -> None:
-    from .hooks import loaders
+def _place(places: Places, hooks: str, module: Any) -> None:
+    """Place hooks in a part of PyTorch's."""
+    from .hooks import pytorch
 
-    loaders.place(places, dataloader)
+    getattr(pytorch, hooks)(places, module)
 
 
 def place_other(places: Places, module: Any) -> None:
@@ -179,18 +176,6 @@ def place_other(places: Places, module: Any) -> None:
     name, method, kind, read = LOADERS[module.__name__]
     if hasattr(module, name):
         places.around(getattr(module, name), method, kind, read, 0)
-
-
-def _dynamo(places: Places, callback: Any) -> None:
-    from .hooks import compiled
-
-    compiled.place(places, callback)
-
-
-def _collectives(places: Places, c10d: Any) -> None:
-    from .hooks import collectives
-
-    collectives.place(places, c10d)
 
 
 def _tqdm(ov: Overseer, places: Places, std: Any) -> None:

@@ -32,13 +32,15 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
     """
     yield ov.phases.parse_args
     # Imported here: a run without a dashboard does not pay for it.
+    from overseer.record.job import find_rank
     from overseer.views.dash.board import HEARD, Board
     from overseer.views.dash.dash import FRAME_SECONDS, Dashboard, sink_for
 
     from .measuring import measuring_of
 
+    rank = find_rank(os.environ)
     sink = sink_for(ov.stderr, os.environ)
-    if sink is None:
+    if sink is None or (rank is not None and rank.rank):  # The first one shows the job.
         return
     measuring = measuring_of(ov)
 
@@ -53,7 +55,8 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
         ov.bus.sample()  # The next event of each probe is for the next frame.
         return ov.summary.get("tasks") or measuring.facts()
 
-    board = Board(_title(ov.options), now(), given, now)
+    script = os.path.basename(ov.options.SCRIPT or ov.options.MODULE or "")
+    board = Board(script or "voir", now(), given, now)
     dashboard = Dashboard(sink, board, facts, ov.clock, ov.report)
     measuring.also(board.take)
     heard = [ov.listen(board.hear, key) for key in HEARD]
@@ -76,8 +79,3 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
         atexit.unregister(dashboard.close)
         for subscription in heard:
             subscription.dispose()
-
-
-def _title(options: Any) -> str:
-    name = getattr(options, "SCRIPT", None) or getattr(options, "MODULE", None) or ""
-    return os.path.basename(name) or "voir"

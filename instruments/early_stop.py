@@ -66,14 +66,7 @@ class _Stop:
         done: Whether the script was told to end.
     """
 
-    def __init__(
-        self,
-        ov: Overseer,
-        key: str,
-        n: int,
-        task: str | None,
-        signal: Callable[[object], BaseException] | str,
-    ) -> None:
+    def __init__(self, ov: Overseer, key: str, n: int, task: str | None, signal: Any) -> None:
         self._ov, self._key, self._n, self._task, self._signal = ov, key, n, task, signal
         self.seen, self.done, self._left = 0, False, TIMES
 

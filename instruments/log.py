@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from overseer import instrument_definition
 
@@ -36,22 +37,14 @@ def log(
 def _forward(
     send: Callable[[dict[str, Any]], Any], wanted: list[str], along: list[str]
 ) -> Callable[[dict[str, Any]], None]:
-    # A script gives the same few combinations of keys for ever, so each is matched once.
-    chosen: dict[tuple[str, ...], list[str]] = {}
-
-    def choose(keys: tuple[str, ...]) -> list[str]:
+    @lru_cache(1000)  # A script gives the same few combinations of keys for ever.
+    def chosen(keys: tuple[str, ...]) -> list[str]:
         if not any(_matches(key, wanted) for key in keys):
             return []
         return [key for key in keys if _matches(key, wanted) or _matches(key, along)]
 
     def forward(event: dict[str, Any]) -> None:
-        keys = tuple(event)
-        found = chosen.get(keys)
-        if found is None:
-            found = choose(keys)
-            if len(chosen) < 1000:
-                chosen[keys] = found
-        if found:
+        if found := chosen(tuple(event)):
             send({key: event[key] for key in found})
 
     return forward

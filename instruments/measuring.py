@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from overseer import Overseer
 from overseer.clock import sleep
 from overseer.engine.bus import Own
+from overseer.engine.stopping import KINDS
 from overseer.errors import Problem, VoirError
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 TICK_SECONDS, CHUNK, REST_SECONDS = 0.1, 4096, 0.0005
 #: Events of so many steps are in the record; after that one a second is.
 WHOLE = 100
-#: Kinds of which each event may tell a step: an optimizer's within one of these with its end.
-STEPS = (k.STEP, k.PAIR, k.OPTIMIZER, k.SCALER, k.BACKWARD)
 
 
 class Windows:
@@ -163,7 +162,7 @@ class Measuring:
             if self.fold is not None:
                 return
             self._marks = Marks(self._untimed)
-            fold = self.fold = Fold(table.rows, self._new_step, self.method)
+            fold = self.fold = Fold(table.rows, self._new.append, self.method)
             self._summary = Summary(fold, skip, self.multiplier)
             self._rates = [
                 Rates(self._emitter(one), one.interval, one.skip, self.multiplier)
@@ -178,9 +177,6 @@ class Measuring:
     def _untimed(self, what: str) -> None:
         """The script is on a device, but its clock is not to be used."""
         self.ov.report(Problem("device-clock", "step model", what))
-
-    def _new_step(self, step: Step) -> None:
-        self._new.append(step)
 
     def _size(self, event: dict[str, Any]) -> None:
         """Count a batch by the function that was given; it runs in the script's thread."""
@@ -231,7 +227,8 @@ class Measuring:
     def _tell(self) -> None:
         """Hand finished steps to the summary, the windows and whoever else asked for them."""
         with self._lock:
-            steps, self._new = self._new, []
+            steps = self._new[:]
+            self._new.clear()
             if steps and self._summary is not None:
                 self._summary.add(steps)
         if not steps:
@@ -336,7 +333,7 @@ class Measuring:
         """Kinds of which each event may tell a step, as far as is known by now."""
         fold = self.fold
         learns = fold is None or fold.made or fold.told_by != "batches"
-        return STEPS if learns else (*STEPS, k.LOADING)
+        return KINDS if learns else (*KINDS, k.LOADING)
 
     # The end
 
@@ -359,15 +356,11 @@ class Measuring:
         self.ov.summary["tasks"] = self.facts(final=True)
         for summed in self._summed:
             summed()
-        for problem in self._problems(fold):
-            self.ov.report(problem)
-        self._wished()
-
-    def _problems(self, fold: Fold) -> list[Problem]:
-        """What was asked for and is not known, and the line to write."""
         from .unknown import problems
 
-        return problems(self, fold)
+        for problem in problems(self, fold):
+            self.ov.report(problem)
+        self._wished()
 
 
 _all: WeakKeyDictionary[Overseer, Measuring] = WeakKeyDictionary()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 from overseer.apart import aside_psutil
 from overseer.boundary import StopProgram, in_plumbing, of_instruments, of_library
 from overseer.imports import on_import
 
+from .auto import Places
 from .measuring import measuring_of
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
     if file is None:
         return
     yield ov.phases.parse_args
-    places = Places()
+    places = Noted()
     watch = on_import("torch", places.watch)
     begun, children = ov.clock.now_ns(), 0.0
 
@@ -67,41 +68,32 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
         pass  # What the script ended by is told by its exit status.
     finally:
         watch.dispose()
-        places.close()
+        places.remove()
     yield ov.phases.finalize(priority=-1000)
     _write(ov, places, file, children or sum(os.times()[2:4]))
 
 
-class Places:
+class Noted(Places):
     """Notes places while torch is used."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._seen: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._steps = self._depth = 0
-        self._undo = ExitStack()
 
     def watch(self, torch: Any) -> None:
         """Note what the script does with torch, which has just been imported."""
         if not hasattr(torch, "optim"):
             return
         optimizer = sys.modules["torch.optim.optimizer"]
-        self._undo.callback(optimizer.register_optimizer_step_pre_hook(self._steps_now).remove)
-        self._put(torch.autograd, "backward", self._backward(torch.autograd.backward))
-        module = torch.nn.Module
-        self._put(module, "__call__", self._call(torch, module.__call__))
-
-    def close(self) -> None:
-        """Note no more."""
-        self._undo.close()
+        self.keep(optimizer.register_optimizer_step_pre_hook(self._steps_now).remove)
+        self.put(torch.autograd, "backward", self._backward(torch.autograd.backward))
+        self.put(torch.nn.Module, "__call__", self._call(torch, torch.nn.Module.__call__))
 
     @property
     def sites(self) -> list[dict[str, Any]]:
         """What was noted."""
         return [{**site, "steps": len(site["steps"])} for site in self._seen.values()]
-
-    def _put(self, owner: Any, name: str, value: Any) -> None:
-        self._undo.callback(setattr, owner, name, getattr(owner, name))
-        setattr(owner, name, value)
 
     def _backward(self, inner: Any) -> Any:
         def backward(*args: Any, **kwargs: Any) -> Any:
@@ -112,11 +104,8 @@ class Places:
 
     def _call(self, torch: Any, inner: Any) -> Any:
         """``Module.__call__``; Dynamo is shown torch's own."""
-        compiling, grad, own = (
-            torch.compiler.is_compiling,
-            torch.is_grad_enabled,
-            torch.nn.Module._wrapped_call_impl,
-        )
+        compiling, grad = torch.compiler.is_compiling, torch.is_grad_enabled
+        own = torch.nn.Module._wrapped_call_impl
 
         def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:
             if compiling():
@@ -165,7 +154,7 @@ def _worked() -> float:
         return seconds
 
 
-def _write(ov: Overseer, places: Places, path: str, children: float) -> None:
+def _write(ov: Overseer, places: Noted, path: str, children: float) -> None:
     import json
 
     measuring = measuring_of(ov)

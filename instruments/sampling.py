@@ -293,25 +293,12 @@ def instrument_monitors(ov: Overseer) -> Generator[Any, Any, None]:
     """Sample processors, memory, disks, network, the script's processes and GPUs, if any."""
     yield ov.phases.init
     add = ov.argparser.add_argument
-    add(
-        "--monitor",
-        action=BooleanOptionalAction,
-        default=True,
-        help="sample CPU, memory, disk, network, the script's processes and GPUs",
-    )
-    add(
-        "--monitor-interval",
-        type=_seconds("--monitor-interval"),
-        default=1.0,
-        metavar="S",
-        help="seconds between two samples (default: 1)",
-    )
-    add(
-        "--poll-gpu",
-        type=_seconds("--poll-gpu"),
-        metavar="S",
-        help="sample NVIDIA GPUs every S seconds, and say so when that is not possible",
-    )
+    add("--monitor", action=BooleanOptionalAction, default=True,
+        help="sample CPU, memory, disk, network, the script's processes and GPUs")  # fmt: skip
+    add("--monitor-interval", type=_seconds("--monitor-interval"), default=1.0, metavar="S",
+        help="seconds between two samples (default: 1)")  # fmt: skip
+    add("--poll-gpu", metavar="S", type=_seconds("--poll-gpu"), help="sample NVIDIA GPUs every "
+        "S seconds, and say so when that is not possible")  # fmt: skip
     yield ov.phases.parse_args
     seconds, asked = float(ov.options.monitor_interval), ov.options.poll_gpu
     if ov.options.monitor:

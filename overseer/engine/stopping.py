@@ -10,7 +10,7 @@ from _thread import get_ident, start_new_thread
 from ..boundary import OverseerAbort, StopProgram, Wish
 from ..clock import sleep
 from ..recorder import recorder
-from ..recorder.sites import BACKWARD, OPTIMIZER, PAIR, STEP
+from ..recorder.sites import BACKWARD, OPTIMIZER, PAIR, SCALER, STEP
 from ..timers import hidden
 
 TYPE_CHECKING = False
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 TIMES = 100
 #: How long a thread of voir's waits for the next step, in seconds, before it interrupts the script.
 PATIENCE = 1.0
-_KINDS = sum(1 << kind for kind in (STEP, PAIR, OPTIMIZER, BACKWARD))
+#: Kinds of which each event may tell a step: an optimizer's within one of these with its end.
+KINDS = (STEP, PAIR, OPTIMIZER, SCALER, BACKWARD)
 
 
 class Stopping:
@@ -74,7 +75,7 @@ class Stopping:
 
     def _arm(self) -> None:
         if self._left > 0:
-            recorder.arm(_KINDS, 1, self._again)
+            recorder.arm(sum(1 << kind for kind in KINDS), 1, self._again)
 
     def _again(self) -> None:
         """At a recorded step, on the thread that made it."""

@@ -5,6 +5,8 @@ And what a stream can show: here alone are NO_COLOR, FORCE_COLOR, TERM and CI kn
 
 from __future__ import annotations
 
+import re
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +16,8 @@ GAP = " · "
 #: Between the ends of a range: an en dash, which nobody takes for a minus sign.
 TO = "\u2013"
 _ASCII = str.maketrans({"·": "|", "→": ">", TO: "-", "█": "#", "▒": ":", "└": "`", "…": "~"})
+#: Characters that take one cell; nearly all that is drawn is made of them.
+_NARROW = re.compile("[ -~\u2013\u2192\u2500-\u259f\u2800-\u28ff·\u00d7…°]*")
 #: Values of CI that say that there is none.
 _NO = ("", "0", "false")
 _COLOURLESS = frozenset({"dumb", "vt52", "vt100", "vt102", "vt220", "vt320", "xterm-mono"})
@@ -23,35 +27,31 @@ _STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "warn": "33", "bad": "
 class Piece:
     """A few words that stay together if they fit, in one style."""
 
-    __slots__ = ("style", "text")
-
     def __init__(self, text: str, style: str = "") -> None:
         self.text, self.style = text, style
 
 
 class Row:
-    """A label and what belongs to it; a row without a piece is not shown.
+    """A label and those pieces that there are; a row without a piece is not shown.
 
-    Attributes:
+    Args:
+        label: Of the row, in ``style``.
+        pieces: What belongs to it.
         depth: 1 for a row that belongs to the one above it.
+        style: Of the label.
         spare: Above 0 if it may go where there is too little room, the highest first.
     """
 
-    __slots__ = ("depth", "label", "pieces", "spare", "style")
+    def __init__(
+        self, label: str, *pieces: Piece | str | None, depth: int = 0, style: str = "bold",
+        spare: int = 0,
+    ) -> None:  # fmt: skip
+        given = [Piece(each) if isinstance(each, str) else each for each in pieces if each]
+        self.pieces = [piece for piece in given if piece.text]
+        self.label, self.depth, self.style, self.spare = label, depth, style, spare
 
-    def __init__(self, label: str, pieces: Sequence[Piece], depth: int, style: str) -> None:
-        self.label, self.pieces, self.depth, self.style = label, pieces, depth, style
-        self.spare = 0
 
-
-def row(
-    label: str, *pieces: Piece | str | None, depth: int = 0, style: str = "bold", spare: int = 0
-) -> Row:
-    """A row of those pieces that there are."""
-    given = [Piece(each) if isinstance(each, str) else each for each in pieces if each]
-    made = Row(label, [piece for piece in given if piece.text], depth, style)
-    made.spare = spare
-    return made
+row = Row
 
 
 class Layout:
@@ -157,7 +157,7 @@ def clean(text: object) -> str:
 
 def cells(text: str) -> int:
     """How many cells of a terminal ``text`` takes."""
-    if text.isascii():
+    if _NARROW.fullmatch(text):
         return len(text)
     from unicodedata import combining, east_asian_width
 

@@ -9,7 +9,7 @@ import torch
 import torch.utils.data.dataloader
 
 from instruments.auto import Places
-from instruments.hooks import gradients, loaders, modules, optimizers
+from instruments.hooks import pytorch
 from overseer.model.fold import Fold
 from overseer.model.steps import Step
 from overseer.recorder import log, recorder, table
@@ -52,13 +52,13 @@ class Hooked:
         # Where a test before has imported Dynamo, models would be left alone.
         dynamo = sys.modules.pop("torch._dynamo", None)
         try:
-            assert not modules.place(self.places, torch)
+            assert not pytorch.models(self.places, torch)
         finally:
             if dynamo is not None:
                 sys.modules["torch._dynamo"] = dynamo
-        gradients.place(self.places, torch)
-        optimizers.place(self.places, sys.modules["torch.optim.optimizer"])
-        loaders.place(self.places, torch.utils.data.dataloader)
+        pytorch.gradients(self.places, torch)
+        pytorch.optimizers(self.places, sys.modules["torch.optim.optimizer"])
+        pytorch.loaders(self.places, torch.utils.data.dataloader)
 
     def data(self) -> bytes:
         """What came since the last call."""

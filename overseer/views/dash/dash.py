@@ -16,29 +16,16 @@ from .text import Palette
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Protocol, TextIO
+    from typing import Any, TextIO
 
     from ...clock import Clock
     from .board import Board
-
-    class Sink(Protocol):
-        """Where boards are shown."""
-
-        def draw(self, board: Board) -> None:
-            """Show the board."""
-
-        def restore(self) -> None:
-            """Leave everything as it was found."""
-
-        def close(self, board: Board) -> None:
-            """Show the board for the last time."""
 
 
 #: Seconds between frames, at least; and frames take at most one part in so many of a core.
 FRAME_SECONDS, COST_PART = 0.5, 100
 #: Seconds between lines where there is no terminal.
 LINE_SECONDS = 5.0
-_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 
 
 class Lines:
@@ -82,7 +69,7 @@ class Dashboard:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: Lines | Screen,
         board: Board,
         facts: Callable[[], Mapping[str, Any]],
         clock: Clock,
@@ -155,7 +142,9 @@ class Dashboard:
             draw()
         except OSError as error:
             self._open = False
-            self._report(_broken(error))
+            what = f"cannot write to stderr: {error.strerror or error}"
+            remedy = "The dashboard is off, the run goes on. Without a terminal, leave --dash out."
+            self._report(Problem("dash-write-failed", "dash", what, remedy=remedy))
         except Exception:
             self._open = False
             self._sink.restore()
@@ -164,15 +153,6 @@ class Dashboard:
 
 def _is_main() -> bool:
     return threading.current_thread() is threading.main_thread()
-
-
-def _broken(error: OSError) -> Problem:
-    return Problem(
-        slug="dash-write-failed",
-        who="dash",
-        what=f"cannot write to stderr: {error.strerror or error}",
-        remedy="The dashboard is off, the run goes on. Without a terminal, leave --dash out.",
-    )
 
 
 def flush_script() -> None:
@@ -185,9 +165,9 @@ def flush_script() -> None:
             pass  # Closed, or replaced by something that is no stream.
 
 
-def sink_for(stream: TextIO | None, environ: Mapping[str, str]) -> Sink | None:
-    """Rows on a terminal, lines elsewhere; nothing in a job's other ranks or without stderr."""
-    if stream is None or any(environ.get(name, "0") != "0" for name in _RANKS):
+def sink_for(stream: TextIO | None, environ: Mapping[str, str]) -> Lines | Screen | None:
+    """Rows on a terminal, lines elsewhere; nothing without stderr."""
+    if stream is None:
         return None
     lines = Lines(lambda line: _write_line(stream, line))
     if environ.get("TERM", "dumb") != "dumb" and is_terminal(stream, environ):

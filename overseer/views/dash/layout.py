@@ -8,14 +8,13 @@ from typing import NamedTuple
 from ...model.amounts import duration, percent, size
 from ...model.facts import breakdown
 from ...model.facts import number as fact
-from ..text import cut
+from ..text import cells, cut
 from .text import (
     BLANK,
     FULL,
     TIMES,
     area,
     bar,
-    cells,
     clock,
     count,
     gauge,

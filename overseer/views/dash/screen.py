@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import sys
+from contextlib import suppress
 
 from .layout import LEAST_COLUMNS, LEAST_ROWS, height, lay_out
 
@@ -36,64 +37,50 @@ _GUARD = r"""exec 3<&0
 } <&3 &"""
 
 
-class Guard:
-    """A process of its own that gives the rows back if the run dies without doing so.
+def _guard(terminal: int) -> int:
+    """Start a process that gives the rows back if the run dies without doing so.
 
     It holds the terminal and the end of a pipe. Whatever ends the process, or replaces its program,
     closes the other end; if rows are held then, the guard resets region, attributes and cursor, and
     leaves the cursor below the last frame. It is no child of the process: a script may wait for all
     of its own.
 
-    Args:
-        terminal: A descriptor of the terminal.
+    Returns:
+        The other end of the pipe.
 
     Raises:
         OSError: There is no shell, or no process can be started.
     """
+    from subprocess import DEVNULL, Popen
 
-    def __init__(self, terminal: int) -> None:
-        from subprocess import DEVNULL, Popen
-
-        reader, self._pipe = os.pipe()
-        self._held = False
-        try:
-            shell = ["/bin/sh", "-c", _GUARD]
-            Popen(
-                shell, stdin=reader, stdout=terminal, stderr=DEVNULL, cwd="/", env={},
-                start_new_session=True,
-            ).wait()  # fmt: skip
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            os.close(reader)
-        os.register_at_fork(after_in_child=self.close)  # Else the pipe would outlive the run.
-
-    def hold(self, held: bool) -> None:
-        """Say whether rows are held."""
-        if held != self._held and self._pipe >= 0:
-            self._held = held
-            try:
-                os.write(self._pipe, b"1\n" if held else b"0\n")
-            except OSError:  # Somebody has ended it.
-                self.close()
-
-    def close(self) -> None:
-        """Be done; what was said last counts."""
-        pipe, self._pipe = self._pipe, -1
-        if pipe >= 0:
-            os.close(pipe)
+    reader, pipe = os.pipe()
+    try:
+        shell = ["/bin/sh", "-c", _GUARD]
+        Popen(
+            shell, stdin=reader, stdout=terminal, stderr=DEVNULL, cwd="/", env={},
+            start_new_session=True,
+        ).wait()  # fmt: skip
+    except BaseException:
+        os.close(pipe)
+        raise
+    finally:
+        os.close(reader)
+    return pipe
 
 
 class Tty:
     """A real terminal, by file descriptor."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
-        try:
-            self._guard: Guard | None = Guard(fd)
-        except OSError:
-            self._guard = None
+        self._fd, self._pipe, self._held = fd, -1, False
+        with suppress(OSError):
+            self._pipe = _guard(fd)
+        os.register_at_fork(after_in_child=self._unguard)  # Else the pipe would outlive the run.
+
+    def _unguard(self) -> None:
+        pipe, self._pipe = self._pipe, -1
+        if pipe >= 0:
+            os.close(pipe)
 
     def size(self) -> tuple[int, int] | None:
         """Columns and rows; None: the terminal does not say."""
@@ -129,16 +116,18 @@ class Tty:
                 select.select([], [self._fd], [], 1.0)
 
     def hold(self, held: bool) -> None:
-        """Say whether there is anything to clean up if the process dies now."""
-        if self._guard is not None:
-            self._guard.hold(held)
+        """Tell the guard whether there is anything to clean up if the process dies now."""
+        if held != self._held and self._pipe >= 0:
+            self._held = held
+            try:
+                os.write(self._pipe, b"1\n" if held else b"0\n")
+            except OSError:  # Somebody has ended it.
+                self._unguard()
 
     def repaint(self) -> None:
         """Have the programs in the foreground paint their screens anew, as after a resize."""
-        try:
+        with suppress(OSError):
             os.killpg(os.tcgetpgrp(self._fd), signal.SIGWINCH)
-        except OSError:
-            pass
 
 
 class Screen:

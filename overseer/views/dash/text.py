@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 
-from .. import text as texts
-from ..text import coloured, cut
+from ..text import cells, coloured, cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,24 +18,12 @@ if TYPE_CHECKING:
 #: A style's SGR parameters: attribute and colour. The sixteen named colours only: they follow the
 #: reader's own theme, light or dark.
 STYLES: dict[str, tuple[str, str]] = {
-    "": ("", ""),
-    "bold": ("1", ""),
-    "dim": ("2", ""),
-    "progress": ("", "36"),
-    "done": ("", "32"),
-    "loss": ("", "35"),
-    "rate": ("", "36"),
-    "load": ("", "32"),
-    "memory": ("", "34"),
-    "bad": ("1", "31"),
-    "loading": ("", "33"),
-    "forward": ("", "34"),
-    "backward": ("", "36"),
-    "optimizer": ("", "32"),
-    "communication": ("", "35"),
-    "other": ("2", "37"),
-    "compute": ("", "34"),
-}
+    "": ("", ""), "bold": ("1", ""), "dim": ("2", ""), "bad": ("1", "31"),
+    "progress": ("", "36"), "done": ("", "32"), "loss": ("", "35"), "rate": ("", "36"),
+    "load": ("", "32"), "memory": ("", "34"), "loading": ("", "33"), "forward": ("", "34"),
+    "backward": ("", "36"), "optimizer": ("", "32"), "communication": ("", "35"),
+    "other": ("2", "37"), "compute": ("", "34"),
+}  # fmt: skip
 #: The full block of each part where there are no colours.
 _SHADES = {
     "loading": "░", "forward": "▒", "backward": "▓", "optimizer": "█", "communication": "▞",
@@ -54,8 +40,6 @@ _ASCII = str.maketrans(
         TIMES: "x",
     }
 )
-#: Characters that take one cell; what is drawn is made of them.
-_NARROW = re.compile("[ -~\u2500-\u259f\u2800-\u28ff·\u00d7…°]*")
 _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
@@ -99,11 +83,6 @@ def clock(seconds: float) -> str:
     days, hours = divmod(hours, 24)
     shown = f"{hours}:{minutes:02d}:{secs:02d}"
     return f"{days} d {shown}" if days else shown
-
-
-def cells(text: str) -> int:
-    """How many cells of a terminal ``text`` takes."""
-    return len(text) if _NARROW.fullmatch(text) else texts.cells(text)
 
 
 def joined(pieces: Iterable[str], room: int, gap: str = "  ") -> str:

@@ -1,0 +1,131 @@
+"""PyTorch: models, gradients, optimizers, loaders, compilation and collectives; each is a span."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from overseer.probes.names import put
+from overseer.recorder import recorder, table
+from overseer.recorder import sites as k
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..auto import Places
+
+NAN = float("nan")
+#: The methods of a process group that communicate.
+CALLS = (
+    "allreduce allreduce_coalesced allgather _allgather_base "
+    "allgather_into_tensor_coalesced reduce_scatter _reduce_scatter_base "
+    "reduce_scatter_tensor_coalesced broadcast reduce gather scatter alltoall "
+    "alltoall_base barrier send recv recv_anysource"
+)
+
+
+def models(places: Places, torch: Any) -> str:
+    """Record calls of root modules; a counter for each thread tells the root.
+
+    Modules within them are recorded while that is on: ``recorder.submodules``.
+
+    Returns:
+        Why it could not be done, or an empty string: Dynamo keeps ``Module.__call__`` as it is
+        when it is imported, and ends ``fullgraph`` compilation where it is another.
+    """
+    if "torch._dynamo" in sys.modules:
+        return "torch._dynamo was imported before voir could place its hooks"
+    call, inner = vars(torch.nn.Module)["__call__"], table.add(k.MODULE, "Module.__call__")
+    site = table.add(k.FORWARD, "Module.__call__")
+    span = recorder.span(site, k.FORWARD, call, k.MODULE_CALL, 0, inner_site=inner)
+    places.put(torch.nn.Module, "__call__", span)
+    _watch_layers(places, torch)
+    return ""
+
+
+def _watch_layers(places: Places, torch: Any) -> None:
+    """Tell once that a recurrent or attention layer takes time first: rows are no items."""
+    site, told = table.add(k.TIME_FIRST, "batch_first=False"), False
+
+    def registered(module: Any, name: str, layer: Any) -> None:
+        nonlocal told
+        if not told and getattr(layer, "batch_first", True) is False:
+            told = True
+            recorder.put(k.STRUCTURE, k.TIME_FIRST, site, recorder.now(), 0, NAN, 0, 0)
+
+    register = torch.nn.modules.module.register_module_module_registration_hook
+    places.keep(register(registered).remove)
+
+
+def gradients(places: Places, torch: Any) -> None:
+    """Record ``backward``, the scaler of mixed precision, and saving, which pauses a training."""
+    places.around(torch.autograd, "backward", k.BACKWARD, k.NUMBER, 0)
+    places.around(torch.autograd, "grad", k.GRADIENTS)
+    places.around(torch.amp.GradScaler, "scale", k.SCALE, k.NUMBER, 1)
+    places.around(torch.amp.GradScaler, "step", k.SCALER)
+    places.around(torch.serialization, "save", k.SAVE)
+    places.put(torch, "save", torch.serialization.save)  # It is pickled by the other name.
+
+
+def optimizers(places: Places, optimizer: Any) -> None:
+    """Record each step of every optimizer, and the making of one.
+
+    Args:
+        places: Where callables are placed.
+        optimizer: ``torch.optim.optimizer``.
+    """
+    step, kind = places.half(k.OPTIMIZER, "Optimizer.step"), optimizer.Optimizer
+    places.keep(optimizer.register_optimizer_step_pre_hook(step.enter).remove)
+    places.keep(optimizer.register_optimizer_step_post_hook(step.leave).remove)
+    places.around(kind, "__init__", k.MADE, k.NOTHING, 0)
+    site = table.add(k.ZERO_GRAD, "Optimizer.zero_grad")
+    zeroed = recorder.span(site, k.ZERO_GRAD, kind.zero_grad)
+    places.put(kind, "zero_grad", recorder.method(zeroed))
+
+
+def loaders(places: Places, dataloader: Any) -> None:
+    """Record each wait for a batch, and each new beginning.
+
+    Args:
+        places: Where callables are placed.
+        dataloader: ``torch.utils.data.dataloader``.
+    """
+    places.around(dataloader._BaseDataLoaderIter, "__next__", k.LOADING, k.RESULT, 0)
+    places.around(dataloader.DataLoader, "__iter__", k.ITERATE, k.IDENTITY, 0)
+
+
+def compilations(places: Places, callback: Any) -> None:
+    """Record compilations by Dynamo; inserted code stays out of them.
+
+    Args:
+        places: Where callables are placed.
+        callback: ``torch._dynamo.callback``.
+    """
+    put("compiling", sys.modules["torch"].compiler.is_dynamo_compiling)
+    handler, span = callback.callback_handler, places.half(k.COMPILE, "torch.compile")
+    handler.register_start_callback(span.enter)
+    handler.register_end_callback(span.leave)
+
+    places.keep(partial(_remove, handler.start_callbacks, span.enter))
+    places.keep(partial(_remove, handler.end_callbacks, span.leave))
+
+
+def _remove(callbacks: list[Any], ours: object) -> None:
+    if ours in callbacks:  # torch.compiler.reset() clears them.
+        callbacks.remove(ours)
+
+
+def collectives(places: Places, c10d: Any) -> None:
+    """Record the calls of a process group, and what the script waits for them.
+
+    Those that DDP makes within ``backward`` are part of that.
+
+    Args:
+        places: Where callables are placed.
+        c10d: ``torch.distributed.distributed_c10d``.
+    """
+    for kind, names in (("ProcessGroup", CALLS.split()), ("Work", ["wait"])):
+        owner = getattr(c10d, kind, None)  # Not there where PyTorch was built without.
+        for name in names if owner is not None else ():
+            places.around(owner, name, k.COMMUNICATION)
