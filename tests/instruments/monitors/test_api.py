@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,23 +15,7 @@ import psutil
 import pytest
 
 from instruments.monitors import api, others
-from instruments.monitors.api import (
-    Monitor,
-    ProcessMonitor,
-    ProcessPusher,
-    Together,
-    cpu_monitor,
-    deduce_backend,
-    get_gpu_info,
-    gpu_info,
-    gpu_monitor,
-    io_monitor,
-    monitor,
-    network_monitor,
-    poll,
-    process_monitor,
-    select_backend,
-)
+from instruments.monitors.api import get_gpu_info, select_backend
 from instruments.monitors.others import NotAvailable, amd, habana, intel
 from overseer.errors import VoirError
 from voir.instruments.cpu import retrieve_process_info
@@ -57,15 +42,12 @@ def device(name: str, **told: Any) -> dict[str, Any]:
 def have(monkeypatch: pytest.MonkeyPatch, **kinds: Any) -> None:
     """Put kinds of devices in the place of those there are: what each reads, or why it cannot."""
 
-    def opens(found: Any) -> Any:
-        def opened() -> Any:
-            if isinstance(found, Exception):
-                raise found
-            return lambda: found
+    def opened(found: Any) -> Any:
+        if isinstance(found, Exception):
+            raise found
+        return lambda: found
 
-        return opened
-
-    every = {name: (opens(found), f"{name.upper()}_VISIBLE") for name, found in kinds.items()}
+    every = {name: (partial(opened, kinds[name]), f"{name.upper()}_VISIBLE") for name in kinds}
     monkeypatch.setattr(api, "BACKENDS", {"cpu": (lambda: dict, ""), **every})
 
 
@@ -74,7 +56,7 @@ TWO = {0: device("a", memory=[1.0, 4.0]), 1: device("b", load=0.5, power=1.5)}
 
 def test_the_kind_of_devices_is_found_by_itself_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     have(monkeypatch, two=TWO, none=NotAvailable("no driver"), empty={})
-    assert deduce_backend() == "two"
+    assert api.deduce_backend() == "two"
     chosen = select_backend()
     assert (chosen.arch, select_backend("two") is chosen) == ("two", True)
     assert api.attribute("DEVICESMI") is chosen
@@ -86,16 +68,14 @@ def test_the_kind_of_devices_is_found_by_itself_and_stays(monkeypatch: pytest.Mo
         api.attribute("OTHER")
 
 
-def test_several_kinds_are_not_guessed_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_kinds_are_not_guessed_between_and_without_any_there_are_processors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     have(monkeypatch, one=TWO, two=TWO)
     with pytest.raises(VoirError, match="one, two"):
-        deduce_backend()
-
-
-def test_a_machine_without_devices_has_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+        api.deduce_backend()
     have(monkeypatch)
-    assert get_gpu_info() == {"arch": "cpu", "gpus": {}}
-    assert gpu_monitor()() == {}
+    assert (get_gpu_info(), api.gpu_monitor()()) == ({"arch": "cpu", "gpus": {}}, {})
 
 
 def test_devices_are_told_in_one_shape_and_only_those_left_to_scripts(
@@ -103,22 +83,16 @@ def test_devices_are_told_in_one_shape_and_only_those_left_to_scripts(
 ) -> None:
     have(monkeypatch, two=TWO)
     first, second = get_gpu_info()["gpus"].values()
-    assert first == {
-        "device": 0,
-        "product": "a",
-        "memory": {"used": 1.0, "total": 4.0},
-        "utilization": {"compute": None, "memory": 0.25},
-        "temperature": None,
-        "power": None,
-        "selection_variable": "TWO_VISIBLE",
-    }
+    known = {"device": 0, "product": "a", "selection_variable": "TWO_VISIBLE"}
+    memory = {"memory": {"used": 1, "total": 4}, "utilization": {"compute": None, "memory": 0.25}}
+    assert first == {**known, **memory, "temperature": None, "power": None}
     assert second["utilization"] == {"compute": 0.5, "memory": None}
     for selection in ("1", "GPU-b", "level_zero:1"):
         monkeypatch.setenv("TWO_VISIBLE", selection)
         assert set(get_gpu_info()["gpus"]) == {1}
     told = {"memory": [None, None], "load": 0.5, "temperature": None, "power": 1.5}
-    assert gpu_monitor()() == {1: told}
-    assert set(gpu_info(select_backend(), visible=False)["gpus"]) == {0, 1}
+    assert api.gpu_monitor()() == {1: told}
+    assert set(api.gpu_info(select_backend(), visible=False)["gpus"]) == {0, 1}
 
 
 def test_nvidias_devices_are_read_by_nvml(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,19 +106,13 @@ def test_nvidias_devices_are_read_by_nvml(nvml: FakeNvml, monkeypatch: pytest.Mo
 
 
 def test_amds_devices_are_read_from_the_kernel(tmp_path: Path) -> None:
+    told = {"mem_info_vram_used": 2**30, "mem_info_vram_total": 4 * 2**30, "unique_id": "abc"}
+    sensors = {"hwmon/hwmon3/temp1_input": 54000, "hwmon/hwmon3/power1_average": 120500000}
     for number, vendor in ((0, "0x1002"), (1, "0x10de")):
-        card = tmp_path / f"card{number}" / "device"
-        files = {
-            "vendor": vendor,
-            "mem_info_vram_used": 2**30,
-            "mem_info_vram_total": 4 * 2**30,
-            "unique_id": "abc",
-            "hwmon/hwmon3/temp1_input": 54000,
-            "hwmon/hwmon3/power1_average": 120500000,
-        }
-        for name, value in files.items():
-            (card / name).parent.mkdir(parents=True, exist_ok=True)
-            (card / name).write_text(f"{value}\n")
+        for name, value in {"vendor": vendor, **told, **sensors}.items():
+            file = tmp_path / f"card{number}" / "device" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{value}\n")
     (tmp_path / "card0-HDMI-A-1").mkdir()
     expected = {"memory": [1024, 4096], "temperature": 54, "power": 120.5, "uuid": "GPU-abc"}
     assert amd(str(tmp_path))() == {0: device("AMD GPU", **expected)}
@@ -176,23 +144,24 @@ def test_intels_devices_are_read_by_its_command(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(others, "_run", lambda *command, broken=broken: broken)
         with pytest.raises(NotAvailable):
             intel("xpu-smi")
+    monkeypatch.undo()
     with pytest.raises(NotAvailable):
-        monkeypatch.undo()
         intel("/no/such/command")
 
 
 def test_habanas_devices_are_read_by_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = SimpleNamespace(
-        hlmlInit=lambda: None,
-        hlmlDeviceGetCount=lambda: 1,
-        hlmlDeviceGetHandleByIndex=lambda number: number,
-        hlmlDeviceGetUUID=lambda handle: b"HL-1",
-        hlmlDeviceGetName=lambda handle: b"Gaudi2",
-        hlmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(used=MIB, total=4 * MIB),
-        hlmlDeviceGetUtilizationRates=lambda handle: 80,
-        hlmlDeviceGetPowerUsage=lambda handle: 250_000,
-    )
-    monkeypatch.setitem(sys.modules, "pyhlml", library)  # type: ignore[arg-type]
+    answers = {
+        "Count": 1,
+        "HandleByIndex": "handle",
+        "UUID": b"HL-1",
+        "Name": b"Gaudi2",
+        "MemoryInfo": SimpleNamespace(used=MIB, total=4 * MIB),
+        "UtilizationRates": 80,
+        "PowerUsage": 250_000,
+    }
+    calls = {f"hlmlDeviceGet{k}": lambda *handle, v=v: v for k, v in answers.items()}
+    library: Any = SimpleNamespace(hlmlInit=lambda: None, **calls)
+    monkeypatch.setitem(sys.modules, "pyhlml", library)
     told = {"memory": [1, 4], "load": 0.8, "power": 250, "uuid": "HL-1"}
     assert habana()() == {0: device("Gaudi2", **told)}
     library.hlmlInit = lambda: 1 // 0
@@ -204,14 +173,14 @@ def test_habanas_devices_are_read_by_its_library(monkeypatch: pytest.MonkeyPatch
 
 
 def test_readings_of_the_machine_have_the_keys_that_old_voirfiles_read() -> None:
-    cpu, process = cpu_monitor(), process_monitor(os.getpid(), recursive=False)
+    cpu, process = api.cpu_monitor(), api.process_monitor(os.getpid(), recursive=False)
     for _ in range(2):
         host, own = cpu(), process()
         assert 0 <= host["load"] <= 100 and 0 <= own["load"] <= 100
         assert 0 < host["memory"][0] <= host["memory"][1]
         assert (own["pid"], own["memory"][1]) == (os.getpid(), host["memory"][1])
     with pytest.raises(psutil.NoSuchProcess):
-        process_monitor(2**22 + 1)
+        api.process_monitor(2**22 + 1)
 
 
 def test_readings_of_disks_begin_at_nothing_and_those_of_the_network_do_not(
@@ -224,12 +193,12 @@ def test_readings_of_disks_begin_at_nothing_and_those_of_the_network_do_not(
 
     monkeypatch.setattr(psutil, "disk_io_counters", counters)
     monkeypatch.setattr(psutil, "net_io_counters", counters)
-    disks, every = io_monitor(), io_monitor(perdisk=True)
+    disks, every = api.io_monitor(), api.io_monitor(perdisk=True)
     each |= {"a": SimpleNamespace(read_bytes=12, bytes_sent=12), "b": SimpleNamespace(read_bytes=5)}
     assert disks() == {"read_bytes": 2}
     assert every() == {"a": {"read_bytes": 2}, "b": {"read_bytes": 5}}
-    assert network_monitor()() == {"bytes_sent": 12}
-    assert network_monitor(pernic=True)()["a"] == {"bytes_sent": 12}
+    assert api.network_monitor()() == {"bytes_sent": 12}
+    assert api.network_monitor(pernic=True)()["a"] == {"bytes_sent": 12}
 
 
 def test_what_processes_use_adds_up() -> None:
@@ -246,21 +215,14 @@ def test_a_monitor_of_a_voirfiles_own_gives_each_key_and_one_that_fails_is_named
     ov: FakeOverseer,
 ) -> None:
     began: list[str] = []
-    own: Any = monitor(
-        ov,  # type: ignore[arg-type]
-        0.5,
-        worker_init=lambda: began.append("once"),
-        fine=lambda: 1,
-        broken=lambda: 1 // 0,
-    )
-    ov.start(lambda ov: own)
+    keys = {"fine": lambda: 1, "broken": lambda: 1 // 0}
+    ov.start(lambda ov: api.monitor(ov, 0.5, lambda: began.append("once"), **keys))
     assert (began, ov.timers[0].seconds) == ([], 0.5)
     ov.tick(times=2)
     assert began == ["once"]
     assert [set(event) for event in ov.events] == [{"task", "time", "fine"}] * 2
-    assert [(problem.who, problem.slug) for problem in ov.problems] == [
-        ("monitor of broken", "instrument")
-    ]
+    (problem,) = ov.problems
+    assert (problem.who, problem.slug) == ("monitor of broken", "instrument")
 
 
 @pytest.mark.parametrize("process", [True, False])
@@ -273,18 +235,20 @@ def test_something_is_read_and_handed_over_until_it_is_stopped(process: bool) ->
         if len(seen) == 3:
             enough.set()
 
-    running = poll(0.001, lambda: len(seen), take, process, worker_init=lambda: seen.append("init"))
+    running = api.poll(
+        0.001, lambda: len(seen), take, process, worker_init=lambda: seen.append("init")
+    )
     running.start()
     assert enough.wait(PATIENCE)
     running.stop()
     assert (seen[:3], running.is_alive(), running.stopped) == (["init", 1, 2], False, True)
-    Monitor(1, print).stop()  # It has never begun.
+    api.Monitor(1, print).stop()  # It has never begun.
 
 
 def test_readings_wait_in_a_queue_for_who_takes_them() -> None:
     seen: list[int] = []
-    reader = ProcessMonitor(0.001, os.getpid)
-    both = Together(reader, ProcessPusher(0.001, reader.results, seen.append))
+    reader = api.ProcessMonitor(0.001, os.getpid)
+    both = api.Together(reader, api.ProcessPusher(0.001, reader.results, seen.append))
     both.start()
     assert reader.results.get(timeout=PATIENCE) == os.getpid()
     reader.results.put(-1)

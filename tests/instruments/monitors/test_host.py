@@ -19,62 +19,37 @@ from overseer.record.cgroup import cpu_limit, memory_limit
 from .conftest import FakeOverseer
 
 GIB = 1 << 30
-V2 = {"proc/self/cgroup": "0::/user/job"}
-V1 = {"proc/self/cgroup": "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n1:name=systemd:/x"}
-V1_MEMORY, V1_CPU = "memory/docker/abc", "cpu/docker/abc"
-ANCESTORS = {
-    "user/job/memory.max": 4 * GIB,
-    "user/job/memory.current": 1,
-    "user/memory.max": 2 * GIB,
-    "user/memory.current": 700,
-    "user/memory.stat": "anon 5\ninactive_file 200\nfile 600",
-}
-#: A tree below /sys/fs/cgroup; then the memory limit and what of it is used, the quota and seconds.
-TREES: list[tuple[dict[str, str], dict[str, Any], tuple[Any, Any], tuple[Any, Any]]] = [
-    ({}, {}, (None, None), (None, None)),
-    (V2, {"user/job/memory.max": GIB}, (GIB, None), (None, None)),
-    (V2, {"user/job/memory.max": "max", "user/job/cpu.max": "max 9"}, (None, None), (None, None)),
-    (V2, ANCESTORS, (2 * GIB, 500), (None, None)),
-    (
-        V2,
-        {"user/job/cpu.max": "150000 100000", "user/job/cpu.stat": "usage_usec 3000000\nx 1"},
-        (None, None),
-        (1.5, 3.0),
-    ),
-    (
-        V1,
-        {
-            f"{V1_MEMORY}/memory.limit_in_bytes": 1000,
-            f"{V1_MEMORY}/memory.usage_in_bytes": 900,
-            f"{V1_MEMORY}/memory.stat": "inactive_file 1\ntotal_inactive_file 300",
-            f"{V1_CPU}/cpu.cfs_quota_us": 150000,
-            f"{V1_CPU}/cpu.cfs_period_us": 100000,
-            f"{V1_CPU}/cpuacct.usage": 2_500_000_000,
-        },
-        (1000, 600),
-        (1.5, 2.5),
-    ),
-    (V1, {"memory/memory.limit_in_bytes": 9223372036854771712}, (None, None), (None, None)),
-    (
-        V1,
-        {f"{V1_CPU}/cpu.cfs_quota_us": -1, f"{V1_CPU}/cpu.cfs_period_us": 100},
-        (None, None),
-        (None, None),
-    ),
-    (  # A hybrid hierarchy.
-        {"proc/self/cgroup": "0::/a"},
-        {"unified/cgroup.controllers": "cpu", "unified/a/cpu.max": "200000 100000"},
-        (None, None),
-        (2.0, None),
-    ),
-    # In a container the mount is its own group.
-    ({"proc/self/cgroup": "0::/../../x"}, {"memory.max": 5000}, (5000, None), (None, None)),
-    ({"proc/self/cgroup": "0::/not/here"}, {"memory.max": 5000}, (5000, None), (None, None)),
-    (V2, {"memory.max": "12 parsecs", "cpu.max": "\x00"}, (None, None), (None, None)),
-]
+NO = None, None
+V2, JOB = "0::/user/job", "user/job/"
+V1 = "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n1:name=systemd:/x"
+V1_MEMORY, V1_CPU = "memory/docker/abc/", "cpu/docker/abc/"
+ANCESTORS = {f"{JOB}memory.max": 4 * GIB, f"{JOB}memory.current": 1, "user/memory.max": 2 * GIB}
+USED = {"user/memory.current": 700, "user/memory.stat": "anon 5\ninactive_file 200\nfile 600"}
+V1_LIMIT = {f"{V1_MEMORY}memory.limit_in_bytes": 1000, f"{V1_MEMORY}memory.usage_in_bytes": 900}
+V1_STAT = {f"{V1_MEMORY}memory.stat": "inactive_file 1\ntotal_inactive_file 300"}
+V1_QUOTA = {f"{V1_CPU}cpu.cfs_quota_us": 150_000, f"{V1_CPU}cpu.cfs_period_us": 100_000}
+V1_USED = {f"{V1_CPU}cpuacct.usage": 2_500_000_000}
+HYBRID = {"unified/cgroup.controllers": "cpu", "unified/a/cpu.max": "200000 100000"}
+#: What the process is in, what is below /sys/fs/cgroup; the memory limit and what of it is used,
+#: the quota and seconds.
+TREES: list[tuple[str, dict[str, Any], tuple[Any, Any], tuple[Any, Any]]] = [
+    ("", {}, NO, NO),
+    (V2, {f"{JOB}memory.max": GIB}, (GIB, None), NO),
+    (V2, {f"{JOB}memory.max": "max", f"{JOB}cpu.max": "max 9"}, NO, NO),
+    (V2, {**ANCESTORS, **USED}, (2 * GIB, 500), NO),
+    (V2, {f"{JOB}cpu.max": "150000 100000", f"{JOB}cpu.stat": "usage_usec 3000000\nx 1"}, NO,
+     (1.5, 3.0)),
+    (V1, {**V1_LIMIT, **V1_STAT, **V1_QUOTA, **V1_USED}, (1000, 600), (1.5, 2.5)),
+    (V1, {"memory/memory.limit_in_bytes": 9223372036854771712}, NO, NO),
+    (V1, {f"{V1_CPU}cpu.cfs_quota_us": -1, f"{V1_CPU}cpu.cfs_period_us": 100}, NO, NO),
+    ("0::/a", HYBRID, NO, (2.0, None)),
+    ("0::/../../x", {"memory.max": 5000}, (5000, None), NO),  # In a container the mount is its own.
+    ("0::/not/here", {"memory.max": 5000}, (5000, None), NO),
+    (V2, {"memory.max": "12 parsecs", "cpu.max": "\x00"}, NO, NO),
+]  # fmt: skip
 
 
-def lay(root: Path, files: dict[str, Any], below: str = "") -> str:
+def lay(root: Path, files: dict[str, Any], below: str = "sys/fs/cgroup") -> str:
     """Write ``files`` below ``root``, which stands for ``/``."""
     for name, content in files.items():
         path = root / below / name
@@ -83,12 +58,12 @@ def lay(root: Path, files: dict[str, Any], below: str = "") -> str:
     return str(root)
 
 
-@pytest.mark.parametrize(("proc", "files", "memory", "cpu"), TREES)
+@pytest.mark.parametrize(("within", "files", "memory", "cpu"), TREES)
 def test_the_lowest_limit_of_all_ancestors_counts_with_its_own_usage(
-    tmp_path: Path, proc: dict[str, str], files: dict[str, Any], memory: Any, cpu: Any
+    tmp_path: Path, within: str, files: dict[str, Any], memory: Any, cpu: Any
 ) -> None:
-    lay(tmp_path, proc)
-    root = lay(tmp_path, files, "sys/fs/cgroup")
+    lay(tmp_path, {"cgroup": within} if within else {}, "proc/self")
+    root = lay(tmp_path, files)
     limit, quota = memory_limit(64 * GIB, root), cpu_limit(8, root)
     assert (limit and limit.amount, limit and limit.bytes_used()) == memory
     assert (quota and quota.amount, quota and quota.seconds_used()) == cpu
@@ -100,16 +75,12 @@ def test_a_quota_limits_before_the_affinity_and_that_before_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
-    whole = Cores(str(tmp_path))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2})
-    some = Cores(str(tmp_path))
-    quota = Cores(lay(tmp_path, {"cpu.max": "50000 100000"}, "sys/fs/cgroup"))
-    assert [(c.number, c.limited_by) for c in (whole, some, quota)] == [
-        (8, None),
-        (2, "affinity"),
-        (0.5, "cgroup v2"),
-    ]
+    found = []
+    for allowed, files in ((range(8), {}), ({0, 2}, {}), ({0, 2}, {"cpu.max": "50000 100000"})):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, allowed=allowed: set(allowed))
+        cores = Cores(lay(tmp_path, files))
+        found.append((cores.number, cores.limited_by))
+    assert found == [(8, None), (2, "affinity"), (0.5, "cgroup v2")]
 
 
 class Times(tuple[float, ...]):
@@ -118,9 +89,7 @@ class Times(tuple[float, ...]):
     idle, iowait = property(lambda self: self[3]), property(lambda self: self[4])
 
 
-def test_waiting_is_idle_guests_count_once_and_only_allowed_processors_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_waiting_is_idle_guests_count_once_and_only_allowed_processors_do(monkeypatch: Any) -> None:
     each = [Times((60, 10, 30, 300, 20, 0, 0, 0, 30, 5)), Times((40, 0, 20, 500, 20, 0, 0, 0, 9))]
     monkeypatch.setattr(psutil, "cpu_times", lambda percpu=False: each if percpu else each[0])
     cores = Cores()
@@ -155,24 +124,23 @@ def test_the_machine_has_never_used_less_than_the_script(
     machine, counted, now = Machine(), Counted(), 0
     machine.cores = machine.tree = counted  # type: ignore[assignment]
     machine.look(now)
-    for passed, busy, script in looks:
+    pairs: list[tuple[Any, Any]] = []
+    for passed, busy, counted.script in looks:
         now += int(passed * 1e9)
         counted.busy, counted.total = counted.busy + busy, counted.total + passed * 2
-        counted.script = script
         machine.look(now)
-        host, own = machine.host.lately(), machine.script.lately()
-        assert host is None or own is None or 0 <= own <= host <= 100
-        assert (host is None) == (own is None)
-    host, own = machine.host.mean_max(), machine.script.mean_max()
-    for key in ("mean", "max"):
-        assert host[key] is None or own[key] is None or 0 <= own[key] <= host[key] <= 100
+        pairs.append((machine.script.lately(), machine.host.lately()))
+        assert pairs[-1].count(None) in (0, 2)
+    own, host = machine.script.mean_max(), machine.host.mean_max()
+    pairs += [(own[key], host[key]) for key in ("mean", "max")]
+    assert all(None in pair or 0 <= pair[0] <= pair[1] <= 100 for pair in pairs)
 
 
 def test_the_mean_is_over_the_whole_run_whatever_the_spacing_of_looks() -> None:
     machine, counted = Machine(), Counted()
     machine.cores = counted  # type: ignore[assignment]
-    for second, busy in ((0, 0.0), (1, 1.0), (1, 9.0), (10, 1.0)):
-        counted.busy, counted.total = busy, second * 2.0
+    for second, counted.busy in ((0, 0.0), (1, 1.0), (1, 9.0), (10, 1.0)):
+        counted.total = second * 2.0
         machine.look(second * 10**9)
     assert machine.host.mean_max() == {"mean": 5.0, "max": 50.0}
     counted.busy, counted.total = 3.0, 22.0
@@ -181,14 +149,11 @@ def test_the_mean_is_over_the_whole_run_whatever_the_spacing_of_looks() -> None:
     assert machine.host.mean_max() == {"mean": 13.6, "max": 100.0}
 
 
-def test_memory_is_the_machines_or_the_containers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_the_machines_or_the_containers(tmp_path: Path, monkeypatch: Any) -> None:
     machine = SimpleNamespace(used=3 * GIB, total=16 * GIB, available=12 * GIB)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: machine)
     assert Machine(str(tmp_path)).memory(0) == (3 * GIB, 16 * GIB, 12 * GIB)
-    group = {"memory.max": 4 * GIB, "memory.current": GIB}
-    limited = Machine(lay(tmp_path, group, "sys/fs/cgroup"))
+    limited = Machine(lay(tmp_path, {"memory.max": 4 * GIB, "memory.current": GIB}))
     assert limited.memory(0) == (GIB, 4 * GIB, 3 * GIB)
     machine.available = GIB // 2  # No more is available than the machine has.
     assert (limited.memory(0)[2], limited.memory(1)[2]) == (3 * GIB, GIB // 2)
@@ -197,13 +162,11 @@ def test_memory_is_the_machines_or_the_containers(
     assert limited.memory(2)[:2] == (3 * GIB, 16 * GIB)  # The group hides its usage.
 
 
-def test_events_and_summary_of_a_run(ov: FakeOverseer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_and_summary_of_a_run(ov: FakeOverseer) -> None:
     ov.start(Cpu(), Memory())
-    ov.tick()
-    ov.tick()
+    ov.tick(times=2)
     ov.end("run_script")
-    first, second = ov.given("cpudata")
-    assert set(first) == {"memory"} and set(second) == {"memory", "load"}
+    assert [set(event) for event in ov.given("cpudata")] == [{"memory"}, {"memory", "load"}]
     assert ov.given("memdata")[0].keys() == {"memory", "available"}
     host = ov.summary["host"]
     assert {"mean", "max", "cores"} <= host["cpu"].keys()
@@ -213,21 +176,18 @@ def test_events_and_summary_of_a_run(ov: FakeOverseer, monkeypatch: pytest.Monke
 def test_disks_count_from_the_first_sample_and_the_network_from_the_machines_start(
     ov: FakeOverseer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = SimpleNamespace(read_count=1, read_bytes=1000, read_time=5, other=3)
-    network = SimpleNamespace(bytes_sent=1, bytes_recv=2, other=3)
+    disk: Any = SimpleNamespace(read_count=1, read_bytes=1000, read_time=5, other=3)
+    network: Any = SimpleNamespace(bytes_sent=1, bytes_recv=2, other=3)
     monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disk)
     monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: network)
     ov.start(Disk(), Network())
     ov.tick()
     disk.read_bytes += 512
     ov.tick()
-    assert ov.given("iodata") == [
-        {"read_count": 0, "read_bytes": 0, "read_time": 0},
-        {"read_count": 0, "read_bytes": 512, "read_time": 0},
-    ]
+    first = {"read_count": 0, "read_bytes": 0, "read_time": 0}
+    assert ov.given("iodata") == [first, {**first, "read_bytes": 512}]
     assert ov.given("netdata") == [{"bytes_sent": 1, "bytes_recv": 2}] * 2
-    monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: None)
-    monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: None)
+    disk = network = None  # There is none.
     other = FakeOverseer()
     other.start(Disk(), Network())
     other.tick(times=4)
