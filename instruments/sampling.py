@@ -187,7 +187,7 @@ class Sampling:
             for member in self._members:
                 with aside_psutil:
                     member.reader.summarise(ov.summary, now)
-            self._say(ov)
+            self._report(ov)
 
     def tick(self, ov: Overseer) -> None:
         """Read what is due; on the timer's thread."""
@@ -217,7 +217,7 @@ class Sampling:
         wanted, self._waiting = [*default, *self._waiting], []
         self._members += [_Member(m, m.reader(ov, m.by_default)) for m in wanted]
 
-    def _say(self, ov: Overseer) -> None:
+    def _report(self, ov: Overseer) -> None:
         """Name what was lost: each reason once, with all that it was the reason of."""
         reasons: dict[str, list[str]] = {}
         errors = {member.monitor.tells: member.lost for member in self._members}
