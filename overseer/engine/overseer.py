@@ -103,7 +103,7 @@ class Overseer(Scheduler):
         # Any thread may report, set a probe, or wish to end the script.
         self._deciding = threading.RLock()
         self._tell = tell or self._write
-        super().__init__(PHASES, args=(self,), report=self.report)
+        super().__init__(PHASES, args=(self,))
         self.bus, self._log_stream = Bus(self.report, records=True), Bus(self.report)
         self.log = Log(self._log_stream)
         self._given: Given | None = None
@@ -339,10 +339,8 @@ class Overseer(Scheduler):
                 return
             self._told.add(problem)
             self.problems.append(problem)
-        entry = self.states.get(problem.who)
-        if entry is not None and problem.slug != "instrument-slow":
-            entry.update(state="failed", error=problem.what)
-            entry.setdefault("failed_at", problem.where)
+        if problem.slug != "instrument-slow":
+            super().report(problem)
         self._tell(problem)
 
     def debug(self, line: str) -> None:
@@ -458,11 +456,6 @@ class Overseer(Scheduler):
         self.status = "running"
         self._phase(self.phases.load_script, lambda: self._load(target))
         return self._phase(self.phases.run_script, self._run)
-
-    def require(self, *instruments: Instrument) -> object:
-        """Start instruments, each once; the state of the only one, or a list of states."""
-        states = [super(Overseer, self).require(instrument) for instrument in instruments]
-        return states[0] if len(states) == 1 else states
 
     def _begin(self, phase: Phase) -> None:
         self.log({"$event": "phase", "$data": {"name": phase.name}})

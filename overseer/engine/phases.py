@@ -9,42 +9,24 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import (
-    AsyncGenerator,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-)
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import wraps
-from itertools import count
+from itertools import chain, count
 
-from ..boundary import (
-    SWITCHED_OFF,
-    Report,
-    acting,
-    asked_for,
-    code_of,
-    current,
-    here,
-    name_of,
-    problem,
-)
+from ..boundary import SWITCHED_OFF, acting, asked_for, code_of, current, here, name_of, problem
 from ..clock import monotonic
 from ..errors import InternalError, Problem, VoirError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     Instrument = Callable[..., Any]
 
-
-#: How often in a row an instrument may ask for phases that have ended already.
-MOST_AT_ONCE = 1000
+#: What raising an exception changes of it; the last one because setting the cause sets it.
+_LINKS = ("__traceback__", "__cause__", "__context__", "__suppress_context__")
 
 
 class Phase:
@@ -125,22 +107,15 @@ class PhaseSequence:
         return iter(self._sequence)
 
 
-class NotAPhase(VoirError):
-    """An instrument yielded something that it cannot wait for.
+class Misuse(VoirError):
+    """An instrument is not written as instruments are.
 
     Attributes:
-        place: ``file:line`` of the ``yield``.
+        place: ``file:line`` of the fault; None: where the instrument is defined.
     """
 
-    def __init__(self, wanted: object, place: str | None, phases: PhaseSequence) -> None:
-        foreign = isinstance(wanted, (Phase, PhaseWithPriority))
-        fault = "a phase of another overseer" if foreign else "not a phase"
-        names = ", ".join(f"ov.phases.{phase.name}" for phase in phases)
-        super().__init__(
-            "not-a-phase",
-            f"it yielded {wanted!r:.80}, which is {fault}",
-            f"Yield one of {names}. {SWITCHED_OFF}",
-        )
+    def __init__(self, slug: str, what: str, remedy: str, place: str | None = None) -> None:
+        super().__init__(slug, what, remedy)
         self.place = place
 
 
@@ -190,7 +165,6 @@ class Scheduler:
         phase_names: In the order in which they will be run.
         args: What instruments are called with; the overseer itself, usually.
         kwargs: The same by name.
-        report: Called once for each failing instrument.
 
     Attributes:
         phases: The phases, to be yielded by instruments.
@@ -200,15 +174,13 @@ class Scheduler:
 
     def __init__(
         self,
-        phase_names: list[str],
+        phase_names: Iterable[str],
         *,
-        args: tuple[object, ...] = (),
+        args: Iterable[object] = (),
         kwargs: Mapping[str, object] | None = None,
-        report: Report,
     ) -> None:
         self.phases = PhaseSequence(phase_names)
         self._args, self._kwargs = args, kwargs or {}
-        self._report = report
         self.busy: tuple[str, float] | None = None
         self._order = count()
         everyone = (self.phases._boot, *self.phases)
@@ -219,32 +191,31 @@ class Scheduler:
 
     # Starting instruments
 
-    def require(self, instrument: Instrument) -> object:
-        """Start ``instrument`` unless it runs already; its state, or itself.
+    def require(self, *instruments: Instrument) -> Any:
+        """Start instruments, each once; the state of the only one, or a list of states.
 
-        The instrument runs at once up to the first phase that has not ended.
+        An instrument runs at once up to the first phase that has not ended. Its state is its
+        ``__state__``; itself, if it has none.
         """
-        key = _key(instrument)
+        states = [self._require(instrument) for instrument in instruments]
+        return states[0] if len(states) == 1 else states
+
+    def _require(self, instrument: Instrument) -> object:
+        key: object = instrument
+        try:
+            hash(instrument)
+        except Exception:
+            key = "unhashable", id(instrument)
         if key not in self._required:
             self._required[key] = instrument
             self._start(instrument)
         return getattr(instrument, "__state__", instrument)
 
     def _start(self, instrument: Instrument) -> None:
-        who = self._register(instrument)
-        if makes_instruments(instrument):
-            self._refuse_uncalled(who, name_of(instrument))
-            return
-        result = self._guard(who, lambda: instrument(*self._args, **self._kwargs))
+        who, requirer = self._register(instrument), current()
+        result = self._guard(who, lambda: self._call(instrument, requirer))
         if isinstance(result, Generator):
             self._resume(_Waiting(who, result, next(self._order)), self.phases._boot)
-        elif isinstance(result, (Coroutine, AsyncGenerator)):
-            self._refuse_async(who, result)
-        elif isinstance(result, (Phase, PhaseWithPriority)):
-            phase = result if isinstance(result, Phase) else result.phase
-            what = f"it returned the phase {phase.name}, and is over: it did not wait for it"
-            remedy = "Write 'yield' where it has 'return'."
-            self.failed(Problem("not-a-phase", who, what, self._place(who), remedy))
 
     def _register(self, instrument: Instrument) -> str:
         name = who = name_of(instrument)
@@ -260,22 +231,28 @@ class Scheduler:
         self.states[who] = entry
         return who
 
-    def _refuse_async(self, who: str, result: object) -> None:
-        if isinstance(result, Coroutine):
-            result.close()
-        remedy = f"Write 'def' where it has 'async def'. {SWITCHED_OFF}"
-        what = "it is an async function, and nothing here would await it"
-        self.failed(Problem("async-instrument", who, what, self._place(who), remedy))
-
-    def _refuse_uncalled(self, who: str, name: str) -> None:
-        what = "it is no instrument: it makes one when it is called"
-        place = self._place(current() or who)  # Of who requires it, which has to be mended.
-        self.failed(Problem("not-an-instrument", who, what, place, uncalled(name)))
+    def _call(self, instrument: Instrument, requirer: str | None) -> object:
+        if makes_instruments(instrument):
+            what = "it is no instrument: it makes one when it is called"
+            place = here() if requirer is not None else None
+            raise Misuse("not-an-instrument", what, uncalled(name_of(instrument)), place)
+        result = instrument(*self._args, **self._kwargs)
+        if isinstance(result, (Coroutine, AsyncGenerator)):
+            if isinstance(result, Coroutine):
+                result.close()
+            what = "it is an async function, and nothing here would await it"
+            remedy = f"Write 'def' where it has 'async def'. {SWITCHED_OFF}"
+            raise Misuse("async-instrument", what, remedy)
+        if isinstance(result, (Phase, PhaseWithPriority)):
+            phase = result if isinstance(result, Phase) else result.phase
+            what = f"it returned the phase {phase.name}, and is over: it did not wait for it"
+            raise Misuse("not-a-phase", what, "Write 'yield' where it has 'return'.")
+        return result
 
     # Resuming them
 
     def _resume(self, waiting: _Waiting, phase: Phase) -> None:
-        wanted = self._guard(waiting.who, lambda: self._advance(waiting, phase), waiting.generator)
+        wanted = self._guard(waiting.who, lambda: self._advance(waiting, phase))
         if isinstance(wanted, PhaseWithPriority):
             waiting.priority = wanted.priority
             entry = (-wanted.priority, waiting.order, waiting)
@@ -283,19 +260,16 @@ class Scheduler:
 
     def _advance(self, waiting: _Waiting, ended: Phase) -> PhaseWithPriority | None:
         """Step the generator until it waits for a phase that has not ended for it."""
-        wanted = self._step(waiting, ended)
-        for _ in range(MOST_AT_ONCE):
-            if wanted is None or not _over(waiting, wanted, ended):
-                return wanted
-            wanted = self._step(waiting, wanted.phase)
-        raise VoirError(
-            "stuck",
-            f"it asked {MOST_AT_ONCE} times in a row for phases that have ended, such as {wanted}",
-            f"It would have gone on for ever. {SWITCHED_OFF}",
-        )
+        wanted = self._step(waiting.generator, ended)
+        # A phase whose instruments are being resumed may be waited for again, but only further
+        # back in the queue: anything else would go round for ever.
+        while wanted is not None and (
+            wanted.phase.done or (wanted.phase is ended and wanted.priority >= waiting.priority)
+        ):
+            wanted = self._step(waiting.generator, wanted.phase)
+        return wanted
 
-    def _step(self, waiting: _Waiting, ended: Phase) -> PhaseWithPriority | None:
-        generator = waiting.generator
+    def _step(self, generator: Generator[Any, Any, Any], ended: Phase) -> PhaseWithPriority | None:
         try:
             if ended.exception is None:
                 wanted = generator.send(ended.value)
@@ -307,59 +281,41 @@ class Scheduler:
             wanted = wanted(0)
         if isinstance(wanted, PhaseWithPriority) and wanted.phase in self._heaps:
             return wanted
-        raise NotAPhase(wanted, _line(generator), self.phases)
+        place = _line(generator)
+        with suppress(Exception):  # That it fails to clean up too is not worth another report.
+            generator.close()
+        foreign = isinstance(wanted, PhaseWithPriority)
+        fault = "a phase of another overseer" if foreign else "not a phase"
+        names = ", ".join(f"ov.phases.{phase.name}" for phase in self.phases)
+        what = f"it yielded {wanted!r:.80}, which is {fault}"
+        raise Misuse("not-a-phase", what, f"Yield one of {names}. {SWITCHED_OFF}", place)
 
-    def _guard(
-        self,
-        who: str,
-        call: Callable[[], object],
-        generator: Generator[Any, Any, Any] | None = None,
-    ) -> object:
-        """Call on behalf of ``who``; a failure is reported, and ends the generator."""
+    def _guard(self, who: str, call: Callable[[], object]) -> object:
+        """Call on behalf of ``who``; a failure is reported."""
+        before, self.busy = self.busy, (who, monotonic())
         try:
-            with acting(who), self._working(who):
+            with acting(who):
                 return call()
         except BaseException as error:
-            if generator is not None:
-                self._discard(who, generator)
             if asked_for(error):
                 raise
             self._failing(who, error)
             return None
-
-    @contextmanager
-    def _working(self, who: str) -> Iterator[None]:
-        before, self.busy = self.busy, (who, monotonic())
-        try:
-            yield
         finally:
             self.busy = before
 
     def _failing(self, who: str, error: BaseException) -> None:
         """What to do about ``error``, which the instrument ``who`` ended by."""
-        near = getattr(error, "place", None) or self._place(who)
-        self.failed(problem("instrument", who, error, near=near))
+        near: Any = getattr(error, "place", None) or self.states[who].get("where")
+        self.report(problem("instrument", who, error, near=near))
 
-    def _discard(self, who: str, generator: Generator[Any, Any, Any]) -> None:
-        """Let a failed instrument clean up; that this fails too is not worth another report."""
-        try:
-            with acting(who), self._working(who):
-                generator.close()
-        except BaseException as error:
-            if asked_for(error):
-                raise
-
-    def _place(self, who: str) -> str | None:
-        place = self.states.get(who, {}).get("where")
-        return place if isinstance(place, str) else None
-
-    def failed(self, trouble: Problem) -> None:
-        """Mark the instrument ``trouble.who`` as failed and report it."""
-        entry = self.states.setdefault(trouble.who, {"name": trouble.who})
-        entry.update(state="failed", error=trouble.what)
-        if trouble.where:
-            entry["failed_at"] = trouble.where
-        self._report(trouble)
+    def report(self, problem: Problem) -> None:
+        """Note what is wrong; if it is with an instrument, that this has failed."""
+        entry = self.states.get(problem.who)
+        if entry is not None:
+            entry.update(state="failed", error=problem.what)
+            if problem.where:
+                entry.setdefault("failed_at", problem.where)
 
     # Ending phases
 
@@ -393,7 +349,7 @@ class Scheduler:
             raise InternalError("phase-twice", f"the phase {phase.name} ended twice")
         phase.status, phase.value, phase.exception = "running", value, exception
         try:
-            self._each(phase, lambda waiting: self._resume(waiting, phase))
+            _each(self._heaps[phase], lambda waiting: self._resume(waiting, phase))
         finally:
             phase.status = "done"
 
@@ -403,40 +359,23 @@ class Scheduler:
         Raises:
             BaseException: What an instrument asked for while it was closed.
         """
-        for phase in self._heaps:
-            self._each(phase, lambda w: self._guard(w.who, w.generator.close))
-
-    def _each(self, phase: Phase, act: Callable[[_Waiting], object]) -> None:
-        """Act on all who wait for ``phase``; the first wish is raised when all have been seen to.
-
-        An instrument may meanwhile require others that wait for the same phase.
-        """
-        wish: BaseException | None = None
-        heap = self._heaps[phase]
-        while heap:
-            _, _, waiting = heapq.heappop(heap)
-            try:
-                act(waiting)
-            except BaseException as error:
-                wish = error if wish is None else wish
-        if wish is not None:
-            raise wish
+        waiting = sorted(chain(*self._heaps.values()))
+        _each(waiting, lambda w: self._guard(w.who, w.generator.close))
 
 
-def _key(instrument: Instrument) -> object:
-    try:
-        hash(instrument)
-    except Exception:
-        return ("unhashable", id(instrument))
-    return instrument
+def _each(heap: list[tuple[float, int, _Waiting]], act: Callable[[_Waiting], object]) -> None:
+    """Act on all who wait; the first wish is raised when all have been seen to.
 
-
-def _over(waiting: _Waiting, wanted: PhaseWithPriority, ended: Phase) -> bool:
-    """Whether what it wants to wait for is over already, as far as it is concerned."""
-    # A phase whose instruments are being resumed may be waited for again, but only further
-    # back in the queue: anything else would go round for ever.
-    again = wanted.phase is ended and wanted.priority >= waiting.priority
-    return wanted.phase.done or again
+    An instrument may meanwhile require others that wait for the same phase.
+    """
+    wish: BaseException | None = None
+    while heap:
+        try:
+            act(heapq.heappop(heap)[2])
+        except BaseException as error:
+            wish = wish or error
+    if wish is not None:
+        raise wish
 
 
 def _throw(generator: Generator[Any, Any, Any], thrown: BaseException) -> object:
@@ -459,10 +398,6 @@ def _throw(generator: Generator[Any, Any, Any], thrown: BaseException) -> object
         for name, value in zip(_LINKS, kept, strict=True):
             setattr(thrown, name, value)
     raise StopIteration
-
-
-#: What raising an exception changes of it; the last one because setting the cause sets it.
-_LINKS = ("__traceback__", "__cause__", "__context__", "__suppress_context__")
 
 
 def _line(generator: Any) -> str | None:

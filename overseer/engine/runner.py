@@ -53,20 +53,13 @@ class PhaseRunner(Scheduler):
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(
-            list(phase_names), args=tuple(args), kwargs=kwargs, report=self._on_problem
-        )
+        super().__init__(phase_names, args=args, kwargs=kwargs)
         self.status = "init"
         self._to_require: list[Instrument] = []
 
-    def require(self, *instruments: Instrument) -> Any:
-        """Have instruments run, each once; the state of the only one, or a list of states."""
-        states = [self._require(instrument) for instrument in instruments]
-        return states[0] if len(states) == 1 else states
-
     def _require(self, instrument: Instrument) -> object:
         if self.status != "init":
-            return super().require(instrument)
+            return super()._require(instrument)
         self._to_require.append(instrument)
         return getattr(instrument, "__state__", instrument)
 
@@ -85,7 +78,12 @@ class PhaseRunner(Scheduler):
             BaseException: What ``_run`` raised, or an instrument aborted with.
         """
         if self.status != "init":
-            raise _twice(self)
+            raise VoirError(
+                "run-twice",
+                "Can only enter runner when it has not run before; "
+                f"this one's status is {self.status!r}",
+                f"Make another {type(self).__name__} for another run.",
+            )
         try:
             self._prepare()
             self._run(*args, **kwargs)
@@ -128,27 +126,29 @@ class PhaseRunner(Scheduler):
     def _finish(self) -> None:
         """The run has ended, well or not."""
 
-    # What the scheduler reports
+    # What fails
 
     def _failing(self, who: str, error: BaseException) -> None:
-        self.states.setdefault(who, {"name": who}).update(state="failed")
+        self.states[who]["state"] = "failed"
         self._on_instrument_error(error)
 
-    def _on_problem(self, problem: Problem) -> None:
+    def report(self, problem: Problem) -> None:
+        """A subscriber has failed."""
+        super().report(problem)
         self._on_instrument_error(VoirError(problem.slug, problem.what, problem.remedy))
 
 
 class GivenRunner(PhaseRunner):
-    """A runner with a stream of events: ``given``, and ``give`` from any thread."""
+    """A runner with a stream of events: ``given``, and ``give`` from any thread.
 
-    def __init__(
-        self,
-        phase_names: Sequence[str],
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> None:
-        super().__init__(phase_names, args, kwargs)
-        self._stream = Bus(self._on_problem)
+    Args:
+        args: As :class:`PhaseRunner` has them.
+        kwargs: The same by name.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._stream = Bus(self.report)
         self._connection = ExitStack()
         self._given: Given | None = None
 
@@ -180,14 +180,6 @@ class GivenRunner(PhaseRunner):
         self._connection.close()
         self._stream.clear()
         super()._finish()
-
-
-def _twice(runner: PhaseRunner) -> VoirError:
-    return VoirError(
-        "run-twice",
-        f"Can only enter runner when it has not run before; this one's status is {runner.status!r}",
-        f"Make another {type(runner).__name__} for another run.",
-    )
 
 
 __all__ = ["GivenRunner", "PhaseRunner"]

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pytest
 
 from overseer.boundary import OverseerAbort, StopProgram, current
-from overseer.engine.phases import Phase, PhaseSequence, Scheduler
+from overseer.engine.phases import Phase, PhaseSequence, Scheduler, instrument_definition
 from overseer.errors import InternalError, Problem
 
 NAMES = ["init", "parse_args", "load_script", "run_script", "finalize"]
@@ -25,11 +25,15 @@ class Run(Scheduler):
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.said: list[object] = []
-        super().__init__(NAMES, args=(self,), report=self.problems.append)
+        super().__init__(NAMES, args=(self,))
 
-    def through(self, *names: str) -> Self:
+    def report(self, problem: Problem) -> None:
+        super().report(problem)
+        self.problems.append(problem)
+
+    def through(self, *names: str, raising: BaseException | None = None) -> Self:
         for name in names:
-            self.end(getattr(self.phases, name))
+            self.end(getattr(self.phases, name), exception=raising)
         return self
 
     @property
@@ -38,16 +42,27 @@ class Run(Scheduler):
         return only
 
 
-def saying(name: str, *waits: Callable[[Run], object]) -> Callable[[Run], Steps]:
-    """An instrument that says its name each time it is resumed."""
+def saying(name: str, *waits: str | tuple[str, float], last: Any = None) -> Callable[[Run], Steps]:
+    """An instrument that says its name each time it is resumed; when it is closed, ``last``."""
 
     def instrument(ov: Run) -> Steps:
-        for wait in waits:
-            yield wait(ov)
-            ov.said.append(name)
+        try:
+            for wait in waits:
+                phase = getattr(ov.phases, wait if isinstance(wait, str) else wait[0])
+                yield phase if isinstance(wait, str) else phase(wait[1])
+                ov.said.append(name)
+        finally:
+            if isinstance(last, str):
+                ov.said.append(last)
+            elif last is not None:
+                raise last
 
     instrument.__qualname__ = name
     return instrument
+
+
+def line(fn: Any, below: int = 0) -> str:
+    return f"{__file__}:{fn.__code__.co_firstlineno + below}"
 
 
 @pytest.fixture
@@ -55,561 +70,364 @@ def run() -> Run:
     return Run()
 
 
-class TestOrder:
-    def test_an_instrument_runs_up_to_its_first_phase_when_it_is_required(self, run: Run) -> None:
-        def instrument(ov: Run) -> Steps:
-            ov.said.append("started")
-            yield ov.phases.init
-            ov.said.append("resumed")
+def test_instruments_resume_by_priority_then_in_the_order_they_were_required(run: Run) -> None:
+    run.require(*(saying(str(n), ("init", n)) for n in (0, 5, -1, 2.5, 5)))
+    assert run.said == []
+    assert run.through("init").said == ["5", "5", "2.5", "0", "-1"]
 
-        run.require(instrument)
-        assert run.said == ["started"]
-        run.through("init")
-        assert run.said == ["started", "resumed"]
 
-    def test_a_plain_function_just_runs(self, run: Run) -> None:
-        run.require(lambda ov: ov.said.append("ran"))
-        run.through(*NAMES)
-        assert run.said == ["ran"]
-        assert run.problems == []
+def test_a_phase_may_be_waited_for_again_but_only_further_back(run: Run) -> None:
+    run.require(saying("a", "init", ("init", -5)), saying("b", "init"))
+    run.require(saying("c", ("init", 5), ("init", 7), ("init", 1)))
+    assert run.through("init").said == ["c", "c", "c", "a", "b", "a"]
 
-    def test_one_that_returns_a_phase_is_told_to_yield_it(self, run: Run) -> None:
-        run.require(lambda ov: ov.phases.init)
-        assert run.problem.slug == "not-a-phase"
-        assert run.problem.what.startswith("it returned the phase init, and is over")
 
-    def test_those_who_wait_for_a_phase_resume_in_the_order_they_were_required(
-        self, run: Run
-    ) -> None:
-        for name in "abc":
-            run.require(saying(name, lambda ov: ov.phases.init))
-        assert run.through("init").said == ["a", "b", "c"]
+def test_waiting_for_what_is_over_goes_on_at_once(run: Run) -> None:
+    run.require(saying("now", "IMMEDIATE"))
+    run.through(*NAMES)
+    run.require(saying("late", *NAMES))
+    assert run.said == ["now", *["late"] * 5]
 
-    def test_higher_priorities_resume_first(self, run: Run) -> None:
-        for priority in (0, 5, -1, 2.5, 5):
-            wait = partial(lambda p, ov: ov.phases.init(priority=p), priority)
-            run.require(saying(str(priority), wait))
-        assert run.through("init").said == ["5", "5", "2.5", "0", "-1"]
 
-    def test_an_instrument_may_wait_for_the_same_phase_again_further_back(self, run: Run) -> None:
-        run.require(saying("twice", lambda ov: ov.phases.init(5), lambda ov: ov.phases.init(-5)))
-        run.require(saying("between", lambda ov: ov.phases.init))
-        assert run.through("init").said == ["twice", "between", "twice"]
+def test_an_instrument_may_require_one_that_waits_for_the_phase_that_is_ending(run: Run) -> None:
+    def requiring(ov: Run) -> Steps:
+        yield ov.phases.init
+        ov.require(inner)
+        ov.said.append(current())
 
-    def test_waiting_for_the_same_phase_no_further_back_goes_on_at_once(self, run: Run) -> None:
-        run.require(saying("twice", lambda ov: ov.phases.init, lambda ov: ov.phases.init(3)))
-        run.require(saying("after", lambda ov: ov.phases.init))
-        assert run.through("init").said == ["twice", "twice", "after"]
+    def inner(ov: Run) -> Steps:
+        ov.said.append(current())
+        yield ov.phases.init
+        ov.said.append("required")
 
-    def test_waiting_for_a_phase_that_is_over_goes_on_at_once(self, run: Run) -> None:
-        run.through("init", "parse_args")
-        run.require(saying("late", lambda ov: ov.phases.init, lambda ov: ov.phases.parse_args))
-        assert run.said == ["late", "late"]
+    run.require(requiring, saying("already there", "init"))
+    assert run.through("init").said == ["inner", "requiring", "already there", "required"]
+    assert current() is None
+    assert run.busy is None
 
-    def test_immediate_never_waits(self, run: Run) -> None:
-        run.require(saying("now", lambda ov: ov.phases.IMMEDIATE))
-        assert run.said == ["now"]
 
-    def test_an_instrument_may_require_one_that_waits_for_the_phase_that_is_ending(
-        self, run: Run
-    ) -> None:
-        def requiring(ov: Run) -> Steps:
-            yield ov.phases.init
-            ov.require(saying("required", lambda ov: ov.phases.init))
-            ov.said.append("requiring")
+def test_phases_know_how_far_they_are_and_end_once(run: Run) -> None:
+    seen: list[tuple[bool, bool, bool]] = []
+    init: Phase = run.phases.init
 
-        run.require(requiring)
-        run.require(saying("already there", lambda ov: ov.phases.init))
-        assert run.through("init").said == ["requiring", "already there", "required"]
-
-    def test_phases_know_how_far_they_are(self, run: Run) -> None:
-        seen: list[tuple[bool, bool, bool]] = []
-        init: Phase = run.phases.init
-
-        def instrument(ov: Run) -> Steps:
-            seen.append((init.pending, init.running, init.done))
-            yield init
-            seen.append((init.pending, init.running, init.done))
-
-        run.require(instrument)
-        run.through("init")
-        seen.append((init.pending, init.running, init.done))
-        assert seen == [(True, False, False), (False, True, False), (False, False, True)]
-
-    def test_a_phase_cannot_end_twice(self, run: Run) -> None:
-        run.through("init")
-        with pytest.raises(InternalError, match="init ended twice"):
-            run.through("init")
-
-    def test_the_sequence_has_the_phases_in_order(self, run: Run) -> None:
-        assert [phase.name for phase in run.phases] == NAMES
-
-    def test_a_phase_that_there_is_not_is_answered_with_those_there_are(self, run: Run) -> None:
-        with pytest.raises(AttributeError, match=r"'load'; the phases are init, parse_args, load_"):
-            _ = run.phases.load
-
-    def test_a_sequence_can_be_looked_at_before_it_is_set_up(self) -> None:
-        with pytest.raises(AttributeError):
-            _ = PhaseSequence.__new__(PhaseSequence).init
-
-    @pytest.mark.parametrize("priority", ["high", None, float("nan")])
-    def test_a_priority_must_be_a_number(self, run: Run, priority: Any) -> None:
-        run.require(saying("x", lambda ov: ov.phases.init(priority)))
-        run.require(saying("y", lambda ov: ov.phases.init))
-        assert run.through("init").said == ["y"]
-        assert run.problem.what.startswith("failed: TypeError: the priority of init must be a num")
-        assert run.problem.where is not None
-        assert run.problem.where.startswith(__file__)
-
-
-class TestOnce:
-    def test_the_same_instrument_required_twice_runs_once(self, run: Run) -> None:
-        instrument = saying("x", lambda ov: ov.phases.init)
-        run.require(instrument)
-        run.require(instrument)
-        assert run.through("init").said == ["x"]
-
-    def test_equal_frozen_dataclasses_are_one_instrument(self, run: Run) -> None:
-        @dataclass(frozen=True)
-        class Cpu:
-            seconds: float = 1.0
-
-            def __call__(self, ov: Run) -> None:
-                ov.said.append(self.seconds)
-
-        for seconds in (1.0, 1.0, 2.0):
-            run.require(Cpu(seconds))
-        assert run.said == [1.0, 2.0]
-        assert list(run.states) == ["Cpu", "Cpu#2"]
-
-    def test_unhashable_instruments_are_told_apart_by_identity(self, run: Run) -> None:
-        @dataclass
-        class Odd:
-            names: list[str] = field(default_factory=list)
-
-            def __call__(self, ov: Run) -> None:
-                ov.said.append("odd")
-
-        one, other = Odd(), Odd()
-        for instrument in (one, other, one):
-            run.require(instrument)
-        assert run.said == ["odd", "odd"]
-
-    def test_an_unhashable_instrument_is_not_mistaken_for_one_that_is_gone(self, run: Run) -> None:
-        class Odd(list[int]):
-            def __call__(self, ov: Run) -> None:
-                ov.said.append("odd")
-
-        for _ in range(20):
-            run.require(Odd())
-            gc.collect(1)  # All of the heap would take a second, each time.
-        assert run.said == ["odd"] * 20
-
-    def test_an_instrument_that_failed_is_not_started_again(self, run: Run) -> None:
-        def failing(ov: Run) -> None:
-            raise ValueError
-
-        run.require(failing)
-        run.require(failing)
-        assert len(run.problems) == 1
-
-    def test_require_answers_with_the_state_of_an_instrument_that_has_one(self, run: Run) -> None:
-        def instrument(ov: Run) -> None: ...
-
-        instrument.__state__ = "its state"  # type: ignore[attr-defined]
-        assert run.require(instrument) == "its state"
-        assert run.require(instrument) == "its state"
-        assert run.require(print) is print
-
-
-class TestValues:
-    def test_a_phase_s_value_is_what_the_yield_gives(self, run: Run) -> None:
-        def instrument(ov: Run) -> Steps:
-            ov.said.append((yield ov.phases.run_script))
-
-        run.require(instrument)
-        run.end(run.phases.run_script, value=42)
-        assert run.said == [42]
-
-    def test_what_ended_the_script_is_raised_in_the_instrument(self, run: Run) -> None:
-        def instrument(ov: Run) -> Steps:
-            try:
-                yield ov.phases.run_script
-            except ZeroDivisionError as error:
-                ov.said.append(error)
-            yield ov.phases.finalize
-            ov.said.append("the end")
-
-        failure = ZeroDivisionError()
-        run.require(instrument)
-        run.end(run.phases.run_script, exception=failure)
-        run.through("finalize")
-        assert run.said == [failure, "the end"]
-        assert run.problems == []
-
-    @pytest.mark.parametrize(
-        "failure", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), StopProgram()]
-    )
-    def test_an_instrument_that_does_not_care_how_the_script_ended_has_not_failed(
-        self, run: Run, failure: BaseException
-    ) -> None:
-        run.require(saying("x", lambda ov: ov.phases.run_script))
-        run.end(run.phases.run_script, exception=failure)
-        assert (run.said, run.problems) == ([], [])
-        assert run.states["x"]["state"] == "ok"
-
-    def test_a_script_that_ends_by_stop_iteration_is_no_failure_of_instruments(
-        self, run: Run
-    ) -> None:
-        run.require(saying("x", lambda ov: ov.phases.run_script))
-        run.end(run.phases.run_script, exception=StopIteration())
-        assert run.problems == []
-
-    def test_an_instrument_that_raises_something_else_instead_has_failed(self, run: Run) -> None:
-        def instrument(ov: Run) -> Steps:
-            try:
-                yield ov.phases.run_script
-            finally:
-                raise KeyError("mine")
-
-        run.require(instrument)
-        run.end(run.phases.run_script, exception=ValueError("the script's"))
-        assert run.problem.what == "failed: KeyError: 'mine'"
-
-    def test_what_ended_the_script_is_left_as_it_was(self, run: Run) -> None:
-        def nosy(ov: Run) -> Steps:
-            try:
-                yield ov.phases.run_script
-            except ValueError as error:
-                raise error from KeyError("why")
-
-        def script() -> None:
-            raise ValueError("the script's")
-
-        run.require(nosy)
-        run.require(saying("x", lambda ov: ov.phases.run_script))
-        try:
-            script()
-        except ValueError as error:
-            before = traceback.format_exception(error)
-            run.end(run.phases.run_script, exception=error)
-            assert traceback.format_exception(error) == before
-        assert run.problems == []
-
-    def test_an_instrument_that_comes_late_is_told_how_the_script_ended(self, run: Run) -> None:
-        run.end(run.phases.run_script, exception=ValueError("x"))
-
-        def late(ov: Run) -> Steps:
-            with pytest.raises(ValueError, match="x"):
-                yield ov.phases.run_script
-            ov.said.append("told")
-
-        run.require(late)
-        assert run.said == ["told"]
-
-
-class TestFailures:
-    @pytest.mark.parametrize("phase", NAMES)
-    def test_one_that_raises_is_reported_and_the_others_go_on(self, run: Run, phase: str) -> None:
-        def bad(ov: Run) -> Steps:
-            yield getattr(ov.phases, phase)
-            raise ValueError(phase)
-
-        run.require(bad)
-        run.require(saying("good", lambda ov: getattr(ov.phases, phase)))
-        run.through(*NAMES)
-        line = bad.__code__.co_firstlineno + 2
-        assert run.said == ["good"]
-        assert (run.problem.slug, run.problem.where) == ("instrument", f"{__file__}:{line}")
-        assert run.problem.what == f"failed: ValueError: {phase}"
-        state = run.states[run.problem.who]
-        assert (state["state"], state["error"]) == ("failed", run.problem.what)
-        assert state["failed_at"] == run.problem.where
-
-    def test_one_that_raises_at_once_is_reported(self, run: Run) -> None:
-        def bad(ov: Run) -> None:
-            raise ValueError("soon")
-
-        run.require(bad)
-        assert run.problem.what == "failed: ValueError: soon"
-
-    def test_one_that_does_not_take_the_overseer_is_placed_where_it_is_defined(
-        self, run: Run
-    ) -> None:
-        def bad() -> None: ...
-
-        run.require(bad)
-        assert "takes 0 positional arguments" in run.problem.what
-        assert run.problem.where == f"{__file__}:{bad.__code__.co_firstlineno}"
-
-    def test_one_that_exits_does_not_end_the_run(self, run: Run) -> None:
-        def bad(ov: Run) -> Steps:
-            yield ov.phases.init
-            raise SystemExit(7)
-
-        run.require(bad)
-        run.through(*NAMES)
-        assert run.problem.what == "failed: SystemExit: 7"
-
-    def test_what_fails_is_named_while_it_runs_and_nobody_is_after(self, run: Run) -> None:
-        def inner(ov: Run) -> None:
-            ov.said.append(current())
-
-        def outer(ov: Run) -> Steps:
-            yield ov.phases.init
-            ov.require(inner)
-            ov.said.append(current())
-
-        run.require(outer)
-        run.through("init")
-        assert [str(name).rpartition(".")[2] for name in run.said] == ["inner", "outer"]
-        assert current() is None
-
-    def test_the_failure_of_a_required_instrument_is_not_the_requirer_s(self, run: Run) -> None:
-        def inner(ov: Run) -> None:
-            raise ValueError
-
-        def outer(ov: Run) -> Steps:
-            yield ov.phases.init
-            ov.require(inner)
-            ov.said.append("went on")
-
-        run.require(outer)
-        run.through("init")
-        assert run.said == ["went on"]
-        assert run.problem.who.endswith("inner")
-
-    def test_one_that_cleans_up_after_its_own_failure_fails_once(self, run: Run) -> None:
-        def bad(ov: Run) -> Steps:
-            try:
-                yield "nothing"
-            finally:
-                ov.said.append("cleaned up")
-                raise ValueError("again")
-
-        run.require(bad)
-        assert run.said == ["cleaned up"]
-        assert run.problem.slug == "not-a-phase"
-
-    @pytest.mark.parametrize("kind", ["function", "generator"])
-    def test_an_async_instrument_is_refused_in_words(self, run: Run, kind: str) -> None:
-        async def function(ov: Run) -> None: ...
-
-        async def generator(ov: Run) -> AsyncGenerator[Phase, None]:
-            yield ov.phases.init
-
-        run.require({"function": function, "generator": generator}[kind])
-        assert run.problem.slug == "async-instrument"
-        assert "async def" in (run.problem.remedy or "")
-
-
-class TestWhatIsYielded:
-    def yielding(self, run: Run, value: object) -> tuple[Problem, str]:
-        def instrument_odd(ov: Run) -> Steps:
-            yield ov.phases.init
-            yield value
-
-        run.require(instrument_odd)
-        run.through("init")
-        return run.problem, f"{__file__}:{instrument_odd.__code__.co_firstlineno + 2}"
-
-    @pytest.mark.parametrize("value", [None, "init", 3, Phase])
-    def test_something_else_is_named_with_who_yielded_it_and_where(
-        self, run: Run, value: object
-    ) -> None:
-        problem, line = self.yielding(run, value)
-        assert problem.slug == "not-a-phase"
-        assert problem.who.endswith("instrument_odd")
-        assert problem.what == f"it yielded {value!r:.80}, which is not a phase"
-        assert problem.where == line
-        assert "ov.phases.init, ov.phases.parse_args" in (problem.remedy or "")
-
-    @pytest.mark.parametrize("priority", [None, 3])
-    def test_a_phase_of_another_overseer_is_called_that(
-        self, run: Run, priority: float | None
-    ) -> None:
-        foreign: Any = Run().phases.finalize
-        problem, line = self.yielding(run, foreign if priority is None else foreign(priority))
-        assert "<phase finalize: pending>" in problem.what
-        assert problem.what.endswith("which is a phase of another overseer")
-        assert problem.where == line
-
-    def test_the_line_is_that_of_the_innermost_generator(self, run: Run) -> None:
-        def inner(ov: Run) -> Steps:
-            yield 3
-
-        def outer(ov: Run) -> Steps:
-            yield from inner(ov)
-
-        run.require(outer)
-        assert run.problem.where == f"{__file__}:{inner.__code__.co_firstlineno + 1}"
-
-    def test_delegating_to_what_is_no_generator_is_placed_where_that_is_done(
-        self, run: Run
-    ) -> None:
-        def outer(ov: Run) -> Steps:
-            yield from [3]
-
-        run.require(outer)
-        assert run.problem.where == f"{__file__}:{outer.__code__.co_firstlineno + 1}"
-
-    def test_asking_for_ever_for_a_phase_that_is_over_is_cut_short(self, run: Run) -> None:
-        def round_and_round(ov: Run) -> Steps:
-            try:
-                while True:
-                    yield ov.phases.init
-            finally:
-                ov.said.append("cleaned up")
-
-        run.require(round_and_round)
-        run.require(saying("other", lambda ov: ov.phases.init))
-        run.through("init")
-        assert run.problem.slug == "stuck"
-        assert "<phase init" in run.problem.what
-        assert run.said == ["cleaned up", "other"]
-
-    def test_asking_for_every_phase_after_the_run_is_fine(self, run: Run) -> None:
-        run.through(*NAMES)
-        run.require(saying("x", *[partial(lambda n, ov: getattr(ov.phases, n), n) for n in NAMES]))
-        assert run.said == ["x"] * 5
-
-    def test_generators_of_any_kind_are_instruments(self, run: Run) -> None:
-        class Steps2(Generator[Any, Any, None]):
-            """As compiled code has them: not of the type that ``yield`` makes."""
-
-            def __init__(self, phases: Iterator[Any]) -> None:
-                self._phases = phases
-
-            def send(self, value: object) -> Any:
-                run.said.append("sent")
-                return next(self._phases)
-
-            def throw(self, *error: Any) -> Any:
-                raise error[0]
-
-        run.require(lambda ov: Steps2(iter([ov.phases.init])))
-        run.through("init")
-        assert run.said == ["sent", "sent"]
-
-
-class TestWishes:
-    @pytest.mark.parametrize("kind", [StopProgram, OverseerAbort, KeyboardInterrupt])
-    def test_a_wish_is_raised_once_the_others_have_been_resumed(
-        self, run: Run, kind: type[BaseException]
-    ) -> None:
-        def stopping(ov: Run) -> Steps:
-            yield ov.phases.init
-            raise kind
-
-        run.require(stopping)
-        run.require(saying("other", lambda ov: ov.phases.init))
-        with pytest.raises(kind):
-            run.through("init")
-        assert run.said == ["other"]
-        assert run.phases.init.done
-        assert run.problems == []
-
-    def test_of_two_wishes_the_first_counts(self, run: Run) -> None:
-        def stopping(ov: Run) -> Steps:
-            yield ov.phases.init
-            raise StopProgram("first")
-
-        def aborting(ov: Run) -> Steps:
-            yield ov.phases.init
-            raise OverseerAbort(ValueError())
-
-        run.require(stopping)
-        run.require(aborting)
-        with pytest.raises(StopProgram, match="first"):
-            run.through("init")
-
-    def test_a_wish_at_the_start_reaches_who_requires(self, run: Run) -> None:
-        def stopping(ov: Run) -> None:
-            raise StopProgram
-
-        with pytest.raises(StopProgram):
-            run.require(stopping)
-
-
-class TestClosing:
-    def test_instruments_that_wait_in_vain_clean_up(self, run: Run) -> None:
-        def waiting(ov: Run) -> Steps:
-            try:
-                yield ov.phases.finalize
-            finally:
-                ov.said.append("cleaned up")
-
-        run.require(waiting)
-        run.close()
-        assert run.said == ["cleaned up"]
-
-    def test_one_that_does_not_end_is_reported(self, run: Run) -> None:
-        def stubborn(ov: Run) -> Steps:
-            try:
-                yield ov.phases.finalize
-            except GeneratorExit:
-                yield ov.phases.finalize
-
-        run.require(stubborn)
-        run.close()
-        assert "generator ignored GeneratorExit" in run.problem.what
-
-    def test_one_that_fails_to_clean_up_does_not_keep_others_from_it(self, run: Run) -> None:
-        def failing(ov: Run) -> Steps:
-            try:
-                yield ov.phases.finalize
-            finally:
-                raise ValueError("in the cleanup")
-
-        run.require(failing)
-        run.require(saying_at_the_end("other"))
-        run.close()
-        assert run.said == ["other"]
-        assert run.problem.what == "failed: ValueError: in the cleanup"
-
-    def test_a_wish_while_closing_is_raised_once_all_are_closed(self, run: Run) -> None:
-        def stopping(ov: Run) -> Steps:
-            try:
-                yield ov.phases.finalize
-            finally:
-                raise StopProgram
-
-        run.require(stopping)
-        run.require(saying_at_the_end("other"))
-        with pytest.raises(StopProgram):
-            run.close()
-        assert run.said == ["other"]
-
-
-def saying_at_the_end(name: str) -> Callable[[Run], Steps]:
     def instrument(ov: Run) -> Steps:
+        seen.append((init.pending, init.running, init.done))
+        yield init
+        seen.append((init.pending, init.running, init.done))
+
+    run.require(instrument)
+    run.through("init")
+    seen.append((init.pending, init.running, init.done))
+    assert seen == [(True, False, False), (False, True, False), (False, False, True)]
+    with pytest.raises(InternalError, match="init ended twice"):
+        run.through("init")
+
+
+def test_the_sequence_has_the_phases_in_order_and_names_them(run: Run) -> None:
+    assert [phase.name for phase in run.phases] == NAMES
+    with pytest.raises(AttributeError, match=r"'load'; the phases are init, parse_args, load_"):
+        _ = run.phases.load
+    with pytest.raises(AttributeError):  # A debugger looks at one that is not set up.
+        _ = PhaseSequence.__new__(PhaseSequence).init
+
+
+# Each once
+
+
+def test_an_instrument_runs_once_and_equal_ones_are_one(run: Run) -> None:
+    @dataclass(frozen=True)
+    class Cpu:
+        seconds: float = 1.0
+
+        def __call__(self, ov: Run) -> None:
+            ov.said.append(self.seconds)
+
+    def failing(ov: Run) -> None:
+        ov.said.append("failing")
+        raise ValueError
+
+    waiting = saying("waiting", "init")
+    run.require(*map(Cpu, (1.0, 1.0, 2.0)), failing, failing, waiting, waiting)
+    assert run.through("init").said == [1.0, 2.0, "failing", "waiting"]
+    assert list(run.states)[:2] == ["Cpu", "Cpu#2"]
+    assert run.states["Cpu"] == {"name": "Cpu", "state": "ok", "where": line(Cpu.__call__)}
+    assert len(run.problems) == 1
+
+
+def test_unhashable_instruments_are_told_apart_by_identity(run: Run) -> None:
+    @dataclass
+    class Odd:
+        names: list[str] = field(default_factory=list)
+
+        def __call__(self, ov: Run) -> None:
+            ov.said.append("odd")
+
+    one = Odd()
+    run.require(one, Odd(), one)
+    for _ in range(18):  # One that is gone is not mistaken for another in its place.
+        run.require(Odd())
+        gc.collect(1)  # All of the heap would take a second, each time.
+    assert run.said == ["odd"] * 20
+
+
+def test_require_answers_with_the_state_of_an_instrument_that_has_one(run: Run) -> None:
+    def instrument(ov: Run) -> None: ...
+
+    instrument.__state__ = "its state"  # type: ignore[attr-defined]
+    assert run.require(instrument) == "its state"
+    assert run.require(instrument, print) == ["its state", print]
+
+
+# How phases end
+
+
+def test_the_yield_gives_the_phase_s_value_or_raises_what_ended_it(run: Run) -> None:
+    failure = ZeroDivisionError()
+
+    def instrument(ov: Run) -> Steps:
+        ov.said.append((yield ov.phases.load_script))
+        try:
+            yield ov.phases.run_script
+        except ZeroDivisionError as error:
+            ov.said.append(error)
+        yield ov.phases.finalize
+        ov.said.append("the end")
+
+    def late(ov: Run) -> Steps:
+        with pytest.raises(ZeroDivisionError):
+            yield ov.phases.run_script
+        ov.said.append("told")
+
+    run.require(instrument)
+    with run.run_phase(run.phases.load_script) as set_value:
+        set_value(42)
+    with pytest.raises(ZeroDivisionError), run.run_phase(run.phases.run_script):
+        raise failure
+    run.require(late)
+    assert run.through("finalize").said == [42, failure, "told", "the end"]
+    assert run.problems == []
+
+
+@pytest.mark.parametrize(
+    "failure", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), StopProgram(), StopIteration()]
+)
+def test_one_that_does_not_care_how_the_script_ended_has_not_failed(
+    run: Run, failure: BaseException
+) -> None:
+    run.require(saying("x", "run_script"))
+    assert (run.through("run_script", raising=failure).said, run.problems) == ([], [])
+    assert run.states["x"]["state"] == "ok"
+
+
+def test_what_ended_the_script_is_left_as_it_was(run: Run) -> None:
+    def nosy(ov: Run) -> Steps:
+        try:
+            yield ov.phases.run_script
+        except ValueError as error:
+            raise error from KeyError("why")
+
+    run.require(nosy, saying("x", "run_script"))
+    try:
+        raise ValueError("the script's")
+    except ValueError as error:
+        before = traceback.format_exception(error)
+        run.through("run_script", raising=error)
+        assert traceback.format_exception(error) == before
+    assert run.problems == []
+
+
+# What fails
+
+
+@pytest.mark.parametrize("phase", ["IMMEDIATE", *NAMES])
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(7)])
+def test_one_that_raises_is_reported_and_the_others_go_on(
+    run: Run, phase: str, error: BaseException
+) -> None:
+    def bad(ov: Run) -> Steps:
+        yield getattr(ov.phases, phase)
+        raise error
+
+    def requiring(ov: Run) -> None:
+        ov.require(bad)
+        ov.said.append("went on")
+
+    run.require(requiring, saying("good", phase))
+    assert sorted(map(str, run.through(*NAMES).said)) == ["good", "went on"]
+    what, where = f"failed: {type(error).__name__}: {error}", line(bad, 2)
+    assert (run.problem.slug, run.problem.what, run.problem.where) == ("instrument", what, where)
+    state = {"name": "bad", "state": "failed", "where": line(bad), "error": what}
+    assert run.states == {
+        "requiring": {"name": "requiring", "state": "ok", "where": line(requiring)},
+        "bad": {**state, "failed_at": where},
+        "good": {**run.states["good"], "state": "ok"},
+    }
+
+
+def test_one_that_raises_something_else_than_the_script_has_failed(run: Run) -> None:
+    run.require(saying("x", "run_script", last=KeyError("mine")))
+    run.through("run_script", raising=ValueError("the script's"))
+    assert run.problem.what == "failed: KeyError: 'mine'"
+
+
+def takes_nothing() -> None: ...
+
+
+async def function(ov: Run) -> None: ...
+
+
+async def generator(ov: Run) -> AsyncGenerator[Phase, None]:
+    yield ov.phases.init
+
+
+def returns_a_phase(ov: Run) -> Phase:
+    return ov.phases.init  # type: ignore[no-any-return]
+
+
+def returns_a_priority(ov: Run) -> Any:
+    return ov.phases.init(3)
+
+
+@instrument_definition
+def factory(ov: Run, n: int = 1) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("instrument", "slug", "what", "remedy"),
+    [
+        (takes_nothing, "instrument", "takes 0 positional arguments", "It is switched off"),
+        (function, "async-instrument", "it is an async function", "Write 'def' where it has"),
+        (generator, "async-instrument", "it is an async function", "Write 'def' where it has"),
+        (returns_a_phase, "not-a-phase", "it returned the phase init, and is", "Write 'yield' "),
+        (returns_a_priority, "not-a-phase", "it returned the phase init", "Write 'yield' where"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_is_no_instrument_is_told_in_words_and_placed_where_it_is_defined(
+    run: Run, instrument: Any, slug: str, what: str, remedy: str
+) -> None:
+    run.require(instrument)
+    assert (run.problem.slug, run.problem.where) == (slug, line(instrument))
+    assert what in run.problem.what
+    assert remedy in (run.problem.remedy or "")
+
+
+def test_what_makes_instruments_is_placed_where_it_is_required(run: Run) -> None:
+    def requiring(ov: Run) -> None:
+        ov.require(factory)
+
+    run.require(requiring, factory(2))
+    assert (run.problem.slug, run.problem.where) == ("not-an-instrument", line(requiring, 1))
+    assert (run.problem.remedy or "").startswith("Write factory(...): its parentheses are missing")
+    assert run.states["factory#2"] == {
+        "name": "factory#2",
+        "state": "ok",
+        "where": line(test_what_makes_instruments_is_placed_where_it_is_required, 4),
+    }
+
+
+OTHER: Any = Run().phases.finalize
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [(value, "not a phase") for value in (None, "init", 3, Phase)]
+    + [(OTHER, "a phase of another overseer"), (OTHER(3), "a phase of another overseer")],
+)
+def test_what_is_yielded_and_no_phase_is_named_with_who_yielded_it_and_where(
+    run: Run, value: object, fault: str
+) -> None:
+    def inner() -> Steps:
+        try:
+            yield value
+        finally:
+            run.said.append("cleaned up")
+            raise ValueError("again")
+
+    def instrument_odd(ov: Run) -> Steps:
+        yield ov.phases.init
+        yield from inner()
+
+    run.require(instrument_odd)
+    assert run.through("init").said == ["cleaned up"]
+    problem, shown = run.problem, OTHER(0) if value is OTHER else value
+    assert (problem.slug, problem.who) == ("not-a-phase", "instrument_odd")
+    assert problem.what == f"it yielded {shown!r:.80}, which is {fault}"
+    assert problem.where == line(inner, 2)  # The innermost generator's.
+    assert "ov.phases.init, ov.phases.parse_args" in (problem.remedy or "")
+
+
+def test_delegating_to_what_is_no_generator_is_placed_where_that_is_done(run: Run) -> None:
+    def outer(ov: Run) -> Steps:
+        yield from [3]
+
+    run.require(outer)
+    assert run.problem.where == line(outer, 1)
+
+
+@pytest.mark.parametrize("priority", ["high", None, float("nan")])
+def test_a_priority_must_be_a_number(run: Run, priority: Any) -> None:
+    run.require(saying("x", ("init", priority)), saying("y", "init"))
+    assert run.through("init").said == ["y"]
+    assert run.problem.what.startswith("failed: TypeError: the priority of init must be a num")
+    assert (run.problem.where or "").startswith(__file__)
+
+
+def test_generators_of_any_kind_are_instruments(run: Run) -> None:
+    class Compiled(Generator[Any, Any, None]):
+        """As compiled code has them: not of the type that ``yield`` makes."""
+
+        def __init__(self, phases: Iterator[Any]) -> None:
+            self._phases = phases
+
+        def send(self, value: object) -> Any:
+            run.said.append("sent")
+            return next(self._phases)
+
+        def throw(self, *error: Any) -> Any:
+            raise error[0]
+
+    run.require(lambda ov: Compiled(iter([ov.phases.init])))
+    assert run.through("init").said == ["sent", "sent"]
+
+
+# What was asked for
+
+
+@pytest.mark.parametrize("kind", [StopProgram, OverseerAbort, KeyboardInterrupt])
+def test_the_first_wish_is_raised_once_the_others_have_been_resumed(
+    run: Run, kind: type[BaseException]
+) -> None:
+    first = kind("first")
+    run.require(saying("x", "init", last=first), saying("y", "init", last=StopProgram("second")))
+    run.require(saying("other", "init"))
+    with pytest.raises(kind) as raised:
+        run.through("init")
+    assert (raised.value, run.said, run.problems) == (first, ["x", "y", "other"], [])
+    assert run.phases.init.done
+    with pytest.raises(kind):  # At the start it reaches whoever requires.
+        run.require(saying("at once", last=kind()))
+
+
+def test_instruments_that_wait_in_vain_clean_up_and_the_first_wish_is_raised(run: Run) -> None:
+    def stubborn(ov: Run) -> Steps:
         try:
             yield ov.phases.finalize
-        finally:
-            ov.said.append(name)
+        except GeneratorExit:
+            yield ov.phases.finalize
 
-    return instrument
+    run.require(saying("stopping", "init", last=StopProgram()), stubborn)
+    run.require(saying("failing", "finalize", last=ValueError("in the cleanup")))
+    run.require(saying("other", "finalize", last="cleaned up"))
+    with pytest.raises(StopProgram):
+        run.close()
+    assert run.said == ["cleaned up"]
+    assert [problem.what for problem in run.problems] == [
+        "failed: RuntimeError: generator ignored GeneratorExit",
+        "failed: ValueError: in the cleanup",
+    ]
 
 
-class TestNames:
-    def test_each_instrument_has_a_state_with_its_place(self, run: Run) -> None:
-        def instrument_x(ov: Run) -> None: ...
-
-        run.require(instrument_x)
-        (state,) = run.states.values()
-        assert state["name"] == "instrument_x"
-        assert state["where"] == f"{__file__}:{instrument_x.__code__.co_firstlineno}"
-        assert state["state"] == "ok"
-
-    def test_instruments_of_one_name_are_numbered(self, run: Run) -> None:
-        for _ in range(3):
-            run.require(saying("x"))
-        assert list(run.states) == ["x", "x#2", "x#3"]
-
-    def test_an_object_s_place_is_that_of_its_call(self, run: Run) -> None:
-        class Cpu:
-            def __call__(self, ov: Run) -> None: ...
-
-        run.require(Cpu())
-        (state,) = run.states.values()
-        assert state["where"] == f"{__file__}:{Cpu.__call__.__code__.co_firstlineno}"
+def test_instruments_of_one_name_are_numbered(run: Run) -> None:
+    run.require(*(saying("x") for _ in range(3)), partial(saying("y")))
+    assert list(run.states) == ["x", "x#2", "x#3", "y"]

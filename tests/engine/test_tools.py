@@ -183,7 +183,7 @@ class TestDefinition:
         problem = run_with(instrument_all).problem
         assert problem.slug == "not-an-instrument"
         assert problem.who.endswith("say")
-        assert problem.where == f"{__file__}:{instrument_all.__code__.co_firstlineno}"
+        assert problem.where == f"{__file__}:{instrument_all.__code__.co_firstlineno + 1}"
         assert (problem.remedy or "").partition(":")[0].endswith("say(...)")
 
     def test_nor_is_it_behind_a_flag(self) -> None:
