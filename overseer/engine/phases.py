@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     Instrument = Callable[..., Any]
 
+#: How often in a row an instrument may ask for phases that have ended already.
+MOST_AT_ONCE = 1000
 #: What raising an exception changes of it; the last one because setting the cause sets it.
 _LINKS = ("__traceback__", "__cause__", "__context__", "__suppress_context__")
 
@@ -263,11 +265,14 @@ class Scheduler:
         wanted = self._step(waiting.generator, ended)
         # A phase whose instruments are being resumed may be waited for again, but only further
         # back in the queue: anything else would go round for ever.
-        while wanted is not None and (
-            wanted.phase.done or (wanted.phase is ended and wanted.priority >= waiting.priority)
-        ):
+        for _ in range(MOST_AT_ONCE):
+            if wanted is None or not (
+                wanted.phase.done or (wanted.phase is ended and wanted.priority >= waiting.priority)
+            ):
+                return wanted
             wanted = self._step(waiting.generator, wanted.phase)
-        return wanted
+        what = f"it asked {MOST_AT_ONCE} times in a row for phases that have ended, such as {wanted}"
+        raise Misuse("stuck", what, f"It would have gone on for ever. {SWITCHED_OFF}")
 
     def _step(self, generator: Generator[Any, Any, Any], ended: Phase) -> PhaseWithPriority | None:
         try:
