@@ -30,29 +30,22 @@ def forward():
         time.sleep(0.002)
         os.kill(os.getpid(), signal.SIGINT)
 
-def work():
+try:
     for n, batch in enumerate(voir.iterate("train", [[1, 2]] * 9, report_batch=True)):
         if n == 5:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(1)
-
-try:
-    work()
 except KeyboardInterrupt:
     threading.Thread(target=forward, daemon=True).start()
     LAST
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 @pytest.mark.parametrize(("last", "status"), [("raise", -2), ("raise SystemExit(130)", 130)])
 def test_a_ctrl_c_that_is_forwarded_too_costs_nothing_of_what_the_run_came_to(
-    place: Place, last: str, status: int
+    tmp_path: Path, last: str, status: int
 ) -> None:
+    place = Place(tmp_path)
     place.write("main.py", FORWARDED.replace("LAST", last))
     ran = place.voir("main.py")
     assert ran.status == status
@@ -64,53 +57,48 @@ def test_a_ctrl_c_that_is_forwarded_too_costs_nothing_of_what_the_run_came_to(
 
 
 @pytest.fixture
-def default() -> Iterator[None]:
+def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Echoes]:
+    """Of an interpreter that hears Ctrl-C as ever; see ``later`` for its clock."""
+    monkeypatch.setattr(signals, "monotonic", lambda: now[0])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
+    yield Echoes()
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("default")
-def test_each_keystroke_has_its_echoes(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(signals, "monotonic", lambda: now)
-    echoes = Echoes()
+now = [100.0]
+
+
+def keystroke(later: float = 0.0) -> bool:
+    """Press Ctrl-C; whether it interrupts."""
+    now[0] += later
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def test_each_keystroke_has_its_echoes(echoes: Echoes) -> None:
     echoes.begin(True)
-    signal.raise_signal(signal.SIGINT)
-    now += 2 * ECHO
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
-    signal.raise_signal(signal.SIGINT)
+    assert [keystroke(), keystroke(2 * ECHO), keystroke()] == [False, True, False]
     echoes.end()
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+    assert keystroke()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.usefixtures("default")
 @pytest.mark.parametrize("closing", [False, True])
-def test_while_a_run_is_closed_it_takes_a_second_one(
-    monkeypatch: pytest.MonkeyPatch, closing: bool
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(signals, "monotonic", lambda: now)
-    echoes = Echoes()
+def test_while_a_run_is_closed_it_takes_a_second_one(echoes: Echoes, closing: bool) -> None:
     echoes.begin(False, closing=closing)
-    for _ in range(2 if closing else 0):  # The second is its echo.
-        signal.raise_signal(signal.SIGINT)
-    now += 2 * ECHO
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+    if closing:  # The second is its echo.
+        assert [keystroke(), keystroke()] == [False, False]
+    assert keystroke(2 * ECHO)
     echoes.end()
 
 
-@pytest.mark.usefixtures("default")
-def test_a_handler_of_the_scripts_hears_every_one() -> None:
+def test_a_handler_of_the_scripts_hears_every_one(echoes: Echoes) -> None:
     heard: list[int] = []
     signal.signal(signal.SIGINT, lambda signum, frame: heard.append(signum))
-    echoes = Echoes()
     echoes.begin(True)
-    signal.raise_signal(signal.SIGINT)
-    signal.raise_signal(signal.SIGINT)
+    keystroke(), keystroke()
     echoes.end()
     assert len(heard) == 2
