@@ -21,6 +21,8 @@ from overseer.trace import open_trace
 from overseer.trace.encoder import BEGIN, END, INSTANT, Encoder
 from tests.running import Place
 
+from .browser import shown
+
 GOLDEN = Path(__file__).parents[1] / "golden/trace"
 MILLISECOND = 1_000_000
 
@@ -215,9 +217,9 @@ def test_a_port_that_there_is_not_is_refused(run: Path) -> None:
 
 def test_the_commands_end_as_commands_do(run: Path, tmp_path: Path) -> None:
     place = Place(tmp_path)
-    shown = place.voir("trace", "summary", str(run))
-    assert (shown.status, shown.stderr) == (0, "")
-    assert shown.stdout == said("summary", str(run))
+    printed = place.voir("trace", "summary", str(run))
+    assert (printed.status, printed.stderr) == (0, "")
+    assert printed.stdout == said("summary", str(run))
     refused = place.voir("trace", "summary", "nowhere")
     assert (refused.status, refused.stdout) == (2, "")
     assert "[no-trace]" in refused.stderr
@@ -259,12 +261,8 @@ def test_the_viewer_answers_nobody_elses_pages(viewer: Any) -> None:
 
 @pytest.mark.slow
 def test_a_browser_shows_the_rows_by_name(viewer: Any, tmp_path: Path) -> None:
-    from .browser import browsing
-
-    with browsing(tmp_path / "home") as browser:
-        browser.open(viewer.address)
-        shown = browser.wait_for(lambda text: "train steps" in text).splitlines()
-    assert {"phases", "train steps", "loss"} <= set(shown)
+    text = shown(viewer.address, "train steps", tmp_path / "home")
+    assert {"phases", "train steps", "loss"} <= {*text.splitlines()}
 
 
 def test_without_viztracer_it_says_how_to_install_it(
