@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -22,12 +23,9 @@ from tests.running import Place
 
 ENDED = {"ended": "2026-01-01T00:00:05Z", "exit_status": 0, "seconds": 5.0}
 HERE = {"provenance": {"hostname": socket.gethostname()}}
-TASK = {
-    "steps": 9,
-    "units": "items",
-    "rate": {"wall": 31.0, "steady": 32.0},
-    "loss": {"first": 2.5, "last": 0.5},
-}
+FAR = {"provenance": {"hostname": "elsewhere"}}
+TASK = {"steps": 9, "units": "items", "rate": {"wall": 31.0, "steady": 32.0},
+        "loss": {"first": 2.5, "last": 0.5}}  # fmt: skip
 Facts = dict[str, Any]
 
 
@@ -68,18 +66,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # Which run is meant
 
 
-@pytest.mark.parametrize(
-    ("named", "found"),
-    [(None, "b"), ("-1", "b"), ("-2", "a"), ("-3", "c"), ("voir-runs", "b"), ("voir-runs/c", "c"),
-     ("voir-runs/c/run.json", "c/run.json"), ("voir-runs/b/rank0", "b/rank0")],
-)  # fmt: skip
+NAMED = {None: "b", "-1": "b", "-2": "a", "-3": "c", "voir-runs": "b", "voir-runs/c": "c",
+         "voir-runs/c/run.json": "c/run.json", "voir-runs/b/rank0": "b/rank0"}  # fmt: skip
+
+
 def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
-    place: Path, named: str | None, found: str
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run_directory(named) == Path("voir-runs") / found
-
-
-def test_a_run_is_looked_for_where_runs_go(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {named: run_directory(named) for named in NAMED} == {
+        named: Path("voir-runs") / found for named, found in NAMED.items()
+    }
     with pytest.raises(VoirError, match=r"^-4 is further back than the 3 runs"):
         run_directory("-4")
     monkeypatch.setenv("VOIR_RUN_DIR", "elsewhere")
@@ -93,23 +89,19 @@ def test_a_run_is_looked_for_where_runs_go(place: Path, monkeypatch: pytest.Monk
 def test_of_each_run_only_the_beginning_is_read_to_find_the_newest(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, size = [], listing._BEGIN
-    for n in range(500):
-        begun = facts(f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z", provenance="x" * 2 * size)
-        started.append(put(place / f"{n * 7919 % 500}", begun))
-    read: list[int] = []
-    monkeypatch.setattr(listing, "read_run", lambda path: read.append(1))
-    assert newest(place)[:500] == started[::-1]
-    assert not read
+    started = []
+    for n in range(100):
+        begun = facts(f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z", provenance="x" * 10_000)
+        started.append(put(place / f"{n * 79 % 100}", begun))
+    monkeypatch.setattr(listing, "read_run", None)
+    assert newest(place)[:100] == started[::-1]
 
 
 def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
-    with Path("voir-runs/c/metrics.jsonl").open("a") as file:
-        file.write('{"t": 1}\n')
-    assert "partial" not in said("voir-runs/c")
-    with Path("voir-runs/c/metrics.jsonl").open("a") as file:
-        file.write('{"t": 1')
-    assert "partial   metrics.jsonl ends within a line" in said("voir-runs/c")
+    for line, partial in (('{"t": 1}\n', False), ('{"t": 1', True)):
+        (place / "c/metrics.jsonl").write_text(line)
+        told = "partial   metrics.jsonl ends within a line" in said("voir-runs/c")
+        assert told == partial
 
 
 # Lists
@@ -118,22 +110,16 @@ def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
 def test_runs_are_listed_newest_first(place: Path) -> None:
     (place / "d").mkdir()
     (place / "d/run.json").write_text("{")
-    lines = listed([]).splitlines()
-    assert lines[0].split() == ["run", "started", "script", "tasks", "rate", "loss", "ended"]
-    assert [line.split()[0] for line in lines[1:]] == ["-1", "-2", "-3", "-4"]
-    assert "voir-runs/d/run.json is no valid run.json" in lines[1]
-    assert lines[2].split() == ["-2", "2020-01-03", "main.py", "finished"]
-    shown = "-3 2020-01-02 main.py eval, train 32.0 items/s 2.5 → 0.5 killed"
-    assert " ".join(lines[3].split()) == shown
-    assert lines[4].split()[2:] == ["oldest.py", "finished"]
-    assert [line.split()[0] for line in listed(["voir-runs", "-n", "2"]).splitlines()[1:]] == [
-        "-1",
-        "-2",
+    lines = [" ".join(line.split()) for line in listed([]).splitlines()]
+    assert "voir-runs/d/run.json is no valid run.json" in lines.pop(1)
+    assert lines == [
+        "run started script tasks rate loss ended",
+        "-2 2020-01-03 main.py finished",
+        "-3 2020-01-02 main.py eval, train 32.0 items/s 2.5 → 0.5 killed",
+        "-4 2020-01-01 oldest.py finished",
     ]
-
-
-def test_programs_get_the_list_as_json(place: Path) -> None:
-    newest, killed, oldest = json.loads(listed(["--json"]))
+    assert len(listed(["voir-runs", "-n", "2"]).splitlines()) == 1 + 2
+    newest, killed, oldest = json.loads(listed(["--json"]))[1:]
     assert (newest["run"], newest["exit_status"], newest["tasks"]) == ("voir-runs/b", 0, {})
     assert (oldest["seconds"], oldest["ended"]) == (5.0, "finished")
     assert (killed["ended"], killed["started"]) == ("killed", "2020-01-02T10:00:00.5Z")
@@ -156,10 +142,10 @@ def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("found", "first"),
     [
-        ({**HERE}, "goes on: running"),
+        (HERE, "goes on: running"),
         ({**HERE, "pid": 2**22 + 1}, "killed"),
-        ({"provenance": {"hostname": "elsewhere"}}, "goes on, or did not finish"),
-        ({**ENDED}, "finished"),
+        (FAR, "goes on, or did not finish"),
+        (ENDED, "finished"),
     ],
 )
 def test_a_run_without_an_end_goes_on_or_was_killed(
@@ -192,51 +178,46 @@ def test_checks_are_shown_as_checks_and_of_a_job_each_rank(tmp_path: Path) -> No
 # Watching
 
 
-class Waiting:
-    """What happens while the watcher waits: one act each time."""
+def watch(run: Path, *acts: Callable[[], object], colour: bool = False) -> list[str]:
+    """What is shown while these things happen, one each time that the watcher waits."""
+    waiting = iter(acts)
 
-    def __init__(self, *acts: Callable[[], object]) -> None:
-        self._acts = list(acts)
-        self.waited: list[float] = []
+    def wait(seconds: float) -> None:
+        assert seconds == 7.0
+        next(waiting)()
 
-    def __call__(self, seconds: float) -> None:
-        self.waited.append(seconds)
-        self._acts.pop(0)()
+    argv = [str(run), "--watch", "--every", "7"]
+    shown = [*show(argv, Terminal(colour=colour), wait=wait)]
+    assert not [*waiting]
+    return shown
 
 
 def test_each_change_is_shown_until_the_run_has_ended(tmp_path: Path) -> None:
-    far, run = {"provenance": {"hostname": "elsewhere"}}, tmp_path / "run"
-    ended = facts(**ENDED)
-    wait = Waiting(
-        lambda: put(run, facts(**far)),
+    run, ended = tmp_path / "run", facts(**ENDED)
+    shown = watch(
+        run,
+        lambda: put(run, facts(**FAR)),
         lambda: None,
-        lambda: put(run, facts(**far, tasks={"train": TASK})),
+        lambda: put(run, facts(**FAR, tasks={"train": TASK})),
         lambda: (run / "run.json").write_text("{"),
         lambda: put(run, ended),
     )
-    shown = [*show([str(run), "--watch", "--every", "7"], Terminal(), wait=wait)]
     assert shown[0] == f"voir: {run}: there is no such directory; waiting\n"
     assert shown[1].startswith("voir: main.py · goes on, or did not finish\n")
     assert "  train     9 steps\n" in shown[2]
     assert shown[3].startswith(f"voir: {run}/run.json is no valid run.json")
-    assert shown[4:] == [render({**ended, "directory": str(run)}, 80)]
-    assert wait.waited == [7.0] * 5
-    assert [*show([str(run), "--watch"], Terminal(), wait=Waiting())] == shown[4:]
+    assert shown[4:] == watch(run) == [render({**ended, "directory": str(run)}, 80)]
 
 
 def test_watching_ends_when_the_process_has(tmp_path: Path) -> None:
-    run = put(tmp_path / "run", facts(provenance={"hostname": "elsewhere"}))
-    wait = Waiting(lambda: put(run, facts(**HERE, pid=2**22 + 1)))
-    *_, last = show([str(run), "--watch"], Terminal(), wait=wait)
+    run = put(tmp_path / "run", facts(**FAR))
+    *_, last = watch(run, lambda: put(run, facts(**HERE, pid=2**22 + 1)))
     assert last.startswith("voir: main.py · killed")
 
 
 def test_ctrl_c_ends_it_cleanly_and_a_terminal_is_cleared(tmp_path: Path) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    put(tmp_path, facts(provenance={"hostname": "elsewhere"}))
-    shown, last = show([str(tmp_path), "--watch"], Terminal(colour=True), wait=Waiting(interrupt))
+    put(tmp_path, facts(**FAR))
+    shown, last = watch(tmp_path, lambda: signal.raise_signal(signal.SIGINT), colour=True)
     assert shown.startswith("\x1b[H\x1b[2J")
     assert last == "\n"
 
