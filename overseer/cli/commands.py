@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from .main import USAGE, Notices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 INTERRUPTED = 130
@@ -31,7 +33,7 @@ def command(argv: list[str], notices: Notices) -> int:
         for part in does(argv[1:], terminal):
             print(encodable(part, sys.stdout.encoding), end="", flush=True)
     except VoirError as error:
-        notices.error(error)
+        notices.problem(error)
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -68,3 +70,15 @@ class CommandParser(ArgumentParser):
         command = " ".join(self.prog.split()[:2])
         remedy = f"For example: {self._example}" if self._example else f"See {self.prog} --help."
         raise UsageError("usage", f"{command}: {message}", remedy)
+
+
+def within(least: float, most: float, what: str, kind: Any = float) -> Callable[[str], Any]:
+    """A ``type`` of an option: numbers from ``least`` to ``most``, which are ``what``."""
+
+    def convert(text: str) -> Any:
+        with suppress(ValueError):
+            if least <= kind(text) <= most:
+                return kind(text)
+        raise ArgumentTypeError(f"{text!r} is no {what}")
+
+    return convert

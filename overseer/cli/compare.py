@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from ..model.comparison import compare as compare_facts
 from ..record.differences import Difference, differences
 from ..record.reading import Run, read_run
 from ..views.comparison import render
-from .commands import CommandParser, Terminal
+from .commands import CommandParser, Terminal, within
 from .runs import facts_of, run_directory
 
 _ABOUT = """\
@@ -34,20 +33,11 @@ def parser() -> CommandParser:
     made.add_argument(
         "after", metavar="B", nargs="?", default="-1", help="likewise (default: -1, the latest)"
     )
-    made.add_argument("--threshold", type=_percent, metavar="PERCENT",
+    percent = within(0, 999, "number of percent, such as 3", lambda it: float(it.rstrip("%")))
+    made.add_argument("--threshold", type=percent, metavar="PERCENT",
         help="the smallest difference that counts (default: 1; of single runs 5)")  # fmt: skip
     made.add_argument("--json", action="store_true", help="for programs")
     return made
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1000:
-        raise ArgumentTypeError(f"{text!r} is no number of percent, such as 3")
-    return value / 100
 
 
 def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
@@ -63,7 +53,8 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
     options = parser().parse_args(argv)
     sides = [_runs(options.before), _runs(options.after)]
     facts = [[run.facts for run in side] for side in sides]
-    found = compare_facts(facts[0], facts[1], options.threshold)
+    threshold = None if options.threshold is None else options.threshold / 100
+    found = compare_facts(facts[0], facts[1], threshold)
     unlike = differences(facts[0], facts[1])
     if options.json:
         yield json.dumps(_as_json(sides, found, unlike), indent=2) + "\n"

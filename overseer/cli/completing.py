@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from argparse import _SubParsersAction
 from importlib import import_module
 
-from .main import COMMANDS
+from .main import COMMANDS, runs
+
+
+def completes(words: list[str]) -> bool:
+    """Print what the last of ``words`` may become; whether it is of a command of ours."""
+    found = candidates(words)
+    if found is not None:
+        print("\n".join(found))
+    return found is not None
 
 
 def candidates(words: list[str]) -> list[str] | None:
@@ -19,30 +27,22 @@ def candidates(words: list[str]) -> list[str] | None:
         None when it is of no command: voir's own options are another's business.
     """
     *before, begun = words or [""]
-    if before:
-        return _of(before, begun) if before[0] in COMMANDS else None
-    found = [name for name in COMMANDS if begun and name.startswith(begun)]
-    # A script or its directory, which is what voir is for, is not hidden by a command.
-    here = os.listdir(os.curdir) if found else []
-    return None if not found or any(name.startswith(begun) for name in here) else found
-
-
-def _of(before: list[str], begun: str) -> list[str]:
-    parser: argparse.ArgumentParser = import_module(f".{before[0]}", __package__).parser()
-    within = _subparsers(parser)
-    for word in before[1:]:
-        if word in within:
-            parser, within = within[word], {}
-    last = parser._option_string_actions.get(before[-1])
+    if not before:
+        found = [name for name in COMMANDS if begun and name.startswith(begun)]
+        # A script or its directory, which is what voir is for, is not hidden by a command.
+        return None if any(name.startswith(begun) for name in os.listdir()) else found or None
+    if before[0] not in COMMANDS or runs(before[0]):
+        return None
+    parser = import_module(f".{before[0]}", __package__).parser()
+    inner = [a.choices for a in parser._actions if isinstance(a, _SubParsersAction)]
+    parts = dict(inner[0]) if inner else {}
+    chosen = next((parts[word] for word in before[1:] if word in parts), None)
+    options = (chosen or parser)._option_string_actions
+    last = options.get(before[-1])
     if last is not None and last.nargs is None:
         found = [str(choice) for choice in last.choices or ()]
     elif begun.startswith("-"):
-        found = sorted(parser._option_string_actions)
+        found = sorted(options)
     else:
-        found = list(within)
+        found = [] if chosen else [*parts]
     return [word for word in found if word.startswith(begun)]
-
-
-def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    actions = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    return {name: inner for action in actions for name, inner in action.choices.items()}

@@ -54,12 +54,15 @@ def main(argv: list[str] | None = None) -> None:
         from .commands import command
 
         sys.exit(command(argv, notices))
-    if argv[:2] == ["--completion", "words"] and completes(argv[2:]):
-        return
+    if argv[:2] == ["--completion", "words"]:
+        from .completing import completes
+
+        if completes(argv[2:]):
+            return
     try:
         overseer = prepare(argv, notices)
     except VoirError as error:
-        notices.error(error)
+        notices.problem(error)
         sys.exit(USAGE)
     except KeyboardInterrupt as interrupted:  # In a voirfile that takes its time.
         ending = Ending()
@@ -74,32 +77,16 @@ def runs(name: str) -> bool:
     return os.path.isfile(name) or os.path.isfile(os.path.join(name, "__main__.py"))
 
 
-def completes(words: list[str]) -> bool:
-    """Print what the last of ``words`` may become; whether it is of a command of ours."""
-    from .completing import candidates
-
-    found = candidates(words) if not words or not runs(words[0]) else None
-    if found is not None:
-        print("\n".join(found))
-    return found is not None
-
-
 def prepare(argv: list[str], notices: Notices) -> Overseer:
     """An Overseer with the instruments of the voirfiles that apply, and the stock ones."""
     options, script = look_ahead(argv, os.environ)
-    overseer = Overseer(
-        tell=notices.problem,
-        stderr=sys.stderr,
-        since_ns=BEGUN_CPU_NS,
-    )
-    overseer.argv = argv
+    overseer = Overseer(tell=notices.problem, stderr=sys.stderr, since_ns=BEGUN_CPU_NS)
+    overseer.argv, report = argv, overseer.report
     overseer.argparser.epilog = _listed()
-    report = overseer.report
-    found: list[Found] = []
-    if not options.no_voirfile:
-        found = find(options.voirfile, os.environ, current_directory(), script, report)
+    named, here = options.voirfile, current_directory()
+    found = [] if options.no_voirfile else find(named, os.environ, here, script, report)
     if options.debug:
-        explain(found, options, notices)
+        explain(found, options.no_voirfile, notices)
     look_for_another_voir(report)
     overseer.voirfiles = [one.path for one in found]
     if found:
@@ -107,8 +94,7 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     others = contributed(report)
     ours = _stock(options.plain and not (found or others))
     overseer.argparser.yielding.update(map(name_of, ours))
-    overseer.add_instruments(ours)
-    overseer.add_instruments(others)
+    overseer.add_instruments([*ours, *others])
     overseer.add_instruments(load(found, report))
     return overseer
 
@@ -206,12 +192,11 @@ def _listed() -> str:
     return "\n".join([head, *(f"  voir {each:<16} {does}" for each, does in named)])
 
 
-def explain(found: list[Found], options: Namespace, notices: Notices) -> None:
+def explain(found: list[Found], none: bool, notices: Notices) -> None:
     """Say which voirfiles are loaded and why."""
-    if options.no_voirfile:
-        notices.line("no voirfile is loaded: --no-voirfile")
-    elif not found:
-        notices.line("no voirfile is loaded: there is none here, beside the script, or above")
+    if not found:
+        why = "--no-voirfile" if none else "there is none here, beside the script, or above"
+        notices.line(f"no voirfile is loaded: {why}")
     for one in found:
         notices.line(f"loading {one.path}: {one.why}")
 
@@ -234,7 +219,7 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
             show_help(asked.text)
             return
         except VoirError as refused:
-            notices.error(refused)
+            notices.problem(refused)
             sys.exit(getattr(refused, "status", USAGE))
         except BaseException as other:
             error = other
@@ -256,7 +241,7 @@ def announced(overseer: Overseer, ending: Ending, error: BaseException | None) -
     if isinstance(error, ModuleNotFoundError) and not in_child():
         from .beside import look_beside
 
-        look_beside(error, overseer.environ, overseer.report)
+        look_beside(error.name, overseer.environ, overseer.report)
     return status
 
 
@@ -348,23 +333,15 @@ class Notices:
             return "\n" if any(not bar.disable for bar in [*bars]) else ""
         return ""
 
-    def problem(self, problem: Problem) -> None:
-        """Show a problem: what, where, what to do."""
+    def problem(self, problem: Problem | VoirError) -> None:
+        """Show a problem, or a mistake that ends voir: what, where, what to do."""
         first, *rest = str(problem).split("\n")
-        self._say(YELLOW, f"{first} [{problem.slug}]", rest)
+        colour = YELLOW if isinstance(problem, Problem) else BOLD_RED
+        self.line("\n".join([f"{first} [{problem.slug}]", *rest]), colour)
 
-    def error(self, error: VoirError) -> None:
-        """Show a mistake that ends voir."""
-        first, *rest = str(error).split("\n")
-        self._say(BOLD_RED, f"{first} [{error.slug}]", rest)
-
-    def line(self, text: str) -> None:
-        """Say a line as it is."""
-        self._say(DIM, text, [])
-
-    def _say(self, colour: str, first: str, rest: list[str]) -> None:
-        head = f"{colour}voir:{RESET}" if self.colour else "voir:"
-        self.write("\n".join([f"{head} {first}", *rest]) + "\n")
+    def line(self, text: str, colour: str = DIM) -> None:
+        """Say a line, or several, as they are."""
+        self.write(f"{colour}voir:{RESET} {text}\n" if self.colour else f"voir: {text}\n")
 
     def write(self, text: str) -> None:
         """Write ``text`` as it is; what stderr lacks is in ASCII, or escaped."""

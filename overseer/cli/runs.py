@@ -45,7 +45,7 @@ def runs(argv: list[str], terminal: Terminal) -> Iterator[str]:
     options = parser().parse_args(argv)
     listed = [*enumerate(newest(options.directory)[: max(options.n, 0)], 1)]
     if options.json:
-        yield json.dumps([_facts(path) for _, path in listed], indent=2) + "\n"
+        yield json.dumps([_for_programs(path) for _, path in listed], indent=2) + "\n"
     else:
         yield table([_HEAD, *(_cells(-at, path) for at, path in listed)], [True, *[False] * 6])
 
@@ -59,12 +59,11 @@ def newest(directory: str | Path | None = None) -> list[Path]:
     base = Path(directory or os.environ.get("VOIR_RUN_DIR") or "voir-runs")
     if is_run(base):
         return [base]
-    with suppress(OSError):
-        begun = [(_begun(entry.path), Path(entry.path)) for entry in os.scandir(base)]
-        if found := sorted((each for each in begun if each[0]), reverse=True):
-            return [path for _, path in found]
-    remedy = "Record one: voir SCRIPT. Or name the directory of a run."
-    raise UsageError("usage", f"{base}/ holds no run", remedy)
+    found = sorted(((_begun(path), path) for path in base.glob("*")), reverse=True)
+    if not any(begun for begun, _ in found):
+        remedy = "Record one: voir SCRIPT. Or name the directory of a run."
+        raise UsageError("usage", f"{base}/ holds no run", remedy)
+    return [path for begun, path in found if begun]
 
 
 def run_directory(named: str | None) -> Path:
@@ -96,10 +95,10 @@ def is_run(path: Path) -> bool:
     return any((path / name).exists() for name in names) or any(path.glob("rank*/run.json"))
 
 
-def _begun(directory: str) -> str:
+def _begun(directory: Path) -> str:
     """When the run in a directory began, by its record, else by its files; empty: it is none."""
     for name in ("run.json", "rank0/run.json", "job.json", "metrics.jsonl"):
-        with suppress(OSError), open(os.path.join(directory, name), "rb", buffering=0) as file:
+        with suppress(OSError), open(directory / name, "rb", buffering=0) as file:
             if found := _STARTED.search(file.read(_BEGIN)):
                 return found[1].decode("ascii", "replace")
             changed = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
@@ -117,28 +116,29 @@ def facts_of(run: Run) -> dict[str, Any]:
     return facts
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    """What programs learn of a run."""
+def _read(path: Path) -> dict[str, Any]:
+    """The facts of a run; of one that cannot be read, why that is."""
     try:
-        facts = facts_of(read_run(path))
+        return facts_of(read_run(path))
     except VoirError as error:
-        return {"run": str(path), "ended": error.what}
-    keys = ("script", "started", "exit_status")
+        return {"state": error.what}
+
+
+def _for_programs(path: Path) -> dict[str, Any]:
+    """What programs learn of a run."""
+    facts = _read(path)
     tasks = {
         name: {key: task[key] for key in ("steps", "units", "rate", "loss") if key in task}
         for name, task in part(facts, "tasks").items()
         if isinstance(task, dict)
     }
-    known = {key: facts[key] for key in keys if key in facts}
-    ended = {"seconds": seconds(facts), "ended": outcome(facts).text}
-    return {"run": str(path), **known, **ended, "tasks": tasks}
+    known = {key: facts[key] for key in ("script", "started", "exit_status") if key in facts}
+    ended = {"seconds": seconds(facts), "ended": outcome(facts).text, "tasks": tasks}
+    return {"run": str(path)} | known | ended
 
 
 def _cells(at: int, path: Path) -> list[str]:
-    try:
-        facts = facts_of(read_run(path))
-    except VoirError as error:
-        return [str(at), "", cut(path.name, 24), "", "", "", cut(error.what, 60)]
+    facts = _read(path)
     main = main_task(facts) or {}
     return [
         str(at),

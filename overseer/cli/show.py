@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -11,7 +10,7 @@ from ..errors import VoirError
 from ..record.reading import Run, read_run
 from ..views.summary import screen
 from ..views.text import Layout, Piece, row
-from .commands import CommandParser, Terminal
+from .commands import CommandParser, Terminal, within
 from .runs import RUN, facts_of, run_directory
 
 _ABOUT = """\
@@ -27,16 +26,10 @@ def parser() -> CommandParser:
     made.add_argument("run", metavar="RUN", nargs="?", help=RUN)
     made.add_argument("--watch", action="store_true",
         help="again whenever its files change, until it ends or Ctrl-C")  # fmt: skip
-    made.add_argument("--every", type=_seconds, default=2.0, metavar="S",
+    seconds = within(0.1, 3600, "number of seconds from 0.1 to 3600")
+    made.add_argument("--every", type=seconds, default=2.0, metavar="S",
         help="with --watch: seconds between two looks (default: 2)")  # fmt: skip
     return made
-
-
-def _seconds(text: str) -> float:
-    with suppress(ValueError):
-        if 0.1 <= float(text) <= 3600:
-            return float(text)
-    raise ArgumentTypeError(f"{text!r} is no number of seconds from 0.1 to 3600")
 
 
 def show(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -24,9 +24,14 @@ from ..trace.reading import (
     trace_files,
 )
 from ..trace.rows import Progress
+from ..trace.writer import NAME
 from ..views.text import cells, clean, cut, table
-from .commands import CommandParser, Terminal
+from .commands import CommandParser, Terminal, within
 from .runs import RUN, run_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..trace.viewer import Viewer
 
 #: What the traces of a job are called together.
 MERGED = "ranks.pftrace"
@@ -52,12 +57,7 @@ def trace(argv: list[str], terminal: Terminal) -> Iterator[str]:
     options = parser().parse_args(argv)
     options.run = run_directory(options.run)
     _finish(options.run)
-    if options.what == "summary":
-        yield summary(open_trace(options.run), options.top)
-    elif options.what == "export":
-        yield _export(options)
-    else:
-        yield from _view(options)
+    yield from {"summary": _summary, "export": _export, "view": _view}[options.what](options)
 
 
 def _finish(run: Path) -> None:
@@ -80,39 +80,32 @@ def parser() -> CommandParser:
     about = "Look at the trace that voir --trace wrote."
     made = CommandParser(prog="voir trace", description=about, example=example)
     commands = made.add_subparsers(dest="what", required=True, metavar="summary|view|export")
-    parts = {
-        "summary": "what the labels come to, and which spans lie within which",
-        "view": "open it in Perfetto's viewer, on this machine",
-        "export": "write it as JSON, for TensorBoard, or the ranks of a job as one file",
-    }
-    for name, what in parts.items():
-        commands.add_parser(name, help=what, example=example)
-    each_of = commands.choices
-    for each in each_of.values():
-        each.add_argument("run", metavar="RUN", nargs="?", help=RUN)
-    each_of["summary"].add_argument(
-        "--top", type=_positive, default=TOP, metavar="N", help="lines to show"
-    )
-    each_of["view"].add_argument("--port", type=int, default=0, help="where to listen (any)")
-    each_of["view"].add_argument("--no-browser", action="store_true", help="only say the address")
-    each_of["export"].add_argument(
-        "--to", choices=(*_EXPORTS,), help="its format; without it, trace.pftrace is made"
-    )
-    each_of["export"].add_argument("--output", "-o", metavar="PATH", help="the file, or directory")
+
+    def part(name: str, what: str) -> Callable[..., object]:
+        one = commands.add_parser(name, help=what, example=example)
+        one.add_argument("run", metavar="RUN", nargs="?", help=RUN)
+        return one.add_argument
+
+    add = part("summary", "what the labels come to, and which spans lie within which")
+    whole = within(1, 1 << 31, "whole number from 1", int)
+    add("--top", type=whole, default=TOP, metavar="N", help="lines to show")
+    add = part("view", "open it in Perfetto's viewer, on this machine")
+    add("--port", type=int, default=0, help="where to listen (any)")
+    add("--no-browser", action="store_true", help="only say the address")
+    add = part("export", "write it as JSON, for TensorBoard, or the ranks of a job as one file")
+    add("--to", choices=(*_EXPORTS,), help="its format; without it, trace.pftrace is made")
+    add("--output", "-o", metavar="PATH", help="the file, or directory")
     return made
-
-
-def _positive(text: str) -> int:
-    """A number of lines."""
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r} is no whole number from 1")
-    return int(text)
 
 
 # The summary
 
 
-def summary(trace: Trace, top: int = TOP) -> str:
+def _summary(options: Namespace) -> Iterator[str]:
+    yield summary(open_trace(options.run), options.top)
+
+
+def summary(trace: Trace, top: int) -> str:
     """The trace in figures."""
     parts = [_first_lines(trace), _labels(by_label(trace), top), _trees(trace, top)]
     return "\n".join(part for part in [*parts, _counters(trace)] if part)
@@ -120,21 +113,14 @@ def summary(trace: Trace, top: int = TOP) -> str:
 
 def _first_lines(trace: Trace) -> str:
     start, end = extent(trace)
-    pieces = [
-        clean(trace.path.name),
-        count(trace.events, "event") or "",
-        elapsed(end - start),
-        count(len(trace.processes), "process", "processes") or "",
-        count(len(trace.threads), "row") or "",
-    ]
-    lines = [" · ".join(pieces)]
+    processes = count(len(trace.processes), "process", "processes")
+    size = f"{count(trace.events, 'event')} · {elapsed(end - start)} · {processes}"
+    lines = [f"{clean(trace.path.name)} · {size} · {count(len(trace.threads), 'row')}"]
     if trace.dropped:
         lines.append(f"{trace.dropped:,} events were dropped when it was written")
     if trace.torn_bytes or trace.broken_packets:
-        lines.append(
-            f"damaged: {trace.torn_bytes:,} bytes and {trace.broken_packets:,} packets "
-            "could not be read"
-        )
+        unread = f"{trace.torn_bytes:,} bytes and {trace.broken_packets:,} packets"
+        lines.append(f"damaged: {unread} could not be read")
     if trace.hosts > 1:
         lines.append(f"of {trace.hosts} machines, whose clocks may differ")
     if trace.unfinished:
@@ -161,8 +147,8 @@ def _number(one: LabelFigures | Node) -> str:
     return f"{one.count:,}" + (f"+{one.unfinished:,}" if one.unfinished else "")
 
 
-def _left(text: str, width: int) -> str:
-    return text + " " * (width - cells(text))
+def _line(name: str, number: str, text: str) -> str:
+    return f"{name}{' ' * (44 - cells(name))} {number:>8}  {text}"
 
 
 def _trees(trace: Trace, top: int) -> str:
@@ -180,76 +166,63 @@ def _tree(thread: Thread, top: int) -> list[str]:
 
 def _branches(node: Node, depth: int) -> Iterator[str]:
     name = "  " * depth + cut(node.label, min(40, 44 - 2 * depth))
-    if depth == 0:
-        yield name
-    else:
-        total = elapsed(node.total) if node.count else "-"
-        yield f"{_left(name, 44)} {_number(node):>8}  {total:>9}"
+    total = elapsed(node.total) if node.count else "-"
+    yield _line(name, _number(node), f"{total:>9}") if depth else name
     if depth == DEEPEST and node.children:
         yield "  " * (depth + 1) + "…"
-    elif node.children:
-        for child in sorted(node.children.values(), key=lambda one: -one.total):
-            yield from _branches(child, depth + 1)
+        return
+    for child in sorted(node.children.values(), key=lambda one: -one.total):
+        yield from _branches(child, depth + 1)
 
 
 def _counters(trace: Trace) -> str:
     lines = []
     for name, counter in sorted(trace.counters.items()):
-        values = counter.values
+        values, unit = counter.values, counter.unit
         if values:
-            first, last, least, most = (
-                _amount(each, counter.unit)
-                for each in (values[0], values[-1], min(values), max(values))
-            )
-            unit = counter.unit if counter.unit not in BYTES else ""
+            ends = values[0], values[-1], min(values), max(values)
+            if unit in BYTES:
+                shown, unit = [f"{size(each)}{unit[1:]}" for each in ends], ""
+            else:
+                shown = [str(figure(each)) for each in ends]
+            first, last, least, most = shown
             text = f"{first} → {last}, from {least} to {most} {clean(unit)}".rstrip()
-            lines.append(f"{_left(cut(name, 40), 44)} {len(values):>8,}  {text}")
+            lines.append(_line(cut(name, 40), f"{len(values):,}", text))
     return "\n".join(lines) + "\n" if lines else ""
-
-
-def _amount(value: float, unit: str) -> str | None:
-    """A number, or bytes with a unit of their size."""
-    if unit not in BYTES:
-        return figure(value)
-    return f"{size(value)}{unit[1:]}"
 
 
 def elapsed(nanoseconds: float) -> str:
     """``820 ns``, ``3.10 us``, ``42.3 ms``, ``12.8 s``: three digits."""
     for many, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
         if nanoseconds >= many * 0.9995:
-            return f"{_digits(nanoseconds / many)} {unit}"
+            value = nanoseconds / many
+            decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+            return f"{value:,.{decimals}f} {unit}"
     return f"{nanoseconds:.0f} ns"
-
-
-def _digits(value: float) -> str:
-    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:,.{decimals}f}"
 
 
 # The others
 
 
-def _export(options: Namespace) -> str:
-    found = trace_files(options.run)
+def _export(options: Namespace) -> Iterator[str]:
+    written = found = trace_files(options.run)
     place = found[0].parent if len(found) == 1 else Path(options.run)
-    if options.to is None:
-        return "".join(f"{each}\n" for each in found)
     try:
-        written = _EXPORTS[options.to](found, place, options.output)
+        if options.to is not None:
+            written = _EXPORTS[options.to](found, place, options.output)
     except OSError as error:
         where = getattr(error, "filename", None) or options.output or place
         what = f"{str(where).removesuffix('.part')} cannot be written: {error.strerror or error}"
         raise VoirError("export-unwritable", what, "Name another place: -o PATH.") from None
-    return "".join(f"{each}\n" for each in written)
+    yield "".join(f"{each}\n" for each in written)
 
 
 def _json(found: list[Path], place: Path, output: str | None) -> list[Path]:
     from ..trace.export import export_json
 
-    alone = found[0].with_suffix(".json") if len(found) == 1 else place / "trace.json"
-    to = Path(output or alone)
-    export_json(open_trace(found[0] if len(found) == 1 else place), to)
+    what = found[0] if len(found) == 1 else place / NAME
+    to = Path(output or what.with_suffix(".json"))
+    export_json(open_trace(what if what in found else place), to)
     return [to]
 
 
@@ -277,24 +250,23 @@ _EXPORTS = {"json": _json, "tensorboard": _tensorboard, "perfetto": _perfetto}
 
 
 def _view(options: Namespace) -> Iterator[str]:
-    found = trace_files(options.run)
-    if len(found) == 1:
-        yield from _served(found[0], options)
-        return
     from tempfile import TemporaryDirectory
 
-    with TemporaryDirectory(prefix="voir-") as directory:
-        yield from _served(_perfetto(found, Path(directory), None)[0], options)
-
-
-def _served(file: Path, options: Namespace) -> Iterator[str]:
     from ..trace.viewer import Viewer
 
-    try:
-        viewer = Viewer(file, options.port)
-    except (OSError, OverflowError) as error:
-        what = f"port {options.port} cannot be used: {getattr(error, 'strerror', None) or error}"
-        raise VoirError("port-taken", what, "Leave --port out: any free one is taken.") from None
+    found = trace_files(options.run)
+    with TemporaryDirectory(prefix="voir-") as directory:
+        file = found[0] if len(found) == 1 else _perfetto(found, Path(directory), None)[0]
+        try:
+            viewer = Viewer(file, options.port)
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            what, remedy = f"port {options.port} cannot be used: {why}", "any free one is taken."
+            raise VoirError("port-taken", what, f"Leave --port out: {remedy}") from None
+        yield from _served(viewer, options)
+
+
+def _served(viewer: Viewer, options: Namespace) -> Iterator[str]:
     yield f"{viewer.address}\nInterrupt with Ctrl-C when you have seen enough.\n"
     sys.stdout.flush()
     if not options.no_browser:
