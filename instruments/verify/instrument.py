@@ -274,31 +274,6 @@ class Text:
         """The line that shows ``role``."""
         return next((line.code for line in self.lines if role in line.role.split()), None)
 
-    def instead(self, probe: dict[str, Any]) -> str | None:
-        """The line to write for that of a probe which came to nothing."""
-        from overseer.reading.script import corrected
-
-        selector = str(probe.get("selector"))
-        written = _written(str(probe.get("where")))
-        if "nobody listened" in str(probe.get("hint")):
-            return f"{written}.give()" if written.endswith(")") else None
-        better = corrected(selector, self.sources)
-        if better is None or better == selector:
-            return None
-        return (
-            written.replace(selector, better)
-            if selector in written
-            else f'ov.probe("{better}").give()'
-        )
-
-
-def _written(where: str) -> str:
-    """The line of a voirfile at ``file:line``."""
-    import linecache
-
-    path, _, line = where.rpartition(":")
-    return linecache.getline(path, int(line)).strip() if line.isdecimal() else ""
-
 
 def _judge(ov: Overseer, witness: Witness) -> None:
     from .checks import FAIL, judge
@@ -347,7 +322,6 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
         unkept=tuple(witness.unkept),
         cut=ov.stopped_early is not None,
         line=text.line,
-        instead=text.instead,
     )
 
 

@@ -24,8 +24,6 @@ ov.probe("{}({}) > #endloop_{}").subscribe(
         task="train", progress=({}, {}), units="epochs"
     )
 )"""
-#: How many calls are followed from a line outwards.
-DEEP = 5
 
 
 class Frame(NamedTuple):
@@ -34,6 +32,10 @@ class Frame(NamedTuple):
     source: Source
     scope: Scope
     line: int
+
+    def within(self, body: Sequence[Any]) -> bool:
+        """Whether these statements have the line."""
+        return bool(body) and body[0].lineno <= self.line <= (body[-1].end_lineno or 0)
 
 
 class Turns(NamedTuple):
@@ -58,19 +60,15 @@ class Turns(NamedTuple):
 
     def has(self, frame: Frame) -> bool:
         """Whether a frame's line is in its body."""
-        body, same = self.node.body, frame.scope is self.frame.scope
-        return same and body[0].lineno <= frame.line <= (body[-1].end_lineno or 0)
+        return frame.scope is self.frame.scope and frame.within(self.node.body)
 
     def step(self, batch: str | None = None, loss: str | None = None) -> str | None:
         """The line that gives each turn as a step, with its batch and its loss, if it has them."""
         if self.marker is None:
             return None
-        batch, along = batch or self.batch, []
-        if batch is not None:
-            along.append(batch if batch == "batch" else f"{batch} as batch")
-        if loss is not None:
-            along.append(loss if loss == "loss" else f"{loss} as loss")
-        inside = f"({', '.join(along)})" if along else ""
+        also = {"batch": batch or self.batch, "loss": loss}
+        along = ", ".join(named(name, role) for role, name in also.items() if name)
+        inside = f"({along})" if along else ""
         return given(f"{self.selector}{inside} > #endloop_{self.marker} as step")
 
 
@@ -79,27 +77,29 @@ def given(selector: str) -> str:
     return f'ov.probe("{selector}").give()'
 
 
+def named(name: str, role: str) -> str:
+    """How a selector gives a variable another name."""
+    return name if name == role else f"{name} as {role}"
+
+
 def turns(frame: Frame) -> Turns | None:
     """The innermost loop whose body has the frame's line."""
-    around = [
-        node
-        for node in frame.scope.own
-        if isinstance(node, (*For, ast.While))
-        and node.body[0].lineno <= frame.line <= (node.body[-1].end_lineno or 0)
-    ]
-    if not around:
+    around = (node for node in loops_in(frame.scope) if frame.within(node.body))
+    node = max(around, key=lambda one: one.lineno, default=None)
+    if node is None:
         return None
-    node = max(around, key=lambda one: one.lineno)
     if isinstance(node, ast.While):
-        batch, names = (
-            None,
-            [name for part in (node.test, *node.body) for name in all_bindings(part)],
-        )
+        batch, names = None, [n for part in (node.test, *node.body) for n in all_bindings(part)]
     else:
         batch, names = _batch(node.target, node.iter), targets(node.target)
     ours = [batch, *names] if batch else names
     usable = (name for name in ours if name.isascii() and loops(frame.scope, name) == [node])
     return Turns(frame, node, batch, next(usable, None))
+
+
+def loops_in(scope: Scope) -> list[Any]:
+    """The loops that run in a scope."""
+    return [node for node in scope.own if isinstance(node, (*For, ast.While))]
 
 
 def turns_of(stack: Sequence[Frame], others: Sequence[Sequence[Frame]] = ()) -> Turns | None:
@@ -133,8 +133,7 @@ def progress(stack: Sequence[Frame], loop: Turns) -> tuple[str, str] | None:
         for node in frame.scope.own:
             match node:
                 case ast.For(ast.Name(name), ast.Call(ast.Name("range"), args), body) if (
-                    node is not loop.node
-                    and body[0].lineno <= frame.line <= (body[-1].end_lineno or 0)
+                    node is not loop.node and frame.within(body)
                 ):
                     code = _epochs(frame, node, name, args)
                     return (frame.source.place(node.lineno), code) if code else None
@@ -171,20 +170,16 @@ def _epochs(frame: Frame, loop: ast.For, name: str, args: list[ast.expr]) -> str
 
 def conditional(loop: Turns, frame: Frame, others: Iterable[Frame]) -> bool:
     """Whether an ``if`` in the loop decides about the frame's line, and not about all others."""
-
-    def has(branch: Any, one: Frame) -> bool:
-        return bool(branch) and branch[0].lineno <= one.line <= (branch[-1].end_lineno or 0)
-
-    ifs = (node for node in ast.walk(loop.node) if isinstance(node, ast.If))
-    branches = [branch for node in ifs for branch in (node.body, node.orelse) if has(branch, frame)]
-    return not all(has(branch, one) for one in others for branch in branches)
+    ifs = [node for node in ast.walk(loop.node) if isinstance(node, ast.If)]
+    branches = [part for node in ifs for part in (node.body, node.orelse) if frame.within(part)]
+    return not all(one.within(branch) for one in others for branch in branches)
 
 
 def _batch(target: Any, over: Any) -> str | None:
     """The variable that holds a turn's batch: the first one, but for a counter or a setting."""
     if isinstance(over, (ast.Tuple, ast.List, ast.Constant)):
         return None
-    names = {getattr(call.func, "attr", getattr(call.func, "id", "")) for call in _calls(over)}
+    names = {called(node) for node in ast.walk(over) if isinstance(node, ast.Call)}
     parts = list(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else [target]
     if "enumerate" in names:
         parts = parts[1:]
@@ -193,17 +188,9 @@ def _batch(target: Any, over: Any) -> str | None:
     return next((name for part in parts for name in targets(part) if name.strip("_")), None)
 
 
-def _calls(node: Any) -> list[Any]:
-    return [one for one in ast.walk(node) if isinstance(one, ast.Call)]
-
-
 def calls_at(frame: Frame, *names: str) -> list[Any]:
     """The calls in a frame's line; with ``names``, of functions or methods of these names."""
-    found = [
-        node
-        for node in frame.scope.own
-        if isinstance(node, ast.Call) and node.lineno <= frame.line <= (node.end_lineno or 0)
-    ]
+    found = [n for n in frame.scope.own if isinstance(n, ast.Call) and frame.within([n])]
     return [node for node in found if not names or called(node) in names]
 
 
@@ -233,57 +220,21 @@ def _ours(frame: Frame, name: str) -> bool:
     return name in frame.scope.bound and name.isascii()
 
 
-def stacks(sources: Sequence[Source], name: str) -> list[list[Frame]]:
-    """Where a method is called, by the text, each with the calls that lead there."""
-    found = []
-    for source in sources:
-        for scope in source.scopes:
-            lines = [c.lineno for c in scope.own if isinstance(c, ast.Call) and _is(c, name)]
-            found += [_callers(sources, Frame(source, scope, line)) for line in lines]
-    return found
-
-
-def _is(call: Any, name: str) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == name
-
-
-def _callers(sources: Sequence[Source], frame: Frame) -> list[Frame]:
-    stack = [frame]
-    while len(stack) < DEEP and stack[-1].scope.is_function:
-        name = stack[-1].scope.path[-1]
-        outer = (
-            Frame(source, scope, node.lineno)
-            for source in sources
-            for scope in source.scopes
-            if all(scope is not one.scope for one in stack)
-            for node in scope.own
-            if isinstance(node, ast.Call) and called(node) == name
-        )
-        caller = next(outer, None)
-        if caller is None:
-            break
-        stack.append(caller)
-    return stack
-
-
 def losing(sources: Sequence[Source]) -> list[tuple[Turns, str]]:
     """The innermost loops in which a variable is bound that has the name of a loss."""
     found = []
-    for source in sources:
-        for scope in source.scopes:
-            for node in (one for one in scope.own if isinstance(one, (*For, ast.While))):
-                bound = [name for part in node.body for name in all_bindings(part)]
-                names = sorted(
-                    (name for name in bound if _LOSS.search(name) and name.isascii()),
-                    key=lambda name: (name != "loss", "loss" not in name.lower()),
-                )
-                inner = [n for part in node.body for n in ast.walk(part)]
-                nested = any(
-                    isinstance(one, (*For, ast.While))
-                    and any(_LOSS.search(n) for part in one.body for n in all_bindings(part))
-                    for one in inner
-                )
-                loop = turns(Frame(source, scope, node.body[0].lineno))
-                if names and not nested and loop is not None and loop.node is node:
-                    found.append((loop, names[0]))
+    for source, scope in ((one, scope) for one in sources for scope in one.scopes):
+        for node in loops_in(scope):
+            loop, names = turns(Frame(source, scope, node.body[0].lineno)), _losses(node)
+            within = [one for part in node.body for one in ast.walk(part)]
+            nested = (one for one in within if isinstance(one, (*For, ast.While)))
+            if loop is not None and names and not any(map(_losses, nested)):
+                found.append((loop, names[0]))
     return found
+
+
+def _losses(loop: Any) -> list[str]:
+    """The variables with such a name that a loop's body binds, likeliest first."""
+    bound = [name for part in loop.body for name in all_bindings(part)]
+    found = [name for name in bound if _LOSS.search(name) and name.isascii()]
+    return sorted(found, key=lambda name: (name != "loss", "loss" not in name.lower()))

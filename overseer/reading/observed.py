@@ -7,19 +7,21 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ..errors import VoirError
+from ..probes.scopes import bindings
 from .loop import (
     Frame,
     Turns,
+    called,
     calls_at,
     conditional,
     given,
     losing,
     loss_at,
+    named,
     names_in,
     progress,
-    stacks,
     turns_of,
-)
+)  # fmt: skip
 from .script import open_source
 
 TYPE_CHECKING = False
@@ -146,15 +148,11 @@ class Seen:
             name, at = loss_at(stack[0]), stack[0]
             if name is None or name == here or (name == "loss" and alone is None):
                 continue
-            bound = [n for n in at.scope.own if name in _stored(n)]
-            if len(bound) == 1:
-                selector = f"{at.source.selector(at.scope)} > {name}"
-                role = "loss" if alone else "value"
-                code = given(
-                    selector if role == "value" or name == "loss" else f"{selector} as loss"
-                )
+            if sum(name in bindings(node) for node in at.scope.own) == 1:
                 what = f"backward() is called on it at {at.source.place(at.line)}."
-                yield Line(role, code, what)
+                focus = named(name, "loss") if alone else name
+                code = given(f"{at.source.selector(at.scope)} > {focus}")
+                yield Line("loss" if alone else "value", code, what)
 
     def _batch(self, loop: Turns) -> str | None:
         """The variable with the batch: the loop's, else what the model is called on, if needed."""
@@ -173,7 +171,7 @@ class Seen:
                 passed = [*call.args, *(word.value for word in call.keywords)]
                 for name in names_in(*(passed[:1] if frame is stack[0] else passed)):
                     for node in ast.walk(loop.node):
-                        if isinstance(node, ast.Assign) and name in _stored_by(node):
+                        if isinstance(node, ast.Assign) and name in bindings(node):
                             yield name, node
 
     def _loading(self, loop: Turns) -> Iterator[Line]:
@@ -247,10 +245,13 @@ def observe(seen: Mapping[str, Any], script: str) -> Findings:
 
 def read(sources: Sequence[Source]) -> Findings:
     """What the text alone says: of a training that voir will see, else of a loop with a loss."""
-    backwards = stacks(sources, "backward")
-    if backwards:
-        steps = [s for s in stacks(sources, "step") if not _schedules(s[0])]
-        sites = {"step": [(s, 0) for s in steps], "backward": [(s, 0) for s in backwards]}
+    sites: dict[str, list[tuple[Stack, int]]] = {"step": [], "backward": []}
+    for source, scope in ((one, scope) for one in sources for scope in one.scopes):
+        for call in (node for node in scope.own if isinstance(node, ast.Call)):
+            schedules = any("sched" in name.lower() for name in names_in(call.func))
+            if isinstance(call.func, ast.Attribute) and not schedules and called(call) in sites:
+                sites[called(call)].append(([Frame(source, scope, call.lineno)], 0))
+    if sites["backward"]:
         found = Seen(sites, {"train": {"items": None}})
         lines = list(found.lines())
         note = "It calls backward(): where that runs, voir sees steps without a voirfile."
@@ -269,12 +270,6 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _schedules(frame: Frame) -> bool:
-    return any(
-        "sched" in name.lower() for call in calls_at(frame, "step") for name in names_in(call.func)
-    )
-
-
 def _function(frame: Frame, call: Any) -> Scope | None:
     """The function of the frame's module that is called."""
     func, path = getattr(call, "func", None), frame.scope.path
@@ -283,12 +278,3 @@ def _function(frame: Frame, call: Any) -> Scope | None:
     if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and path:
         return frame.source.named(*path[:-1], func.attr) if func.value.id == "self" else None
     return None
-
-
-def _stored(node: Any) -> list[str]:
-    stores = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    return [node.id] if stores else []
-
-
-def _stored_by(node: Any) -> list[str]:
-    return [name for target in node.targets for one in ast.walk(target) for name in _stored(one)]

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import warnings
-from difflib import get_close_matches
+from contextlib import suppress
 from functools import cached_property
 
 from ..errors import VoirError
-from ..probes.scopes import loops, scopes
+from ..probes.scopes import scopes
 from ..probes.selector import MAIN, reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from ..probes.scopes import Scope
 
 #: Modules of a project that are read.
 MODULES = 50
-_REFERENCE = re.compile(r"\s*/([\w.]*)/?([\w/]*)(.*)", re.DOTALL)
 
 
 class Source:
@@ -103,22 +101,17 @@ def project(script: Source, root: str, package: str = "") -> list[Source]:
         root: Where its modules are imported from.
         package: The package that the script is part of, when it is run with ``-m``.
     """
-    found, waiting, seen = [script], [(script, package)], {os.path.realpath(script.path)}
-    while waiting and len(found) < MODULES:
-        source, inside = waiting.pop(0)
+    found, seen = [(script, package)], {os.path.realpath(script.path)}
+    for source, inside in found:  # It grows meanwhile.
         for name in _imports(source.tree, inside):
             path = _file(root, name)
             if path is None or os.path.realpath(path) in seen or len(found) >= MODULES:
                 continue
             seen.add(os.path.realpath(path))
-            try:
-                module = open_source(path, name)
-            except VoirError:
-                continue
-            found.append(module)
             of = name if path.endswith("__init__.py") else name.rpartition(".")[0]
-            waiting.append((module, of))
-    return found
+            with suppress(VoirError):
+                found.append((open_source(path, name), of))
+    return [source for source, _ in found]
 
 
 def _has(node: ast.AST, line: int) -> bool:
@@ -131,41 +124,13 @@ def _imports(tree: ast.Module, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            parts = package.split(".")[: len(package.split(".")) - node.level + 1]
-            base = ".".join([*(parts if node.level and package else ()), node.module or ""])
-            base = base.strip(".")
+            outer = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            base = ".".join(filter(None, (outer, node.module)))
             yield base
-            yield from (f"{base}.{alias.name}".strip(".") for alias in node.names)
+            yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
 
 
 def _file(root: str, name: str) -> str | None:
     place = os.path.join(root, *name.split("."))
     tried = (f"{place}.py", os.path.join(place, "__init__.py"))
     return next((path for path in tried if name and os.path.isfile(path)), None)
-
-
-_NAMES = re.compile(r"(?<!as )(?<![#\w])(#(?:end)?loop_)?(?!as )([A-Za-z_]\w*)")
-
-
-def corrected(selector: str, sources: Sequence[Source]) -> str | None:
-    """A selector with names that exist, in place of those that do not; None: none is near."""
-    of, path, rest = _REFERENCE.fullmatch(selector).groups()  # type: ignore[union-attr]
-    modules = [source for source in sources if source.module == (of or MAIN)] or list(sources[:1])
-    wanted = [name for _, name in _NAMES.findall(rest)]
-    every = {"/".join(scope.path): (m, scope) for m in modules for scope in m.scopes}
-    if path not in every:
-        near = get_close_matches(path, every, 5, 0.5)
-        if not near:
-            return None
-        path = max(near, key=lambda one: sum(n in every[one][1].bound for n in wanted))
-    source, scope = every[path]
-    known = [*scope.bound, *scope.read]
-
-    def name(found: re.Match[str]) -> str:
-        if found[2] in known:
-            return found[0]
-        bound = [n for n in scope.bound if not found[1] or loops(scope, n)]
-        near = get_close_matches(found[2], bound, 1, 0.5)
-        return (found[1] or "") + (near[0] if near else found[2])
-
-    return source.selector(scope) + _NAMES.sub(name, rest)
