@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache
 
 from overseer.boundary import StopProgram
 from overseer.errors import Problem, VoirError
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from overseer.model.fold import Fold
     from overseer.model.steps import Step
     from overseer.reading.observed import Line
-    from overseer.reading.script import Source
 
-    from .checks import Check, Evidence
+    from .checks import Evidence
 
 #: Steps after which the script is stopped; losses that must have been seen to stop earlier.
 MOST, LOSSES = 200, 20
@@ -176,8 +175,7 @@ class Witness:
                 heard.taught, heard.open = True, False
                 continue
             if heard.open and (kind != k.LOSS or ours):
-                self.elsewhere += 1
-                heard.open = False
+                self.elsewhere, heard.open = self.elsewhere + 1, False
             if kind == k.FORWARD:
                 heard.looked, heard.taught = event.flags & _LEARNS != _LEARNS, False
             elif kind == k.LOSS and ours:
@@ -206,24 +204,18 @@ class Witness:
         if getattr(ov.options, "stop", None) is not None or (rank and rank.world_size != 1):
             return  # Several ranks stop at the same step, or they wait for each other.
         lost = self.hooks.steps() > 2 * MOST  # A voirfile gives few of them, or none.
-        fold = self.fold
-        if (
-            ov.stopped_early is None
-            and fold is not None
-            and (lost or (whole and self._enough(fold)))
-        ):
-            n = fold.steps()
-            ov.stopped_early = f"after {n} steps"
-            ov.stopping.ask(StopProgram(n))
+        fold, going = self.fold, ov.stopped_early is None
+        if going and fold is not None and (lost or (whole and self._enough(fold))):
+            ov.stopped_early = f"after {fold.steps()} steps"
+            ov.stopping.ask(StopProgram(fold.steps()))
 
     def _enough(self, fold: Fold) -> bool:
         """Whether there is evidence for every check."""
         train = fold.tasks.get(TRAIN)
         if train is None or train.losses.n < LOSSES or len(self.own_shares) < 2 or self.unkept:
             return False
-        if any(
-            probe["state"] in ("unresolved", "never fired") for probe in self._ov.probe_verdicts()
-        ):
+        waiting = ("unresolved", "never fired")
+        if any(probe["state"] in waiting for probe in self._ov.probe_verdicts()):
             return False
         return at(self._measuring.facts(), f"{TRAIN}.steady.verdict") == "steady"
 
@@ -232,47 +224,29 @@ class Witness:
 MANY = 4096
 
 
-class Text:
-    """What the script's text says; read when a check asks for a line.
+def lines_for(ov: Overseer) -> list[Line]:
+    """What to write, by the text of the script; the last lines have capitals for what is unknown.
 
     Args:
         ov: The run.
     """
+    from os.path import dirname
 
-    def __init__(self, ov: Overseer) -> None:
-        self._ov = ov
+    from overseer.reading.observed import read
+    from overseer.reading.script import open_source, project
+    from overseer.reading.voirfile import template
 
-    @cached_property
-    def sources(self) -> list[Source]:
-        """The script and the modules of its project; empty: they cannot be read."""
-        from os.path import dirname
-
-        from overseer.reading.script import open_source, project
-
-        program = self._ov.program
-        if program is None or program.file is None:
-            return []
-        try:
-            script, name = open_source(program.file), self._ov.options.MODULE or ""
-        except VoirError:
-            return []
-        package = name.partition(":")[0].rpartition(".")[0]
-        root = dirname(program.file)
-        for _ in package.split(".") if package else ():
-            root = dirname(root)
-        return project(script, root, package)
-
-    @cached_property
-    def lines(self) -> list[Line]:
-        """The lines for the script; the last ones have capitals for what is not known."""
-        from overseer.reading.observed import read
-        from overseer.reading.voirfile import template
-
-        return [*read(self.sources).lines, *template(self.sources)]
-
-    def line(self, role: str) -> str | None:
-        """The line that shows ``role``."""
-        return next((line.code for line in self.lines if role in line.role.split()), None)
+    if ov.program is None or ov.program.file is None:
+        return []
+    package = (ov.options.MODULE or "").partition(":")[0].rpartition(".")[0]
+    root = dirname(ov.program.file)
+    for _ in package.split(".") if package else ():
+        root = dirname(root)
+    try:
+        sources = project(open_source(ov.program.file), root, package)
+    except VoirError:  # It cannot be read.
+        return []
+    return [*read(sources).lines, *template(sources)]
 
 
 def _judge(ov: Overseer, witness: Witness) -> None:
@@ -282,38 +256,32 @@ def _judge(ov: Overseer, witness: Witness) -> None:
     ov.summary["verify"] = [check.as_facts() for check in checks]
     ov.failed_checks = sum(check.verdict == FAIL for check in checks)
     if ov.options.verify_json:
-        _write(ov, checks)
+        _write(ov)
 
 
 def _gathered(ov: Overseer, witness: Witness) -> Evidence:
     """What the run has shown."""
     from .checks import Evidence
 
-    fold, text = witness.fold, Text(ov)
     witness.hooks.finish()
-    seen, told_by = witness.hooks.tasks.get(TRAIN), "batches"
-    hooks: dict[str, float] = {}
-    losses = not_finite = 0
+    fold, lines = witness.fold, cache(lambda: lines_for(ov))
+    found: dict[str, Any] = {}
     if fold is not None:
         told = {task for lane in fold.lanes.values() for task in lane.told_tasks}
-        told_by = "marks" if told else fold.told_by
-        task = fold.tasks.get(TRAIN)
-        if task is not None:
-            losses, not_finite = task.losses.n, task.losses.not_finite
+        found["told_by"] = "marks" if told else fold.told_by
+        if TRAIN in fold.tasks:
+            losses = fold.tasks[TRAIN].losses
+            found.update(losses=losses.n, not_finite=losses.not_finite)
+        seen = witness.hooks.tasks.get(TRAIN)
         if seen is not None and TRAIN in told and not fold.lost:
-            hooks = {"steps": seen.steps}
-            if seen.items == seen.items:
-                hooks["items"] = seen.items
+            items = {"items": seen.items} if seen.items == seen.items else {}
+            found["hooks"] = {"steps": seen.steps, **items}
     rows = [row for row in table.rows if row["kind"] in (k.STEP, k.PAIR)]
     return Evidence(
         run=ov.facts(),
-        told_by=told_by,
         batches=any("batch" in row.get("keys", ()) for row in rows),
         sizeless=witness.sizeless,
         steps_given=witness.steps or witness.pairs,
-        hooks=hooks,
-        losses=losses,
-        not_finite=not_finite,
         given=witness.given,
         elsewhere=witness.elsewhere,
         loss_limit=ov.options.verify_loss,
@@ -321,18 +289,18 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
         promised=len(witness.promised),
         unkept=tuple(witness.unkept),
         cut=ov.stopped_early is not None,
-        line=text.line,
+        line=lambda role: next((one.code for one in lines() if role in one.role.split()), None),
+        **found,
     )
 
 
-def _write(ov: Overseer, checks: list[Check]) -> None:
+def _write(ov: Overseer) -> None:
     import json
 
-    failed = any(check.verdict == "FAIL" for check in checks)
     facts = {
         "script": ov.options.SCRIPT or ov.options.MODULE,
-        "verdict": "FAIL" if failed else "PASS",
-        "verify": [check.as_facts() for check in checks],
+        "verdict": "FAIL" if ov.failed_checks else "PASS",
+        "verify": ov.summary["verify"],
     }
     try:
         with open(ov.options.verify_json, "w", encoding="utf-8") as file:

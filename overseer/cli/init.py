@@ -62,7 +62,7 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
         seen = _run(command)
         yield layout.text(row("note", clean(why)) for why in _of_the_run(seen))
     sources = project(script, root, package)
-    found = observe(seen, script.path) if seen is not None and seen["tasks"] else read(sources)
+    found = observe(seen) if seen is not None and seen["tasks"] else read(sources)
     if not found.lines and not found.notes:
         looked = "backward() and a loop that binds a variable with the name of a loss"
         yield layout.head("voir:", [Piece(f"wrote nothing: it looked for {looked}")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from contextlib import suppress
+from functools import cache
 from typing import NamedTuple
 
 from ..errors import VoirError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .script import Source
 
     Stack = list[Frame]
+    Sites = dict[str, list[tuple[Stack, int]]]
 
 #: The parts of a training that are told by name where they are not known.
 PARTS = ("items", "loss", "loading")
@@ -77,32 +79,25 @@ class Seen:
         tasks: The ``tasks`` of the run; empty where nothing ran.
     """
 
-    def __init__(
-        self, sites: Mapping[str, Sequence[tuple[Stack, int]]], tasks: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, sites: Sites, tasks: Mapping[str, Any]) -> None:
         self._sites, self.tasks = sites, tasks
         self.notes: list[str] = []
         self.train: Mapping[str, Any] = tasks.get("train") or {}
-        self.trains = {
-            id(f.scope) for kind in ("step", "backward", "learn") for f in self.all(kind)
-        }
+        learning = [s for kind in ("step", "backward", "learn") for s in self.stacks(kind)]
+        self.trains = {id(frame.scope) for stack in learning for frame in stack}
 
     def stacks(self, kind: str) -> list[Stack]:
         """Where this happened."""
         return [stack for stack, _ in self._sites.get(kind, ())]
 
-    def all(self, kind: str) -> Iterator[Frame]:
-        """Every frame of these."""
-        return (frame for stack in self.stacks(kind) for frame in stack)
-
-    def lines(self) -> Iterator[Line]:
-        """The lines for what was seen."""
+    def findings(self, *notes: str) -> Findings:
+        """What to write for what was seen, and what to say besides ``notes``."""
         loops = self._loops()
         found = [line for loop, stack in loops for line in self._steps(loop, stack)]
         found += [line for loop, _ in loops for line in self._loading(loop)]
         found += [line for loop, stack in loops for line in self._progress(loop, stack)]
         found += self._pauses()
-        yield from {line.code: line for line in found}.values()
+        return Findings([*notes, *self.notes], [*{line.code: line for line in found}.values()])
 
     def _learns(self, scope: Scope) -> bool:
         """Whether a function is part of what learns: a training ran in it, or it is a model's."""
@@ -117,9 +112,8 @@ class Seen:
             loop = turns_of(stack, backwards)
             if loop is not None:
                 found.setdefault(id(loop.node), (loop, stack))
-        within = {
-            id(n) for loop, _ in found.values() for n in ast.walk(loop.node) if n is not loop.node
-        }
+        nodes = [loop.node for loop, _ in found.values()]
+        within = {id(one) for node in nodes for part in node.body for one in ast.walk(part)}
         return [one for key, one in found.items() if key not in within]
 
     def _steps(self, loop: Turns, stack: Stack) -> Iterator[Line]:
@@ -204,27 +198,23 @@ class Seen:
             yield Line("pause", code, what, live="eval" not in self.tasks)
 
 
-def observe(seen: Mapping[str, Any], script: str) -> Findings:
+def observe(seen: Mapping[str, Any]) -> Findings:
     """What to write for a script that was run: see :mod:`instruments.observe` for what it noted.
 
     Args:
         seen: Its ``tasks``, and its ``sites``, each a place with the frames that led there.
-        script: The script's file.
     """
-    known: dict[str, Source | None] = {}
 
-    def frames(stack: Sequence[Any]) -> Stack:
-        for module, path, _ in stack:
-            if path not in known:
-                with suppress(VoirError):
-                    known[path] = None
-                    known[path] = open_source(path, module)
-        read = ((known[path], line) for _, path, line in stack)
-        return [Frame(source, source.at(line), line) for source, line in read if source is not None]
+    @cache
+    def known(path: str, module: str) -> Source | None:
+        with suppress(VoirError):
+            return open_source(path, module)
+        return None
 
-    sites: dict[str, list[tuple[Stack, int]]] = {}
+    sites: Sites = {}
     for site in seen["sites"]:
-        stack = frames(site["stack"])
+        read = ((known(path, module), line) for module, path, line in site["stack"])
+        stack = [Frame(source, source.at(line), line) for source, line in read if source]
         if stack:
             sites.setdefault(site["kind"], []).append((stack, site["steps"]))
     tasks = seen["tasks"]
@@ -238,24 +228,20 @@ def observe(seen: Mapping[str, Any], script: str) -> Findings:
             notes.append(f"Not known: {_listed(unknown)}.")
     if others:
         notes.append(f"{'It also' if notes else 'voir'} sees passes of {_listed(others)}.")
-    found = Seen(sites, tasks)
-    lines = list(found.lines())
-    return Findings(notes + found.notes, lines)
+    return Seen(sites, tasks).findings(*notes)
 
 
 def read(sources: Sequence[Source]) -> Findings:
     """What the text alone says: of a training that voir will see, else of a loop with a loss."""
-    sites: dict[str, list[tuple[Stack, int]]] = {"step": [], "backward": []}
+    sites: Sites = {"step": [], "backward": []}
     for source, scope in ((one, scope) for one in sources for scope in one.scopes):
         for call in (node for node in scope.own if isinstance(node, ast.Call)):
             schedules = any("sched" in name.lower() for name in names_in(call.func))
             if isinstance(call.func, ast.Attribute) and not schedules and called(call) in sites:
                 sites[called(call)].append(([Frame(source, scope, call.lineno)], 0))
     if sites["backward"]:
-        found = Seen(sites, {"train": {"items": None}})
-        lines = list(found.lines())
         note = "It calls backward(): where that runs, voir sees steps without a voirfile."
-        return Findings([note, *found.notes], lines)
+        return Seen(sites, {"train": {"items": None}}).findings(note)
     loops = losing(sources)
     if len({id(loop.frame.scope) for loop, _ in loops}) != 1 or len(loops) > 1:
         return Findings([], [])

@@ -41,7 +41,7 @@ def findings(name: str, seen: dict[str, Any]) -> Findings:
         {**site, "stack": [[m, str(HERE / Path(file).name), n] for m, file, n in site["stack"]]}
         for site in seen["sites"]
     ]
-    return observe({**seen, "sites": sites}, str(path))
+    return observe({**seen, "sites": sites})
 
 
 def text(name: str, seen: dict[str, Any]) -> str:
