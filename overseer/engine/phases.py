@@ -271,7 +271,8 @@ class Scheduler:
             ):
                 return wanted
             wanted = self._step(waiting.generator, wanted.phase)
-        what = f"it asked {MOST_AT_ONCE} times in a row for phases that have ended, such as {wanted}"
+        often = f"it asked {MOST_AT_ONCE} times in a row"
+        what = f"{often} for phases that have ended, such as {wanted}"
         raise Misuse("stuck", what, f"It would have gone on for ever. {SWITCHED_OFF}")
 
     def _step(self, generator: Generator[Any, Any, Any], ended: Phase) -> PhaseWithPriority | None:
