@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import partial
+from importlib import import_module
 
 from .. import __version__ as version
 from ..boundary import (
@@ -37,6 +38,7 @@ from .stopping import TIMES, Stopping
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
+    from types import FrameType
     from typing import Any, NoReturn, TextIO
 
     from ..probes import Engine
@@ -99,8 +101,7 @@ class Overseer(Scheduler):
         self.clock = clock or Clock()
         self.stderr = stderr if stderr is not None else sys.stderr
         self.problems: list[Problem] = []
-        self._told: set[Problem] = set()
-        # Any thread may report, set a probe, or wish to end the script.
+        # Any thread may report, or set a probe.
         self._deciding = threading.RLock()
         self._tell = tell or self._write
         super().__init__(PHASES, args=(self,))
@@ -111,10 +112,10 @@ class Overseer(Scheduler):
         self._parts: list[tuple[Any, str, str]] = []
         self._probes: list[Probe] = []
         self._given_at: dict[str, str] = {}
-        self.misread: list[dict[str, Any]] = []
-        self._verdicts: list[dict[str, Any]] = []
+        self._misread: list[dict[str, Any]] = []
+        self._verdicts: list[dict[str, Any]] | None = None
         self.run: dict[str, Any] = {}
-        self._loaded = self._heard = self._judged = False
+        self._loaded = False
         self._instruments = list(instruments)
         self.logfile = logfile
         self.argv: list[str] = []
@@ -192,12 +193,6 @@ class Overseer(Scheduler):
         """Count processor time that voir used as voir's own cost."""
         self.overhead.charge(nanoseconds)
 
-    @property
-    def events(self) -> int:
-        """How many events there have been so far."""
-        fired = self._engine.fired.values() if self._engine is not None else ()
-        return self.bus.events + sum(fired)
-
     def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
         """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
 
@@ -229,19 +224,18 @@ class Overseer(Scheduler):
         from ..probes import ABSENT
         from .probe import Nowhere, Probe
 
-        frame = sys._getframe(1)
-        kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
-        where = kwargs.pop("where", None) or f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        placed: Any
+        kwargs = {**_written(sys._getframe(1)), **kwargs}
+        where: str = kwargs["where"]
+        placed: Any = Nowhere(str(selector))
         try:
             _check_selector(selector)
             late = not self.phases.run_script.pending
-            placed = self.probes.probe(
-                selector, overridable=overridable, where=where, late=late, **kwargs
-            )
+            placed = self.probes.probe(selector, overridable=overridable, late=late, **kwargs)
         except VoirError as error:
-            self._misread(Problem(error.slug, f"probe {selector}", error.what, where, error.remedy))
-            placed = Nowhere(str(selector))
+            who = f"probe {selector}"
+            self.report(Problem(error.slug, who, error.what, where, error.remedy))
+            verdict = {"selector": str(selector), "where": where, "state": "unresolved"}
+            self._misread.append({**verdict, "fired": 0, "hint": error.what})
         giving = partial(self._giving, str(selector), where)
         probe = Probe(placed, self.bus, self.report, ABSENT, giving)
         self._probes.append(probe)
@@ -266,25 +260,9 @@ class Overseer(Scheduler):
         """
         from .marking import channel_of, paired, spans
 
-        frame = sys._getframe(1)
-        env = {**frame.f_globals, **frame.f_locals}
-        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        probe = self.probe(paired(selector, label), env=env, where=where)
+        probe = self.probe(paired(selector, label), **_written(sys._getframe(1)))
         probe.subscribe(spans(selector, label, channel_of(channel)))
         return probe
-
-    def _misread(self, problem: Problem) -> None:
-        """A selector that cannot be read: told at once, and with the verdicts at the end."""
-        self.report(problem)
-        self.misread.append(
-            {
-                "selector": problem.who.removeprefix("probe "),
-                "where": problem.where,
-                "state": "unresolved",
-                "fired": 0,
-                "hint": problem.what,
-            }
-        )
 
     @property
     def required(self) -> list[Instrument]:
@@ -298,24 +276,16 @@ class Overseer(Scheduler):
     @property
     def probes(self) -> Engine:
         """The engine that places probes."""
-        if self._engine is None:
-            from ..probes import Engine
+        with self._deciding:
+            if self._engine is None:
+                from ..probes import Engine
 
-            with self._deciding:
-                if self._engine is None:
-                    self._engine = self._new_engine(Engine(self.report, self.debug))
-        return self._engine
-
-    def shows(self, key: str) -> bool:
-        """Whether a probe has been set whose events carry ``key``."""
-        return self._engine is not None and self._engine.shows(key)
-
-    def _new_engine(self, engine: Engine) -> Engine:
-        for part in self._parts:
-            engine.instrument(*part)
-        if self._loaded:
-            engine.main_loaded()
-        return engine
+                self._engine = Engine(self.report, self.debug)
+                for part in self._parts:
+                    self._engine.instrument(*part)
+                if self._loaded:
+                    self._engine.main_loaded()
+            return self._engine
 
     def stop(self, value: object = None) -> NoReturn:
         """End the script here, in good order, with exit status 0.
@@ -335,9 +305,8 @@ class Overseer(Scheduler):
         if in_child():
             return
         with self._deciding:
-            if problem in self._told:
+            if problem in self.problems:
                 return
-            self._told.add(problem)
             self.problems.append(problem)
         if problem.slug != "instrument-slow":
             super().report(problem)
@@ -377,7 +346,16 @@ class Overseer(Scheduler):
         recorder.open(STRUCTURE_RING, VALUE_RING, started, self.clock.wall_ns())
         token = current_overseer.set(self)
         try:
-            value = self._guarded_walk(list(argv))
+            with on_stop(self.stopping.raises):
+                value, error = self._outcome(lambda: self._walk(list(argv)))
+            # Out here, because a script's excepthook must not find us handling its exception.
+            self._ended(error)
+            if error is not None and not isinstance(error, StopProgram):
+                meant = _meant(error)
+                failed = self.status == "running" and exit_status(meant) != 0
+                if failed or isinstance(meant, VoirError):
+                    self._log_error("error", meant)
+                raise meant
         finally:
             self.finalize()
             current_overseer.reset(token)
@@ -386,29 +364,17 @@ class Overseer(Scheduler):
             raise self.late
         return value
 
-    def _guarded_walk(self, argv: list[str]) -> object:
-        value, error = None, None
+    def _outcome(self, body: Callable[[], object]) -> tuple[object, BaseException | None]:
+        """What ``body`` returns, and what it ended by: what was asked for, if that is it."""
         try:
-            with on_stop(self.stopping.raises):
-                value = self._walk(argv)
-        except VoirError as refused:
-            self._log_error("error", refused)
-            raise  # voir's own refusal: the script has not run.
-        except BaseException as caught:
-            error = self.stopping.meant(caught)
-        # Out here, because a script's excepthook must not find us handling its exception.
-        self._ended(error)
-        if error is None or isinstance(error, StopProgram):
-            return value
-        if self.status == "running" and exit_status(_meant(error)) != 0:
-            self._log_error("error", _meant(error))
-        raise _meant(error)
+            return body(), None
+        except BaseException as error:
+            return None, self.stopping.meant(error)
 
     def _ended(self, error: BaseException | None) -> None:
         """Announce how the script ended, once, while the streams are still open."""
         if self.status != "running" or self.exit_status is not None:
             return
-        error = self.stopping.meant(error)
         wish = self.stopping.wish
         if isinstance(error, StopProgram):
             self.stopped_early = self.stopped_early or _reason(error)
@@ -416,13 +382,13 @@ class Overseer(Scheduler):
         elif isinstance(wish, StopProgram):
             self._say_caught(wish)
         self.stopping.leaving = True
-        status = self.announce(_meant(error) if error is not None else None)
+        self.exit_status = self.announce(_meant(error) if error is not None else None)
         self._restore_modules()
         self.stopping.over = True
         recorder.arm(0, 0, None)
-        with self._deciding:
-            # An abort in one of its threads, for which the script has waited, may have set it.
-            self.exit_status = status or self.exit_status or 0
+        wish = self.stopping.wish
+        if isinstance(wish, OverseerAbort) and not self.stopping.raised:
+            self._fails(wish)  # It has reached other threads only.
 
     def _say_caught(self, stop: StopProgram) -> None:
         """The script has caught the stop: it has cleaned up, or gone on."""
@@ -445,13 +411,13 @@ class Overseer(Scheduler):
         self.argv = self.argv or argv
         self._begin(self.phases.parse_args)
         target = self._parse(argv)
-        self._connect(target)
+        recording = self._connect(target)
         keeping.dispose()
-        if self.recording is not None:
-            for event in early:
-                self.recording.log(event)
-        for each in given if self.bus.sampler is not None else ():
-            self.bus.sampler(*each)
+        for event in early:
+            recording.log(event)
+        if self.bus.sampler is not None:
+            for each in given:
+                self.bus.sampler(*each)
         self.end(self.phases.parse_args)
         self.status = "running"
         self._phase(self.phases.load_script, lambda: self._load(target))
@@ -459,16 +425,6 @@ class Overseer(Scheduler):
 
     def _begin(self, phase: Phase) -> None:
         self.log({"$event": "phase", "$data": {"name": phase.name}})
-
-    @contextmanager
-    def run_phase(self, phase: Phase) -> Iterator[Callable[[object], None]]:
-        """Log that ``phase`` begins; the body is the phase, as :meth:`Scheduler.run_phase` has it.
-
-        For phases of subclasses: the overseer runs its own.
-        """
-        self._begin(phase)
-        with super().run_phase(phase) as set_value:
-            yield set_value
 
     def _failing(self, who: str, error: BaseException) -> None:
         self._log_error("overseer_error", error)
@@ -484,29 +440,19 @@ class Overseer(Scheduler):
 
     def _phase(self, phase: Phase, body: Callable[[], object]) -> object:
         self._begin(phase)
-        value, error = None, None
-        try:
-            value = body()
-        except BaseException as caught:
-            error = caught
-        if error is not None or phase is self.phases.run_script:
+        value, error = self._outcome(body)
+        run_script = self.phases.run_script
+        if error is not None or phase is run_script:
             self._ended(error)  # This waits for the script's threads: their events are part of it.
-        if error is not None:
-            self._end_all(phase, error)
-            raise error
-        self.end(phase, value)
-        return value
-
-    def _end_all(self, phase: Phase, error: BaseException) -> None:
-        """End ``phase`` by ``error``, and run_script too, so that nobody waits in vain."""
-        # The child of a fork leaves the script through here as well; the run is not its own.
-        if in_child():
-            return
         # A script that ended well by saying so, sys.exit(0), ended well.
-        thrown = None if exit_status(error) == 0 else _meant(error)
-        for one in (phase, self.phases.run_script):
-            if one.pending:
-                self.end(one, exception=thrown)
+        thrown = None if exit_status(error) == 0 or error is None else _meant(error)
+        for one in (phase,) if error is None else (phase, run_script):
+            # The child of a fork leaves the script through here as well; the run is not its own.
+            if one.pending and not in_child():
+                self.end(one, value, thrown)
+        if error is not None:
+            raise error
+        return value
 
     def _parse(self, argv: list[str]) -> Target | None:
         parser = self.argparser
@@ -521,38 +467,36 @@ class Overseer(Scheduler):
             raise HelpAsked(help_text(parser, "--help-all" in asked, self.environ))
         if "--version" in own:
             raise HelpAsked(f"voir {self.version}")
-        self.options = parser.resolve(own)
-        if self.options.completion is not None:
-            raise HelpAsked(_completion(parser, [self.options.completion]))
+        options = self.options = parser.resolve(own)
+        if options.completion is not None:
+            raise HelpAsked(_completion(parser, [options.completion]))
         for problem in parser.misspelt:
             self.report(problem)
         target = target_of(rest)
-        self.options.SCRIPT = target.name if target and target.kind == "script" else None
-        self.options.MODULE = target.name if target and target.kind != "script" else None
-        self.options.ARGV = list(target.argv) if target else []
+        script = target is not None and target.kind == "script"
+        options.SCRIPT = target.name if target and script else None
+        options.MODULE = target.name if target and not script else None
+        options.ARGV = list(target.argv) if target else []
         return target
 
-    def _connect(self, target: Target | None) -> None:
+    def _connect(self, target: Target | None) -> Recording:
         """Open what the run writes to, and let ``giving.give`` reach the run."""
         from ..imports import on_import, tell_failures
         from ..record.recording import Recording
 
         self.recording = Recording(self, target.name if target else "")
+        operators = f"{__package__}.operators"
         self._exit.callback(tell_failures(self._import_failed).dispose)
-        # The second, because the first comes too early when it is our side that imports giving.
-        for module in ("giving", f"{__package__}.operators"):
-            self._exit.callback(on_import(module, self._hear_giving).dispose)
+        self._exit.callback(on_import("giving", lambda module: import_module(operators)).dispose)
+        self._exit.callback(on_import(operators, self._hear_giving).dispose)
+        return self.recording
 
     def _import_failed(self, name: str, error: Exception) -> None:
         self.report(problem_of("import", f"import {name}", error, "what waited for it failed"))
 
-    def _hear_giving(self, module: object) -> None:
+    def _hear_giving(self, operators: Any) -> None:
         """Let ``giving.give`` reach the run, once giving and our side of it are there."""
-        from . import operators
-
-        if not self._heard and hasattr(operators, "connected"):
-            self._heard = True
-            self._exit.enter_context(operators.connected(self.bus))
+        self._exit.enter_context(operators.connected(self.bus))
 
     def _load(self, target: Target | None) -> None:
         if target is None:
@@ -594,18 +538,19 @@ class Overseer(Scheduler):
             return
         self.status = "finalized"
         self._restore_modules()
-        self._last(self._close_open_phases)
-        if self.program is not None:  # Else nothing ran, and there is nothing to reduce.
-            for probe in self._probes:
-                self._last(probe._exit)
-            self._last(self.bus.complete)
-        self._last(lambda: self._begin(self.phases.finalize))
-        self._last(lambda: self.end(self.phases.finalize))
-        self._last(self.close)
-        self._last(self._close_probes)
-        self._last(self._finish_recording)
-        self._last(self._log_stream.complete)
-        self._last(self._exit.close)
+        # If nothing ran, there is nothing to reduce.
+        ran = [*(probe._exit for probe in self._probes), self.bus.complete]
+        self._last(
+            self._close_open_phases,
+            *(ran if self.program is not None else ()),
+            lambda: self._begin(self.phases.finalize),
+            lambda: self.end(self.phases.finalize),
+            self.close,
+            self._close_probes,
+            self._finish_recording,
+            self._log_stream.complete,
+            self._exit.close,
+        )
         self.bus.clear()
         self._log_stream.clear()
         recorder.close()
@@ -617,20 +562,17 @@ class Overseer(Scheduler):
         self._modules = {}
 
     def _close_probes(self) -> None:
+        self._verdicts = self.probe_verdicts()
         if self._engine is not None:
-            self._verdicts, self._judged = self._find_verdicts(), True
             self._engine.close()
 
     def probe_verdicts(self) -> list[dict[str, Any]]:
-        """What became of each probe, as ``run.json`` has it."""
-        if not self._judged:
-            self._verdicts = self._find_verdicts()
-        return [*self._verdicts, *self.misread]
-
-    def _find_verdicts(self) -> list[dict[str, Any]]:
-        """Of the probes somebody set; those without a place are instruments' own affair."""
+        """What became of each probe that somebody set, as ``run.json`` has it."""
+        if self._verdicts is not None:
+            return self._verdicts
         found = self._engine.verdicts() if self._engine is not None else []
-        return [verdict for verdict in found if "where" in verdict]
+        # Those without a place are instruments' own affair.
+        return [*(verdict for verdict in found if "where" in verdict), *self._misread]
 
     def _finish_recording(self) -> None:
         if self.recording is not None:
@@ -642,14 +584,15 @@ class Overseer(Scheduler):
             if phase.pending and self.phases.parse_args.done:
                 self.end(phase)
 
-    def _last(self, act: Callable[[], object]) -> None:
-        """Do ``act``; whatever it raises, what comes after it is done too."""
-        try:
-            act()
-        except BaseException as error:
-            if isinstance(error, StopProgram) or self._fails(error):
-                return  # The script has ended already.
-            self.report(problem_of("finalize", "the end of the run", error))
+    def _last(self, *acts: Callable[[], object]) -> None:
+        """Do ``acts``; whatever one raises, those after it are done too."""
+        for act in acts:
+            try:
+                act()
+            except BaseException as error:
+                # By a stop the script has ended already.
+                if not isinstance(error, StopProgram) and not self._fails(error):
+                    self.report(problem_of("finalize", "the end of the run", error))
 
     def _fails(self, error: BaseException) -> bool:
         """Whether what a reduction raised at the end is to fail the run: ``.fail()``, ``abort``."""
@@ -659,6 +602,12 @@ class Overseer(Scheduler):
             self.late = _meant(error)
             self.exit_status = exit_status(self.late)
         return True
+
+
+def _written(frame: FrameType) -> dict[str, Any]:
+    """Where a selector is written, and the names that it may use there."""
+    env = {**frame.f_globals, **frame.f_locals}
+    return {"env": env, "where": f"{frame.f_code.co_filename}:{frame.f_lineno}"}
 
 
 def _check_selector(selector: object) -> None:

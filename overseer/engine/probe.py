@@ -46,10 +46,7 @@ class Nowhere:
         """Nothing will come."""
         return Subscribed(lambda: None)
 
-    intercept = listen
-
-    def arm(self, n: int) -> None:
-        """Nothing will come."""
+    arm = intercept = listen
 
 
 class Probe:
@@ -81,8 +78,7 @@ class Probe:
         if self._made is None:
             from .operators import ProbeStream
 
-            give = self._bus.give
-            self._made = ProbeStream(self.placed, give, self._report, self._absent)
+            self._made = ProbeStream(self.placed, self._bus.give, self._report, self._absent)
         return self._made
 
     def subscribe(self, *args: Any, **kwargs: Any) -> Any:
@@ -131,8 +127,7 @@ class Probe:
     def __or__(self, other: Any) -> Any:
         return self._stream | other
 
-    def __ror__(self, other: Any) -> Any:
-        return other | self._stream
+    __ror__ = __or__
 
     def __rshift__(self, other: Any) -> Any:
         return self._stream >> other

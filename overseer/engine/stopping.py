@@ -31,6 +31,7 @@ class Stopping:
 
     Attributes:
         wish: The stop or abort; None: nobody asked.
+        raised: Whether it was raised in the main thread.
         leaving: The main thread has left the script, and waits for others.
         over: The script has been left: nothing is raised any more.
     """
@@ -39,7 +40,7 @@ class Stopping:
         self.wish: BaseException | None = None
         self.leaving = self.over = False
         self._left = TIMES
-        self._raised = False
+        self.raised = False
         self._caught = ""
         # Before the script: gevent gives the main thread another ident.
         self._main = threading.main_thread().ident or 0
@@ -55,7 +56,7 @@ class Stopping:
         if isinstance(wish, StopProgram):
             self._arm()
         if get_ident() == self._main:
-            self._raised = True
+            self.raised = True
         else:
             _quieten()
             if not self.leaving:
@@ -70,7 +71,7 @@ class Stopping:
 
     def _insist(self) -> None:
         sleep(PATIENCE)
-        if not (self._raised or self.leaving):
+        if not (self.raised or self.leaving):
             interrupt(self._main)
 
     def _arm(self) -> None:
@@ -85,7 +86,7 @@ class Stopping:
         self._left -= 1
         self._see(wish)
         self._arm()
-        self._raised |= get_ident() == self._main
+        self.raised |= get_ident() == self._main
         raise wish.with_traceback(None)
 
     def _see(self, wish: BaseException) -> None:
@@ -98,12 +99,12 @@ class Stopping:
     def meant(self, error: BaseException | None) -> BaseException | None:
         """What the script has ended by: the wish, if ``error`` is what that came as."""
         interrupted = isinstance(error, KeyboardInterrupt) and self.wish is not None
-        return self.wish if interrupted and not self._raised else error
+        return self.wish if interrupted and not self.raised else error
 
     @property
     def caught(self) -> str:
         """``file:line`` where the script has caught the stop the last time; empty: unknown."""
-        if self.wish is not None and self._raised:
+        if self.wish is not None and self.raised:
             self._see(self.wish)
         return self._caught
 

@@ -308,7 +308,8 @@ class Recording:
 
     def _overhead(self) -> dict[str, Any] | None:
         seen, ov = memoryview(recorder.header())[:128].cast("Q"), self._ov
-        if not ov.events and sum(seen[HEADS]) < 2:  # The first is that there is a thread.
+        given = ov.bus.events or any(probe["fired"] for probe in ov.probe_verdicts())
+        if not given and sum(seen[HEADS]) < 2:  # The first is that there is a thread.
             return None
         lasted: int = ov.clock.now_ns() - self.started + self._before
         return {**ov.overhead.section(seen[OWN], lasted), "recorder": recorder.NAME}

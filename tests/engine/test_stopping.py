@@ -13,8 +13,9 @@ from tests.running import Place
 
 #: One script with every way to be stopped in; ``step`` is what the voirfile marks.
 SCRIPT = """
-import asyncio, sys, threading, time
-from voir import StopProgram
+import asyncio, os, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from voir import StopProgram, give
 
 def step(i):
     done = i
@@ -24,19 +25,16 @@ def train(n=10**6):
         step(i)
         time.sleep(0.0005)
 
-def plain():
-    train()
-
 def cleaning():
     try:
         train()
     except StopProgram:
         print("cleaned up")
 
-def swallowing():
-    for _ in range(3):
+def swallowing(times=3, n=10**6):
+    for _ in range(times):
         try:
-            train()
+            train(n)
         except BaseException:
             pass
 
@@ -59,7 +57,6 @@ def left():
     threading.Thread(target=train).start()
 
 def pool():
-    from concurrent.futures import ThreadPoolExecutor
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(train, [10**6] * 4))
 
@@ -71,21 +68,16 @@ async def tasks():
 def loop():
     asyncio.run(tasks())
 
-globals()[sys.argv[1]]()
+def forking():
+    if child := os.fork():
+        os.waitpid(child, 0)
+
+globals()[sys.argv[1]](*map(int, sys.argv[2:]))
 print("to the end")
 """
-MARK = 'ov.probe("//step > #exit as step").give()'
-#: What a voirfile does to stop the script.
-WAYS = {
-    "the flag": "",
-    "early_stop": "ov.require(early_stop(n=20))",
-    "a subscriber": 'ov.probe("//step > done").subscribe(lambda e: e["done"] == 20 and ov.stop(1))',
-    "a timer": "ov.require(lambda ov: stopping(ov))",
-    "another thread": "threading.Timer(0.2, ov.stop).start()",
-}
 #: What is printed, in each of the places in which the script may be.
 PLACES = {
-    "plain": "",
+    "train": "",
     "cleaning": "cleaned up\nto the end\n",
     "finishing": "finally\n",
     "joining": "",
@@ -93,6 +85,19 @@ PLACES = {
     "left": "to the end\n",
     "pool": "",
     "loop": "",
+    "swallowing": "to the end\n",
+    "swallowing 200 2": "to the end\n",
+}
+#: What a voirfile does to stop or fail the script.
+STOPS = {
+    "early_stop": "ov.require(early_stop(n=20))",
+    "a subscriber": 'ov.probe("//step > done").subscribe(lambda e: e["done"] == 20 and ov.stop(1))',
+    "a timer": "ov.require(timed(ov.stop))",
+    "another thread": "threading.Timer(0.2, ov.stop).start()",
+}
+FAILS = {
+    "a timer": "ov.require(timed(lambda: fail(ov)))",
+    "a subscriber": 'ov.probe("//step > done").subscribe(lambda e: e["done"] == 200 and fail(ov))',
 }
 
 
@@ -103,21 +108,26 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
-def voirfile(place: Place, way: str = "") -> None:
+def voirfile(place: Place, act: str = "") -> None:
     place.write(
         "voirfile.py",
         f"""
         import threading
+        from voir import instrument_definition
         from voir.instruments import early_stop
 
-        def stopping(ov):
-            with ov.every(0.2, ov.stop, first=0.2):
+        @instrument_definition
+        def timed(ov, act):
+            with ov.every(0.2, act, first=0.2):
                 yield ov.phases.run_script
+
+        def fail(ov):
+            ov.abort(ValueError("bad"))
 
         def instrument_stopping(ov):
             yield ov.phases.load_script
-            {MARK}
-            {way}
+            ov.probe("//step > #exit as step").give()
+            {act}
         """,
     )
 
@@ -125,50 +135,42 @@ def voirfile(place: Place, way: str = "") -> None:
 @pytest.mark.parametrize("where", PLACES)
 def test_a_stop_ends_the_script_wherever_it_is(place: Place, where: str) -> None:
     voirfile(place)
-    ran = place.voir("--no-record", "--stop", "20", "main.py", where)
+    ran = place.voir("--no-record", "--stop", "20", "main.py", *where.split())
     assert ran.seen == (0, PLACES[where])
     assert "stopped early: after 20 steps" in ran.stderr
     assert "Traceback" not in ran.stderr
+    # It is raised again a hundred times, then the script is let go; where it was caught is said.
+    assert ("stop-swallowed" in ran.stderr) == ("200" in where)
+    line = next(n for n, text in enumerate(SCRIPT.split("\n"), 1) if "train(n)" in text)
+    assert (f"/main.py:{line}" in ran.stderr) == ("swallowing" in where)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", STOPS)
 def test_everybody_may_ask_for_it(place: Place, way: str) -> None:
-    voirfile(place, WAYS[way])
-    flag = () if WAYS[way] else ("--stop", "20")
-    ran = place.voir("--no-record", *flag, "main.py", "plain")
+    voirfile(place, STOPS[way])
+    ran = place.voir("--no-record", "main.py", "train")
     assert ran.seen == (0, "")
     assert "stopped early" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
-def test_a_stop_that_is_swallowed_is_raised_again_and_where_it_was_caught_is_said(
-    place: Place,
+@pytest.mark.parametrize("way", FAILS)
+@pytest.mark.parametrize("where", ["train", "joining", "left"])
+def test_an_abort_fails_the_run_whatever_thread_it_is_on(
+    place: Place, way: str, where: str
 ) -> None:
-    voirfile(place)
-    ran = place.voir("--no-record", "--stop", "20", "main.py", "swallowing")
-    assert ran.seen == (0, "to the end\n")
-    line = next(n for n, text in enumerate(SCRIPT.split("\n"), 1) if "range(3)" in text) + 2
-    assert f"/main.py:{line}" in ran.stderr
-    assert "stop-swallowed" not in ran.stderr  # Three times, not a hundred.
-
-
-def test_one_that_swallows_every_stop_is_let_go(place: Place) -> None:
-    voirfile(place)
-    place.write("main.py", SCRIPT.replace("range(3)", "range(200)").replace("10**6", "2"))
-    ran = place.voir("--no-record", "--stop", "2", "main.py", "swallowing")
-    assert ran.seen == (0, "to the end\n")
-    assert "stop-swallowed" in ran.stderr
-
-
-def test_an_abort_from_a_timer_fails_the_run(place: Place) -> None:
-    voirfile(place, "ov.require(lambda ov: aborting(ov))")
-    text = (place.path / "voirfile.py").read_text(encoding="utf-8")
-    aborting = "def aborting(ov):\n    def act():\n        ov.abort(ValueError('bad'))\n"
-    aborting += "    with ov.every(0.2, act, first=0.2):\n        yield ov.phases.run_script\n"
-    (place.path / "voirfile.py").write_text(text + aborting, encoding="utf-8")
-    ran = place.voir("--no-record", "main.py", "plain")
-    assert ran.status == 1
+    voirfile(place, FAILS[way])
+    ran = place.voir("--no-record", "main.py", where)
+    # What waits for a thread that a timer's abort has ended goes on.
+    ends = where == "left" or (way == "a timer" and where == "joining")
+    assert ran.seen == (1, "to the end\n" * ends)
     assert ran.stderr.count("ValueError: bad") == 1
+
+
+def test_the_child_of_a_fork_has_no_instruments(place: Place) -> None:
+    voirfile(place, "yield ov.phases.run_script; print('instrument')")
+    ran = place.voir("--no-record", "main.py", "forking")
+    assert ran.seen == (0, "to the end\nto the end\ninstrument\n")
 
 
 def test_the_main_thread_is_known_though_gevent_gives_it_another_ident(
