@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ContextDecorator, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from functools import cache
 from itertools import count
 
 from ..boundary import StopProgram, let_through, said
+from ..clock import thread_time_ns
 from ..errors import Problem
 from ..nothing import nothing
 from . import overseer as runs
@@ -22,10 +24,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
-    F = TypeVar("F", bound=Callable[..., Any])
     T = TypeVar("T")
 
-_loaded: Any = None
+_END: Any = object()
 
 
 class Give:
@@ -36,15 +37,10 @@ class Give:
 
     def __call__(self, *args: Any, **values: Any) -> Any:
         """Give an event; a single positional argument is returned."""
-        overseer, handlers = active(), _own_handlers()
-        if overseer is not None or handlers:
-            if args or not values:
-                # Called from here, for it looks at the source of the caller of this function.
-                values = {**_with_giving().named(self, args, _report), **values}
-            if handlers:
-                _hand(values, handlers)
-            if overseer is not None and values:
-                overseer.bus.give(values)
+        if (args or not values) and (active() is not None or _own_handlers()):
+            # Called from here, for it looks at the source of the caller of this function.
+            values = {**_operators().named(self, args, _report), **values}
+        self.produce(values)
         return args[0] if len(args) == 1 else None
 
     @property
@@ -58,11 +54,17 @@ class Give:
     def inherit(self, **keys: Any) -> Iterator[None]:
         """Within, every event has ``keys``, but for those it has of its own."""
         inherited = self.inherited
-        token = inherited.set({**inherited.get(), **keys})
+        before = inherited.get()
+        values = {**before, **keys}
+        token = inherited.set(values)
         try:
             yield
         finally:
-            inherited.reset(token)
+            try:
+                inherited.reset(token)
+            except ValueError:  # In another thread or asyncio task; but there are its values.
+                values.clear()
+                values.update(before)
 
     @contextmanager
     def wrap(self, name: str, **keys: Any) -> Iterator[dict[str, Any]]:
@@ -88,16 +90,15 @@ class Give:
 
     def produce(self, values: dict[str, Any]) -> None:
         """Give an event."""
-        overseer, handlers = active(), _own_handlers()
-        if handlers:
-            _hand(values, handlers)
-        if overseer is not None and values:
+        for handler in _own_handlers():
+            handler({**give.inherited.get(), **values})
+        if values and (overseer := runs._active) is not None:
             overseer.bus.give(values)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(_with_giving().giving_give, name)
+        return getattr(_operators().giving_give, name)
 
 
 give = Give()
@@ -111,31 +112,30 @@ class _Publish(Give):
         super().produce(Own(values))
 
 
-class _Hand(_Publish):
-    """Hands events over that nothing is to be counted from: they are not recorded."""
+class _Hand(Give):
+    """Hands such events over that nothing is to be counted from: they are not recorded."""
 
     def produce(self, values: dict[str, Any]) -> None:
         """Hand an event over."""
-        _hand(values, _own_handlers())
+        event = Own({**give.inherited.get(), **values})
+        for handler in _own_handlers():
+            handler(event)
         if (overseer := active()) is not None:
-            overseer.bus.push(Own({**give.inherited.get(), **values}))
+            overseer.bus.push(event)
 
 
 _publish, _handing = _Publish(), _Hand()
 
 
-def _with_giving() -> Any:
+@cache
+def _operators() -> Any:
     """Our side of giving, which is imported if need be."""
-    global _loaded
-    if _loaded is None:
-        overseer = active()
-        began = overseer.clock.cpu_ns() if overseer is not None else 0
-        from . import operators
+    begun = thread_time_ns()
+    from . import operators
 
-        _loaded = operators
-        if overseer is not None:
-            overseer.charge(overseer.clock.cpu_ns() - began)
-    return _loaded
+    if (overseer := active()) is not None:
+        overseer.charge(thread_time_ns() - begun)
+    return operators
 
 
 def _report(problem: Problem) -> None:
@@ -145,32 +145,19 @@ def _report(problem: Problem) -> None:
 
 def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
     """Who listens by a ``given()`` of the script's own; giving is there if anybody does."""
-    if "giving" not in sys.modules:
-        return ()
-    return _with_giving().own_handlers()  # type: ignore[no-any-return]
-
-
-def _hand(values: dict[str, Any], handlers: Iterable[Callable[[dict[str, Any]], object]]) -> None:
-    event = {**give.inherited.get(), **values}
-    for handler in handlers:
-        handler(event)
+    return _operators().own_handlers() if "giving" in sys.modules else ()
 
 
 def log(*events: dict[str, Any], **values: Any) -> None:
     """Send an event straight out of the process: ``log(loss=0.5)``."""
-    overseer = active()
-    if overseer is None:
-        return
-    for event in events:
-        overseer.log(event)
-    if values:
-        overseer.log(values)
+    if (overseer := active()) is not None:
+        for event in (*events, *([values] if values else ())):
+            overseer.log(event)
 
 
 def app(*objects: Mapping[str, Any], **values: Any) -> None:
     """Show data of the script's own with the run: ``app(dataset="digits", revision=3)``."""
-    overseer = active()
-    if overseer is not None:
+    if (overseer := active()) is not None:
         overseer.app(*objects, **values)
 
 
@@ -198,7 +185,8 @@ def iterate(
         return
     total, iterator = _length(iterable), iter(iterable)
     waits = overseer.bus.loading_site(task) if overseer is not None else nullcontext()
-    with _inheriting(task):
+    empty = {"task": task, "batch" if batch_size is None else "batch_size": None}
+    with give.inherit(task=task):
         for done in count():
             if total is not None and done <= total:
                 _publish.produce({"task": task, "progress": (done, total)})
@@ -209,37 +197,36 @@ def iterate(
                 yield batch
                 continue
             # Where nobody knows whether one more comes, the step begins when it has come.
-            early = not ignore_loading and total is not None and done < total
-            nothing = {"batch" if batch_size is None else "batch_size": None}
-            step = _publish.wrap("step", task=task, **(nothing if early else {}))
-            extra = step.__enter__() if early else {}
+            begun = early = not ignore_loading and total is not None and done < total
+            number, sized = next(numbers), empty
+            if early:
+                _mark("begin", number, empty)
             try:
                 with waits:
                     batch = next(iterator, _END)
                 if batch is _END:
                     if total is None and not ignore_loading:
-                        with _handing.wrap("step", task=task, **nothing):
+                        with _handing.wrap("step", **empty):
                             pass  # As voir 0.2 has it: there the end is asked for within a step.
                     return
-                sized = _size(batch, batch_size)
-                if early:
-                    extra.update(sized)
-                else:
-                    step = _publish.wrap("step", task=task, **sized)
-                    step.__enter__()
-                    early = True
+                sized = {"task": task, **_size(batch, batch_size)}
+                if not early:
+                    _mark("begin", number, sized)
+                    begun = True
                 yield batch
             except GeneratorExit:
+                begun = False
                 with suppress(StopProgram):  # It has left the loop: nothing can be raised here.
-                    step.__exit__(None, None, None)
-                early = False
+                    _mark("end", number, sized)
                 raise
             finally:
-                if early:
-                    step.__exit__(None, None, None)
+                if begun:
+                    _mark("end", number, sized)
 
 
-_END: Any = object()
+def _mark(end: str, number: int, values: dict[str, Any]) -> None:
+    """Give one end of a step."""
+    _publish.produce({"$wrap": {"name": "step", "step": end, "id": number}, **values})
 
 
 def _size(batch: Any, size: Any) -> dict[str, Any]:
@@ -258,23 +245,6 @@ def _size(batch: Any, size: Any) -> dict[str, Any]:
         return {"batch_size": None}
 
 
-@contextmanager
-def _inheriting(task: str) -> Iterator[None]:
-    """As ``give.inherit(task=task)``, but it may end in another thread or asyncio task."""
-    var = give.inherited
-    before = var.get()
-    values = {**before, "task": task}
-    token = var.set(values)
-    try:
-        yield
-    finally:
-        try:
-            var.reset(token)
-        except ValueError:  # The context it began in can't be reached, but what it inherits can.
-            values.pop("task")
-            values.update(before)
-
-
 def _length(iterable: Iterable[object]) -> int | None:
     try:
         return len(iterable)  # type: ignore[arg-type]
@@ -282,7 +252,7 @@ def _length(iterable: Iterable[object]) -> int | None:
         return None
 
 
-class Profile:
+class Profile(ContextDecorator):
     """A part of the script that is traced, as a context manager or a decorator.
 
     Args:
@@ -301,17 +271,6 @@ class Profile:
 
     def __exit__(self, *error: object) -> None:
         self._ends.pop()()
-
-    def __call__(self, function: F, /) -> F:
-        """Trace each call of ``function``."""
-        from functools import wraps
-
-        @wraps(function)
-        def traced(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
-
-        return traced  # type: ignore[return-value]
 
 
 def profile(
