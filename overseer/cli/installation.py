@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from mmap import mmap
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -21,16 +22,16 @@ BASE = ("ptera", "giving", "rich", "psutil")
 #: Named where it is installed, for much of what is recorded depends on it.
 OTHERS = ("torch",)
 #: A wheel that pip has built without a compiler is in its cache, under the name of one with.
-_REBUILD = (
-    "With a C compiler and Python's headers: pip install --force-reinstall --no-cache-dir "
-    "--no-deps voir-overseer (or the directory that it was installed from)"
-)
+_FORCED = "pip install --force-reinstall --no-cache-dir --no-deps voir-overseer"
+_ALSO = "(or the directory that it was installed from)"
+_REBUILD = f"With a C compiler and Python's headers: {_FORCED} {_ALSO}"
 _FREE_THREADED = "The one in C needs the interpreter lock, which this python has not."
 
 
 def installation() -> Iterator[Finding]:
     """What there is to say about voir, python, the packages, and how events are recorded."""
     yield Finding(GOOD, "voir", f"{version} in {Path(__file__).parents[2]}")
+    yield from another_voir(sys.path)
     system, python = os.uname(), f"{sys.version.split()[0]} ({sys.implementation.name})"
     where = f"{system.sysname} {system.machine}, {sys.executable}"
     yield Finding(GOOD, "python", f"{python} on {where}")
@@ -43,6 +44,13 @@ def installation() -> Iterator[Finding]:
         yield Finding(GOOD, "packages", said)
     yield from compiled(reason, fold.__file__)
     yield shared_memory(SHM)
+
+
+def another_voir(paths: list[str]) -> Iterator[Finding]:
+    """The distribution ``voir``, where it is installed too: each overwrites the other's files."""
+    for found in distributions(name="voir", path=paths):
+        said = f"{found.version} is installed too, and both have the package voir"
+        yield Finding(BAD, "voir", said, f"pip uninstall voir; then {_FORCED} {_ALSO}")
 
 
 def compiled(why: str, fold_file: str) -> Iterator[Finding]:

@@ -11,9 +11,10 @@ from importlib import import_module
 
 from ..boundary import name_of, said
 from ..clock import BEGUN_CPU_NS
-from ..engine.options import HelpAsked, OptionParser, add_options, configurations
+from ..engine.options import HelpAsked, OptionParser, add_options
 from ..engine.overseer import Overseer
-from ..engine.voirfile import Found, contributed, find, load, look_for_another_voir
+from ..engine.settings import configurations, nearest
+from ..engine.voirfile import Found, contributed, find, load
 from ..errors import Problem, VoirError
 from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child
 from ..record.recording import REPLACED
@@ -54,11 +55,6 @@ def main(argv: list[str] | None = None) -> None:
         from .commands import command
 
         sys.exit(command(argv, notices))
-    if argv[:2] == ["--completion", "words"]:
-        from .completing import completes
-
-        if completes(argv[2:]):
-            return
     try:
         overseer = prepare(argv, notices)
     except VoirError as error:
@@ -87,7 +83,6 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     found = [] if options.no_voirfile else find(named, os.environ, here, script, report)
     if options.debug:
         explain(found, options.no_voirfile, notices)
-    look_for_another_voir(report)
     overseer.voirfiles = [one.path for one in found]
     if found:
         overseer.watch_instruments()
@@ -127,8 +122,7 @@ def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, 
         return Namespace(voirfile=[], no_voirfile=False, debug=False, plain=True), argv[0]
     parser = OptionParser(environ=environ)
     add_options(parser)
-    # What is to be completed is no command line yet.
-    own, script, unknown = _scan(parser, argv[:2] if argv[:1] == ["--completion"] else argv)
+    own, script, unknown = _scan(parser, argv)
     plain = not unknown and all(token in PLAIN for token in own if token.startswith("-"))
     plain &= VARIABLES.issuperset(name for name in environ if name.startswith(("VOIR_", "_VOIR_")))
     for source, values in configurations(own, environ, current_directory()):
@@ -219,6 +213,9 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
             show_help(asked.text)
             return
         except VoirError as refused:
+            if isinstance(refused, FileNotFoundError):  # Perhaps no script was meant.
+                for near in nearest(overseer.options.SCRIPT, COMMANDS, cutoff=0.7)[:1]:
+                    refused.remedy = f"Did you mean the command {near}? {refused.remedy}"
             notices.problem(refused)
             sys.exit(getattr(refused, "status", USAGE))
         except BaseException as other:

@@ -1,15 +1,17 @@
-"""The help: options by topic, the most used first; the rest is for ``--help-all``."""
+"""The help: options by topic, the most used first; and the shell's completion of them."""
 
 from __future__ import annotations
 
 import re
 import sys
+from argparse import Action
+from functools import partial
 
+from ..errors import UsageError
 from ..views.text import coloured
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Action
     from collections.abc import Mapping
 
     from ..engine.options import OptionParser
@@ -41,21 +43,52 @@ def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]
     """
     topics: dict[str, list[Action]] = {topic: [] for topic in (*TOPICS, ADVANCED, OWN)}
     known = {name: topic for topic, names in TOPICS.items() for name in names}
+    formatter = parser.new_formatter()
+    formatter.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups)
     for action in parser._actions:
+        try:
+            formatter._expand_help(action) if action.help else None
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"the help of {'/'.join(action.option_strings)} cannot be shown: {error}"
+            remedy = "Write a percent sign twice: %% in help=... is one that is shown."
+            raise UsageError("option-help", what, remedy) from None
         names = [known[one] for one in action.option_strings if one in known]
         ours = getattr(action, "owner", "voir") in {"voir", *parser.yielding}
         topics[names[0] if names else ADVANCED if ours else OWN].append(action)
-    for topic, order in TOPICS.items():
-        topics[topic].sort(key=lambda action, order=order: _place(action, order))  # type: ignore[misc]
     hidden = 0 if everything else len(topics.pop(ADVANCED))
+    for topic, actions in topics.items():
+        order = TOPICS.get(topic, ())
+        formatter.start_section(topic)
+        formatter.add_arguments(sorted(actions, key=partial(_place, order)))
+        formatter.end_section()
     more = f"\nvoir --help-all shows {hidden} more options.\n" if hidden else ""
     rest = f"\n{parser.epilog}\n" if parser.epilog else ""
-    text = parser.help_of(topics) + rest + more
+    text = formatter.format_help() + rest + more
     return _painted(text) if coloured(sys.stdout, environ) else text
 
 
-def _place(action: Action, order: tuple[str, ...]) -> int:
-    return min(order.index(one) for one in action.option_strings if one in order)
+def completion(parser: OptionParser, shell: str) -> str:
+    """The script that completes files and the parser's options in ``shell``.
+
+    Raises:
+        UsageError: What makes it is not installed.
+    """
+    try:
+        import shtab
+    except ImportError:
+        what = "--completion needs shtab, which is not installed"
+        remedy = 'pip install "voir-overseer[completion]"'
+        raise UsageError("missing-extra", what, remedy) from None
+    parser._actions.append(Action([], "script", nargs="*", metavar="FILE"))
+    for kind, completed in (("FILE", shtab.FILE), ("DIR", shtab.DIRECTORY)):
+        for action in [one for one in parser._actions if one.metavar == kind]:
+            vars(action)["complete"] = completed
+    made: str = shtab.complete(parser, shell)
+    return made
+
+
+def _place(order: tuple[str, ...], action: Action) -> int:
+    return min((order.index(one) for one in action.option_strings if one in order), default=0)
 
 
 def _painted(text: str) -> str:

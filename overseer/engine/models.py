@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import argparse
 import ast
-import collections.abc
 import dataclasses
 import enum
 import inspect
 import io
+import pathlib
 import re
 import tokenize
 import types
 import typing
-from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 from ..boundary import said
 from ..errors import UsageError, VoirError
-from .settings import FALSE, TRUE, Fallback
+from .settings import Fallback
 
 if typing.TYPE_CHECKING:
     from .options import OptionParser
-
-#: Annotations of several values, and what they are in the end.
-CONTAINERS: dict[Any, Callable[[Any], Any]] = {
-    list: list,
-    tuple: tuple,
-    set: set,
-    frozenset: frozenset,
-    collections.abc.Sequence: list,
-    collections.abc.Iterable: list,
-    collections.abc.Collection: list,
-}
 
 #: Where the part of a comment begins that is not for people.
 FOR_TOOLS = re.compile(r"#\s*(?:noqa|(?:type|pragma|fmt|mypy|pyright|pylint|ruff|isort):)")
@@ -44,13 +33,13 @@ class Model:
     Attributes:
         dest: The attribute of the parsed options that will hold an instance.
         kind: The dataclass.
-        fields: For each field, what turns the option's value into the field's.
+        fields: For each field, whether it is a tuple.
     """
 
     def __init__(self, dest: str, kind: type) -> None:
         self.dest = dest
         self.kind = kind
-        self.fields: dict[str, Callable[[Any], Any]] = {}
+        self.fields: dict[str, bool] = {}
 
     def build(self, options: argparse.Namespace) -> None:
         """Put an instance in the place of the fields' options.
@@ -58,10 +47,10 @@ class Model:
         Raises:
             UsageError: The dataclass refuses the values.
         """
-        values = {}
-        for name, convert in self.fields.items():
-            value = vars(options).pop(f"{self.dest}.{name}")
-            values[name] = None if value is None else convert(value)
+        values = {name: vars(options).pop(f"{self.dest}.{name}") for name in self.fields}
+        for name, is_tuple in self.fields.items():
+            if is_tuple and values[name] is not None:
+                values[name] = tuple(values[name])
         try:
             setattr(options, self.dest, self.kind(**values))
         except (ValueError, TypeError) as error:
@@ -91,8 +80,8 @@ def add_model(parser: OptionParser, dest: str, model: Any, prefix: str) -> list[
             continue
         hint, key = _without_none(hints[field.name]), f"{dest}.{field.name}"
         default = _default(field) if isinstance(model, type) else getattr(model, field.name)
-        built.fields[field.name] = _container(hint)
-        if _is_class(hint) and dataclasses.is_dataclass(hint):
+        built.fields[field.name] = _origin(hint) is tuple
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             within = hint if default in (dataclasses.MISSING, None) else default
             inner += add_model(parser, key, within, f"{prefix}{field.name}.".replace("_", "-"))
         else:
@@ -136,78 +125,58 @@ def flags_of(parser: OptionParser, prefix: str, name: str) -> list[str]:
 
 
 def keywords_of(who: str, kind: Any, default: Any) -> dict[str, Any]:
-    """What argparse is to be told about a field of type ``kind``."""
+    """What argparse is to be told about a field of type ``kind``.
+
+    Raises:
+        VoirError: A command line cannot hold such values.
+    """
     missing = default is dataclasses.MISSING
     keywords: dict[str, Any] = {"required": True} if missing else {"default": default}
     if kind is bool:
         return {"action": _Switch, **keywords}
-    origin = typing.get_origin(kind) or kind
-    if origin not in CONTAINERS:
+    if _origin(kind) not in (list, tuple):
         return {**_conversion(who, kind), **keywords}
     inner = [one for one in typing.get_args(kind) if one is not Ellipsis] or [str]
     if len(set(inner)) > 1:
         raise _unsupported(who, kind)
-    fixed = typing.get_origin(kind) is tuple and Ellipsis not in typing.get_args(kind)
     if not missing and default is not None:
         keywords["default"] = Fallback(default)
+    fixed = _origin(kind) is tuple and Ellipsis not in typing.get_args(kind)
     shape: dict[str, Any] = {"nargs": len(inner)} if fixed else {"action": "append"}
-    return {**shape, **_conversion(who, inner[0]), **keywords}
+    return {**shape, **_conversion(f"an item of {who}", inner[0]), **keywords}
 
 
 def _conversion(who: str, kind: Any) -> dict[str, Any]:
     """The keywords ``type`` and ``metavar`` of one value."""
     if typing.get_origin(kind) is typing.Literal:
         return _named({str(choice): choice for choice in typing.get_args(kind)})
-    if _is_class(kind) and issubclass(kind, enum.Enum):
-        by_value = {str(member.value): member for member in kind}
-        return _named({**by_value, **kind.__members__}, shown=list(by_value))
-    if kind is bool:
-        words = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}
-        return _named(words, shown=["true", "false"])
-    if kind is Any:
-        return {"type": str}
-    if not _is_class(kind) or issubclass(kind, dict):
-        return {"type": _first_of(who, _alternatives(who, kind))}
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _named({str(member.value): member for member in kind}, kind.__members__)
+    is_path = isinstance(kind, type) and issubclass(kind, pathlib.PurePath)
+    if kind not in (int, float, str) and not is_path:
+        raise _unsupported(who, kind)
     return {"type": kind, "metavar": kind.__name__.upper()}
 
 
-def _named(choices: dict[str, Any], shown: list[str] | None = None) -> dict[str, Any]:
-    names = shown or list(choices)
+def _named(choices: dict[str, Any], more: typing.Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A choice of values by their names; ``more`` are names that go too and are not shown."""
 
     def choose(text: str) -> Any:
-        if text in choices:
-            return choices[text]
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(names)}")
+        try:
+            return choices[text] if text in choices else (more or {})[text]
+        except KeyError:
+            what = f"{text!r} is none of {', '.join(choices)}"
+            raise argparse.ArgumentTypeError(what) from None
 
-    return {"type": choose, "metavar": "{" + ",".join(names) + "}"}
-
-
-def _alternatives(who: str, kind: Any) -> list[Any]:
-    if not _is_union(kind):
-        raise _unsupported(who, kind)
-    return list(typing.get_args(kind))
-
-
-def _first_of(who: str, kinds: list[Any]) -> Callable[[str], Any]:
-    """Convert to the first type that takes the text, as ``int | str`` means it."""
-    converts = [_conversion(who, kind)["type"] for kind in kinds]
-
-    def convert(text: str) -> Any:
-        for one in converts:
-            try:
-                return one(text)
-            except (ValueError, TypeError, argparse.ArgumentTypeError):
-                continue
-        raise argparse.ArgumentTypeError(f"{text!r} is neither of {', '.join(map(str, kinds))}")
-
-    return convert
+    return {"type": choose, "metavar": "{" + ",".join(choices) + "}"}
 
 
 def _unsupported(who: str, kind: Any) -> VoirError:
     return VoirError(
         "option-type",
         f"{who} is a {kind}, which a command line cannot hold",
-        "Make it an int, float, str, bool, Path, Enum, Literal, or a list of one of these.",
+        "Make it an int, float, str, Path, Enum or Literal, a list or tuple of one of these, "
+        "a bool, a dataclass, or Optional.",
     )
 
 
@@ -219,36 +188,24 @@ class _Switch(argparse.BooleanOptionalAction):
     ) -> None:
         super().__init__(option_strings, dest, **kwargs)
         self.help = help  # Not before: some versions of argparse add the default to it.
-        within = [_negated(option) for option in option_strings if "." in option]
+        parts = [option.rpartition(".") for option in option_strings if "." in option]
+        within = [f"{group}.no-{field}" for group, _, field in parts]
         self.option_strings = [*self.option_strings, *within]
-        self._negative = set(self.option_strings) - set(option_strings)
+        self._positive = option_strings
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        setattr(namespace, self.dest, option_string not in self._negative)
+        setattr(namespace, self.dest, option_string in self._positive)
 
 
-def _negated(option: str) -> str:
-    group, _, field = option.rpartition(".")
-    return f"{group}.no-{field}"
-
-
-def _is_class(kind: Any) -> bool:
-    return isinstance(kind, type)
-
-
-def _is_union(kind: Any) -> bool:
-    return typing.get_origin(kind) in (typing.Union, types.UnionType)
+def _origin(kind: Any) -> Any:
+    return typing.get_origin(kind) or kind
 
 
 def _without_none(hint: Any) -> Any:
+    """``X`` of ``X | None``, any other hint as it is."""
     kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-    if not _is_union(hint) or len(kinds) == len(typing.get_args(hint)):
-        return hint
-    return kinds[0] if len(kinds) == 1 else typing.Union[tuple(kinds)]  # noqa: UP007
-
-
-def _container(hint: Any) -> Callable[[Any], Any]:
-    return CONTAINERS.get(typing.get_origin(hint) or hint, lambda value: value)
+    optional = typing.get_origin(hint) in (typing.Union, types.UnionType) and len(kinds) == 1
+    return kinds[0] if optional else hint
 
 
 def help_of(text: str | None, default: Any) -> str | None:
@@ -266,8 +223,8 @@ def _shown(default: Any) -> str:
         return "on"
     if isinstance(default, enum.Enum):
         return str(default.value)
-    several = isinstance(default, (list, tuple, set, frozenset))
-    return ", ".join(map(str, default)) if several else str(default)
+    several = isinstance(default, (list, tuple))
+    return ", ".join(map(_shown, default)) if several else str(default)
 
 
 # The comments of a class's fields, read from its source
@@ -290,17 +247,22 @@ def field_comments(kind: type) -> dict[str, str]:
 def _comments(source: str) -> dict[str, str]:
     if source[:1].isspace():
         source = f"if True:\n{source}"  # Dedenting would change strings of several lines.
-    tree = ast.parse(source)
-    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)][:1]
-    body = bodies[0] if bodies else []
-    comments = _by_line(source)
-    found = {}
-    for index, statement in enumerate(body):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            lines = [*_above(statement, comments), *_beside(statement, comments)]
-            lines += _below(body[index + 1 : index + 2])
-            if lines:
-                found[statement.target.id] = " ".join(" ".join(lines).split())
+    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    body, comments, found = classes[0].body, _by_line(source), {}
+    for statement, following in zip_longest(body, body[1:]):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        texts, row = list[str](), statement.lineno - 1
+        while comments.get(row, (None,))[0] == statement.col_offset:
+            texts.insert(0, comments[row][1])
+            row -= 1
+        if statement.end_lineno in comments:
+            texts.append(comments[statement.end_lineno][1])
+        match following:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                texts.append(text)
+        if texts:
+            found[statement.target.id] = " ".join(" ".join(texts).split())
     return found
 
 
@@ -312,23 +274,3 @@ def _by_line(source: str) -> dict[int, tuple[int, str]]:
         if token.type == tokenize.COMMENT and text:
             found[token.start[0]] = (token.start[1], text)
     return found
-
-
-def _above(statement: ast.stmt, comments: dict[int, tuple[int, str]]) -> list[str]:
-    lines: list[str] = []
-    row = statement.lineno - 1
-    while row in comments and comments[row][0] == statement.col_offset:
-        lines.insert(0, comments[row][1])
-        row -= 1
-    return lines
-
-
-def _beside(statement: ast.stmt, comments: dict[int, tuple[int, str]]) -> list[str]:
-    return [comments[statement.end_lineno][1]] if statement.end_lineno in comments else []
-
-
-def _below(following: list[ast.stmt]) -> list[str]:
-    """The string below a field, if the one statement that follows it is one."""
-    values = [one.value for one in following if isinstance(one, ast.Expr)]
-    found = [value.value for value in values if isinstance(value, ast.Constant)]
-    return [text for text in found if isinstance(text, str)]

@@ -6,61 +6,34 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 #: Where the instruments are that were in the module ``milabench.opt``.
 HOME = "voir.instruments"
-PACKAGE, MODULE = "milabench", "milabench.opt"
-#: What that module is remembered for.
-OFFERED = ("instrument_argparse",)
+PACKAGE, MODULE, INSTRUMENT = "milabench", "milabench.opt", "instrument_argparse"
 
 
 @contextmanager
-def old_names() -> Iterator[None]:
+def old_names(source: bytes) -> Iterator[None]:
     """Within, ``from milabench.opt import instrument_argparse`` works without Milabench.
 
     A Milabench that is installed goes first, and none is there afterwards.
+
+    Args:
+        source: Of the voirfile; where it does not name Milabench, nothing is done.
     """
-    finder = _Finder()
-    sys.meta_path.append(finder)
+    if PACKAGE.encode() not in source or find_spec(PACKAGE) is not None:
+        yield
+        return
+    package, module = ModuleType(PACKAGE), ModuleType(MODULE)
+    package.__path__ = []
+    setattr(module, INSTRUMENT, getattr(import_module(HOME), INSTRUMENT))
+    sys.modules.update({PACKAGE: package, MODULE: module})
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
-        for name in (MODULE, PACKAGE):
-            if getattr(sys.modules.get(name), "__loader__", None) is finder:
-                del sys.modules[name]
-
-
-class _Finder:
-    """The last of the finders: asked for what nobody else has."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        """The spec of one of the two modules."""
-        if name == MODULE and not _is_ours(sys.modules.get(PACKAGE)):
-            return None
-        if name not in (PACKAGE, MODULE):
-            return None
-        loader: Any = self
-        return ModuleSpec(name, loader, is_package=name == PACKAGE)
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Python makes the module."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Fill the module."""
-        if module.__name__ == MODULE:
-            home = import_module(HOME)
-            vars(module).update({name: getattr(home, name) for name in OFFERED})
-
-
-def _is_ours(module: ModuleType | None) -> bool:
-    return isinstance(getattr(module, "__loader__", None), _Finder)
+        del sys.modules[PACKAGE], sys.modules[MODULE]
 
 
 def hint(error: BaseException) -> str | None:
@@ -70,5 +43,5 @@ def hint(error: BaseException) -> str | None:
         return None
     return (
         f"Milabench is not installed here. Its instruments are voir's: from {HOME} import "
-        f"{', '.join(OFFERED)}; voir --help shows the rest."
+        f"{INSTRUMENT}; voir --help shows the rest."
     )

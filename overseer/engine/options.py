@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from ..boundary import current, name_of, said
 from ..errors import Problem, UsageError, VoirError
 from ..launch import Target
-from .settings import Fallback, Layers, configurations, nearest, variable
+from .settings import Fallback, Layers, nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class _Group(argparse._ArgumentGroup):
         self._parser = parser
 
     def _add_action(self, action: Any) -> Any:
-        owner = current() or "voir"
         if not action.option_strings:
             raise VoirError(
                 "positional-option",
@@ -63,21 +62,23 @@ class _Group(argparse._ArgumentGroup):
                 f"it adds the option {action.option_strings[0]} when options have been parsed",
                 "Add it at the phase init, before 'yield ov.phases.parse_args'.",
             )
-        for option in action.option_strings:
-            if (other := self._option_string_actions.get(option)) is not None:
-                first = getattr(other, "owner", "voir")
-                if first not in self._parser.yielding or owner in self._parser.yielding:
-                    raise _twice(option, first, owner)
-                self._parser.take(option, other)
-        action.owner = owner
+        action.owner = current() or "voir"
         return super()._add_action(action)
 
-
-def _twice(option: str, first: str, second: str) -> VoirError:
-    what = f"both {first} and {second} add the option {option}"
-    if first == second:
-        what = f"{first} adds the option {option} twice"
-    return VoirError("option-twice", what, "Give one of the two another name.")
+    def _handle_conflict_error(self, action: Any, conflicting_actions: Any) -> Any:
+        """Take options from owners that make way; refuse to take those of others."""
+        yielding = self._parser.yielding
+        for option, other in conflicting_actions:
+            first, second = other.owner, action.owner
+            if first not in yielding or second in yielding:
+                what = f"both {first} and {second} add the option {option}"
+                if first == second:
+                    what = f"{first} adds the option {option} twice"
+                raise VoirError("option-twice", what, "Give one of the two another name.")
+            self._parser.taken.add(option)
+            # What is left without an option keeps its default for good.
+            self._defaults.setdefault(other.dest, other.default)
+        self._handle_conflict_resolve(action, conflicting_actions)
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -97,26 +98,23 @@ class OptionParser(argparse.ArgumentParser):
     """
 
     def __init__(self, prog: str = "voir", environ: Mapping[str, str] | None = None) -> None:
-        self.resolved = False
         self._formatter: argparse.HelpFormatter | None = None
-        self.yielding: set[str] = set()
-        self.taken: set[str] = set()
-        self.given: set[str] = set()
         super().__init__(prog=prog, add_help=False, allow_abbrev=False, argument_default=None)
         self.environ = os.environ if environ is None else environ
         self.usage = "%(prog)s [VOIR OPTIONS] (SCRIPT | -m MODULE[:FUNCTION]) [SCRIPT OPTIONS]"
+        self.resolved = False
+        self.yielding, self.taken, self.given = set[str](), set[str](), set[str]()
         self.misspelt: list[Problem] = []
-        self._typed: dict[str, str] = {}
         self._configs: list[tuple[str, dict[str, Any]]] = []
         self._models: list[Model] = []
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         # Asked for with every option that is added: one is enough for that.
-        if self._formatter is None:
-            self._formatter = self._new_formatter()
+        self._formatter = self._formatter or self.new_formatter()
         return self._formatter
 
-    def _new_formatter(self) -> argparse.HelpFormatter:
+    def new_formatter(self) -> argparse.HelpFormatter:
+        """What lays the help out, as wide as the terminal."""
         # Left to itself it imports shutil, and with it bz2 and lzma, to learn the width of the
         # terminal.
         try:
@@ -125,51 +123,11 @@ class OptionParser(argparse.ArgumentParser):
             width = 78
         return argparse.HelpFormatter(self.prog, max_help_position=26, width=max(width, 40))
 
-    def help_of(self, topics: Mapping[str, list[argparse.Action]]) -> str:
-        """The usage, and the options of each topic.
-
-        Raises:
-            UsageError: Somebody's help text cannot be interpolated, as argparse does.
-        """
-        formatter = self._new_formatter()
-        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
-        for topic, actions in topics.items():
-            formatter.start_section(topic)
-            formatter.add_arguments(actions)
-            formatter.end_section()
-        try:
-            return formatter.format_help()
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(
-                "option-help",
-                f"the help of {self._unprintable()} cannot be shown: {error}",
-                "Write a percent sign twice: %% in help=... is one that is shown.",
-            ) from None
-
-    def _unprintable(self) -> str:
-        """The option whose help cannot be interpolated."""
-        formatter = self._new_formatter()
-        for action in self._actions:
-            try:
-                formatter._expand_help(action) if action.help else None
-            except (ValueError, KeyError, TypeError):
-                return "/".join(action.option_strings) or action.dest
-        return "an option"
-
     def add_argument_group(self, *args: Any, **kwargs: Any) -> argparse._ArgumentGroup:
         """Add a group of options with a title."""
         group = _Group(self, *args, **kwargs)
         self._action_groups.append(group)
         return group
-
-    def take(self, option: str, action: argparse.Action) -> None:
-        """Take ``option`` away from an action; one without any keeps its default for good."""
-        self.taken.add(option)
-        del self._option_string_actions[option]
-        action.option_strings = [one for one in action.option_strings if one != option]
-        if not action.option_strings:
-            action.container._remove_action(action)  # type: ignore[attr-defined]
-            self._defaults.setdefault(action.dest, action.default)  # The new option has its own.
 
     def error(self, message: str) -> NoReturn:
         """Raise the usage error that argparse would print."""
@@ -201,13 +159,9 @@ class OptionParser(argparse.ArgumentParser):
         if action is None:
             raise self._unknown(name)
         self.given.add(action.dest)
-        self._typed[action.dest] = name
         count = 0 if glued else _values(action)
-        if len(rest) < count:
-            example = f"For example: {name} {_example(action)}"
-            raise UsageError("option-value", f"{name} needs a value", example)
         values, rest[:count] = rest[:count], []
-        if count == 1 and name.startswith("--"):
+        if count == 1 and values and name.startswith("--"):
             own.append(f"{name}={values[0]}")  # Glued, it may begin with a dash.
         else:
             own.extend([token, *values])
@@ -270,20 +224,11 @@ class OptionParser(argparse.ArgumentParser):
             if isinstance(action, argparse._CountAction):
                 return int(arg_string)
             return super()._get_value(action, arg_string)
-        except argparse.ArgumentError:
+        except (argparse.ArgumentError, VoirError):
             raise
-        except VoirError as error:
-            raise self._by_typed_name(action, error) from None
         except Exception as error:  # An instrument's conversion failed in its own way.
             message = f"invalid value: {arg_string!r} ({said(error)})"
             raise argparse.ArgumentError(action, message) from None
-
-    def _by_typed_name(self, action: argparse.Action, error: VoirError) -> VoirError:
-        """The error that an option's conversion raised, with the name that the user gave it."""
-        typed, known = self._typed.get(action.dest), error.what.partition(" ")[0]
-        if typed is None or known == typed or known not in action.option_strings:
-            return error
-        return type(error)(error.slug, typed + error.what.removeprefix(known), error.remedy)
 
     # Options declared as dataclasses
 
@@ -307,11 +252,6 @@ def _values(action: argparse.Action) -> int:
     return 0 if action.nargs in ("?", "*") else 1
 
 
-def _example(action: argparse.Action) -> str:
-    metavar = action.metavar
-    return metavar if isinstance(metavar, str) else action.dest.upper()
-
-
 # voir's own options, and what follows them
 
 
@@ -321,7 +261,7 @@ def add_options(parser: OptionParser) -> None:
     add("-h", "--help", action="store_true", help="show the options most used, and exit")
     add("--help-all", action="store_true", help="show all of them, and exit")
     add("--version", action="store_true", help="show voir's version and exit")
-    add("--completion", metavar="bash|zsh", choices=("bash", "zsh", "words"),
+    add("--completion", metavar="bash|zsh", choices=("bash", "zsh"),
         help="show what to evaluate so that the shell completes options, and exit")  # fmt: skip
     add("--voirfile", action="append", default=[], metavar="FILE",
         help="load this one instead of looking for one; repeatable")  # fmt: skip
@@ -340,9 +280,7 @@ def add_options(parser: OptionParser) -> None:
 class _RunDir(argparse.Action):
     """``--run-dir`` names the directory itself; from elsewhere the option names its parent."""
 
-    def __call__(
-        self, parser: object, namespace: Any, values: object, option_string: object = None
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         """Take the value from the command line."""
         namespace.run_dir, namespace.run_dir_chosen = values, True
 
@@ -380,10 +318,8 @@ def gated(flag: str, *rest: Any, help: str | None = None, instrument: Any = None
             help = value
         else:
             instrument = value
-    keywords = {"action": "store_true", "help": help}
-    if instrument is None:
-        return lambda found: _optional(flag, found, keywords, gate=True)
-    return _optional(flag, instrument, keywords, gate=True)
+    made = functools.partial(_optional, flag, gate=True, action="store_true", help=help)
+    return made if instrument is None else made(instrument)
 
 
 def parametrized(option: str, *rest: Any, **keywords: Any) -> Any:
@@ -393,29 +329,20 @@ def parametrized(option: str, *rest: Any, **keywords: Any) -> Any:
     ``parametrized("--xyz", instrument, int, "what it does", 2)``; the last three also as the
     keywords ``type``, ``help`` and ``default``, with others of argparse's.
     """
-    if rest and _is_instrument(rest):
+    # A function that converts is followed by the help, if by anything; an instrument is not.
+    called = rest and callable(rest[0]) and not isinstance(rest[0], type)
+    if called and (len(rest) == 1 or not isinstance(rest[1], str)):
         keywords["instrument"], *rest = rest  # type: ignore[assignment]
     keywords.update(zip(("type", "help", "default"), rest))  # noqa: B905  # Fewer is normal.
     instrument = keywords.pop("instrument", None)
     if instrument is None:
-        return lambda found: _optional(option, found, keywords)
-    return _optional(option, instrument, keywords)
+        return lambda found: _optional(option, found, **keywords)
+    return _optional(option, instrument, **keywords)
 
 
-def _is_instrument(rest: tuple[Any, ...]) -> bool:
-    """Whether the first of these is the instrument; the type of the option is the other case."""
-    if not callable(rest[0]) or isinstance(rest[0], type):
-        return False
-    # A function that converts is followed by the help, if by anything.
-    return len(rest) == 1 or not isinstance(rest[1], str)
-
-
-def _optional(
-    option: str, instrument: Instrument, keywords: dict[str, Any], gate: bool = False
-) -> Instrument:
+def _optional(option: str, instrument: Any, *, gate: bool = False, **keywords: Any) -> Instrument:
     """An instrument that adds the option, then requires the other one: if on, or in any case."""
-    dest = keywords.get("dest") or option.lstrip("-").replace("-", "_")
-    keywords = {"dest": dest, **keywords}
+    dest = keywords.setdefault("dest", option.lstrip("-").replace("-", "_"))
 
     def run(ov: Overseer) -> Generator[Any, Any, None]:
         yield ov.phases.init
@@ -483,17 +410,3 @@ def _annotation(fn: Any, name: str) -> object:
         return eval(found, fn.__globals__, {name: cell.cell_contents for name, cell in cells})
     except Exception:
         return None
-
-
-__all__ = [
-    "HelpAsked",
-    "OptionParser",
-    "add_options",
-    "configurable",
-    "configurations",
-    "gated",
-    "nearest",
-    "parametrized",
-    "target_of",
-    "variable",
-]

@@ -31,8 +31,9 @@ from ..model.overhead import Overhead
 from ..recorder import recorder
 from ..timers import Timer
 from .bus import Bus, Log, Own, Subscription
-from .options import HelpAsked, OptionParser, add_options, configurations, target_of
+from .options import HelpAsked, OptionParser, add_options, target_of
 from .phases import Phase, Scheduler
+from .settings import configurations
 from .stopping import TIMES, Stopping
 
 TYPE_CHECKING = False
@@ -456,8 +457,6 @@ class Overseer(Scheduler):
 
     def _parse(self, argv: list[str]) -> Target | None:
         parser = self.argparser
-        if argv[:1] == ["--completion"]:
-            raise HelpAsked(_completion(parser, argv[1:]))
         own, rest = parser.split(argv)
         for found in configurations(own, self.environ, current_directory(), self.report):
             parser.add_config(*found)
@@ -469,7 +468,9 @@ class Overseer(Scheduler):
             raise HelpAsked(f"voir {self.version}")
         options = self.options = parser.resolve(own)
         if options.completion is not None:
-            raise HelpAsked(_completion(parser, [options.completion]))
+            from .help import completion
+
+            raise HelpAsked(completion(parser, options.completion))
         for problem in parser.misspelt:
             self.report(problem)
         target = target_of(rest)
@@ -618,18 +619,6 @@ def _check_selector(selector: object) -> None:
             f"a selector is a string, not {selector!r:.60}",
             f'Name the function and what to watch in it: ov.probe("//{name} > x")',
         )
-
-
-def _completion(parser: OptionParser, words: list[str]) -> str:
-    """What ``--completion`` asks for: a shell's script, or what may come next."""
-    from .completion import SHELLS, WORDS, candidates, script
-
-    if words[:1] == [WORDS]:
-        return "\n".join(candidates(parser, words[1:]))
-    if words[:1] and words[0] in SHELLS:
-        return script(words[0])
-    example = f"Name one: voir --completion {SHELLS[0]}"
-    raise UsageError("option-value", f"--completion needs a shell: {' or '.join(SHELLS)}", example)
 
 
 def _meant(error: BaseException) -> BaseException:

@@ -49,6 +49,7 @@ class Layers:
     ) -> None:
         never = ("help", "version", "completion", argparse.SUPPRESS)
         self._actions = [action for action in actions if action.dest not in never]
+        self._variables = {variable(action): action for action in self._actions}
         self._groups = groups
         self._convert = convert
         self.chosen: dict[str, Any] = {}
@@ -82,52 +83,35 @@ class Layers:
             UsageError: A value is wrong.
         """
         found = set()
-        for action, name in self._variables():
+        for name, action in self._variables.items():
             text = environ.get(name)
             if text or (text is not None and _is_switch(action)):
                 value = _from_text(action, text, name)
                 self.chosen[action.dest] = self._checked(action, value, name)
                 found.add(action.dest)
-            elif isinstance(action, argparse.BooleanOptionalAction) and environ.get(_no(name)):
-                value = not _from_text(action, environ[_no(name)], _no(name))
-                self.chosen[action.dest] = value
-                found.add(action.dest)
         return found
-
-    def _variables(self) -> Iterator[tuple[argparse.Action, str]]:
-        return ((action, variable(action)) for action in self._actions)
 
     def misspelt(self, environ: Mapping[str, str]) -> Iterator[Problem]:
         """Variables that are nearly those of an option; others are somebody else's."""
-        set_ = [name for name in environ if name.startswith("VOIR_")]
-        known = {name for names in self._known() for name in names} if set_ else ()
-        for name in set_:
-            near = nearest(name, known, cutoff=0.85) if name not in known else []
-            if near:
+        for name in environ:
+            ours = name.startswith("VOIR_") and name not in self._variables
+            if ours and (near := nearest(name, self._variables, cutoff=0.85)):
                 what = "it is set, and there is no such option"
                 remedy = f"Did you mean {' or '.join(near)}?"
                 yield Problem("unknown-variable", name, what, remedy=remedy)
 
-    def _known(self) -> Iterator[tuple[str, ...]]:
-        """The variables of each option: two of one that can be turned off."""
-        for action, own in self._variables():
-            switch = isinstance(action, argparse.BooleanOptionalAction)
-            yield (own, _no(own)) if switch else (own,)
-
     def _named(self, key: str, source: str, group: str) -> argparse.Action:
-        wanted, names = key.replace("_", "-"), self._names(group)
+        names = {_long(action).lstrip("-"): action for action in self._actions}
+        if group:  # Within it, options go by their fields.
+            inside = [action for action in self._actions if action.dest.startswith(group)]
+            names = {action.dest.removeprefix(group): action for action in inside}
+        names = {name.replace("_", "-"): action for name, action in names.items()}
+        wanted = key.replace("_", "-")
         if wanted in names:
             return names[wanted]
         near = nearest(wanted, names)
         remedy = f"Did you mean {' or '.join(near)}?" if near else "voir --help lists the options."
         raise UsageError("config-option", f"{source} sets {key!r}, which is no option", remedy)
-
-    def _names(self, group: str) -> dict[str, argparse.Action]:
-        """What a configuration file calls the options; within a group, by their fields."""
-        if group:
-            found = [(a.dest, a) for a in self._actions if a.dest.startswith(group)]
-            return {dest.removeprefix(group).replace("_", "-"): a for dest, a in found}
-        return {_long(a).lstrip("-").replace("_", "-"): a for a in self._actions}
 
     def _checked(self, action: argparse.Action, value: Any, source: str) -> Any:
         if _is_switch(action):
@@ -159,11 +143,6 @@ def variable(action: argparse.Action) -> str:
     return "VOIR_" + _long(action).lstrip("-").replace("-", "_").replace(".", "_").upper()
 
 
-def _no(name: str) -> str:
-    """The variable of the switch that turns off what ``name`` turns on."""
-    return name.replace("VOIR_", "VOIR_NO_", 1)
-
-
 def _long(action: argparse.Action) -> str:
     longs = [o for o in action.option_strings if o.startswith("--")]
     return longs[0] if longs else action.option_strings[0]
@@ -192,12 +171,7 @@ def _from_text(action: argparse.Action, text: str, name: str) -> Any:
         if text.lower() in TRUE | FALSE:
             return text.lower() in TRUE
         raise _wrong(name, text, "1 or 0")
-    if not _is_list(action):
-        return text
-    try:
-        return words(text)
-    except ValueError:
-        raise _wrong(name, text, "words; a quotation in it has no end") from None
+    return words(text, name) if _is_list(action) else text
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
@@ -230,42 +204,26 @@ def configurations(
     """
     if (table := read_pyproject(directory, report)) is not None:
         yield table
-    named = _named(own)
-    for path in named or _in(environ):
+    # An option and its value are one token by now.
+    named = [token.partition("=")[2] for token in own if token.startswith("--config=")]
+    for path in named or words(environ.get("VOIR_CONFIG", ""), "VOIR_CONFIG"):
         yield path, read_config(path, "--config" if named else "VOIR_CONFIG")
 
 
-def _named(own: list[str]) -> list[str]:
-    paths, before = [], ""
-    for token in own:
-        if before == "--config":
-            paths.append(token)
-        elif token.startswith("--config="):
-            paths.append(token.partition("=")[2])
-        before = token
-    return paths
-
-
-def _in(environ: Mapping[str, str]) -> list[str]:
-    text = environ.get("VOIR_CONFIG", "")
-    try:
-        return words(text)
-    except ValueError:
-        remedy = "It must be paths; a quotation in it has no end."
-        raise UsageError("option-value", f"VOIR_CONFIG is {text!r}", remedy) from None
-
-
-def words(text: str) -> list[str]:
-    """The words of ``text``, as a shell would have them.
+def words(text: str, name: str) -> list[str]:
+    """The words of what the variable ``name`` holds, as a shell would have them.
 
     Raises:
-        ValueError: A quotation has no end.
+        UsageError: A quotation has no end.
     """
     if not text:
         return []
     from shlex import split
 
-    return split(text)
+    try:
+        return split(text)
+    except ValueError:
+        raise _wrong(name, text, "words; a quotation in it has no end") from None
 
 
 def read_config(path: str, by: str = "--config") -> Values:
@@ -333,14 +291,11 @@ def read_pyproject(directory: str, report: Report | None = None) -> tuple[str, V
     Raises:
         UsageError: It is malformed.
     """
-    while True:
-        path = os.path.join(directory, "pyproject.toml")
-        if os.path.isfile(path):
-            return _tool_table(path, report)
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return None
-        directory = parent
+    path = os.path.join(directory, "pyproject.toml")
+    if os.path.isfile(path):
+        return _tool_table(path, report)
+    parent = os.path.dirname(directory)
+    return read_pyproject(parent, report) if parent != directory else None
 
 
 def _tool_table(path: str, report: Report | None) -> tuple[str, Values] | None:

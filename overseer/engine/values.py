@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from operator import is_
 
 from .bus import Own
 
@@ -38,22 +39,14 @@ def _detached(value: Any, tensor: type, deep: int) -> Any:
     kind = type(value)  # Not isinstance: that asks the object, which may be a proxy of anything.
     if issubclass(kind, tensor):
         return value.detach() if value.requires_grad else value
-    if kind is dict or kind is Own:
-        inner = _inner(value.values(), deep)
-        return value if inner is None else kind(zip(value, inner, strict=True))
-    if kind is list or issubclass(kind, tuple):
-        inner = _inner(value, deep)
-        return value if inner is None else getattr(kind, "_make", kind)(inner)
-    return value
-
-
-def _inner(values: Any, deep: int) -> list[Any] | None:
-    """The values detached; None if all are as they were."""
-    if deep == 0 or len(values) > MANY:
-        return None
-    inner = [detached(each, deep - 1) for each in values]
-    same = all(new is old for new, old in zip(inner, values, strict=True))
-    return None if same else inner
+    mapping = kind is dict or kind is Own
+    if not (mapping or kind is list or issubclass(kind, tuple)) or deep == 0 or len(value) > MANY:
+        return value
+    old = [*value.values()] if mapping else value
+    new = [detached(each, deep - 1) for each in old]
+    if all(map(is_, new, old)):
+        return value
+    return kind(zip(value, new, strict=True)) if mapping else getattr(kind, "_make", kind)(new)
 
 
 def least(last: Any, new: Any) -> Any:

@@ -7,8 +7,6 @@ slow.
 from __future__ import annotations
 
 import os
-import re
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
@@ -27,9 +25,6 @@ DECLARED = "__instruments__"
 ROOTS = (".git", "pyproject.toml")
 #: The entry points that are instruments.
 GROUP = "voir.instrument"
-#: The distribution that has the package ``voir`` too: ``voir-0.2.24.dist-info``.
-OTHER = re.compile(r"voir-\d[^-]*\.(?:dist|egg)-info")
-REMEDY = "pip uninstall voir; then pip install --force-reinstall --no-deps voir-overseer"
 
 
 class Found:
@@ -56,13 +51,10 @@ def find(
     Raises:
         UsageError: A voirfile that was named does not exist.
     """
-    named = [Found(path, "--voirfile") for path in given]
-    if not named and "VOIRFILE" in environ:
-        named = [Found(path, "VOIRFILE") for path in _paths(environ["VOIRFILE"])]
-        if not named:
-            return []
-    if named:
-        return [_existing(found) for found in named]
+    if named := list(given):
+        return [_existing(path, "--voirfile") for path in named]
+    if "VOIRFILE" in environ:
+        return [_existing(path, "VOIRFILE") for path in _paths(environ["VOIRFILE"])]
     return [found for found in _unique(_places(cwd, script)) if _trusted(found, report)]
 
 
@@ -71,14 +63,11 @@ def _paths(text: str) -> list[str]:
     return [text] if os.path.isfile(text) else text.replace(os.pathsep, " ").split()
 
 
-def _existing(found: Found) -> Found:
-    if not os.path.isfile(found.path):
-        raise UsageError(
-            "voirfile-missing",
-            f"{found.why} {found.path}: there is no such file",
-            "Give the path of a voirfile, or --no-voirfile to run without one.",
-        )
-    return Found(os.path.abspath(found.path), found.why)
+def _existing(path: str, why: str) -> Found:
+    if not os.path.isfile(path):
+        remedy = "Give the path of a voirfile, or --no-voirfile to run without one."
+        raise UsageError("voirfile-missing", f"{why} {path}: there is no such file", remedy)
+    return Found(os.path.abspath(path), why)
 
 
 def _places(cwd: str, script: str | None) -> Iterator[Found]:
@@ -94,15 +83,13 @@ def _places(cwd: str, script: str | None) -> Iterator[Found]:
 
 def _parents_in_project(start: str) -> list[str]:
     """The directories above ``start`` up to the project's root; none outside a project."""
-    above = []
-    directory = os.path.realpath(start)
-    while not any(os.path.exists(os.path.join(directory, mark)) for mark in ROOTS):
-        parent = os.path.dirname(directory)
-        if parent == directory:
+    above = [os.path.realpath(start)]
+    while not any(os.path.exists(os.path.join(above[-1], mark)) for mark in ROOTS):
+        parent = os.path.dirname(above[-1])
+        if parent == above[-1]:
             return []
         above.append(parent)
-        directory = parent
-    return above
+    return above[1:]
 
 
 def _unique(places: Iterable[Found]) -> Iterator[Found]:
@@ -142,8 +129,8 @@ def distrust(path: str) -> str | None:
 
 def _fault(place: str, what: str) -> str | None:
     status = os.stat(place)
-    if status.st_mode & stat.S_IWOTH:
-        return f"{what} can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
+    if status.st_mode & 0o002:
+        return f"{what} can be written by others (mode {status.st_mode & 0o7777:04o})"
     if status.st_uid not in (os.geteuid(), 0):
         return f"{what} belongs to somebody else (uid {status.st_uid}, yours is {os.geteuid()})"
     return None
@@ -153,8 +140,7 @@ def load(found: Iterable[Found], report: Report) -> list[Callable[..., Any]]:
     """Run voirfiles and collect their instruments; one that fails is reported and left out."""
     instruments = []
     for number, one in enumerate(found):
-        name = "__voir__" if number == 0 else f"__voir{number}__"
-        names = _run(one.path, name, report)
+        names = _run(one.path, f"__voir{number or ''}__", report)
         if names is not None:
             instruments.extend(_collected(one.path, names, report))
     return instruments
@@ -171,8 +157,9 @@ def _run(path: str, name: str, report: Report) -> dict[str, Any] | None:
     sys.path.insert(0, directory)
     try:
         with open(path, "rb") as file:
-            code = compile(file.read(), path, "exec", dont_inherit=True)
-        with acting(path), old_names():
+            source = file.read()
+        code = compile(source, path, "exec", dont_inherit=True)
+        with acting(path), old_names(source):
             exec(code, module.__dict__)
         return vars(module)
     except BaseException as error:
@@ -188,28 +175,22 @@ def _run(path: str, name: str, report: Report) -> dict[str, Any] | None:
 
 def _failed(path: str, error: BaseException) -> Problem:
     remedy = "The script runs without it. To run without it on purpose: --no-voirfile"
+    place, slug, what, advice = where(error), "voirfile-failed", f"it failed: {said(error)}", None
     if isinstance(error, VoirError):
-        fix = f"{error.remedy} {remedy}" if error.remedy else remedy
-        return Problem(error.slug, path, error.what, _line(path, error) or where(error), fix)
-    if isinstance(error, SyntaxError) and error.filename == path:
-        what, slug = f"syntax error: {error.msg}", "voirfile-syntax"
-        if error.text:
-            what += f": {error.text.strip()}"
+        from traceback import walk_tb
+
+        # An instrument refuses what the voirfile gives it: its own last line is at fault.
+        frames = walk_tb(error.__traceback__)
+        lines = [line for frame, line in frames if frame.f_code.co_filename == path]
+        place, slug, what, advice = f"{path}:{lines[-1]}", error.slug, error.what, error.remedy
+    elif isinstance(error, SyntaxError) and error.filename == path:
+        slug, what = "voirfile-syntax", f"syntax error: {error.msg}"
+        what += f": {error.text.strip()}" if error.text else ""
     else:
         from .oldnames import hint
 
-        what, slug = f"it failed: {said(error)}", "voirfile-failed"
-        remedy = f"{advice} {remedy}" if (advice := hint(error)) else remedy
-    return Problem(slug, path, what, where(error), remedy)
-
-
-def _line(path: str, error: BaseException) -> str | None:
-    """``path:line`` of the voirfile's own last frame: an instrument refuses what is given there."""
-    from traceback import walk_tb
-
-    frames = walk_tb(error.__traceback__)
-    lines = [line for frame, line in frames if frame.f_code.co_filename == path]
-    return f"{path}:{lines[-1]}" if lines else None
+        advice = hint(error)
+    return Problem(slug, path, what, place, f"{advice} {remedy}" if advice else remedy)
 
 
 def _collected(path: str, names: Mapping[str, Any], report: Report) -> list[Callable[..., Any]]:
@@ -229,16 +210,16 @@ def callables(
     for name, value in found:
         if makes_instruments(value):
             # One that is defined under such a name is for others to call, as in voir 0.2.
-            if name_of(value) != name:
-                what = f"{name} is {name_of(value)}, which is no instrument: it makes one"
-                remedy = uncalled(name_of(value))
-                report(Problem("not-an-instrument", who, what, remedy=remedy))
+            if (made := name_of(value)) == name:
+                continue
+            what, remedy = f"{made}, which is no instrument: it makes one", uncalled(made)
         elif callable(value):
             instruments.append(value)
+            continue
         else:
-            what = f"{name} is {value!r:.60}, which is not an instrument: it cannot be called"
+            what = f"{value!r:.60}, which is not an instrument: it cannot be called"
             remedy = "It is left out. An instrument is a function that takes the overseer."
-            report(Problem("not-an-instrument", who, what, remedy=remedy))
+        report(Problem("not-an-instrument", who, f"{name} is {what}", remedy=remedy))
     return instruments
 
 
@@ -275,69 +256,11 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 # What is installed
 
 
-def distributions() -> list[tuple[str, str]]:
-    """For each installed distribution its directory of metadata, and that one's name."""
-    path = tuple(sys.path)
-    if path not in _found:
-        _found[path] = list(_distributions(path))
-    return _found[path]
-
-
-#: They are asked for twice.
-_found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-
-
-def _distributions(path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for directory in dict.fromkeys(path):
-        try:
-            names = os.listdir(directory or ".")
-        except OSError:
-            continue
-        for name in names:
-            if name.endswith((".dist-info", ".egg-info")):
-                yield os.path.join(directory, name), name
-
-
-def look_for_another_voir(report: Report) -> None:
-    """Report that the distribution ``voir`` is installed too: each overwrites the other's files.
-
-    Raises:
-        UsageError: The package ``voir`` that would be imported is the other's.
-    """
-    other = next((path for path, name in distributions() if OTHER.fullmatch(name)), None)
-    if other is None:
-        return
-    version = os.path.basename(other).split("-")[1].removesuffix(".dist").removesuffix(".egg")
-    what = f"voir {version} is installed too, and both have the package voir"
-    if not _is_ours(_package()):
-        raise UsageError("two-voirs", f"{what}; its files are in the place of ours", REMEDY)
-    remedy = f"Uninstalling it will delete our files too, so do it now: {REMEDY}"
-    report(Problem("two-voirs", other, what, remedy=remedy))
-
-
-def _package() -> str | None:
-    """The file that ``import voir`` would run."""
-    module = sys.modules.get("voir")
-    if module is not None:
-        return getattr(module, "__file__", None)
-    found = (os.path.join(directory or ".", "voir", "__init__.py") for directory in sys.path)
-    return next((file for file in found if os.path.isfile(file)), None)
-
-
-def _is_ours(file: str | None) -> bool:
-    try:
-        with open(file or "", "rb") as source:
-            return b"from overseer." in source.read()
-    except OSError:
-        return True  # A zip, or an editable installation: not overwritten by another.
-
-
 def contributed(report: Report) -> list[Callable[..., Any]]:
     """Load the instruments of every installed distribution that declares any."""
     # importlib.metadata would parse all of them, and importing it costs as much as the rest of a
     # start; hardly any environment has what is looked for.
-    files = (os.path.join(place, "entry_points.txt") for place, _ in distributions())
-    if not any(map(_declares, files)):
+    if not any(map(_declares, _distributions())):
         return []
     from importlib.metadata import entry_points
 
@@ -345,6 +268,18 @@ def contributed(report: Report) -> list[Callable[..., Any]]:
     for point in entry_points(group=GROUP):
         instruments.extend(_load(point, report))
     return instruments
+
+
+def _distributions() -> Iterator[str]:
+    """The directory of metadata of each installed distribution."""
+    for directory in dict.fromkeys(sys.path):
+        try:
+            names = os.listdir(directory or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                yield os.path.join(directory, name)
 
 
 def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
@@ -359,9 +294,11 @@ def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
         return []
 
 
-def _declares(path: str) -> bool:
+def _declares(distribution: str) -> bool:
     try:
-        fd = os.open(path, os.O_RDONLY)  # A file object takes twice as long, for each of them.
+        fd = os.open(
+            f"{distribution}/entry_points.txt", os.O_RDONLY
+        )  # A file object takes twice as long, for each of them.
     except OSError:
         return False
     try:

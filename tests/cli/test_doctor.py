@@ -73,6 +73,15 @@ def test_what_is_not_compiled_is_told_with_the_line_that_rebuilds_it(
     assert remedy in recorder.remedy and recorder.remedy == fold.remedy
 
 
+def test_another_distribution_with_the_package_voir_is_bad(tmp_path: Path) -> None:
+    for name in ("voir-0.2.24", "voir_overseer-0.1.0", "voirlike-1.0"):
+        Place(tmp_path).write(f"{name}.dist-info/METADATA", "Version: 0.2.24\n")
+    (found,) = installation.another_voir([str(tmp_path)])
+    said = "0.2.24 is installed too, and both have the package voir"
+    assert found[:3] == ("bad", "voir", said)
+    assert found.remedy.startswith("pip uninstall voir; then pip install --force-reinstall")
+
+
 def test_a_missing_package_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"giving": "0.4.3", "rich": "15.0.0", "torch": "2.13.0"}
     monkeypatch.setattr(installation, "installed", lambda paths: there)

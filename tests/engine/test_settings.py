@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,183 +11,131 @@ import pytest
 from overseer.engine.settings import configurations, read_config, read_pyproject
 from overseer.errors import Problem, UsageError
 
+TABLE = "[tool.voir]\nstop = 1\n"
+
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A directory that nobody else can write to."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that nobody else can write to, with files in it."""
     tmp_path.chmod(0o755)
+    (tmp_path / "below").mkdir()
+    for name, text in {"pyproject": TABLE, "a": "stop = 2\n", "b": "stop = 3\n"}.items():
+        (tmp_path / f"{name}.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def written(directory: Path, name: str, text: str | bytes) -> str:
-    path = directory / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return str(path)
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("c.yaml", b"stop: 3\ngpu:\n  poll: 1.5\n", {"stop": 3, "gpu": {"poll": 1.5}}),
+        ("c.json", b'{"stop": 3}', {"stop": 3}),
+        ("c.toml", b"\xef\xbb\xbfstop = 3\ngpu.poll = 1.5\n", {"stop": 3, "gpu": {"poll": 1.5}}),
+        ("c.yaml", b"", {}),
+        ("c.toml", b"", {}),
+    ],
+)
+def test_a_file_is_yaml_or_toml(project: Path, name: str, text: bytes, values: Any) -> None:
+    (project / name).write_bytes(text)
+    assert read_config(name) == values
 
 
-class TestReading:
-    @pytest.mark.parametrize(
-        ("name", "text"),
-        [
-            ("c.yaml", "stop: 3\ngpu:\n  poll: 1.5\n"),
-            ("c.yml", "stop: 3\ngpu: {poll: 1.5}\n"),
-            ("c.json", '{"stop": 3, "gpu": {"poll": 1.5}}'),
-            ("c.toml", "stop = 3\ngpu.poll = 1.5\n"),
-            ("bom.toml", b"\xef\xbb\xbfstop = 3\n[gpu]\npoll = 1.5\n"),
-        ],
-    )
-    def test_yaml_and_toml(self, project: Path, name: str, text: str | bytes) -> None:
-        assert read_config(written(project, name, text)) == {"stop": 3, "gpu": {"poll": 1.5}}
-
-    @pytest.mark.parametrize("name", ["c.yaml", "c.toml"])
-    def test_an_empty_file_sets_nothing(self, project: Path, name: str) -> None:
-        assert read_config(written(project, name, "")) == {}
-
-    @pytest.mark.parametrize(
-        ("name", "text", "said"),
-        [
-            ("c.yaml", "stop: [1, 2\n", "is not YAML"),
-            ("c.yaml", "a: 1\n---\nb: 2\n", "is not YAML"),
-            ("c.yaml", "when: 2026-13-45\n", "is not YAML"),
-            ("c.yaml", b"\xff\xfe\x00", "is not YAML"),
-            ("c.yaml", "!!python/object/apply:os.abort []\n", "is not YAML"),
-            ("c.toml", "stop = \n", "is not TOML"),
-            ("c.toml", b"stop = '\xff'\n", "is not TOML"),
-            ("c.yaml", "- stop\n", "it holds a list, not a mapping"),
-            ("c.yaml", "stop\n", "it holds a str, not a mapping"),
-        ],
-    )
-    def test_what_is_malformed_is_said_with_the_file(
-        self, project: Path, name: str, text: str | bytes, said: str
-    ) -> None:
-        path = written(project, name, text)
-        with pytest.raises(UsageError) as caught:
-            read_config(path)
-        assert caught.value.slug == "config-malformed"
-        assert path in caught.value.what
-        assert said in caught.value.what
-        assert "\n" not in caught.value.what
-
-    @pytest.mark.parametrize(
-        ("name", "said"),
-        [("nowhere.yaml", "No such file"), (".", "Is a directory"), ("a\0b", "null")],
-    )
-    def test_what_is_missing_is_said_with_the_file(
-        self, project: Path, name: str, said: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(project)
-        with pytest.raises(UsageError) as caught:
-            read_config(name)
-        assert caught.value.slug == "config-missing"
-        assert f"--config {name}" in caught.value.what
-        assert said in caught.value.what
-
-    def test_yaml_without_pyyaml_says_what_to_install(
-        self, project: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setitem(sys.modules, "yaml", None)
-        with pytest.raises(UsageError) as caught:
-            read_config(written(project, "c.yaml", "stop: 3\n"))
-        assert caught.value.slug == "missing-extra"
-        assert 'pip install "voir-overseer[yaml]"' in str(caught.value.remedy)
+@pytest.mark.parametrize(
+    ("name", "text", "slug", "said"),
+    [
+        ("c.yaml", b"a: 1\n---\nb: 2\n", "config-malformed", "c.yaml is not YAML: expected a sing"),
+        ("c.yaml", b"when: 2026-13-45\n", "config-malformed", "c.yaml is not YAML: month must be "),
+        ("c.yaml", b"\xff\xfe\x00", "config-malformed", "c.yaml is not YAML: "),
+        ("c.yaml", b"!!python/object/apply:os.abort []\n", "config-malformed", "c.yaml is not Y"),
+        ("c.toml", b"stop = \n", "config-malformed", "c.toml is not TOML: "),
+        ("c.toml", b"stop = '\xff'\n", "config-malformed", "c.toml is not TOML: "),
+        ("c.yaml", b"- stop\n", "config-malformed", "--config c.yaml: it holds a list, not a map"),
+        ("nowhere.yaml", None, "config-missing", "--config nowhere.yaml: No such file"),
+        (".", None, "config-missing", "--config .: Is a directory"),
+        ("a\0b", None, "config-missing", "--config a\0b: embedded null byte"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_by_its_name(
+    project: Path, name: str, text: bytes | None, slug: str, said: str
+) -> None:
+    if text is not None:
+        (project / name).write_bytes(text)
+    with pytest.raises(UsageError) as caught:
+        read_config(name)
+    assert caught.value.slug == slug
+    assert caught.value.what.startswith(said)
+    assert "\n" not in caught.value.what
 
 
-class TestPyproject:
-    def test_its_table_is_found_from_a_directory_below(self, project: Path) -> None:
-        path = written(project, "pyproject.toml", "[tool.voir]\nstop = 3\n")
-        (project / "a" / "b").mkdir(parents=True)
-        found = read_pyproject(str(project / "a" / "b"))
-        assert found == (f"{path} [tool.voir]", {"stop": 3})
+def test_yaml_without_pyyaml_says_what_to_install(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (project / "c.yaml").write_text("stop: 3\n")
+    with pytest.raises(UsageError) as caught:
+        read_config("c.yaml")
+    assert caught.value.slug == "missing-extra"
+    assert 'pip install "voir-overseer[yaml]"' in str(caught.value.remedy)
 
-    @pytest.mark.parametrize(
-        "text", ["[tool]\nvoir = { stop = 3 }\n", '[ tool . "voir" ]\nstop = 3\n']
-    )
-    def test_it_may_be_written_in_any_way(self, project: Path, text: str) -> None:
-        written(project, "pyproject.toml", text)
-        found = read_pyproject(str(project))
-        assert found is not None
-        assert found[1] == {"stop": 3}
 
-    @pytest.mark.parametrize("text", ["[project]\n", "tool = 3 # voir\n", "voir = 3\n", "x = \n"])
-    def test_a_file_without_one_sets_nothing(self, project: Path, text: str) -> None:
-        written(project, "pyproject.toml", text)
-        assert read_pyproject(str(project)) is None
-
-    def test_the_nearest_file_counts_also_when_it_has_none(self, project: Path) -> None:
-        written(project, "pyproject.toml", "[tool.voir]\nstop = 3\n")
-        (project / "a").mkdir()
-        written(project / "a", "pyproject.toml", "[project]\n")
-        assert read_pyproject(str(project / "a")) is None
-
-    @pytest.mark.parametrize("text", ["[tool]\nvoir = 3\n", "tool.voir = [1]\n"])
-    def test_one_that_is_no_table_is_malformed(self, project: Path, text: str) -> None:
-        path = written(project, "pyproject.toml", text)
-        with pytest.raises(UsageError, match="not a mapping") as caught:
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (TABLE, {"stop": 1}),
+        ("[tool]\nvoir = { stop = 3 }\n", {"stop": 3}),
+        ('[ tool . "voir" ]\nstop = 3\n', {"stop": 3}),
+        *[(text, None) for text in ("[project]\n", "tool = 3 # voir\n", "voir = 3\n", "x = \n")],
+        ("[tool]\nvoir = 3\n", "it holds a int, not a mapping"),
+        ("tool.voir = [1]\n", "it holds a list, not a mapping"),
+        ("[tool.voir\nstop = 3\n", "is not TOML"),
+    ],
+)
+def test_the_nearest_pyproject_counts(project: Path, text: str, found: Any) -> None:
+    file = project / "pyproject.toml"
+    file.write_text(text)
+    if isinstance(found, str):
+        with pytest.raises(UsageError, match=found) as caught:
             read_pyproject(str(project))
-        assert path in caught.value.what
-
-    def test_a_malformed_file_that_speaks_of_voir_is_named(self, project: Path) -> None:
-        written(project, "pyproject.toml", "[tool.voir\nstop = 3\n")
-        with pytest.raises(UsageError, match="is not TOML"):
-            read_pyproject(str(project))
-
-    def test_one_that_others_can_write_to_is_not_used(self, project: Path) -> None:
-        path = written(project, "pyproject.toml", "[tool.voir]\nvoirfile = 'evil.py'\n")
-        project.chmod(0o777)
-        problems: list[Problem] = []
-        assert read_pyproject(str(project), problems.append) is None
-        assert [(p.slug, p.who) for p in problems] == [("config-untrusted", path)]
-        assert "can be written by others" in problems[0].what
-        assert read_pyproject(str(project)) is None
-
-    def test_one_that_others_can_write_to_but_that_sets_nothing_is_no_matter(
-        self, project: Path
-    ) -> None:
-        written(project, "pyproject.toml", "[project]\nname = 'voir'\n")
-        project.chmod(0o777)
-        problems: list[Problem] = []
-        assert read_pyproject(str(project), problems.append) is None
-        assert problems == []
+        assert str(file) in caught.value.what
+        return
+    expected = None if found is None else (f"{file} [tool.voir]", found)
+    assert read_pyproject(str(project / "below")) == expected
+    (project / "below/pyproject.toml").write_text("[project]\n")
+    assert read_pyproject(str(project / "below")) is None
 
 
-class TestAll:
-    def sources(self, project: Path, *own: str, **environ: str) -> list[tuple[str, Any]]:
-        found = configurations(list(own), environ, str(project))
-        return [(os.path.basename(source), values) for source, values in found]
+def test_a_table_that_others_could_have_written_is_not_used(project: Path) -> None:
+    project.chmod(0o777)
+    problems: list[Problem] = []
+    path = str(project / "pyproject.toml")
+    for report in (problems.append, None):
+        assert read_pyproject(str(project), report) is None
+    assert [(p.slug, p.who) for p in problems] == [("config-untrusted", path)]
+    assert "can be written by others" in problems[0].what
+    Path(path).write_text("[project]\nname = 'voir'\n")
+    assert read_pyproject(str(project), problems.append) is None
+    assert len(problems) == 1
 
-    @pytest.fixture
-    def files(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        written(project, "pyproject.toml", "[tool.voir]\nstop = 1\n")
-        written(project, "a.toml", "stop = 2\n")
-        written(project, "b.toml", "stop = 3\n")
-        monkeypatch.chdir(project)
-        return project
 
-    def test_they_come_in_the_order_in_which_they_win(self, files: Path) -> None:
-        found = self.sources(files, "--dash", "--config", "b.toml", "--config=a.toml")
-        assert found == [
-            ("pyproject.toml [tool.voir]", {"stop": 1}),
-            ("b.toml", {"stop": 3}),
-            ("a.toml", {"stop": 2}),
-        ]
-
-    def test_the_environment_names_files_unless_the_command_line_does(self, files: Path) -> None:
-        assert self.sources(files, VOIR_CONFIG="a.toml b.toml")[1:] == [
-            ("a.toml", {"stop": 2}),
-            ("b.toml", {"stop": 3}),
-        ]
-        found = self.sources(files, "--config=b.toml", VOIR_CONFIG="a.toml")
-        assert found[1:] == [("b.toml", {"stop": 3})]
-
-    def test_a_file_that_is_missing_is_told_with_what_names_it(self, files: Path) -> None:
-        with pytest.raises(UsageError, match=r"^VOIR_CONFIG none.toml: No such file"):
-            self.sources(files, VOIR_CONFIG="none.toml")
-        with pytest.raises(UsageError, match=r"^--config none.toml: No such file"):
-            self.sources(files, "--config=none.toml")
-
-    def test_a_quotation_without_an_end_is_a_usage_error(self, files: Path) -> None:
-        with pytest.raises(UsageError, match="VOIR_CONFIG is"):
-            self.sources(files, VOIR_CONFIG="'a.toml")
-
-    def test_without_any_there_is_none(self, project: Path) -> None:
-        assert self.sources(project) == []
+@pytest.mark.parametrize(
+    ("own", "environ", "found"),
+    [
+        ("--dash --config=b.toml --config=a.toml", {}, [("b.toml", 3), ("a.toml", 2)]),
+        ("", {"VOIR_CONFIG": "a.toml b.toml"}, [("a.toml", 2), ("b.toml", 3)]),
+        ("--config=b.toml", {"VOIR_CONFIG": "a.toml"}, [("b.toml", 3)]),
+        ("", {"VOIR_CONFIG": "none.toml"}, "VOIR_CONFIG none.toml: No such file"),
+        ("--config=none.toml", {}, "--config none.toml: No such file"),
+        ("", {"VOIR_CONFIG": "'a.toml"}, 'VOIR_CONFIG is "\'a.toml"\n  It must be words'),
+    ],
+)
+def test_files_come_after_the_table_and_the_command_line_names_them_first(
+    project: Path, own: str, environ: dict[str, str], found: Any
+) -> None:
+    every = configurations(own.split(), environ, str(project))
+    assert next(every) == (f"{project}/pyproject.toml [tool.voir]", {"stop": 1})
+    if isinstance(found, str):
+        with pytest.raises(UsageError) as caught:
+            next(every)
+        assert str(caught.value).startswith(found)
+    else:
+        assert list(every) == [(name, {"stop": stop}) for name, stop in found]

@@ -1,7 +1,8 @@
-"""Which voirfiles apply, which are refused, and what they define."""
+"""Which voirfiles apply, which are refused, what they define, and what is installed."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,13 +12,19 @@ from typing import Any
 
 import pytest
 
-from overseer.engine.voirfile import Found, collect, find, load
+from overseer.engine.voirfile import Found, contributed, distrust, find, load
 from overseer.errors import Problem, UsageError
-from tests.engine.test_trust import NOBODY, only_root
+from tests.engine.test_tools import run_with
+from tests.running import Place
+
+NOBODY = 65534
+only_root = pytest.mark.skipif(
+    getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away"
+)
 
 
-class Place:
-    """A directory of one's own, with voirfiles in it, and what is reported about them."""
+class Home:
+    """A directory of one's own with files in it, and what is reported about them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,18 +39,18 @@ class Place:
         return str(file)
 
     def find(
-        self, *given: str, cwd: str = ".", script: str | None = None, **environ: str
+        self, given: str = "", cwd: str = "", script: str = "", environ: str | None = None
     ) -> list[str]:
-        """The voirfiles that apply, as paths from here."""
-        directory = str(self.path / cwd) if cwd != "." else str(self.path)
-        where = str(self.path / script) if script is not None else None
-        found = find(given, environ, directory, where, self.problems.append)
+        """The voirfiles that apply, as paths from here, each with the reason if it was found."""
+        variables = {} if environ is None else {"VOIRFILE": environ}
+        where = str(self.path / script) if script else None
+        directory = str(self.path / cwd)
+        found = find(given.split(), variables, directory, where, self.problems.append)
         return [os.path.relpath(one.path, self.path) for one in found]
 
     def load(self, *names: str) -> list[Callable[..., Any]]:
         """The instruments in the voirfiles of these names."""
-        found = [Found(str(self.path / name), "") for name in names]
-        return load(found, self.problems.append)
+        return load([Found(str(self.path / name), "") for name in names], self.problems.append)
 
     def instruments(self, text: str | bytes) -> list[Callable[..., Any]]:
         """The instruments in a voirfile with this text."""
@@ -57,400 +64,355 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    home = tmp_path / "home"
-    home.mkdir(mode=0o755)
-    monkeypatch.chdir(home)
-    return Place(home)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    path = tmp_path / "home"
+    path.mkdir(mode=0o755)
+    monkeypatch.chdir(path)
+    before = set(sys.modules)
+    yield Home(path)
+    for name in set(sys.modules) - before:
+        if name.startswith("__voir") or str(path) in str(getattr(sys.modules[name], "__file__", 0)):
+            del sys.modules[name]
 
 
-@pytest.fixture(autouse=True)
-def no_voirfile_is_remembered() -> Iterator[None]:
-    yield
-    for name in [name for name in sys.modules if name.startswith("__voir")]:
-        del sys.modules[name]
+# Search
 
 
-class TestSearch:
-    def test_without_any_there_is_none(self, place: Place) -> None:
-        assert place.find(script="main.py") == []
-
-    def test_the_current_directory_s_comes_first_then_the_script_s(self, place: Place) -> None:
-        place.write("voirfile.py")
-        place.write("sub/voirfile.py")
-        assert place.find(script="sub/main.py") == ["voirfile.py", "sub/voirfile.py"]
-
-    def test_then_those_above_up_to_the_project_s_root(self, place: Place) -> None:
-        place.write("voirfile.py")
-        place.write("project/pyproject.toml")
-        for name in ("project", "project/a", "project/a/b"):
-            place.write(f"{name}/voirfile.py")
-        expected = ["project/a/b/voirfile.py", "project/a/voirfile.py", "project/voirfile.py"]
-        assert place.find(cwd="project/a/b", script="project/a/b/main.py") == expected
-
-    @pytest.mark.parametrize("mark", [".git/HEAD", ".git", "pyproject.toml"])
-    def test_a_root_is_where_git_or_pyproject_stands(self, place: Place, mark: str) -> None:
-        place.write("voirfile.py")
-        place.write(f"project/{mark}")
-        place.write("project/voirfile.py")
-        (place.path / "project" / "sub").mkdir()
-        assert place.find(cwd="project/sub") == ["project/voirfile.py"]
-
-    def test_outside_of_a_project_nothing_above_counts(self, place: Place) -> None:
-        place.write("voirfile.py")
-        (place.path / "a").mkdir()
-        assert place.find(cwd="a") == []
-
-    def test_at_the_root_itself_nothing_above_counts(self, place: Place) -> None:
-        place.write("voirfile.py")
-        place.write("project/pyproject.toml")
-        place.write("project/voirfile.py")
-        assert place.find(cwd="project") == ["project/voirfile.py"]
-
-    def test_the_script_s_project_counts_before_the_current_directory_s(self, place: Place) -> None:
-        for name in ("here", "there"):
-            place.write(f"{name}/.git/HEAD")
-            place.write(f"{name}/voirfile.py")
-            (place.path / name / "sub").mkdir()
-        found = place.find(cwd="here/sub", script="there/sub/main.py")
-        assert found == ["there/voirfile.py", "here/voirfile.py"]
-
-    def test_each_counts_once_whatever_its_path(self, place: Place) -> None:
-        place.write("voirfile.py")
-        (place.path / "link").symlink_to(place.path)
-        assert place.find(script="main.py") == ["voirfile.py"]
-        assert place.find(script="link/main.py") == ["voirfile.py"]
-
-    def test_a_directory_of_that_name_is_none(self, place: Place) -> None:
-        (place.path / "voirfile.py").mkdir()
-        assert place.find() == []
-
-    def test_each_comes_with_the_reason(self, place: Place) -> None:
-        place.write("pyproject.toml")
-        place.write("a/voirfile.py")
-        place.write("a/b/voirfile.py")
-        place.write("voirfile.py")
-        here = str(place.path)
-        found = find([], {}, f"{here}/a", f"{here}/a/b/main.py", place.problems.append)
-        assert [one.why for one in found] == [
-            "it is in the current directory",
-            "it is in the script's directory",
-            "it is above the script's directory",
-        ]
+@pytest.mark.parametrize(
+    ("files", "cwd", "script", "expected"),
+    [
+        ("", "", "main.py", ""),
+        ("voirfile.py sub/voirfile.py", "", "sub/main.py", "voirfile.py sub/voirfile.py"),
+        ("voirfile.py p/pyproject.toml p/voirfile.py p/a/voirfile.py p/a/b/voirfile.py", "p/a/b",
+         "p/a/b/main.py", "p/a/b/voirfile.py p/a/voirfile.py p/voirfile.py"),
+        *[(f"voirfile.py p/{mark} p/voirfile.py p/sub/x", "p/sub", "", "p/voirfile.py")
+          for mark in (".git/HEAD", ".git", "pyproject.toml")],
+        ("voirfile.py p/pyproject.toml p/voirfile.py", "p", "", "p/voirfile.py"),
+        ("voirfile.py a/x", "a", "", ""),
+        ("here/.git here/voirfile.py here/sub/x there/.git there/voirfile.py there/sub/x",
+         "here/sub", "there/sub/main.py", "there/voirfile.py here/voirfile.py"),
+        ("voirfile.py", "", "link/main.py", "voirfile.py"),
+        ("voirfile.py/x", "", "", ""),
+    ],
+)  # fmt: skip
+def test_those_here_beside_the_script_and_above_in_the_project_apply(
+    home: Home, files: str, cwd: str, script: str, expected: str
+) -> None:
+    (home.path / "link").symlink_to(home.path)
+    for name in files.split():
+        home.write(name)
+    assert home.find(cwd=cwd, script=script) == expected.split()
 
 
-class TestNamed:
-    def test_those_on_the_command_line_are_the_only_ones(self, place: Place) -> None:
-        for name in ("voirfile.py", "a.py", "b.py"):
-            place.write(name)
-        assert place.find("b.py", "a.py", VOIRFILE="voirfile.py") == ["b.py", "a.py"]
-
-    @pytest.mark.parametrize("text", ["a.py b.py", "a.py:b.py", "  a.py\n b.py "])
-    def test_the_environment_may_name_several(self, place: Place, text: str) -> None:
-        for name in ("voirfile.py", "a.py", "b.py"):
-            place.write(name)
-        assert place.find(VOIRFILE=text) == ["a.py", "b.py"]
-
-    def test_a_path_with_spaces_may_stand_alone(self, place: Place) -> None:
-        place.write("my voirfile.py")
-        assert place.find(VOIRFILE="my voirfile.py") == ["my voirfile.py"]
-
-    def test_an_empty_variable_means_none(self, place: Place) -> None:
-        place.write("voirfile.py")
-        assert place.find(VOIRFILE="") == []
-
-    @pytest.mark.parametrize("how", ["--voirfile", "VOIRFILE"])
-    def test_one_that_is_not_there_is_a_usage_error(self, place: Place, how: str) -> None:
-        with pytest.raises(UsageError) as caught:
-            if how == "VOIRFILE":
-                place.find(VOIRFILE="nowhere.py")
-            else:
-                place.find("nowhere.py")
-        assert caught.value.slug == "voirfile-missing"
-        assert caught.value.what == f"{how} nowhere.py: there is no such file"
-
-    def test_their_paths_are_absolute(self, place: Place) -> None:
-        place.write("a.py")
-        (found,) = find(["a.py"], {}, "/", None, place.problems.append)
-        assert found.path == str(place.path / "a.py")
+def test_each_comes_with_the_reason_and_in_no_directory_there_is_none(home: Home) -> None:
+    for name in ("pyproject.toml", "voirfile.py", "a/voirfile.py", "a/b/voirfile.py"):
+        home.write(name)
+    found = find([], {}, f"{home.path}/a", f"{home.path}/a/b/main.py", home.problems.append)
+    assert [one.why for one in found] == [
+        "it is in the current directory",
+        "it is in the script's directory",
+        "it is above the script's directory",
+    ]
+    assert find([], {}, "", None, home.problems.append) == []
 
 
-class TestTrust:
-    @pytest.mark.parametrize("mode", [0o777, 0o1777])
-    def test_one_where_everybody_can_write_is_refused_with_a_reason(
-        self, place: Place, mode: int
-    ) -> None:
-        path = place.write("voirfile.py")
-        place.path.chmod(mode)
-        assert place.find() == []
-        assert (place.problem.slug, place.problem.who) == ("voirfile-untrusted", path)
-        assert f"(mode {mode:04o})" in place.problem.what
-        assert f"--voirfile {path}" in str(place.problem.remedy)
-
-    @only_root
-    def test_one_of_somebody_else_s_is_refused(self, place: Place) -> None:
-        os.chown(place.write("voirfile.py"), NOBODY, -1)
-        assert place.find() == []
-        assert "belongs to somebody else" in place.problem.what
-
-    def test_the_others_are_still_loaded(self, place: Place) -> None:
-        place.write("voirfile.py")
-        place.write("open/voirfile.py")
-        (place.path / "open").chmod(0o777)
-        assert place.find(script="open/main.py") == ["voirfile.py"]
-        assert len(place.problems) == 1
-
-    @pytest.mark.parametrize("how", ["--voirfile", "VOIRFILE"])
-    def test_one_that_is_named_is_trusted(self, place: Place, how: str) -> None:
-        place.write("voirfile.py")
-        place.path.chmod(0o777)
-        found = (
-            place.find("voirfile.py") if how != "VOIRFILE" else place.find(VOIRFILE="voirfile.py")
-        )
-        assert (found, place.problems) == (["voirfile.py"], [])
+@pytest.mark.parametrize(
+    ("given", "environ", "expected"),
+    [
+        ("b.py a.py", "voirfile.py", "b.py a.py"),
+        *[("", text, "a.py b.py") for text in ("a.py b.py", "a.py:b.py", "  a.py\n b.py ")],
+        ("", "my voirfile.py", "my voirfile.py"),
+        ("", "", ""),
+        ("none.py", None, UsageError("voirfile-missing", "--voirfile none.py: there is no")),
+        ("", "none.py", UsageError("voirfile-missing", "VOIRFILE none.py: there is no such file")),
+    ],
+)
+def test_those_that_are_named_are_the_only_ones_and_trusted(
+    home: Home, given: str, environ: str | None, expected: str | UsageError
+) -> None:
+    for name in ("voirfile.py", "a.py", "b.py", "my voirfile.py"):
+        home.write(name)
+    home.path.chmod(0o777)
+    if isinstance(expected, str):
+        found = home.find(given, environ=environ)
+        assert found == ([expected] if expected in os.listdir() else expected.split())
+        return
+    with pytest.raises(UsageError, match=expected.what) as caught:
+        home.find(given, environ=environ)
+    assert caught.value.slug == expected.slug
 
 
-class TestLoading:
-    def test_functions_named_instrument_are_instruments(self, place: Place) -> None:
-        found = place.instruments(
-            """
-            def instrument_a(ov): yield ov.phases.init
-            def other(ov): ...
-            instrument_b = lambda ov: None
-            """
-        )
-        assert [one.__name__ for one in found] == ["instrument_a", "<lambda>"]
+# Trust
 
-    def test_lists_and_dicts_of_instruments_count_nested_too(self, place: Place) -> None:
-        found = place.instruments(
-            """
-            def one(n): return lambda ov: n
-            instrument_list = [one(1), (one(2), {"x": one(3)})]
-            instrument_dict = {"a": one(4), "b": [one(5)]}
-            instrument_set = {one(6)}
-            """
-        )
-        assert [one(None) for one in found] == [1, 2, 3, 4, 5, 6]
 
-    @pytest.mark.parametrize(
-        "value", ["[one(1), one(2)]", "{'a': one(1), 'b': {'c': [one(2)]}}", "(one(1), [one(2)])"]
+@pytest.mark.parametrize(
+    ("file", "directory", "fault"),
+    [
+        (0o644, 0o755, None),
+        (0o664, 0o775, None),  # As every file is where each user has a group of their own.
+        (0o666, 0o755, "it can be written by others (mode 0666)"),
+        (0o644, 0o777, "its directory can be written by others (mode 0777)"),
+        (0o644, 0o1777, "its directory can be written by others (mode 1777)"),
+    ],
+)
+def test_a_file_that_others_could_have_written_is_refused_also_behind_a_link(
+    home: Home, file: int, directory: int, fault: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(home.write("open/voirfile.py"))
+    home.write("mine/voirfile.py")
+    link = home.path / "mine/link.py"
+    link.symlink_to(path)
+    path.chmod(file)
+    path.parent.chmod(directory)
+    assert distrust(str(path)) == distrust(str(link)) == fault
+    expected = ["mine/voirfile.py"] + ["open/voirfile.py"] * (fault is None)
+    assert home.find(cwd="mine", script="open/main.py") == expected
+    remedy = f"It was not run. If you trust it: --voirfile {path}"
+    refused = Problem("voirfile-untrusted", str(path), str(fault), remedy=remedy)
+    assert home.problems == ([refused] if fault else [])
+    monkeypatch.delattr(os, "geteuid")
+    assert distrust(str(path)) is None
+
+
+@only_root
+def test_a_file_of_roots_is_trusted_and_one_of_somebody_elses_is_not(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(home.write("voirfile.py"))
+    os.chown(path, NOBODY, -1)
+    assert distrust(str(path)) == "it belongs to somebody else (uid 65534, yours is 0)"
+    os.chown(path.parent, NOBODY, -1)
+    assert "its directory belongs to somebody else" in str(distrust(str(path)))
+    for place in (path, path.parent):
+        os.chown(place, 0, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert distrust(str(path)) is None
+    path.unlink()
+    assert distrust(str(path)) == "it cannot be examined: No such file or directory"
+
+
+# Loading
+
+ONE = "def one(n): return lambda ov: n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (f"{ONE}instrument_x = one(1)\nother = one(2)", [1]),
+        (f"{ONE}instrument_x = [one(1), (one(2), {{'x': one(3)}})]\ninstrument_y = {{one(4)}}",
+         [1, 2, 3, 4]),
+        (f"{ONE}instrument_x = one(3)\n__instruments__ = [one(1), {{'b': (one(2),)}}]", [1, 2]),
+        (f"{ONE}__instruments__ = one(1)", [1]),
+        ("__instruments__ = []", []),
+        ("from beside import answer\ndef instrument_x(ov): return answer", [42]),
+        ("# -*- coding: latin-1 -*-\ndef instrument_x(ov): return 'é'".encode("latin-1"), ["é"]),
+        ("def instrument_x(ov: int): return instrument_x.__annotations__['ov']", [int]),
+        ("import instrument_shed\nfrom voir import instrument_definition\n"
+         "@instrument_definition\ndef instrument_wait(ov, seconds): ...\n"
+         "def instrument_x(ov): return instrument_wait(3).__name__", ["instrument_wait"]),
+    ],
+)  # fmt: skip
+def test_functions_of_that_name_and_what_is_declared_are_instruments(
+    home: Home, text: str | bytes, values: list[Any]
+) -> None:
+    home.write("beside.py", "answer = 42\n")
+    home.write("instrument_shed.py")
+    before = list(sys.path)
+    assert [one(None) for one in home.instruments(text)] == values
+    assert home.problems == []
+    assert sys.path == before
+
+
+def test_several_are_modules_of_their_own_and_what_one_does_to_the_path_stays(home: Home) -> None:
+    before = list(sys.path)
+    for name in ("a.py", "b.py"):
+        home.write(name, "def instrument_x(ov): return __name__, __file__\n")
+    home.write("c.py", "import sys\nsys.path.insert(0, '/mine')\ninstrument_x = print")
+    a, b, found = home.load("a.py", "b.py", "c.py")
+    assert [a(None), b(None), found] == [
+        ("__voir__", f"{home.path}/a.py"),
+        ("__voir1__", f"{home.path}/b.py"),
+        print,
+    ]
+    after, sys.path[:] = list(sys.path), before
+    assert after == ["/mine", *before]
+
+
+def test_what_is_no_instrument_is_reported_and_the_rest_is_kept(home: Home) -> None:
+    found = home.instruments(
+        """
+        from voir.instruments import early_stop, log
+        instrument_x = 3
+        instrument_y = {"a": [print, None]}
+        instrument_stop = early_stop
+        instrument_more = [log, log("loss")]
+        """
     )
-    def test_instruments_that_are_declared_are_the_only_ones(
-        self, place: Place, value: str
-    ) -> None:
-        found = place.instruments(
-            f"""
-            def one(n): return lambda ov: n
-            instrument_x = one(3)
-            __instruments__ = {value}
-            """
-        )
-        assert [one(None) for one in found] == [1, 2]
-
-    def test_one_may_be_declared_alone(self, place: Place) -> None:
-        assert place.instruments("__instruments__ = print") == [print]
-
-    def test_what_cannot_be_called_is_reported_and_the_rest_is_kept(self, place: Place) -> None:
-        found = place.instruments("instrument_x = 3\ninstrument_y = {'a': [print, None]}\n")
-        assert found == [print]
-        assert [(p.slug, p.what) for p in place.problems] == [
-            ("not-an-instrument", self.not_one("instrument_x", "3")),
-            ("not-an-instrument", self.not_one("instrument_y['a'][1]", "None")),
-        ]
-
-    @staticmethod
-    def not_one(name: str, value: str) -> str:
-        return f"{name} is {value}, which is not an instrument: it cannot be called"
-
-    def test_what_makes_instruments_is_none(self, place: Place) -> None:
-        found = place.instruments(
-            """
-            from voir.instruments import early_stop, log
-            instrument_stop = early_stop
-            instrument_more = [log, log("loss")]
-            """
-        )
-        assert [one.__name__ for one in found] == ["log"]
-        assert {p.slug for p in place.problems} == {"not-an-instrument"}
-        assert [(p.what, (p.remedy or "").partition(":")[0]) for p in place.problems] == [
-            (self.maker("instrument_stop", "early_stop"), "Write early_stop(...)"),
-            (self.maker("instrument_more[0]", "log"), "Write log(...)"),
-        ]
-
-    @staticmethod
-    def maker(name: str, value: str) -> str:
-        return f"{name} is {value}, which is no instrument: it makes one"
-
-    def test_one_that_is_defined_there_is_for_others_to_call(self, place: Place) -> None:
-        found = place.instruments(
-            """
-            from voir import instrument_definition
-
-            @instrument_definition
-            def instrument_wait(ov, seconds): ...
-
-            def instrument_x(ov): ov.require(instrument_wait(3))
-            """
-        )
-        assert [one.__name__ for one in found] == ["instrument_x"]
-        assert place.problems == []
-
-    def test_the_decorator_and_modules_of_such_names_are_none(self, place: Place) -> None:
-        place.write("instrument_shed.py")
-        found = place.instruments(
-            """
-            import instrument_shed
-            from voir import instrument_definition
-
-            @instrument_definition
-            def something(ov): ...
-
-            instrument_x = something()
-            """
-        )
-        sys.modules.pop("instrument_shed", None)
-        assert [one.__name__ for one in found] == ["something"]
-        assert place.problems == []
-
-    def test_one_without_instruments_says_what_it_looked_for(self, place: Place) -> None:
-        assert place.instruments("def instrumnt_x(ov): ...\n") == []
-        assert place.problem.slug == "voirfile-empty"
-        assert "begins with instrument_" in place.problem.what
-
-    def test_one_that_declares_none_has_none(self, place: Place) -> None:
-        assert place.instruments("__instruments__ = []\n") == []
-        assert place.problems == []
-
-    def test_several_are_modules_of_their_own(self, place: Place) -> None:
-        for name in ("a.py", "b.py"):
-            place.write(name, "def instrument_x(ov): return __name__, __file__\n")
-        assert [one(None) for one in place.load("a.py", "b.py")] == [
-            ("__voir__", str(place.path / "a.py")),
-            ("__voir1__", str(place.path / "b.py")),
-        ]
-
-    def test_dataclasses_in_it_work_with_annotations_that_are_strings(self, place: Place) -> None:
-        (instrument,) = place.instruments(
-            """
-            from __future__ import annotations
-            from dataclasses import dataclass
-            from voir import configurable
-
-            @dataclass
-            class Options:
-                # How many
-                count: int | None = None
-
-            @configurable
-            def instrument_x(ov, options: Options):
-                ov.said.append(options.count)
-            """
-        )
-        from tests.engine.test_tools import run_with
-
-        run = run_with(instrument, "--count=3")
-        assert run.said == [3]
-        assert "How many" in run.argparser.format_help()
-
-    def test_modules_beside_it_can_be_imported(self, place: Place) -> None:
-        place.write("beside_the_voirfile.py", "answer = 42\n")
-        (instrument,) = place.instruments(
-            "from beside_the_voirfile import answer\ndef instrument_x(ov): return answer\n"
-        )
-        del sys.modules["beside_the_voirfile"]
-        assert instrument(None) == 42
-
-    def test_the_path_is_as_before_also_when_it_fails(self, place: Place) -> None:
-        before = list(sys.path)
-        place.instruments("instrument_x = print")
-        place.instruments("raise ValueError")
-        assert sys.path == before
-
-    def test_what_it_does_to_the_path_stays(self, place: Place) -> None:
-        before = list(sys.path)
-        place.instruments("import sys\nsys.path.insert(0, '/mine')\ninstrument_x = print")
-        after = list(sys.path)
-        sys.path[:] = before
-        assert after == ["/mine", *before]
-
-    def test_other_encodings_are_read_as_python_would(self, place: Place) -> None:
-        text = "# -*- coding: latin-1 -*-\ndef instrument_x(ov): return 'é'\n"
-        (instrument,) = place.instruments(text.encode("latin-1"))
-        assert instrument(None) == "é"
-
-    def test_future_imports_of_ours_are_not_its_own(self, place: Place) -> None:
-        (instrument,) = place.instruments("def instrument_x(ov: int): ...\n")
-        assert instrument.__annotations__["ov"] is int
+    assert [one.__name__ for one in found] == ["print", "log"]
+    assert {one.slug for one in home.problems} == {"not-an-instrument"}
+    left = "It is left out. An instrument is a function that takes the overseer."
+    assert [(one.what, (one.remedy or "").partition(":")[0]) for one in home.problems] == [
+        ("instrument_x is 3, which is not an instrument: it cannot be called", left),
+        ("instrument_y['a'][1] is None, which is not an instrument: it cannot be called", left),
+        ("instrument_stop is early_stop, which is no instrument: it makes one",
+         "Write early_stop(...)"),
+        ("instrument_more[0] is log, which is no instrument: it makes one", "Write log(...)"),
+    ]  # fmt: skip
 
 
-class TestFailing:
-    def test_a_syntax_error_is_named_with_its_line_and_text(self, place: Place) -> None:
-        path = place.write("voirfile.py", "x = 1\ndef instrument_x(ov:\n")
-        assert place.load("voirfile.py") == []
-        assert (place.problem.slug, place.problem.who) == ("voirfile-syntax", path)
-        assert place.problem.where == f"{path}:2"
-        assert "def instrument_x(ov:" in place.problem.what
-        assert "--no-voirfile" in str(place.problem.remedy)
+def test_annotations_that_are_strings_name_a_dataclass_of_the_voirfile(home: Home) -> None:
+    (instrument,) = home.instruments(
+        """
+        from __future__ import annotations
+        from dataclasses import dataclass
+        from voir import configurable
 
-    def test_a_syntax_error_in_a_module_that_it_imports_is_placed_at_the_import(
-        self, place: Place
-    ) -> None:
-        place.write("broken_beside.py", "def (\n")
-        path = place.write("voirfile.py", "\nimport broken_beside\n")
-        place.load("voirfile.py")
-        assert (place.problem.slug, place.problem.where) == ("voirfile-failed", f"{path}:2")
-        assert "broken_beside.py, line 1" in place.problem.what
+        @dataclass
+        class Options:
+            # How many
+            count: int | None = None
 
-    @pytest.mark.parametrize(
-        ("text", "said"),
-        [
-            ("raise RuntimeError('not today')", "it failed: RuntimeError: not today"),
-            ("import sys; sys.exit(7)", "it failed: SystemExit: 7"),
-            ("import nowhere_at_all", "it failed: ModuleNotFoundError: No module named"),
-            (
-                "from voir import StopProgram; raise StopProgram",
-                "it failed: overseer.boundary.Stop",
-            ),
-            (b"x = '\x00'", ""),
-            (b"x = '\xff'", ""),
-        ],
+        @configurable
+        def instrument_x(ov, options: Options):
+            ov.said.append(options.count)
+        """
     )
-    def test_one_that_fails_is_reported_and_left_out(
-        self, place: Place, text: str | bytes, said: str
-    ) -> None:
-        assert place.instruments(text) == []
-        assert place.problem.slug in ("voirfile-failed", "voirfile-syntax")
-        assert place.problem.what.startswith(said)
-        assert "__voir__" not in sys.modules
-
-    def test_the_others_are_loaded(self, place: Place) -> None:
-        place.write("bad.py", "raise ValueError")
-        place.write("good.py", "instrument_x = print")
-        assert place.load("bad.py", "good.py") == [print]
-
-    def test_what_explains_itself_is_heard(self, place: Place) -> None:
-        place.instruments(
-            "from voir import configurable\n@configurable\ndef instrument_x(ov): ...\n"
-        )
-        assert place.problem.slug == "not-configurable"
-        assert place.problem.what.startswith("@configurable instrument_x(ov)")
-        assert "--no-voirfile" in str(place.problem.remedy)
-
-    def test_what_an_instrument_refuses_is_placed_where_it_is_given(self, place: Place) -> None:
-        place.instruments("from voir.instruments import Cpu\n\ninstrument_x = Cpu(seconds=0)\n")
-        assert place.problem.slug == "bad-interval"
-        assert str(place.problem.where).endswith("voirfile.py:3")
-
-    def test_ctrl_c_is_nobody_s_failure(self, place: Place) -> None:
-        with pytest.raises(KeyboardInterrupt):
-            place.instruments("raise KeyboardInterrupt")
-        assert place.problems == []
-
-    def test_one_that_is_gone_when_it_is_read_is_reported(self, place: Place) -> None:
-        assert place.load("nowhere.py") == []
-        assert "No such file" in place.problem.what
+    run = run_with(instrument, argv="--count=3")
+    assert run.said == [3]
+    assert "How many" in run.argparser.format_help()
 
 
-def test_where_an_instrument_stands_is_part_of_its_name() -> None:
-    names = {"__instruments__": {"a": [print, len]}}
-    assert collect(names) == [("__instruments__['a'][0]", print), ("__instruments__['a'][1]", len)]
+# Failing
+
+FAILED = "voirfile-failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "what", "line"),
+    [
+        ("x = 1\ndef instrument_x(ov:\n", "voirfile-syntax",
+         "syntax error: '(' was never closed: def instrument_x(ov:", 2),
+        ("\nimport broken", FAILED, "it failed: SyntaxError: invalid syntax (broken.py, line 1)",
+         2),
+        ("raise RuntimeError('not today')", FAILED, "it failed: RuntimeError: not today", 1),
+        ("import sys; sys.exit(7)", FAILED, "it failed: SystemExit: 7", 1),
+        ("import nowhere_at_all", FAILED, "it failed: ModuleNotFoundError: No module named", 1),
+        ("from voir import StopProgram; raise StopProgram", FAILED,
+         "it failed: overseer.boundary.StopProgram", 1),
+        (b"x = '\x00'", "", "", None),
+        (b"x = '\xff'", "", "", None),
+        ("from voir import configurable\n@configurable\ndef instrument_x(ov): ...",
+         "not-configurable", "@configurable instrument_x(ov)", 2),
+        ("from voir.instruments import Cpu\n\ninstrument_x = Cpu(seconds=0)", "bad-interval", "",
+         3),
+        ("def instrumnt_x(ov): ...", "voirfile-empty", "it has no instrument: nothing in it has a "
+         "name that begins with instrument_", None),
+        (None, FAILED, "it failed: FileNotFoundError: [Errno 2] No such file", None),
+    ],
+)  # fmt: skip
+def test_one_that_fails_is_reported_with_its_line_and_left_out(
+    home: Home, text: str | bytes | None, slug: str, what: str, line: int | None
+) -> None:
+    home.write("broken.py", "def (\n")
+    home.write("good.py", "instrument_x = print")
+    path = f"{home.path}/voirfile.py" if text is None else home.write("voirfile.py", text)
+    before = list(sys.path)
+    assert home.load("voirfile.py", "good.py") == [print]
+    assert home.problem.who == path
+    assert home.problem.slug == slug or not slug
+    assert home.problem.what.startswith(what)
+    assert line is None or home.problem.where == f"{path}:{line}"
+    assert slug == "voirfile-empty" or "--no-voirfile" in str(home.problem.remedy)
+    assert sys.path == before
+    assert "__voir__" not in sys.modules or slug == "voirfile-empty"
+
+
+def test_ctrl_c_is_nobodys_failure(home: Home) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        home.instruments("raise KeyboardInterrupt")
+    assert home.problems == []
+
+
+# What is installed
+
+
+CONTRIBUTING = """
+    def instrument_a(ov): ...
+    def instrument_b(ov): ...
+    both = {"a": instrument_a, "b": [instrument_b]}
+    number = 3
+    """
+POINTS = """
+    [voir.instrument]
+    x = contributing:both
+    absent = contributing:nowhere
+    ends = exiting:x
+    wrong = contributing:number
+    a = contributing:instrument_a
+    """
+
+
+@pytest.mark.parametrize("info", ["one-1.0.dist-info/METADATA", "one-1.0.egg-info/PKG-INFO"])
+def test_installed_distributions_contribute_instruments(
+    home: Home, info: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [f"{home.path}/nowhere", str(home.path), *sys.path])
+    home.write("contributing.py", CONTRIBUTING)
+    home.write("exiting.py", "import sys\nsys.exit(7)\n")
+    home.write(info, "Metadata-Version: 2.1\nName: one\nVersion: 1.0\n")
+    points = f"{info.partition('/')[0]}/entry_points.txt"
+    home.write(points, "[console_scripts]\nx = contributing:instrument_a\n")
+    importlib.invalidate_caches()
+    assert contributed(home.problems.append) == []
+    assert "contributing" not in sys.modules
+    home.write(points, POINTS)
+    names = [one.__name__ for one in contributed(home.problems.append)]
+    assert names == ["instrument_a", "instrument_b", "instrument_a"]
+    assert [(one.slug, one.who) for one in home.problems] == [
+        ("entry-point", "entry point absent"),
+        ("entry-point", "entry point ends"),
+        ("not-an-instrument", "entry point wrong"),
+    ]
+    assert [one.what.partition(": ")[0] for one in home.problems] == [
+        "contributing:nowhere failed to load",
+        "exiting:x failed to load",
+        "contributing:number is 3, which is not an instrument",
+    ]
+    assert home.problems[1].where == f"{home.path}/exiting.py:2"
+
+
+# Names of old Milabench
+
+USED = "import sys\nprint([m for m in sys.modules if 'milabench' in m])\n"
+OLD = """
+    from milabench.opt import instrument_argparse
+
+    def instrument_show(ov):
+        yield ov.phases.init
+        ov.given["?options"].print("{}")
+    """
+
+
+def test_old_milabenchs_instrument_is_voirs_where_milabench_is_not_installed(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path)
+    place.write("voirfile.py", OLD)
+    script = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr')\n"
+    place.write("main.py", f"{script}parser.parse_args()\n{USED}")
+    done = place.voir("--quiet", "--no-record", "main.py", "--lr", "0.5")
+    assert (done.seen, done.stderr) == ((0, "Namespace(lr='0.5')\n[]\n"), "")
+    place.write("milabench/__init__.py", "")
+    place.write("milabench/opt.py", "def instrument_argparse(ov):\n    print('its own')\n")
+    assert place.voir("--quiet", "--no-record", "main.py").stdout.startswith("its own\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from milabench.opt import instrument_other", "from milabench.bench import voirfile_monitor"],
+)
+def test_any_other_name_of_milabenchs_says_what_to_import(home: Home, line: str) -> None:
+    home.instruments(line)
+    assert "from voir.instruments import instrument_argparse" in str(home.problem.remedy)
+    assert "milabench" not in sys.modules

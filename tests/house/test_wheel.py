@@ -241,6 +241,7 @@ def test_the_base_install_is_four_packages(metadata: Message) -> None:
 
 def test_every_extra_is_there(metadata: Message) -> None:
     assert set(metadata.get_all("Provides-Extra", [])) == {
+        "completion",
         "examples",
         "gpu",
         "test",

@@ -55,6 +55,7 @@ def test_the_value_of_a_function_is_the_value_of_the_program(tmp_path, monkeypat
 REFUSED = {
     "a missing file": (["nothing.py"], 2, "can't open file '{root}/nothing.py': [Errno 2]"),
     "a misspelt file": (["tol.py"], 2, "Did you mean {root}/tool.py?"),
+    "a misspelt command": (["initt", "x"], 2, "Did you mean the command init?"),
     "a directory": (["empty"], 1, "can't find '__main__' module in '{root}/empty'"),
     "a missing module": (["-m", "nothing"], 1, "No module named nothing."),
     "a missing submodule": (["-m", "pkg.nothing"], 1, "No module named pkg.nothing."),
