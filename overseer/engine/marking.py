@@ -17,8 +17,6 @@ Event = dict[str, Any]
 
 #: The channel of what voirfiles record, unless they name another.
 VOIRFILE = "voirfile"
-#: Spans that are open at once; of more, the oldest were left by something that never ends.
-OPEN = 10_000
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SPAN = re.compile(
@@ -46,9 +44,9 @@ def paired(selector: str, label: str | None) -> str:
             'For example: ov.span("//train_epoch"), ov.span("//main > #loop_epoch", "{epoch}").',
         )
     marker = match["loop"] or "#enter"
-    ends = f"#end{marker[1:]}" if match["loop"] else "#exit"
-    captures = [match["captures"]] if match["captures"] else []
-    known = set(_WORD.findall(match["captures"] or ""))
+    ends = marker.replace("#", "#end") if match["loop"] else "#exit"
+    known = _WORD.findall(match["captures"] or "")
+    captures = [match["captures"]] if known else []
     captures += [name for name in _names(label) if name not in known]
     captures += [f"!{marker} as span_begin", f"!!{ends} as span_end"]
     return f"{match['code']}({', '.join(captures)})"
@@ -88,10 +86,8 @@ def labeller(label: str | None, otherwise: str) -> Callable[[object], str]:
         values = element if isinstance(element, dict) else {"": element}
         settled = _Values((key, described(value)) for key, value in values.items())
         try:
-            if isinstance(element, dict):
-                return label.format_map(settled)
-            return label.format(settled[""])
-        except (ValueError, IndexError, KeyError, AttributeError, TypeError):
+            return Formatter().vformat(label, [settled[""]], settled)
+        except Exception:  # As str.format, for any reason that is in the text.
             return label
 
     return made
@@ -108,11 +104,8 @@ def spans(selector: str, label: str | None, into: Channel) -> Callable[[Event], 
             return
         if wrap["step"] == "begin":
             if into.recording:
-                text = made(event)
-                if len(opened) >= OPEN:
-                    del opened[next(iter(opened))]
-                opened[wrap["id"]] = text
-                into.begin(text)
+                opened[wrap["id"]] = made(event)
+                into.begin(opened[wrap["id"]])
         elif (known := opened.pop(wrap["id"], None)) is not None:
             into.end(known)
 
@@ -126,15 +119,12 @@ def counters(name: str, unit: str, into: Channel) -> Callable[[object], None]:
     def hear(element: object) -> None:
         if not into.recording:
             return
-        values = _figures(element) if isinstance(element, dict) else {"": element}
+        values = element if isinstance(element, dict) else {"": element}
+        values = {key: value for key, value in values.items() if not key.startswith("$")}
         for key, value in values.items():
             (counter if len(values) == 1 else counter.series(key)).add(value)
 
     return hear
-
-
-def _figures(event: Event) -> dict[str, Any]:
-    return {key: value for key, value in event.items() if not key.startswith("$")}
 
 
 def instants(label: str, into: Channel) -> Callable[[object], None]:

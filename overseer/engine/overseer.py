@@ -24,7 +24,7 @@ from ..boundary import (
     on_stop,
 )
 from ..boundary import problem as problem_of
-from ..clock import Clock, monotonic, process_start
+from ..clock import Clock, monotonic, process_start, time_ns
 from ..errors import Problem, UsageError, VoirError
 from ..launch import Program, Target, current_directory, exit_status, in_child, locate
 from ..model.overhead import Overhead
@@ -65,14 +65,41 @@ def active() -> Overseer | None:
     return _active
 
 
-class Overseer(Scheduler):
+class Giving:
+    """What has a stream of events, which instruments listen to and give to.
+
+    Attributes:
+        bus: The stream.
+    """
+
+    bus: Bus
+    _given: Given | None = None
+
+    @property
+    def given(self) -> Given:
+        """The stream of events, with all of giving's operators."""
+        if self._given is None:
+            from .operators import Given
+
+            self._given = Given(self.bus)
+        return self._given
+
+    def give(self, **event: Any) -> None:
+        """Put an event into the given stream; from any thread, delivered before this returns."""
+        self.bus.give(event)
+
+    def queue(self, **event: Any) -> None:
+        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
+        self.bus.give({**event, "$queued": time_ns() / 1e9})
+
+
+class Overseer(Giving, Scheduler):
     """Runs a script under instruments; what instruments receive as their first argument.
 
     Args:
         instruments: Required before the first phase.
         logfile: Where events of ``ov.log`` also go as JSON lines: a path or a file descriptor.
         environ: The environment that options are read from.
-        clock: Where time is read.
         stderr: Where voir may write; never the script's stdout.
         tell: Shows a problem to the user when it happens.
         since_ns: What this thread had used of the processor when voir began; now, when not given.
@@ -93,13 +120,12 @@ class Overseer(Scheduler):
         logfile: str | int | None = None,
         *,
         environ: Mapping[str, str] | None = None,
-        clock: Clock | None = None,
         stderr: TextIO | None = None,
         tell: Callable[[Problem], object] | None = None,
         since_ns: int | None = None,
     ) -> None:
         self.environ = os.environ if environ is None else environ
-        self.clock = clock or Clock()
+        self.clock = Clock()
         self.stderr = stderr if stderr is not None else sys.stderr
         self.problems: list[Problem] = []
         # Any thread may report, or set a probe.
@@ -108,7 +134,6 @@ class Overseer(Scheduler):
         super().__init__(PHASES, args=(self,))
         self.bus, self._log_stream = Bus(self.report, records=True), Bus(self.report)
         self.log = Log(self._log_stream)
-        self._given: Given | None = None
         self._engine: Engine | None = None
         self._parts: list[tuple[Any, str, str]] = []
         self._probes: list[Probe] = []
@@ -143,27 +168,9 @@ class Overseer(Scheduler):
 
     # What instruments use
 
-    @property
-    def given(self) -> Given:
-        """The stream of events, with all of giving's operators."""
-        if self._given is None:
-            from .operators import Given
-
-            self._given = Given(self.bus)
-        return self._given
-
-    def give(self, **event: Any) -> None:
-        """Put an event into the given stream; from any thread, delivered before this returns."""
-        self.bus.give(event)
-
     def publish(self, **event: Any) -> None:
         """The same for what voir itself finds: strict operators pass over what lacks their key."""
         self.bus.give(Own(event))
-
-    def queue(self, **event: Any) -> None:
-        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
-        event["$queued"] = self.clock.wall_ns() / 1e9
-        self.bus.give(event)
 
     def listen(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
         """Call ``fn(event)`` for each given event that has all of ``keys``."""
@@ -180,15 +187,16 @@ class Overseer(Scheduler):
 
     def watch_instruments(self) -> None:
         """Say which instrument holds the script up, once it has done so for half a minute."""
-        self._exit.enter_context(self.every(PATIENCE, self._say_busy, first=PATIENCE))
 
-    def _say_busy(self) -> None:
-        busy = self.busy
-        if busy is not None and monotonic() - busy[1] >= PATIENCE / 2:
-            frame = sys._current_frames().get(threading.main_thread().ident or 0)
-            what = f"it holds the script up: it has not come back for {PATIENCE:g} s"
-            remedy = "It goes on; Ctrl-C ends the run."
-            self.report(Problem("instrument-slow", busy[0], what, here(frame), remedy))
+        def say_busy() -> None:
+            busy = self.busy
+            if busy is not None and monotonic() - busy[1] >= PATIENCE / 2:
+                frame = sys._current_frames().get(threading.main_thread().ident or 0)
+                what = f"it holds the script up: it has not come back for {PATIENCE:g} s"
+                remedy = "It goes on; Ctrl-C ends the run."
+                self.report(Problem("instrument-slow", busy[0], what, here(frame), remedy))
+
+        self._exit.enter_context(self.every(PATIENCE, say_busy, first=PATIENCE))
 
     def charge(self, nanoseconds: int) -> None:
         """Count processor time that voir used as voir's own cost."""
@@ -297,10 +305,6 @@ class Overseer(Scheduler):
         self.stopping.raises(stop)
         raise stop
 
-    def abort(self, exc: BaseException) -> NoReturn:
-        """Fail the run with ``exc``, as if the script had raised it."""
-        raise OverseerAbort(exc)
-
     def report(self, problem: Problem) -> None:
         """Tell the user about ``problem``, once, and keep it in the run's record."""
         if in_child():
@@ -396,7 +400,7 @@ class Overseer(Scheduler):
         self.stopped_early = self.stopped_early or _reason(stop)
         if place := self.stopping.caught:
             self.stopped_early += f", caught at {place}"
-        if self.stopping.let_go:
+        if self.stopping.left <= 0:
             what = f"the script has swallowed the stop {TIMES} times, and went on to its end"
             remedy = "Let StopProgram pass: catch Exception instead of everything."
             self.report(Problem("stop-swallowed", "stop", what, place or None, remedy))
@@ -487,12 +491,12 @@ class Overseer(Scheduler):
 
         self.recording = Recording(self, target.name if target else "")
         operators = f"{__package__}.operators"
-        self._exit.callback(tell_failures(self._import_failed).dispose)
+        self._exit.callback(tell_failures(self._report_import).dispose)
         self._exit.callback(on_import("giving", lambda module: import_module(operators)).dispose)
         self._exit.callback(on_import(operators, self._hear_giving).dispose)
         return self.recording
 
-    def _import_failed(self, name: str, error: Exception) -> None:
+    def _report_import(self, name: str, error: Exception) -> None:
         self.report(problem_of("import", f"import {name}", error, "what waited for it failed"))
 
     def _hear_giving(self, operators: Any) -> None:

@@ -14,14 +14,25 @@ from contextlib import contextmanager, suppress
 from functools import wraps
 from itertools import chain, count
 
-from ..boundary import SWITCHED_OFF, acting, asked_for, code_of, current, here, name_of, problem
+from ..boundary import (
+    SWITCHED_OFF,
+    OverseerAbort,
+    StopProgram,
+    acting,
+    asked_for,
+    code_of,
+    current,
+    here,
+    name_of,
+    problem,
+)
 from ..clock import monotonic
 from ..errors import InternalError, Problem, VoirError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, NoReturn
 
     Instrument = Callable[..., Any]
 
@@ -36,7 +47,8 @@ class Phase:
 
     Attributes:
         name: For example ``run_script``.
-        status: ``pending``, ``running`` (its instruments are being resumed) or ``done``.
+        status: ``pending``, ``running`` (its instruments are being resumed) or ``done``; each is
+            also an attribute, whether it is that.
         value: What the phase produced; for ``run_script`` the script's value.
         exception: What ended it, or ``None``.
     """
@@ -60,20 +72,9 @@ class Phase:
     def __repr__(self) -> str:
         return f"<phase {self.name}: {self.status}>"
 
-    @property
-    def pending(self) -> bool:
-        """Whether the phase has not ended yet."""
-        return self.status == "pending"
-
-    @property
-    def running(self) -> bool:
-        """Whether the instruments that wait for the phase are being resumed."""
-        return self.status == "running"
-
-    @property
-    def done(self) -> bool:
-        """Whether the phase has ended and everybody who waited has been resumed."""
-        return self.status == "done"
+    pending = property(lambda self: self.status == "pending")
+    running = property(lambda self: self.status == "running")
+    done = property(lambda self: self.status == "done")
 
 
 class PhaseWithPriority:
@@ -323,7 +324,15 @@ class Scheduler:
             if problem.where:
                 entry.setdefault("failed_at", problem.where)
 
-    # Ending phases
+    # Ending phases, or all of the run
+
+    def stop(self, value: object = None) -> NoReturn:
+        """End the run here, in good order."""
+        raise StopProgram(value)
+
+    def abort(self, exc: BaseException) -> NoReturn:
+        """Fail the run with ``exc``, as if the script had raised it."""
+        raise OverseerAbort(exc)
 
     @contextmanager
     def run_phase(self, phase: Phase) -> Iterator[Callable[[object], None]]:

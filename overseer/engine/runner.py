@@ -19,16 +19,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from ..boundary import OverseerAbort, StopProgram
-from ..clock import Clock
 from ..errors import Problem, VoirError
 from .bus import Bus
+from .overseer import Giving
 from .phases import Scheduler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
-    from .operators import Given
     from .phases import Instrument
 
 
@@ -62,14 +61,6 @@ class PhaseRunner(Scheduler):
             return super()._require(instrument)
         self._to_require.append(instrument)
         return getattr(instrument, "__state__", instrument)
-
-    def stop(self, value: object = None) -> NoReturn:
-        """End the run here, in good order."""
-        raise StopProgram(value)
-
-    def abort(self, exc: BaseException) -> NoReturn:
-        """End the run by raising ``exc``."""
-        raise OverseerAbort(exc)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run: the arguments are those of ``_run``.
@@ -138,7 +129,7 @@ class PhaseRunner(Scheduler):
         self._on_instrument_error(VoirError(problem.slug, problem.what, problem.remedy))
 
 
-class GivenRunner(PhaseRunner):
+class GivenRunner(Giving, PhaseRunner):
     """A runner with a stream of events: ``given``, and ``give`` from any thread.
 
     Args:
@@ -148,38 +139,17 @@ class GivenRunner(PhaseRunner):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._stream = Bus(self.report)
+        self.bus = Bus(self.report)
         self._connection = ExitStack()
-        self._given: Given | None = None
-
-    @property
-    def given(self) -> Given:
-        """The stream, with all of giving's operators."""
-        if self._given is None:
-            from .operators import Given
-
-            self._given = Given(self._stream)
-        return self._given
-
-    def give(self, **data: Any) -> None:
-        """Put an event into the stream; from any thread, delivered before this returns."""
-        self._stream.give(data)
-
-    def queue(self, **data: Any) -> None:
-        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
-        self.give(**data, **{"$queued": Clock().wall_ns() / 1e9})
 
     def _prepare(self) -> None:
         from .operators import connected
 
-        self._connection.enter_context(connected(self._stream))
+        self._connection.enter_context(connected(self.bus))
         super()._prepare()
 
     def _finish(self) -> None:
-        self._stream.complete()
+        self.bus.complete()
         self._connection.close()
-        self._stream.clear()
+        self.bus.clear()
         super()._finish()
-
-
-__all__ = ["GivenRunner", "PhaseRunner"]

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import cache
 from itertools import count
 
-from ..boundary import StopProgram, let_through, said
+from ..boundary import StopProgram, name_of, said
 from ..clock import thread_time_ns
 from ..errors import Problem
 from ..nothing import nothing
@@ -237,10 +237,8 @@ def _size(batch: Any, size: Any) -> dict[str, Any]:
         return {"batch_size": size}
     try:
         return {"batch_size": size(batch)}
-    except BaseException as error:
-        let_through(error)  # Else it is nothing that the script does under plain python.
-        name = getattr(size, "__name__", "batch_size")
-        what = f"{name} raised {said(error)}: items are not known"
+    except Exception as error:  # The script does not call it under plain python.
+        what = f"{name_of(size)} raised {said(error)}: items are not known"
         _report(Problem("batch-size", "iterate", what))
         return {"batch_size": None}
 

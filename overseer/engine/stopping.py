@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from _thread import get_ident, start_new_thread
 
@@ -34,12 +33,13 @@ class Stopping:
         raised: Whether it was raised in the main thread.
         leaving: The main thread has left the script, and waits for others.
         over: The script has been left: nothing is raised any more.
+        left: How often it may be raised again.
     """
 
     def __init__(self) -> None:
         self.wish: BaseException | None = None
         self.leaving = self.over = False
-        self._left = TIMES
+        self.left = TIMES
         self.raised = False
         self._caught = ""
         # Before the script: gevent gives the main thread another ident.
@@ -75,7 +75,7 @@ class Stopping:
             interrupt(self._main)
 
     def _arm(self) -> None:
-        if self._left > 0:
+        if self.left > 0:
             recorder.arm(sum(1 << kind for kind in KINDS), 1, self._again)
 
     def _again(self) -> None:
@@ -83,7 +83,7 @@ class Stopping:
         wish = self.wish
         if self.over or wish is None:
             return
-        self._left -= 1
+        self.left -= 1
         self._see(wish)
         self._arm()
         self.raised |= get_ident() == self._main
@@ -107,11 +107,6 @@ class Stopping:
         if self.wish is not None and self.raised:
             self._see(self.wish)
         return self._caught
-
-    @property
-    def let_go(self) -> bool:
-        """Whether it was raised as often as it is, and swallowed each time."""
-        return self._left <= 0
 
 
 def interrupt(ident: int) -> None:
@@ -137,11 +132,3 @@ def _quieten() -> None:
 
     quietly.quiet = True  # type: ignore[attr-defined]
     threading.excepthook = quietly
-    log = sys.modules.get("asyncio.log")
-    if log is not None:
-        log.logger.addFilter(
-            lambda record: not (record.exc_info and isinstance(record.exc_info[1], StopProgram))
-        )
-
-
-__all__ = ["Stopping", "interrupt"]
