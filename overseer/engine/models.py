@@ -34,12 +34,14 @@ class Model:
         dest: The attribute of the parsed options that will hold an instance.
         kind: The dataclass.
         fields: For each field, whether it is a tuple.
+        value: The instance, once it is built.
     """
 
     def __init__(self, dest: str, kind: type) -> None:
         self.dest = dest
         self.kind = kind
         self.fields: dict[str, bool] = {}
+        self.value: Any = None
 
     def build(self, options: argparse.Namespace) -> None:
         """Put an instance in the place of the fields' options.
@@ -52,10 +54,11 @@ class Model:
             if is_tuple and values[name] is not None:
                 values[name] = tuple(values[name])
         try:
-            setattr(options, self.dest, self.kind(**values))
+            self.value = self.kind(**values)
         except (ValueError, TypeError) as error:
             what = f"{self.kind.__name__} refuses its values: {said(error)}"
             raise UsageError("option-value", what, "See voir --help.") from None
+        setattr(options, self.dest, self.value)
 
 
 def add_model(parser: OptionParser, dest: str, model: Any, prefix: str) -> list[Model]:

@@ -232,17 +232,21 @@ class OptionParser(argparse.ArgumentParser):
 
     # Options declared as dataclasses
 
-    def add_from_model(self, dest: str, model: Any, flatten: bool = True) -> None:
+    def add_from_model(self, dest: str, model: Any, flatten: bool = True) -> Model:
         """Add an option for every field of a dataclass; ``options.<dest>`` is an instance of it.
 
         Args:
             dest: The attribute of the parsed options.
             model: A dataclass, or an instance of one whose values are the defaults.
             flatten: Whether fields are options of their own name; else ``--<dest>.<field>``.
+
+        Returns:
+            What has the instance once options are parsed, whoever else's is called ``dest``.
         """
         from .models import add_model
 
         self._models.extend(add_model(self, dest, model, "" if flatten else f"{dest}."))
+        return self._models[-1]
 
 
 def _values(action: argparse.Action) -> int:
@@ -371,9 +375,9 @@ def configurable(fn: Callable[..., Any]) -> Instrument:
     @functools.wraps(fn)
     def wrapped(ov: Overseer) -> Generator[Any, Any, None]:
         yield ov.phases.init
-        ov.argparser.add_from_model(name, model)
+        built = ov.argparser.add_from_model(name, model)
         yield ov.phases.parse_args
-        result = fn(ov, getattr(ov.options, name))
+        result = fn(ov, built.value)
         if isinstance(result, Generator):
             yield from result
 

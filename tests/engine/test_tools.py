@@ -165,9 +165,9 @@ def test_the_fields_of_a_dataclass_are_options_and_arrive_as_an_instance() -> No
         ov.said.append((yield ov.phases.run_script))
 
     @configurable
-    def instrument_of_a_closure(ov: Overseer, local: Local) -> None:
-        assert isinstance(local, Local)
-        ov.said.append(local.width)
+    def instrument_of_a_closure(ov: Overseer, options: Local) -> None:
+        assert isinstance(options, Local)
+        ov.said.append(options.width)
 
     run = run_with(instrument_c, instrument_of_a_closure, argv="--count=3 --deep")
     run.end(run.phases.run_script, value=42)
