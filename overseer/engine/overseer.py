@@ -169,7 +169,7 @@ class Overseer(Giving, Scheduler):
     # What instruments use
 
     def publish(self, **event: Any) -> None:
-        """The same for what voir itself finds: strict operators pass over what lacks their key."""
+        """Give what voir itself has found: strict operators pass over what lacks their key."""
         self.bus.give(Own(event))
 
     def listen(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:

@@ -11,11 +11,11 @@ from overseer.boundary import StopProgram
 from overseer.engine import stopping
 from tests.running import Place
 
-#: One script with every way to be stopped in; ``step`` is what the voirfile marks.
+#: What every script here begins with; ``step`` is what the voirfile marks.
 SCRIPT = """
-import asyncio, os, sys, threading, time
+import asyncio, os, threading, time
 from concurrent.futures import ThreadPoolExecutor
-from voir import StopProgram, give
+from voir import StopProgram
 
 def step(i):
     done = i
@@ -25,68 +25,32 @@ def train(n=10**6):
         step(i)
         time.sleep(0.0005)
 
-def cleaning():
-    try:
-        train()
-    except StopProgram:
-        print("cleaned up")
-
-def swallowing(times=3, n=10**6):
-    for _ in range(times):
-        try:
-            train(n)
-        except BaseException:
-            pass
-
-def finishing():
-    try:
-        train()
-    finally:
-        print("finally")
-
-def joining():
-    thread = threading.Thread(target=train)
-    thread.start()
-    thread.join()
-
-def daemon():
-    threading.Thread(target=train, daemon=True).start()
-    time.sleep(60)
-
-def left():
-    threading.Thread(target=train).start()
-
-def pool():
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(train, [10**6] * 4))
-
 async def tasks():
     while True:
         step(0)
         await asyncio.sleep(0)
 
-def loop():
-    asyncio.run(tasks())
-
-def forking():
-    if child := os.fork():
-        os.waitpid(child, 0)
-
-globals()[sys.argv[1]](*map(int, sys.argv[2:]))
-print("to the end")
+thread = threading.Thread(target=train, daemon=True)
 """
-#: What is printed, in each of the places in which the script may be.
+CLEANING = "try:\n    train()\nexcept StopProgram:\n    print('cleaned up')\nfinally:\n    print(2)"
+SWALLOWING = (
+    "for _ in range({}):\n    try:\n        train({})\n    except BaseException:\n        pass"
+)
+JOINING = "thread.start()\nthread.join()"
+LEFT = "thread.daemon = False\nthread.start()"
+POOL = "with ThreadPoolExecutor(2) as threads:\n    list(threads.map(train, [10**6] * 4))"
+END = "to the end\n"
+#: Where the script is when it is to stop, and what it prints.
 PLACES = {
-    "train": "",
-    "cleaning": "cleaned up\nto the end\n",
-    "finishing": "finally\n",
-    "joining": "",
-    "daemon": "",
-    "left": "to the end\n",
-    "pool": "",
-    "loop": "",
-    "swallowing": "to the end\n",
-    "swallowing 200 2": "to the end\n",
+    "train()": "",
+    CLEANING: f"cleaned up\n2\n{END}",
+    JOINING: "",
+    "thread.start()\ntime.sleep(60)": "",
+    LEFT: END,
+    POOL: "",
+    "asyncio.run(tasks())": "",
+    SWALLOWING.format(3, ""): END,
+    SWALLOWING.format(200, 2): END,
 }
 #: What a voirfile does to stop or fail the script.
 STOPS = {
@@ -103,12 +67,11 @@ FAILS = {
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
-    place.write("main.py", SCRIPT)
-    return place
+    return Place(tmp_path)
 
 
-def voirfile(place: Place, act: str = "") -> None:
+def write(place: Place, script: str, act: str = "") -> None:
+    (place.path / "main.py").write_text(f"{SCRIPT}\n{script}\nprint('to the end')\n")
     place.write(
         "voirfile.py",
         f"""
@@ -132,45 +95,51 @@ def voirfile(place: Place, act: str = "") -> None:
     )
 
 
-@pytest.mark.parametrize("where", PLACES)
-def test_a_stop_ends_the_script_wherever_it_is(place: Place, where: str) -> None:
-    voirfile(place)
-    ran = place.voir("--no-record", "--stop", "20", "main.py", *where.split())
-    assert ran.seen == (0, PLACES[where])
+@pytest.mark.parametrize("script", PLACES)
+def test_a_stop_ends_the_script_wherever_it_is(place: Place, script: str) -> None:
+    write(place, script)
+    ran = place.voir("--no-record", "--stop", "20", "main.py")
+    assert ran.seen == (0, PLACES[script])
     assert "stopped early: after 20 steps" in ran.stderr
     assert "Traceback" not in ran.stderr
     # It is raised again a hundred times, then the script is let go; where it was caught is said.
-    assert ("stop-swallowed" in ran.stderr) == ("200" in where)
-    line = next(n for n, text in enumerate(SCRIPT.split("\n"), 1) if "train(n)" in text)
-    assert (f"/main.py:{line}" in ran.stderr) == ("swallowing" in where)
+    assert ("stop-swallowed" in ran.stderr) == ("200" in script)
+    line = SCRIPT.count("\n") + 4
+    assert (f"/main.py:{line}" in ran.stderr) == ("BaseException" in script)
 
 
 @pytest.mark.parametrize("way", STOPS)
 def test_everybody_may_ask_for_it(place: Place, way: str) -> None:
-    voirfile(place, STOPS[way])
-    ran = place.voir("--no-record", "main.py", "train")
+    write(place, "train()", STOPS[way])
+    ran = place.voir("--no-record", "main.py")
     assert ran.seen == (0, "")
     assert "stopped early" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.parametrize("way", FAILS)
-@pytest.mark.parametrize("where", ["train", "joining", "left"])
+@pytest.mark.parametrize("script", ["train()", JOINING, LEFT])
 def test_an_abort_fails_the_run_whatever_thread_it_is_on(
-    place: Place, way: str, where: str
+    place: Place, way: str, script: str
 ) -> None:
-    voirfile(place, FAILS[way])
-    ran = place.voir("--no-record", "main.py", where)
+    write(place, script, FAILS[way])
+    ran = place.voir("--no-record", "main.py")
     # What waits for a thread that a timer's abort has ended goes on.
-    ends = where == "left" or (way == "a timer" and where == "joining")
-    assert ran.seen == (1, "to the end\n" * ends)
+    ends = script == LEFT or (way == "a timer" and script == JOINING)
+    assert ran.seen == (1, END * ends)
     assert ran.stderr.count("ValueError: bad") == 1
 
 
 def test_the_child_of_a_fork_has_no_instruments(place: Place) -> None:
-    voirfile(place, "yield ov.phases.run_script; print('instrument')")
-    ran = place.voir("--no-record", "main.py", "forking")
-    assert ran.seen == (0, "to the end\nto the end\ninstrument\n")
+    write(
+        place,
+        "child = os.fork()\nif child:\n    os.waitpid(child, 0)",
+        "yield ov.phases.run_script",
+    )
+    with (place.path / "voirfile.py").open("a") as file:
+        file.write("    print('instrument')\n")
+    ran = place.voir("--no-record", "main.py")
+    assert ran.seen == (0, f"{END}{END}instrument\n")
 
 
 def test_the_main_thread_is_known_though_gevent_gives_it_another_ident(
