@@ -97,19 +97,14 @@ def add_model(parser: OptionParser, dest: str, model: Any, prefix: str) -> list[
 
 def _hints(dest: str, kind: type) -> dict[str, Any]:
     if not dataclasses.is_dataclass(kind):
-        raise VoirError(
-            "not-a-dataclass",
-            f"add_from_model({dest!r}, {kind.__name__}): {kind.__name__} is not a dataclass",
-            "Decorate it with @dataclass.",
-        )
+        what = f"add_from_model({dest!r}, {kind.__name__}): {kind.__name__} is not a dataclass"
+        raise VoirError("not-a-dataclass", what, "Decorate it with @dataclass.")
     try:
         return typing.get_type_hints(kind)
     except NameError as error:
-        raise VoirError(
-            "option-type",
-            f"the types of {kind.__name__}'s fields cannot be told: {error}",
-            "Import or define what they name at the top level of the file.",
-        ) from None
+        what = f"the types of {kind.__name__}'s fields cannot be told: {error}"
+        remedy = "Import or define what they name at the top level of the file."
+        raise VoirError("option-type", what, remedy) from None
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
@@ -164,12 +159,12 @@ def _conversion(who: str, kind: Any) -> dict[str, Any]:
 def _named(choices: dict[str, Any], more: typing.Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A choice of values by their names; ``more`` are names that go too and are not shown."""
 
+    known = {**(more or {}), **choices}
+
     def choose(text: str) -> Any:
-        try:
-            return choices[text] if text in choices else (more or {})[text]
-        except KeyError:
-            what = f"{text!r} is none of {', '.join(choices)}"
-            raise argparse.ArgumentTypeError(what) from None
+        if text in known:
+            return known[text]
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
 
     return {"type": choose, "metavar": "{" + ",".join(choices) + "}"}
 

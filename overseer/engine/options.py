@@ -51,17 +51,12 @@ class _Group(argparse._ArgumentGroup):
 
     def _add_action(self, action: Any) -> Any:
         if not action.option_strings:
-            raise VoirError(
-                "positional-option",
-                f"it adds the positional argument {action.dest!r}, but voir has only options",
-                f"Name it --{action.dest}.",
-            )
+            what = f"it adds the positional argument {action.dest!r}, but voir has only options"
+            raise VoirError("positional-option", what, f"Name it --{action.dest}.")
         if self._parser.resolved:
-            raise VoirError(
-                "option-late",
-                f"it adds the option {action.option_strings[0]} when options have been parsed",
-                "Add it at the phase init, before 'yield ov.phases.parse_args'.",
-            )
+            what = f"it adds the option {action.option_strings[0]} when options have been parsed"
+            remedy = "Add it at the phase init, before 'yield ov.phases.parse_args'."
+            raise VoirError("option-late", what, remedy)
         action.owner = current() or "voir"
         return super()._add_action(action)
 

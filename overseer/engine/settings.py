@@ -117,7 +117,10 @@ class Layers:
         if _is_switch(action):
             if not isinstance(value, bool):
                 raise _wrong(source, value, "true or false")
-            return _switched(action, value)
+            if isinstance(action, argparse.BooleanOptionalAction):
+                return value
+            off = not action.const if isinstance(action.const, bool) else action.default
+            return action.const if value else off
         if not _is_list(action):
             return self._one(action, value, source)
         values = value if isinstance(value, list) else [value]
@@ -144,26 +147,15 @@ def variable(action: argparse.Action) -> str:
 
 
 def _long(action: argparse.Action) -> str:
-    longs = [o for o in action.option_strings if o.startswith("--")]
-    return longs[0] if longs else action.option_strings[0]
+    return max(action.option_strings, key=lambda option: option.startswith("--"))
 
 
 def _is_switch(action: argparse.Action) -> bool:
     return isinstance(action, (argparse._StoreConstAction, argparse.BooleanOptionalAction))
 
 
-def _switched(action: argparse.Action, value: bool) -> Any:
-    """What the option's destination holds when the option is on or off."""
-    if isinstance(action, argparse.BooleanOptionalAction):
-        return value
-    if value:
-        return action.const
-    return not action.const if isinstance(action.const, bool) else action.default
-
-
 def _is_list(action: argparse.Action) -> bool:
-    many = action.nargs in ("*", "+") or (isinstance(action.nargs, int) and action.nargs > 0)
-    return isinstance(action, argparse._AppendAction) or many
+    return isinstance(action, argparse._AppendAction) or action.nargs not in (None, "?", 0)
 
 
 def _from_text(action: argparse.Action, text: str, name: str) -> Any:
@@ -240,11 +232,9 @@ def read_config(path: str, by: str = "--config") -> Values:
         with open(path, "rb") as file:
             data = file.read()
     except (OSError, ValueError) as error:
-        raise UsageError(
-            "config-missing",
-            f"{by} {path}: {getattr(error, 'strerror', None) or error}",
-            "Give the path of a YAML or TOML file.",
-        ) from None
+        what = f"{by} {path}: {getattr(error, 'strerror', None) or error}"
+        remedy = "Give the path of a YAML or TOML file."
+        raise UsageError("config-missing", what, remedy) from None
     values = _parse_toml(data, path) if path.endswith(".toml") else _parse_yaml(data, path)
     return _mapping({} if values is None else values, f"{by} {path}", "option: value")
 
@@ -252,11 +242,8 @@ def read_config(path: str, by: str = "--config") -> Values:
 def _mapping(values: object, source: str, shape: str) -> Values:
     if isinstance(values, dict):
         return values
-    raise UsageError(
-        "config-malformed",
-        f"{source}: it holds a {type(values).__name__}, not a mapping",
-        f"Write one '{shape}' a line.",
-    )
+    what = f"{source}: it holds a {type(values).__name__}, not a mapping"
+    raise UsageError("config-malformed", what, f"Write one '{shape}' a line.")
 
 
 def _parse_toml(data: bytes, path: str) -> Values:
@@ -273,11 +260,9 @@ def _parse_yaml(data: bytes, path: str) -> object:
     try:
         import yaml
     except ImportError:
-        raise UsageError(
-            "missing-extra",
-            f"--config {path}: reading YAML needs PyYAML, which is not installed",
-            'pip install "voir-overseer[yaml]", or write it in TOML: a file ending in .toml',
-        ) from None
+        what = f"--config {path}: reading YAML needs PyYAML, which is not installed"
+        remedy = 'pip install "voir-overseer[yaml]", or write it in TOML: a file ending in .toml'
+        raise UsageError("missing-extra", what, remedy) from None
     try:
         return yaml.safe_load(data)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-13-45.

@@ -55,7 +55,18 @@ def find(
         return [_existing(path, "--voirfile") for path in named]
     if "VOIRFILE" in environ:
         return [_existing(path, "VOIRFILE") for path in _paths(environ["VOIRFILE"])]
-    return [found for found in _unique(_places(cwd, script)) if _trusted(found, report)]
+    found, seen = list[Found](), set[str]()
+    for one in _places(cwd, script):
+        real = os.path.realpath(one.path)
+        if real in seen or not os.path.isfile(real):
+            continue
+        seen.add(real)
+        if reason := distrust(one.path):
+            remedy = f"It was not run. If you trust it: --voirfile {one.path}"
+            report(Problem("voirfile-untrusted", one.path, reason, remedy=remedy))
+        else:
+            found.append(one)
+    return found
 
 
 def _paths(text: str) -> list[str]:
@@ -90,24 +101,6 @@ def _parents_in_project(start: str) -> list[str]:
             return []
         above.append(parent)
     return above[1:]
-
-
-def _unique(places: Iterable[Found]) -> Iterator[Found]:
-    seen = set()
-    for found in places:
-        real = os.path.realpath(found.path)
-        if real not in seen and os.path.isfile(found.path):
-            seen.add(real)
-            yield found
-
-
-def _trusted(found: Found, report: Report) -> bool:
-    reason = distrust(found.path)
-    if reason is None:
-        return True
-    remedy = f"It was not run. If you trust it: --voirfile {found.path}"
-    report(Problem("voirfile-untrusted", found.path, reason, remedy=remedy))
-    return False
 
 
 def distrust(path: str) -> str | None:
@@ -194,12 +187,24 @@ def _failed(path: str, error: BaseException) -> Problem:
 
 
 def _collected(path: str, names: Mapping[str, Any], report: Report) -> list[Callable[..., Any]]:
-    found = collect(names)
+    """The instruments among what a voirfile defines.
+
+    They are what ``__instruments__`` has, or everything named ``instrument_*``; lists, tuples, sets
+    and dicts of instruments count, nested too.
+    """
+    declared = [DECLARED] if DECLARED in names else [n for n, v in names.items() if _is_one(n, v)]
+    found = [one for name in declared for one in flat(name, names[name])]
     if not found and DECLARED not in names:
         what = f"it has no instrument: nothing in it has a name that begins with {PREFIX}"
         remedy = "Name a function so, or list instruments under __instruments__."
         report(Problem("voirfile-empty", path, what, remedy=remedy))
     return callables(found, path, report)
+
+
+def _is_one(name: str, value: object) -> bool:
+    # A decorator and modules may have such names, and be imported.
+    others = isinstance(value, ModuleType) or value is instrument_definition
+    return name.startswith(PREFIX) and not others
 
 
 def callables(
@@ -221,24 +226,6 @@ def callables(
             remedy = "It is left out. An instrument is a function that takes the overseer."
         report(Problem("not-an-instrument", who, f"{name} is {what}", remedy=remedy))
     return instruments
-
-
-def collect(names: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What a voirfile declares as instruments, each with where it stands.
-
-    That is what ``__instruments__`` has, or everything named ``instrument_*``; lists, tuples, sets
-    and dicts of instruments count, nested too.
-    """
-    if DECLARED in names:
-        return list(flat(DECLARED, names[DECLARED]))
-    found = [(name, value) for name, value in names.items() if _is_one(name, value)]
-    return [one for name, value in found for one in flat(name, value)]
-
-
-def _is_one(name: str, value: object) -> bool:
-    # A decorator and modules may have such names, and be imported.
-    others = isinstance(value, ModuleType) or value is instrument_definition
-    return name.startswith(PREFIX) and not others
 
 
 def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -296,9 +283,8 @@ def _load(point: Any, report: Report) -> list[Callable[..., Any]]:
 
 def _declares(distribution: str) -> bool:
     try:
-        fd = os.open(
-            f"{distribution}/entry_points.txt", os.O_RDONLY
-        )  # A file object takes twice as long, for each of them.
+        # A file object takes twice as long, for each of them.
+        fd = os.open(f"{distribution}/entry_points.txt", os.O_RDONLY)
     except OSError:
         return False
     try:
