@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -23,36 +23,18 @@ only_root = pytest.mark.skipif(
 )
 
 
-class Home:
+class Home(Place):
     """A directory of one's own with files in it, and what is reported about them."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self.problems: list[Problem] = []
-
-    def write(self, name: str, text: str | bytes = "") -> str:
-        """Write a file, and directories above it that only their owner can write to."""
-        file = self.path / name
-        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        file.write_bytes(text if isinstance(text, bytes) else dedent(text).encode())
-        file.chmod(0o644)
-        return str(file)
-
-    def find(
-        self, given: str = "", cwd: str = "", script: str = "", environ: str | None = None
-    ) -> list[str]:
-        """The voirfiles that apply, as paths from here, each with the reason if it was found."""
-        variables = {} if environ is None else {"VOIRFILE": environ}
-        where = str(self.path / script) if script else None
-        directory = str(self.path / cwd)
-        found = find(given.split(), variables, directory, where, self.problems.append)
-        return [os.path.relpath(one.path, self.path) for one in found]
 
     def load(self, *names: str) -> list[Callable[..., Any]]:
         """The instruments in the voirfiles of these names."""
         return load([Found(str(self.path / name), "") for name in names], self.problems.append)
 
-    def instruments(self, text: str | bytes) -> list[Callable[..., Any]]:
+    def instruments(self, text: str) -> list[Callable[..., Any]]:
         """The instruments in a voirfile with this text."""
         self.write("voirfile.py", text)
         return self.load("voirfile.py")
@@ -65,11 +47,11 @@ class Home:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    path = tmp_path / "home"
-    path.mkdir(mode=0o755)
+    before, mask, path = set(sys.modules), os.umask(0o022), tmp_path / "home"
+    path.mkdir()
     monkeypatch.chdir(path)
-    before = set(sys.modules)
     yield Home(path)
+    os.umask(mask)
     for name in set(sys.modules) - before:
         if name.startswith("__voir") or str(path) in str(getattr(sys.modules[name], "__file__", 0)):
             del sys.modules[name]
@@ -78,68 +60,66 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
 # Search
 
 
+HERE, BESIDE = "it is in the current directory", "it is in the script's directory"
+ABOVE_SCRIPT, ABOVE = "it is above the script's directory", "it is above the current directory"
+
+
 @pytest.mark.parametrize(
     ("files", "cwd", "script", "expected"),
     [
-        ("", "", "main.py", ""),
-        ("voirfile.py sub/voirfile.py", "", "sub/main.py", "voirfile.py sub/voirfile.py"),
-        ("voirfile.py p/pyproject.toml p/voirfile.py p/a/voirfile.py p/a/b/voirfile.py", "p/a/b",
-         "p/a/b/main.py", "p/a/b/voirfile.py p/a/voirfile.py p/voirfile.py"),
-        *[(f"voirfile.py p/{mark} p/voirfile.py p/sub/x", "p/sub", "", "p/voirfile.py")
+        ("", "", "main.py", {}),
+        ("v sub/v", "", "sub/main.py", {"v": HERE, "sub/v": BESIDE}),
+        ("v p/pyproject.toml p/v p/a/v p/a/b/v", "p/a", "p/a/b/main.py",
+         {"p/a/v": HERE, "p/a/b/v": BESIDE, "p/v": ABOVE_SCRIPT}),
+        *[(f"v p/{mark} p/v p/sub/x", "p/sub", "", {"p/v": ABOVE_SCRIPT})
           for mark in (".git/HEAD", ".git", "pyproject.toml")],
-        ("voirfile.py p/pyproject.toml p/voirfile.py", "p", "", "p/voirfile.py"),
-        ("voirfile.py a/x", "a", "", ""),
-        ("here/.git here/voirfile.py here/sub/x there/.git there/voirfile.py there/sub/x",
-         "here/sub", "there/sub/main.py", "there/voirfile.py here/voirfile.py"),
-        ("voirfile.py", "", "link/main.py", "voirfile.py"),
-        ("voirfile.py/x", "", "", ""),
+        ("v p/pyproject.toml p/v", "p", "", {"p/v": HERE}),
+        ("v a/x", "a", "", {}),
+        ("a/.git a/v a/sub/x b/.git b/v b/sub/x", "a/sub", "b/sub/main.py",
+         {"b/v": ABOVE_SCRIPT, "a/v": ABOVE}),
+        ("v", "", "link/main.py", {"v": HERE}),
+        ("v/x", "", "", {}),
     ],
 )  # fmt: skip
 def test_those_here_beside_the_script_and_above_in_the_project_apply(
-    home: Home, files: str, cwd: str, script: str, expected: str
+    home: Home, files: str, cwd: str, script: str, expected: dict[str, str]
 ) -> None:
     (home.path / "link").symlink_to(home.path)
     for name in files.split():
-        home.write(name)
-    assert home.find(cwd=cwd, script=script) == expected.split()
-
-
-def test_each_comes_with_the_reason_and_in_no_directory_there_is_none(home: Home) -> None:
-    for name in ("pyproject.toml", "voirfile.py", "a/voirfile.py", "a/b/voirfile.py"):
-        home.write(name)
-    found = find([], {}, f"{home.path}/a", f"{home.path}/a/b/main.py", home.problems.append)
-    assert [one.why for one in found] == [
-        "it is in the current directory",
-        "it is in the script's directory",
-        "it is above the script's directory",
+        home.write(re.sub(r"\bv\b", "voirfile.py", name), "")
+    here = str(home.path / cwd)
+    found = find([], {}, here, script and str(home.path / script), home.problems.append)
+    assert [(os.path.relpath(one.path, home.path), one.why) for one in found] == [
+        (name.replace("v", "voirfile.py"), why) for name, why in expected.items()
     ]
-    assert find([], {}, "", None, home.problems.append) == []
+    assert find([], {}, "", None, home.problems.append) == []  # The directory has been deleted.
 
 
 @pytest.mark.parametrize(
     ("given", "environ", "expected"),
     [
-        ("b.py a.py", "voirfile.py", "b.py a.py"),
-        *[("", text, "a.py b.py") for text in ("a.py b.py", "a.py:b.py", "  a.py\n b.py ")],
-        ("", "my voirfile.py", "my voirfile.py"),
-        ("", "", ""),
-        ("none.py", None, UsageError("voirfile-missing", "--voirfile none.py: there is no")),
-        ("", "none.py", UsageError("voirfile-missing", "VOIRFILE none.py: there is no such file")),
+        (["b.py", "a.py"], {"VOIRFILE": "voirfile.py"}, ["b.py", "a.py"]),
+        *[([], {"VOIRFILE": text}, ["a.py", "b.py"])
+          for text in ("a.py b.py", "a.py:b.py", "  a.py\n b.py ")],
+        ([], {"VOIRFILE": "my voirfile.py"}, ["my voirfile.py"]),
+        ([], {"VOIRFILE": ""}, []),
+        (["none.py"], {}, "--voirfile none.py: there is no such file"),
+        ([], {"VOIRFILE": "none.py"}, "VOIRFILE none.py: there is no such file"),
     ],
-)
+)  # fmt: skip
 def test_those_that_are_named_are_the_only_ones_and_trusted(
-    home: Home, given: str, environ: str | None, expected: str | UsageError
+    home: Home, given: list[str], environ: dict[str, str], expected: list[str] | str
 ) -> None:
     for name in ("voirfile.py", "a.py", "b.py", "my voirfile.py"):
-        home.write(name)
+        home.write(name, "")
     home.path.chmod(0o777)
-    if isinstance(expected, str):
-        found = home.find(given, environ=environ)
-        assert found == ([expected] if expected in os.listdir() else expected.split())
+    if isinstance(expected, list):
+        found = find(given, environ, "/", None, home.problems.append)
+        assert [one.path for one in found] == [str(home.path / name) for name in expected]
         return
-    with pytest.raises(UsageError, match=expected.what) as caught:
-        home.find(given, environ=environ)
-    assert caught.value.slug == expected.slug
+    with pytest.raises(UsageError) as caught:
+        find(given, environ, str(home.path), None, home.problems.append)
+    assert (caught.value.slug, caught.value.what) == ("voirfile-missing", expected)
 
 
 # Trust
@@ -158,15 +138,15 @@ def test_those_that_are_named_are_the_only_ones_and_trusted(
 def test_a_file_that_others_could_have_written_is_refused_also_behind_a_link(
     home: Home, file: int, directory: int, fault: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(home.write("open/voirfile.py"))
-    home.write("mine/voirfile.py")
+    path = home.write("open/voirfile.py", "")
+    mine = home.write("mine/voirfile.py", "")
     link = home.path / "mine/link.py"
     link.symlink_to(path)
     path.chmod(file)
     path.parent.chmod(directory)
     assert distrust(str(path)) == distrust(str(link)) == fault
-    expected = ["mine/voirfile.py"] + ["open/voirfile.py"] * (fault is None)
-    assert home.find(cwd="mine", script="open/main.py") == expected
+    found = find([], {}, str(mine.parent), str(path), home.problems.append)
+    assert [one.path for one in found] == [str(mine), *[str(path)] * (fault is None)]
     remedy = f"It was not run. If you trust it: --voirfile {path}"
     refused = Problem("voirfile-untrusted", str(path), str(fault), remedy=remedy)
     assert home.problems == ([refused] if fault else [])
@@ -178,7 +158,7 @@ def test_a_file_that_others_could_have_written_is_refused_also_behind_a_link(
 def test_a_file_of_roots_is_trusted_and_one_of_somebody_elses_is_not(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(home.write("voirfile.py"))
+    path = home.write("voirfile.py", "")
     os.chown(path, NOBODY, -1)
     assert distrust(str(path)) == "it belongs to somebody else (uid 65534, yours is 0)"
     os.chown(path.parent, NOBODY, -1)
@@ -206,7 +186,7 @@ ONE = "def one(n): return lambda ov: n\n"
         (f"{ONE}__instruments__ = one(1)", [1]),
         ("__instruments__ = []", []),
         ("from beside import answer\ndef instrument_x(ov): return answer", [42]),
-        ("# -*- coding: latin-1 -*-\ndef instrument_x(ov): return 'é'".encode("latin-1"), ["é"]),
+        ("# -*- coding: latin-1 -*-\ndef instrument_x(ov): return 'é'", ["Ã©"]),
         ("def instrument_x(ov: int): return instrument_x.__annotations__['ov']", [int]),
         ("import instrument_shed\nfrom voir import instrument_definition\n"
          "@instrument_definition\ndef instrument_wait(ov, seconds): ...\n"
@@ -214,10 +194,10 @@ ONE = "def one(n): return lambda ov: n\n"
     ],
 )  # fmt: skip
 def test_functions_of_that_name_and_what_is_declared_are_instruments(
-    home: Home, text: str | bytes, values: list[Any]
+    home: Home, text: str, values: list[Any]
 ) -> None:
     home.write("beside.py", "answer = 42\n")
-    home.write("instrument_shed.py")
+    home.write("instrument_shed.py", "")
     before = list(sys.path)
     assert [one(None) for one in home.instruments(text)] == values
     assert home.problems == []
@@ -300,8 +280,7 @@ FAILED = "voirfile-failed"
         ("import nowhere_at_all", FAILED, "it failed: ModuleNotFoundError: No module named", 1),
         ("from voir import StopProgram; raise StopProgram", FAILED,
          "it failed: overseer.boundary.StopProgram", 1),
-        (b"x = '\x00'", "", "", None),
-        (b"x = '\xff'", "", "", None),
+        ("x = '\x00'", None, "", None),
         ("from voir import configurable\n@configurable\ndef instrument_x(ov): ...",
          "not-configurable", "@configurable instrument_x(ov)", 2),
         ("from voir.instruments import Cpu\n\ninstrument_x = Cpu(seconds=0)", "bad-interval", "",
@@ -312,15 +291,17 @@ FAILED = "voirfile-failed"
     ],
 )  # fmt: skip
 def test_one_that_fails_is_reported_with_its_line_and_left_out(
-    home: Home, text: str | bytes | None, slug: str, what: str, line: int | None
+    home: Home, text: str | None, slug: str | None, what: str, line: int | None
 ) -> None:
     home.write("broken.py", "def (\n")
     home.write("good.py", "instrument_x = print")
-    path = f"{home.path}/voirfile.py" if text is None else home.write("voirfile.py", text)
+    path = home.path / "voirfile.py"
+    if text is not None:
+        home.write("voirfile.py", text)
     before = list(sys.path)
     assert home.load("voirfile.py", "good.py") == [print]
-    assert home.problem.who == path
-    assert home.problem.slug == slug or not slug
+    assert home.problem.who == str(path)
+    assert slug is None or home.problem.slug == slug
     assert home.problem.what.startswith(what)
     assert line is None or home.problem.where == f"{path}:{line}"
     assert slug == "voirfile-empty" or "--no-voirfile" in str(home.problem.remedy)
