@@ -82,7 +82,10 @@ def add_model(parser: OptionParser, dest: str, model: Any, prefix: str) -> list[
         if not field.init:
             continue
         hint, key = _without_none(hints[field.name]), f"{dest}.{field.name}"
-        default = _default(field) if isinstance(model, type) else getattr(model, field.name)
+        made = field.default_factory
+        default = field.default if made is dataclasses.MISSING else made()
+        if not isinstance(model, type):
+            default = getattr(model, field.name)
         built.fields[field.name] = _origin(hint) is tuple
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             within = hint if default in (dataclasses.MISSING, None) else default
@@ -105,12 +108,6 @@ def _hints(dest: str, kind: type) -> dict[str, Any]:
         what = f"the types of {kind.__name__}'s fields cannot be told: {error}"
         remedy = "Import or define what they name at the top level of the file."
         raise VoirError("option-type", what, remedy) from None
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
 
 
 def flags_of(parser: OptionParser, prefix: str, name: str) -> list[str]:

@@ -148,28 +148,20 @@ class OptionParser(argparse.ArgumentParser):
 
     def _move(self, rest: list[str], own: list[str]) -> None:
         """Move one option and its values from ``rest`` to ``own``."""
-        token = rest.pop(0)
-        name, glued = self._parts(token)
-        action = self._option_string_actions.get(name)
-        if action is None:
+        known, token = self._option_string_actions, rest.pop(0)
+        name, glued, _ = token.partition("=")
+        short = known.get(token[:2])
+        if name not in known and token[1:2] != "-" and short is not None and _values(short):
+            name = glued = token[:2]  # -n3
+        if name not in known:
             raise self._unknown(name)
-        self.given.add(action.dest)
-        count = 0 if glued else _values(action)
+        self.given.add(known[name].dest)
+        count = 0 if glued else _values(known[name])
         values, rest[:count] = rest[:count], []
         if count == 1 and values and name.startswith("--"):
             own.append(f"{name}={values[0]}")  # Glued, it may begin with a dash.
         else:
             own.extend([token, *values])
-
-    def _parts(self, token: str) -> tuple[str, bool]:
-        """The option that ``token`` names, and whether it has its value in it."""
-        name, glued, _ = token.partition("=")
-        if name in self._option_string_actions or name.startswith("--"):
-            return name, bool(glued)
-        action = self._option_string_actions.get(token[:2])
-        if action is not None and _values(action):
-            return token[:2], True
-        return name, bool(glued)
 
     def _unknown(self, name: str) -> UsageError:
         near = nearest(name, sorted(self._option_string_actions))

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 from ..boundary import Report, acting, name_of, said, where
@@ -23,6 +26,8 @@ NAME = "voirfile.py"
 PREFIX = "instrument_"
 DECLARED = "__instruments__"
 ROOTS = (".git", "pyproject.toml")
+#: What voirfiles of old Milabench import, and where that is now.
+OLD, OLD_INSTRUMENT, HOME = "milabench", "instrument_argparse", "voir.instruments"
 #: The entry points that are instruments.
 GROUP = "voir.instrument"
 
@@ -131,18 +136,12 @@ def _fault(place: str, what: str) -> str | None:
 
 def load(found: Iterable[Found], report: Report) -> list[Callable[..., Any]]:
     """Run voirfiles and collect their instruments; one that fails is reported and left out."""
-    instruments = []
-    for number, one in enumerate(found):
-        names = _run(one.path, f"__voir{number or ''}__", report)
-        if names is not None:
-            instruments.extend(_collected(one.path, names, report))
-    return instruments
+    each = (_run(one.path, f"__voir{n or ''}__", report) for n, one in enumerate(found))
+    return [instrument for instruments in each for instrument in instruments]
 
 
-def _run(path: str, name: str, report: Report) -> dict[str, Any] | None:
-    """What a voirfile defines; ``None`` when it failed."""
-    from .oldnames import old_names
-
+def _run(path: str, name: str, report: Report) -> list[Callable[..., Any]]:
+    """The instruments that a voirfile defines; none if it fails."""
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
@@ -152,18 +151,18 @@ def _run(path: str, name: str, report: Report) -> dict[str, Any] | None:
         with open(path, "rb") as file:
             source = file.read()
         code = compile(source, path, "exec", dont_inherit=True)
-        with acting(path), old_names(source):
+        with acting(path), _old_names(source):
             exec(code, module.__dict__)
-        return vars(module)
     except BaseException as error:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):
             raise
         report(_failed(path, error))
-        return None
+        return []
     finally:
         if directory in sys.path:
             sys.path.remove(directory)
+    return _collected(path, vars(module), report)
 
 
 def _failed(path: str, error: BaseException) -> Problem:
@@ -179,10 +178,11 @@ def _failed(path: str, error: BaseException) -> Problem:
     elif isinstance(error, SyntaxError) and error.filename == path:
         slug, what = "voirfile-syntax", f"syntax error: {error.msg}"
         what += f": {error.text.strip()}" if error.text else ""
-    else:
-        from .oldnames import hint
-
-        advice = hint(error)
+    elif isinstance(error, ImportError) and str(error.name).partition(".")[0] == OLD:
+        advice = (
+            f"Milabench is not installed here. Its instruments are voir's: from {HOME} import "
+            f"{OLD_INSTRUMENT}; voir --help shows the rest."
+        )
     return Problem(slug, path, what, place, f"{advice} {remedy}" if advice else remedy)
 
 
@@ -238,6 +238,28 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from flat(f"{name}[{index}]", one)
     else:
         yield name, value
+
+
+@contextmanager
+def _old_names(source: bytes) -> Iterator[None]:
+    """Within, ``from milabench.opt import instrument_argparse`` works without Milabench.
+
+    A Milabench that is installed goes first, and none is there afterwards.
+
+    Args:
+        source: Of the voirfile; where it does not name Milabench, nothing is done.
+    """
+    if OLD.encode() not in source or find_spec(OLD) is not None:
+        yield
+        return
+    package, module = ModuleType(OLD), ModuleType(f"{OLD}.opt")
+    package.__path__ = []
+    setattr(module, OLD_INSTRUMENT, getattr(import_module(HOME), OLD_INSTRUMENT))
+    sys.modules.update({one.__name__: one for one in (package, module)})
+    try:
+        yield
+    finally:
+        del sys.modules[package.__name__], sys.modules[module.__name__]
 
 
 # What is installed
