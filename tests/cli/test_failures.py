@@ -110,7 +110,7 @@ def test_a_script_that_cannot_be_run_is_what_python_says(
     ("arguments", "slug", "hint"),
     [
         ("--dsah main.py", "unknown-option", "--dash"),
-        ("--stop", "option-value", "--stop"),
+        ("--stop", "usage", "--stop"),
         ("--stop 0 main.py", "option-value", "--stop"),
         ("", "no-script", "SCRIPT"),
         ("-m", "no-script", "-m"),
