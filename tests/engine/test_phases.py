@@ -149,7 +149,8 @@ def test_an_instrument_runs_once_and_equal_ones_are_one(run: Run) -> None:
     waiting = saying("waiting", "init")
     run.require(*map(Cpu, (1.0, 1.0, 2.0)), failing, failing, waiting, waiting)
     assert run.through("init").said == [1.0, 2.0, "failing", "waiting"]
-    assert list(run.states)[:2] == ["Cpu", "Cpu#2"]
+    run.require(*(saying("x") for _ in range(3)), partial(saying("y")))
+    assert list(run.states) == ["Cpu", "Cpu#2", "failing", "waiting", "x", "x#2", "x#3", "y"]
     assert run.states["Cpu"] == {"name": "Cpu", "state": "ok", "where": line(Cpu.__call__)}
     assert len(run.problems) == 1
 
@@ -348,21 +349,17 @@ def test_what_is_yielded_and_no_phase_is_named_with_who_yielded_it_and_where(
         yield ov.phases.init
         yield from inner()
 
-    run.require(instrument_odd)
+    def delegating(ov: Run) -> Steps:
+        yield from [value]
+
+    run.require(instrument_odd, delegating)
     assert run.through("init").said == ["cleaned up"]
-    problem, shown = run.problem, OTHER(0) if value is OTHER else value
+    problem, shown = run.problems[1], OTHER(0) if value is OTHER else value
     assert (problem.slug, problem.who) == ("not-a-phase", "instrument_odd")
     assert problem.what == f"it yielded {shown!r:.80}, which is {fault}"
-    assert problem.where == line(inner, 2)  # The innermost generator's.
+    # The innermost generator's; a list is none.
+    assert [each.where for each in run.problems] == [line(delegating, 1), line(inner, 2)]
     assert "ov.phases.init, ov.phases.parse_args" in (problem.remedy or "")
-
-
-def test_delegating_to_what_is_no_generator_is_placed_where_that_is_done(run: Run) -> None:
-    def outer(ov: Run) -> Steps:
-        yield from [3]
-
-    run.require(outer)
-    assert run.problem.where == line(outer, 1)
 
 
 @pytest.mark.parametrize("priority", ["high", None, float("nan")])
@@ -426,8 +423,3 @@ def test_instruments_that_wait_in_vain_clean_up_and_the_first_wish_is_raised(run
         "failed: RuntimeError: generator ignored GeneratorExit",
         "failed: ValueError: in the cleanup",
     ]
-
-
-def test_instruments_of_one_name_are_numbered(run: Run) -> None:
-    run.require(*(saying("x") for _ in range(3)), partial(saying("y")))
-    assert list(run.states) == ["x", "x#2", "x#3", "y"]

@@ -33,9 +33,7 @@ async def tasks():
 thread = threading.Thread(target=train, daemon=True)
 """
 CLEANING = "try:\n    train()\nexcept StopProgram:\n    print('cleaned up')\nfinally:\n    print(2)"
-SWALLOWING = (
-    "for _ in range({}):\n    try:\n        train({})\n    except BaseException:\n        pass"
-)
+SWALLOWING = "for _ in range({}):\n    try:\n        train({})\n    except BaseException: pass"
 JOINING = "thread.start()\nthread.join()"
 LEFT = "thread.daemon = False\nthread.start()"
 POOL = "with ThreadPoolExecutor(2) as threads:\n    list(threads.map(train, [10**6] * 4))"
@@ -131,13 +129,8 @@ def test_an_abort_fails_the_run_whatever_thread_it_is_on(
 
 
 def test_the_child_of_a_fork_has_no_instruments(place: Place) -> None:
-    write(
-        place,
-        "child = os.fork()\nif child:\n    os.waitpid(child, 0)",
-        "yield ov.phases.run_script",
-    )
-    with (place.path / "voirfile.py").open("a") as file:
-        file.write("    print('instrument')\n")
+    act = "yield ov.phases.run_script\n            print('instrument')"
+    write(place, "child = os.fork()\nif child: os.waitpid(child, 0)", act)
     ran = place.voir("--no-record", "main.py")
     assert ran.seen == (0, f"{END}{END}instrument\n")
 
