@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 from overseer.engine.bus import Log as LogStream
@@ -11,7 +10,7 @@ from overseer.engine.overseer import Overseer, current_overseer
 from overseer.errors import Problem
 from overseer.record.datafd import DataFd, opened
 
-__all__ = ["JsonlFileLogger", "LogStream", "Overseer", "ProbeInstrument", "current_overseer"]
+__all__ = ["JsonlFileLogger", "LogStream", "Overseer", "current_overseer"]
 
 
 class JsonlFileLogger:
@@ -47,21 +46,3 @@ class JsonlFileLogger:
     def close(self) -> None:
         """Close the file."""
         self._out.close()
-
-
-class ProbeInstrument:
-    """A probe as an instrument: ``ov.require(ProbeInstrument("f > x"))`` is the probe.
-
-    Args:
-        selector: What to probe.
-        kwargs: As ``ov.probe`` has them.
-    """
-
-    def __init__(self, selector: str, **kwargs: Any) -> None:
-        frame = sys._getframe(1)
-        kwargs.setdefault("env", {**frame.f_globals, **frame.f_locals})
-        self.selector, self._kwargs = selector, kwargs
-
-    def __call__(self, ov: Overseer) -> None:
-        """Set the probe."""
-        self.probe = self.__state__ = ov.probe(self.selector, **self._kwargs)
