@@ -120,7 +120,7 @@ class Bus:
         self._records = records
         self._subscriptions: tuple[Subscription, ...] = ()
         self._heard: dict[Keys, tuple[Subscription, ...]] = {}
-        self._sites: dict[tuple[Keys, object, object], Any] = {}
+        self._sites: dict[tuple[object, object, object], Any] = {}
         self._pairs: dict[tuple[object, object], int] = {}
         self._counted: dict[Keys, list[Any]] = {}
         self._pushed: dict[Keys, int] = {}
@@ -270,17 +270,17 @@ class Bus:
     def size_site(self, task: object) -> int:
         """The site of events that say how many items the last step had."""
         name = task if type(task) is str else None
-        site = self._sites.get((("size",), name, None))
+        site = self._sites.get((SIZE, name, None))
         if site is None:
-            site = self._sites[("size",), name, None] = table.add(SIZE, "size", task=name)
+            site = self._sites[SIZE, name, None] = table.add(SIZE, "size", task=name)
         return int(site)
 
     def loading_site(self, task: str) -> Any:
         """A context in which the script waits for a batch of this task."""
-        site = self._sites.get((("loading",), task, None))
+        site = self._sites.get((LOADING, task, None))
         if site is None:
             site = recorder.Site(table.add(LOADING, "loading", task=task), LOADING, ring=STRUCTURE)
-            self._sites[("loading",), task, None] = site
+            self._sites[LOADING, task, None] = site
             self.recorded()
         return site
 

@@ -442,6 +442,11 @@ class TestRecording:
         tasks = [table.rows[e.site]["task"] for e in log.events(data) if e.site]
         assert tasks == ["train", "eval"]
 
+    def test_an_event_of_a_size_is_none_of_voir_s_own_sizes(self, bus: Bus) -> None:
+        bus.size_site(None)
+        bus.give({"size": 3})
+        assert self.found(1) == [(k.VALUE, 3.0)]
+
     def test_inherited_keys_are_part_of_an_event(self, bus: Bus, seen: list[Event]) -> None:
         bus.listen(seen.append)
         token = keys_in_force.set({"task": "eval"})
