@@ -253,6 +253,8 @@ def show_help(text: str) -> None:
 def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
     """End the run in good order, on top of the script, before a signal ends the process."""
     overseer.exit_status = -signum
+    if overseer.recording is not None:
+        overseer.recording.begin()  # A script that lets no thread run has measured nothing.
     overseer.finalize()
     show(overseer, notices)
 

@@ -56,6 +56,14 @@ def test_a_ctrl_c_that_is_forwarded_too_costs_nothing_of_what_the_run_came_to(
     assert record["tasks"]["train"]["steps"] in (5, 6)
 
 
+def test_a_script_that_a_signal_ends_leaves_a_record_though_nothing_was_measured(
+    place: Place,
+) -> None:
+    place.write("main.py", "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    assert place.voir("main.py").status == -signal.SIGTERM
+    assert place.record()["exit_status"] == -signal.SIGTERM
+
+
 @pytest.fixture
 def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Echoes]:
     """Of an interpreter that hears Ctrl-C as ever; see ``later`` for its clock."""
