@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: How long a fork, or the end of the run, waits for a call that has begun, in seconds. A first call
 #: imports things; of a call that hangs, only the first fork waits for the end.
 FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
+#: Bytes that must be free when a thread begins; so many are a mapping of their own, never touched.
+ROOM = 1 << 26
 
 _open: list[Timer] = []
 #: Threads of timers, by their idents.
@@ -89,6 +91,7 @@ class Timer:
         with self._changing:
             if self._thread is None and self._goes_on and not _forking:
                 try:
+                    bytes(ROOM)  # Python aborts in a thread that finds no memory for its frames.
                     self._thread = _Hidden(self._run)
                 except (RuntimeError, MemoryError) as error:  # Memory or threads have run out.
                     self._fn.failed("timer", error, "it is called no more")

@@ -186,15 +186,21 @@ class TestFailing:
             assert ended(timer)
         assert unraisable == []
 
+    @pytest.mark.parametrize(
+        ("name", "value", "what"),
+        [
+            ("start_new_thread", raising(RuntimeError("can't start new thread")), "can't start"),
+            ("ROOM", 1 << 60, "MemoryError"),
+        ],
+    )
     def test_where_no_thread_can_begin_that_is_reported_and_the_rest_goes_on(
-        self, calls, monkeypatch
+        self, calls, monkeypatch, name, value, what
     ):
-        error = RuntimeError("can't start new thread")
-        monkeypatch.setattr(timers, "start_new_thread", raising(error))
+        monkeypatch.setattr(timers, name, value)
         with calls.timer():
             pass
         (problem,) = calls.problems
-        assert "can't start new thread" in problem.what
+        assert what in problem.what
 
     @pytest.mark.parametrize("error", [StopProgram("enough"), OverseerAbort(ValueError())])
     def test_what_the_user_asked_for_is_handed_on(self, calls, error):

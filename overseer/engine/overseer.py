@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 #: How many events wait at most to be read: 2 and 4 MiB, touched as they are used.
 STRUCTURE_RING, VALUE_RING = 1 << 16, 1 << 17
+#: The same where there is no memory for these.
+LEAST_RING = 1 << 8
 #: What a selector has that captures steps.
 STEP_KEYS = (" as step", "compute_start", "compute_end")
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
@@ -347,8 +349,7 @@ class Overseer(Giving, Scheduler):
         """
         global _active
         before, _active = _active, self
-        started = process_start(os.getpid())
-        recorder.open(STRUCTURE_RING, VALUE_RING, started, self.clock.wall_ns())
+        self._open_recorder()
         token = current_overseer.set(self)
         try:
             with on_stop(self.stopping.raises):
@@ -368,6 +369,16 @@ class Overseer(Giving, Scheduler):
         if self.late is not None:
             raise self.late
         return value
+
+    def _open_recorder(self) -> None:
+        anchors = process_start(os.getpid()), self.clock.wall_ns()
+        try:
+            recorder.open(STRUCTURE_RING, VALUE_RING, *anchors)
+        except MemoryError:  # The script may do with what there is.
+            recorder.open(LEAST_RING, LEAST_RING, *anchors)
+            what = f"there is memory for {LEAST_RING} events at a time: those above are lost"
+            remedy = "Leave voir some memory: ulimit -v limits it."
+            self.report(Problem("record-incomplete", "the recorder", what, remedy=remedy))
 
     def _outcome(self, body: Callable[[], object]) -> tuple[object, BaseException | None]:
         """What ``body`` returns, and what it ended by: what was asked for, if that is it."""

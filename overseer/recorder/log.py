@@ -121,11 +121,10 @@ def header(data: bytes) -> Header:
 
 def header_paths(directory: str) -> list[str]:
     """Where the header of the run in ``directory`` may be: in memory, or in the directory."""
-    import hashlib
-
-    name = hashlib.sha256(os.path.realpath(directory).encode("utf-8", "surrogateescape"))
+    # A remainder, for hashlib logs a traceback a hash where it finds no memory for OpenSSL.
+    name = int.from_bytes(os.fsencode(os.path.realpath(directory)), "big") % (2**61 - 1)
     return [
-        os.path.join(SHM, f"voir-{_user()}-{name.hexdigest()[:16]}"),
+        os.path.join(SHM, f"voir-{_user()}-{name:016x}"),
         os.path.join(directory, "header"),
     ]
 
