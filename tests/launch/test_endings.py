@@ -8,85 +8,45 @@ import sys
 import pytest
 
 EXITS = [
-    "sys.exit()",
-    "sys.exit(None)",
-    "sys.exit(0)",
-    "sys.exit(3)",
-    "sys.exit(True)",
-    "sys.exit(-1)",
-    "sys.exit(256)",
-    "sys.exit(2**31)",
-    "sys.exit(2**63 - 1)",
-    "sys.exit(2**63)",
-    "sys.exit(-2**100)",
-    "sys.exit(1.5)",
-    "sys.exit('a message')",
-    "sys.exit('')",
-    "sys.exit(b'bytes')",
-    "sys.exit((1, 2))",
-    "sys.exit([])",
-    "sys.exit(ValueError('the error'))",
-    "raise SystemExit",
-    "raise SystemExit(4, 5)",
-    "exit(6)",
-    "quit('bye')",
-    "os._exit(7)",
-    "os.abort()",
+    "sys.exit()", "sys.exit(3)", "sys.exit(True)", "sys.exit(-1)", "sys.exit(256)",
+    "sys.exit(2**63 - 1)", "sys.exit(2**63)", "sys.exit(-2**100)", "sys.exit(1.5)",
+    "sys.exit('a message')", "sys.exit('')", "sys.exit(b'bytes')", "sys.exit([])",
+    "sys.exit(ValueError('the error'))", "raise SystemExit", "raise SystemExit(4, 5)",
+    "exit(6)", "quit('bye')", "os._exit(7)", "os.abort()",
+]  # fmt: skip
+#: Of a class of its own, whose code is computed: a number, text, an error, and unprintable.
+CODES = [
+    "property(lambda self: 9)",
+    "'custom'",
+    "property(lambda self: 1 / 0)",
+    "type('T', (), {'__str__': lambda self: 1 / 0})()",
 ]
-
 #: Pythons that leave an error of their own behind when an exit code cannot be used (gh-125842).
-FORGETFUL = (3, 12) <= sys.version_info < (3, 12, 8) or sys.version_info[:3] == (3, 13, 0)
-if FORGETFUL:
+if (3, 12) <= sys.version_info < (3, 12, 8) or sys.version_info[:3] == (3, 13, 0):
     EXITS = [exit for exit in EXITS if "2**63)" not in exit and "2**100" not in exit]
+    del CODES[-1]
+LEAVE = "class Leave(SystemExit):\n  code = {}\n  def __str__(self): return 'shown'\nraise Leave(2)"
 
 
-@pytest.mark.parametrize("exit", EXITS)
+@pytest.mark.parametrize("exit", [*EXITS, *map(LEAVE.format, CODES)])
 def test_every_way_to_exit(same, exit):
     same(f"import os, sys\nprint('before', flush=True)\n{exit}\nprint('never')")
 
 
-@pytest.mark.parametrize("exit", ["sys.exit(3)", "sys.exit('a message')", "1 / 0"])
-@pytest.mark.parametrize("place", ["prefix", "module", "package"])
-def test_every_place_to_exit_from(same, exit, place):
+@pytest.mark.parametrize("exit", ["sys.exit('a message')", "1 / 0"])
+@pytest.mark.parametrize("argv", ["main.py", "-m main", "-m pkg.main"])
+def test_every_place_to_exit_from(same, exit, argv):
     files = {"near.py": f"import sys\n{exit}", "main.py": "import near", "pkg/main.py": "1 / 1"}
-    files["pkg/__init__.py"] = f"import sys\n{exit}"
-    argv = {"prefix": ["main.py"], "module": ["-m", "main"], "package": ["-m", "pkg.main"]}
-    same(files, *argv[place])
+    same({**files, "pkg/__init__.py": f"import sys\n{exit}"}, *argv.split())
 
 
-CUSTOM_EXITS = {
-    "an int": "code = property(lambda self: 9)",
-    "text": "code = 'custom'",
-    "an error": "code = property(lambda self: 1 / 0)",
-    "unprintable": "code = type('T', (), {'__str__': lambda self: 1 / 0})()",
-}
-
-if FORGETFUL:
-    del CUSTOM_EXITS["unprintable"]
+BROKEN = "type('B', (), {'write': lambda self, text: open('/')})()"
 
 
-@pytest.mark.parametrize("body", CUSTOM_EXITS.values(), ids=CUSTOM_EXITS)
-def test_an_exit_whose_code_is_computed(same, body):
-    shown = "def __str__(self): return 'shown'"
-    same(f"class Leave(SystemExit):\n    {body}\n    {shown}\nraise Leave(2)")
-
-
-@pytest.mark.parametrize("stderr", ["None", "io.StringIO()", "1", "Broken()"])
+@pytest.mark.parametrize("stderr", ["None", "io.StringIO()", "1", BROKEN, "0; del sys.stderr"])
 @pytest.mark.parametrize("ending", ["sys.exit('a message')", "1 / 0", "pass"])
 def test_whatever_the_script_has_made_of_stderr(same, stderr, ending):
-    same(
-        f"""
-import io, sys
-class Broken:
-    def write(self, text): raise OSError("no")
-sys.stderr = {stderr}
-{ending}
-"""
-    )
-
-
-def test_a_script_without_stderr_can_exit_with_a_message(same):
-    same("import sys; del sys.stderr; sys.exit('a message')")
+    same(f"import io, sys\nsys.stderr = {stderr}\n{ending}\n")
 
 
 ENDINGS = {
@@ -99,11 +59,11 @@ ENDINGS = {
     "a generator's exit": "raise GeneratorExit",
     "a group": "raise BaseExceptionGroup('all', [ValueError(1), KeyboardInterrupt()])",
 }
-ending = pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+WAYS = [(ending, "main.py") for ending in ENDINGS]
+WAYS += [(ending, argv) for ending in ("an exit", "an error") for argv in ("-m main", ".")]
 
 
-@ending
-@pytest.mark.parametrize("argv", [("main.py",), ("-m", "main"), (".",)], ids=str)
+@pytest.mark.parametrize(("ending", "argv"), WAYS)
 def test_streams_threads_and_atexit_come_in_pythons_order(same, ending, argv):
     code = f"""
 import atexit, sys, threading
@@ -125,9 +85,9 @@ threading.Thread(target=work).start()
 print("out", end=" ")
 print("err", file=sys.stderr)
 started.set()
-{ending}
+{ENDINGS[ending]}
 """
-    same({"main.py": code, "__main__.py": code}, *argv, stderr=subprocess.STDOUT)
+    same({"main.py": code, "__main__.py": code}, *argv.split(), stderr=subprocess.STDOUT)
 
 
 def test_idle_executors_are_shut_down(same):
@@ -149,18 +109,19 @@ HOOKS = {
     "delegates": "sys.__excepthook__(kind, value, tb)",
     "looks back": "print(value is sys.last_value, tb is sys.last_traceback)",
 }
+HOOKED = [(hook, "1 / 0") for hook in HOOKS]
+HOOKED += [(hook, "raise KeyboardInterrupt") for hook in ("shows", "raises", "exits")]
 
 
-@pytest.mark.parametrize("body", HOOKS.values(), ids=HOOKS)
-@pytest.mark.parametrize("ending", ["1 / 0", "raise KeyboardInterrupt", "sys.exit(3)"])
-def test_the_scripts_own_excepthook_is_asked(same, body, ending):
+@pytest.mark.parametrize(("hook", "ending"), [*HOOKED, ("shows", "sys.exit(3)")])
+def test_the_scripts_own_excepthook_is_asked(same, hook, ending):
     same(
         f"""
 import sys, tokenize, traceback  # A hook that has python evaluate text hides the interrupt.
 def helper():
     1 + None
 def hook(kind, value, tb):
-    {body}
+    {HOOKS[hook]}
 sys.excepthook = hook
 def f():
     {ending}
@@ -179,95 +140,60 @@ def test_a_missing_excepthook_is_reported(same, damage):
     same(f"import sys\n{damage}\n1 / 0", side="launcher")  # With None no thread can be started.
 
 
-@pytest.mark.parametrize("where", ["the script", "an exit"])
-def test_output_that_cannot_be_flushed_gives_120(same, where):
-    end = "" if where == "the script" else "import sys; sys.exit(0)"
+@pytest.mark.parametrize("rest", ["", "; import sys; sys.exit(0)", "; sys.stdout.flush()"])
+def test_output_that_cannot_be_written_gives_120(same, rest):
     reading, writing = os.pipe()
     os.close(reading)
-    outcome = same(f"print('lost')\n{end}", stdout=writing)
+    outcome = same(f"import sys; print('lost'){rest}", stdout=writing)
     os.close(writing)
-    assert outcome.status == 120
-    assert "BrokenPipeError" in outcome.stderr
-
-
-def test_output_into_a_closed_pipe_is_an_error_of_the_script(same):
-    reading, writing = os.pipe()
-    os.close(reading)
-    outcome = same("print('lost', flush=True)", stdout=writing)
-    os.close(writing)
-    assert "BrokenPipeError" in outcome.stderr
-
-
-def test_output_to_a_full_disk_fails_as_under_python(same):
+    assert (outcome.status, "BrokenPipeError" in outcome.stderr) == (120, True)
     with open("/dev/full", "wb") as full:
-        assert same("print('lost')", stdout=full).status == 120
+        assert same(f"import sys; print('lost'){rest}", stdout=full).status == 120
 
 
-def test_an_interrupt_kills_with_the_signal(same):
-    outcome = same("import os, signal; os.kill(os.getpid(), signal.SIGINT); input()", stdin=b"")
-    assert outcome.status == -signal.SIGINT
-    assert outcome.stderr.endswith("KeyboardInterrupt\n")
+KILL = "import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT); print('alive')\n"
+INTERRUPTS = {
+    "kills with the signal": ("finally: print('end')", signal.default_int_handler, -2, "end\n"),
+    "is caught": ("except KeyboardInterrupt: print(1)", signal.default_int_handler, 0, "1\n"),
+    "stays ignored": ("finally: print('end')", signal.SIG_IGN, 0, "alive\nend\n"),
+}
 
 
-def test_a_caught_interrupt_is_the_scripts_own_matter(same):
-    code = """
-import os, signal
-try:
-    os.kill(os.getpid(), signal.SIGINT)
-    while True: pass
-except KeyboardInterrupt:
-    print("caught")
-"""
-    assert same(code).stdout == "caught\n"
+@pytest.mark.parametrize(("rest", "before", "status", "out"), INTERRUPTS.values(), ids=INTERRUPTS)
+def test_an_interrupt(same, rest, before, status, out):
+    outcome = same(KILL + rest, preexec_fn=lambda: signal.signal(signal.SIGINT, before))
+    assert (outcome.status, outcome.stdout) == (status, out)
 
 
-def test_an_ignored_interrupt_stays_ignored(same):
-    code = "import os, signal; os.kill(os.getpid(), signal.SIGINT); print('alive')"
-    ignore = lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)  # noqa: E731
-    assert same(code, preexec_fn=ignore).stdout == "alive\n"
-
-
-@pytest.mark.parametrize("ending", [*ENDINGS.values()], ids=ENDINGS)
-def test_the_run_is_finalized_after_the_traceback(sides, ending):
-    (sides.root / "main.py").write_text(f"import sys\n{ending}")
-    plain = sides.run("python", ("main.py",))
-    told = sides.run("launcher", ("main.py",), env={"MINIVOIR_TELL": "1"})
-    assert (told.status, told.stderr) == (plain.status, plain.stderr + "finalized None\n")
-
-
-def test_threads_end_before_the_run_is_finalized(sides):
-    code = """
-import sys, threading
+THREAD = """
+import threading
 def work():
     threading.main_thread().join()
     print("thread", file=sys.stderr)
 threading.Thread(target=work).start()
 """
-    (sides.root / "main.py").write_text(code)
+
+
+@pytest.mark.parametrize("ending", [*ENDINGS.values(), THREAD], ids=[*ENDINGS, "a thread's"])
+def test_the_run_is_finalized_after_the_traceback_and_the_threads(sides, ending):
+    sides.write({"main.py": f"import sys\n{ending}"})
+    plain = sides.run("python", ("main.py",))
     told = sides.run("launcher", ("main.py",), env={"MINIVOIR_TELL": "1"})
-    assert told.stderr == "thread\nfinalized None\n"
+    assert (told.status, told.stderr) == (plain.status, plain.stderr + "finalized None\n")
 
 
 def test_what_a_script_imports_at_exit_fails_as_ever(same):
-    same(
-        """
-import atexit, threading
-@atexit.register
-def late():
-    import concurrent.futures.thread  # It registers with threading, which has shut down.
-"""
-    )
+    # It registers with threading, which has shut down.
+    same("import atexit, threading\natexit.register(__import__, 'concurrent.futures.thread')\n")
 
 
 @pytest.mark.parametrize("ending", ["", "raise SystemExit(3)", "1 / 0"])
 def test_objects_that_are_left_over_still_find_their_module(same, ending):
     script = f"""
 import os
-
 class Left:
     def __del__(self):
         print("gone", __name__, os.sep)
-
 left = Left()
 {ending}
 """

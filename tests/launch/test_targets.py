@@ -21,21 +21,20 @@ limit = 3
 def fail(): 1 / 0
 def leave(): sys.exit(4)
 """
+FUNCTIONS = {
+    "main": (5, "tool ['{root}/tool.py', 'a', '-b'] {root}\n"),
+    "Command.go": (0, "gone\n"),
+    "loud": (0, "called\n"),
+    "fail": (1, ""),
+    "leave": (4, ""),
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "stdout"),
-    [
-        ("main", 5, "tool ['{root}/tool.py', 'a', '-b'] {root}\n"),
-        ("Command.go", 0, "gone\n"),
-        ("loud", 0, "called\n"),
-        ("fail", 1, ""),
-        ("leave", 4, ""),
-    ],
-)
-def test_a_function_is_a_program(sides, name, status, stdout):
-    (sides.root / "tool.py").write_text(MODULE)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_is_a_program(sides, name):
+    sides.write({"tool.py": MODULE})
     outcome = sides.run("voir", ("-m", f"tool:{name}", "a", "-b"))
+    status, stdout = FUNCTIONS[name]
     assert (outcome.status, outcome.stdout) == (status, stdout.format(root=sides.root))
     assert "overseer" not in outcome.stderr
 
@@ -47,7 +46,6 @@ def test_the_value_of_a_function_is_the_value_of_the_program(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     Path("valued_tool.py").write_text("def main(): return [1, 2]")
     program = locate(Target("function", "valued_tool:main"))
-    assert program.origin == tmp_path / "valued_tool.py"
     program.load()
     assert program.run() == [1, 2]
 
@@ -75,10 +73,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("argv", "status", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_run_is_refused_in_one_message(sides, argv, status, words):
-    (sides.root / "empty").mkdir()
-    (sides.root / "pkg").mkdir()
-    (sides.root / "pkg/__init__.py").touch()
-    (sides.root / "tool.py").write_text(MODULE)
+    sides.write({"tool.py": MODULE, "empty/file": "", "pkg/__init__.py": ""})
     outcome = sides.run("voir", argv)
     assert words.format(root=sides.root) in outcome.stderr
     assert outcome.stderr.startswith("voir: ")
@@ -95,35 +90,26 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path):
 
 
 def test_an_import_that_fails_inside_the_module_is_the_modules_error(sides):
-    (sides.root / "tool.py").write_text("import missing_dependency\ndef main(): pass")
+    sides.write({"tool.py": "import missing_dependency\ndef main(): pass"})
     outcome = sides.run("voir", ("-m", "tool:main"))
     assert outcome.stderr.endswith("No module named 'missing_dependency'\n")
     assert 'tool.py", line 1, in <module>' in outcome.stderr
 
 
 ORIGINS = {
-    "main.py": "main.py",
-    "pkg": "pkg/__main__.py",
-    "-m pkg": "pkg/__main__.py",
-    "-m pkg.inner": "pkg/inner.py",
-    "-m main": "main.py",
-    "-m pkg.inner:f": "pkg/inner.py",
-    "-m pkg:f": "pkg/__init__.py",
-    "-m nothing": None,
-    "-m pkg.nothing.x": None,
-    "-m sys": None,
-    "-": None,
-}
+    "main.py": "main.py", "pkg": "pkg/__main__.py", "-": None,
+    "-m pkg": "pkg/__main__.py", "-m pkg.inner": "pkg/inner.py", "-m main": "main.py",
+    "-m pkg.inner:f": "pkg/inner.py", "-m pkg:f": "pkg/__init__.py",
+    "-m nothing": None, "-m pkg.nothing.x": None, "-m sys": None,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "origin"), ORIGINS.items())
-def test_the_file_is_known_before_anything_runs(tmp_path, monkeypatch, words, origin):
-    (tmp_path / "pkg").mkdir()
-    for name in ("main.py", "pkg/__init__.py", "pkg/__main__.py", "pkg/inner.py"):
-        (tmp_path / name).write_text("1 / 0")
-    monkeypatch.chdir(tmp_path)
-    name = words.split()[-1]
-    kind = "script" if not words.startswith("-m") else "function" if ":" in words else "module"
-    program = locate(Target(kind, name))
-    assert program.origin == (origin and tmp_path / origin)
+def test_the_file_is_known_before_anything_runs(sides, monkeypatch):
+    names = ("main.py", "pkg/__init__.py", "pkg/__main__.py", "pkg/inner.py")
+    sides.write(dict.fromkeys(names, "1 / 0"))
+    monkeypatch.chdir(sides.root)
+    for words, origin in ORIGINS.items():
+        kind = "script" if not words.startswith("-m") else "function" if ":" in words else "module"
+        program = locate(Target(kind, words.split()[-1]))
+        assert program.origin == (origin and sides.root / origin), words
     assert "pkg" not in sys.modules
