@@ -10,18 +10,18 @@ def square(item):
     return Item(item.n ** 2)
 def name(_):
     main = sys.modules["__main__"]
-    return main.__name__, getattr(main, "__mp_main__", None), __name__, sys.argv
+    flags = sys.flags.optimize, sys.warnoptions, sys._xoptions, sys.path[0]
+    return main.__name__, getattr(main, "__mp_main__", None), __name__, sys.argv, flags
 if __name__ == "__main__":
     context = multiprocessing.get_context({how!r})
     with context.Pool(2) as pool:
         print([item.n for item in pool.map(square, map(Item, range(5)))])
         print(pool.map(name, [0]))
-    child = context.Process(target=sys.exit, args=(7,))
-    child.start(); child.join(); print(child.exitcode)
-    child = context.Process(target=divmod, args=(1, 0))
-    child.start(); child.join(); print(child.exitcode)
-    child = context.Process(target=time.sleep, args=(60,))
-    child.start(); child.terminate(); child.join(); print(child.exitcode)
+    for target, args in (sys.exit, (7,)), (divmod, (1, 0)), (time.sleep, (60,)):
+        child = context.Process(target=target, args=args)
+        child.start()
+        if target is time.sleep: child.terminate()
+        child.join(); print(child.exitcode)
 """
 
 
@@ -32,21 +32,10 @@ WAYS = [(how, argv) for how in ("fork", "spawn", "forkserver") for argv in ("mai
 @pytest.mark.parametrize(("how", "argv"), [*WAYS, ("fork", ".")])
 def test_multiprocessing_works_by(same, how, argv):
     code = POOL.format(how=how)
-    files = {"main.py": code, "__main__.py": code}
-    outcome = same(files, *argv.split(), flags=("-W", "ignore"))
+    flags = ("-O", "-W", "ignore", "-X", "utf8")
+    outcome = same({"main.py": code, "__main__.py": code}, *argv.split(), flags=flags)
     assert outcome.stdout.startswith("[0, 1, 4, 9, 16]\n")
     assert outcome.stdout.endswith("7\n1\n-15\n")
-
-
-def test_spawned_processes_keep_the_flags(same):
-    code = """
-import multiprocessing, sys
-def show(): print(sys.flags.optimize, sys.warnoptions, sys._xoptions, sys.path[0], flush=True)
-if __name__ == "__main__":
-    child = multiprocessing.get_context("spawn").Process(target=show)
-    child.start(); child.join()
-"""
-    assert same(code, flags=("-O", "-W", "error", "-X", "utf8")).stdout.startswith("1 ['error']")
 
 
 FORKED = """
@@ -62,42 +51,33 @@ else:
 
 
 @pytest.mark.parametrize("how", ["pass", "sys.exit(3)", "sys.exit('x')", "1 / 0", "os._exit(4)"])
-def test_a_forked_child_ends_as_under_python(same, how):
+def test_a_forked_child_ends_as_under_python_and_does_not_finalize_the_run(same, sides, how):
     same(FORKED.format(how), flags=("-W", "ignore"))
-
-
-@pytest.mark.parametrize("how", ["pass", "sys.exit(3)", "1 / 0"])
-def test_a_forked_child_does_not_finalize_the_run(sides, how):
-    (sides.root / "main.py").write_text(FORKED.format(how))
     told = sides.run("launcher", ("main.py",), env={"MINIVOIR_TELL": "1"}, flags=("-W", "ignore"))
     assert told.stderr.count("finalized") == 1
 
 
-def test_a_forked_child_dies_of_sigterm_at_once(same):
+@pytest.mark.parametrize("side", ["voir", "launcher"])
+def test_a_forked_child_has_the_default_and_dies_of_sigterm_at_once(same, side):
     code = """
 import os, signal
-reading, writing = os.pipe()
-child = os.fork()
-if not child:
-    print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, flush=True)
-    os.write(writing, b"x")
-    signal.pause()
-os.read(reading, 1)
-os.kill(child, signal.SIGTERM)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    assert same(code, flags=("-W", "ignore")).stdout == "True\n-15\n"
-
-
-def test_a_signal_sent_to_a_child_at_once_is_not_lost(same):
-    code = """
-import os, signal
-for _ in range(50):
+def fork(act):
     child = os.fork()
     if not child:
+        act()
         while True: signal.pause()
+    return child
+def end(child):
     os.kill(child, signal.SIGTERM)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -15
+def show():
+    print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, flush=True)
+    os.write(writing, b"x")
+reading, writing = os.pipe()
+child = fork(show)
+os.read(reading, 1)
+end(child)
+for _ in range(50): end(fork(int))  # A signal that comes before the child is set up is not lost.
 print(signal.pthread_sigmask(signal.SIG_BLOCK, []))
 """
-    assert same(code, flags=("-W", "ignore"), side="launcher").stdout == "set()\n"
+    assert same(code, flags=("-W", "ignore"), side=side).stdout == "True\nset()\n"
