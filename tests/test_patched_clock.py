@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from .running import Place
@@ -25,15 +23,26 @@ LOOP = """
             give(step=turn, batch_size=4, took=time.perf_counter() - asked if answers else 0)
             print("turn", turn, asked)
     """
+PATCHED = {
+    "whose answers are all the script's": """
+        from train import mock, train
+        with mock.patch("time.perf_counter", side_effect=[float(n) for n in range(16)]):
+            train(answers=True)
+        """,
+    "that fails": """
+        import time
+        from train import train
+        for name in dir(time):
+            if callable(getattr(time, name)) and name != "struct_time":
+                setattr(time, name, lambda *arguments: 1 / 0)
+        train(answers=False)
+        """,
+}
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
-def same_with_voir_and_without(place: Place, script: str) -> str:
-    """Check that ``script`` does under voir what it does under python; what voir said."""
+@pytest.mark.parametrize("script", PATCHED.values(), ids=PATCHED)
+def test_a_clock(tmp_path, script):
+    place = Place(tmp_path)
     place.write("train.py", LOOP)
     place.write("patched.py", script)
     plain, watched = place.python("patched.py"), place.voir("patched.py")
@@ -41,32 +50,4 @@ def same_with_voir_and_without(place: Place, script: str) -> str:
     assert watched.seen == plain.seen
     assert "Traceback" not in watched.stderr
     assert "switched off" not in watched.stderr
-    return watched.stderr
-
-
-def test_the_answers_of_a_mocked_clock_are_all_the_script_s(place: Place) -> None:
-    same_with_voir_and_without(
-        place,
-        """
-        from train import mock, train
-
-        with mock.patch("time.perf_counter", side_effect=[float(n) for n in range(16)]):
-            train(answers=True)
-        """,
-    )
-
-
-def test_a_clock_that_fails_fails_nothing_of_voirs(place: Place) -> None:
-    said = same_with_voir_and_without(
-        place,
-        """
-        import time
-        from train import train
-
-        for name in dir(time):
-            if callable(getattr(time, name)) and name != "struct_time":
-                setattr(time, name, lambda *arguments: 1 / 0)
-        train(answers=False)
-        """,
-    )
-    assert "8 steps" in said
+    assert "8 steps" in watched.stderr

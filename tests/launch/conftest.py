@@ -4,10 +4,11 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.running import Ran
 
 #: What stands between ``python FLAGS`` and ``SCRIPT ARGUMENTS`` on each side.
 SIDES = {
@@ -15,13 +16,6 @@ SIDES = {
     "launcher": [str(Path(__file__).with_name("minivoir.py"))],
     "voir": ["-m", "voir", "--no-record", "--quiet", "--no-voirfile"],
 }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    status: int
-    stdout: str
-    stderr: str
 
 
 class Sides:
@@ -39,27 +33,22 @@ class Sides:
     def command(self, side, argv, flags=()):
         return [sys.executable, *flags, *SIDES[side], *argv]
 
-    def run(self, side, argv, flags=(), stdin=b"", env=None, cwd=None, **options):
+    def run(self, side, argv, flags=(), stdin=b"", env=None, **options):
         environ = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         environ.update({"PYTHONDONTWRITEBYTECODE": "1", **(env or {})})
-        for stream in ("stdout", "stderr"):
-            options.setdefault(stream, subprocess.PIPE)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         done = subprocess.run(
             self.command(side, argv, flags),
             input=stdin,
             env=environ,
-            cwd=cwd or self.root,
             timeout=120,
-            check=False,
-            **options,
+            **{"cwd": self.root, **pipes, **options},
         )
-        return Outcome(done.returncode, _plain(done.stdout), _plain(done.stderr))
+        return Ran(done.returncode, _plain(done.stdout), _plain(done.stderr))
 
     def same(self, files, *argv, side="voir", **options):
         """Both sides end alike; what they ended like."""
-        if not isinstance(files, dict):
-            files = {"main.py": files}
-        self.write(files)
+        self.write(files if isinstance(files, dict) else {"main.py": files})
         argv = argv or ("main.py",)
         plain = self.run("python", argv, **options)
         assert self.run(side, argv, **options) == plain

@@ -40,12 +40,11 @@ def main():
         with DeadlySignals(finalize):
             error = run(sys.argv[1:], ending)
             finalize()
-    except VoirError as error:
-        print(f"voir: {error}", file=sys.stderr)
-        sys.exit(getattr(error, "status", 2))
-    if isinstance(error, VoirError):
-        print(f"voir: {error}", file=sys.stderr)
-        sys.exit(getattr(error, "status", 2))
+        if isinstance(error, VoirError):
+            raise error
+    except VoirError as refused:
+        print(f"voir: {refused}", file=sys.stderr)
+        sys.exit(getattr(refused, "status", 2))
     ending.leave(error)
 
 

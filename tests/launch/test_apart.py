@@ -13,6 +13,7 @@ from tests.running import Place
 
 #: Modules that Python itself needs to start a script, so that none beside it is ever found.
 NAMES = sorted(n for n in sys.stdlib_module_names | _PACKAGES if not n.startswith("__"))
+#: These print, open a browser, are asked for by name at the end, or are frozen into Python.
 LEFT = ("threading", "antigravity", "this", "runpy")
 SCRIPT = """
 import sys
@@ -29,23 +30,21 @@ def train(batches):
 
 train(range(200))
 """
-
-
 #: The command, not `python -m voir`: that itself looks beside the script first.
 VOIR = str(Path(sys.executable).with_name("voir"))
 
 
-def beside(place: Place, names: list[str]) -> None:
+def beside(tmp_path: Path, names: list[str], script: str = SCRIPT) -> Place:
+    place = Place(tmp_path)
     for name in names:
         place.write(f"{name}.py", "VALUE = 'mine'\n")
-    place.write("main.py", SCRIPT.format(names=names))
+    place.write("main.py", script.replace("{names}", repr(names)))
     place.probes(["//train > loss", "//train > #endloop_batch as step"])
+    return place
 
 
-def test_a_script_finds_all_of_them_and_voir_none(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    # These print, open a browser, are asked for by name at the end, or are frozen into Python.
-    beside(place, [name for name in NAMES if name not in LEFT])
+def test_a_script_finds_all_of_them_and_voir_none(tmp_path):
+    place = beside(tmp_path, [name for name in NAMES if name not in LEFT])
     python, voir = place.python("main.py"), place.run(VOIR, "main.py")
     assert voir.seen == python.seen
     assert python.stdout.count("mine") > 200
@@ -53,24 +52,23 @@ def test_a_script_finds_all_of_them_and_voir_none(tmp_path: Path) -> None:
     assert "failed" not in voir.stderr
 
 
-@pytest.mark.parametrize("flags", [("--trace",), ("--verify",), ("--dash",), ("--stop", "50")])
-@pytest.mark.parametrize("name", ["tokenize", "json", "rich", "overseer", "queue", "random"])
-def test_whatever_voir_is_asked_to_do(tmp_path: Path, flags: tuple[str, ...], name: str) -> None:
-    place = Place(tmp_path)
-    beside(place, [name])
-    python, voir = place.python("main.py"), place.run(VOIR, *flags, "main.py")
+NAMED = ["tokenize", "json", "rich", "overseer", "queue", "random"]
+ASKED = [(name, "--trace") for name in NAMED]
+ASKED += [(name, flags) for name in NAMED[3:5] for flags in ("--verify", "--dash", "--stop 50")]
+
+
+@pytest.mark.parametrize(("name", "flags"), ASKED)
+def test_whatever_voir_is_asked_to_do(tmp_path, name, flags):
+    place = beside(tmp_path, [name])
+    python, voir = place.python("main.py"), place.run(VOIR, *flags.split(), "main.py")
     assert voir.stdout == python.stdout
-    assert voir.status in (0, 3 if "--verify" in flags else 0)
-    assert "200 steps" in voir.stderr or "--stop" in flags
+    assert voir.status in (0, 3 if flags == "--verify" else 0)
+    assert "200 steps" in voir.stderr or flags == "--stop 50"
     assert "No module named" not in voir.stderr
 
 
-def test_a_script_may_import_while_voir_samples(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.write("typing.py", "VALUE = 'mine'\n")
-    place.write(
-        "main.py",
-        """
+def test_a_script_may_import_while_voir_samples(tmp_path):
+    script = """
         import sys, time
         until, seen = time.monotonic() + 1, set()
         while time.monotonic() < until:
@@ -78,33 +76,28 @@ def test_a_script_may_import_while_voir_samples(tmp_path: Path) -> None:
             import typing
             seen.add(typing.VALUE)
         print(seen)
-        """,
-    )
-    voir = place.run(VOIR, "--trace", "main.py")
+        """
+    voir = beside(tmp_path, ["typing"], script).run(VOIR, "--trace", "main.py")
     assert voir.seen == (0, "{'mine'}\n"), voir.stderr
 
 
-def test_probes_in_pythons_modules_work_beside_such_a_file(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.write("tokenize.py", "VALUE = 'mine'\n")
-    place.write("main.py", "import argparse\nprint(argparse.ArgumentParser().parse_args([]))\n")
+def test_probes_in_pythons_modules_work_beside_such_a_file(tmp_path):
+    script = "import argparse\nprint(argparse.ArgumentParser().parse_args([]))\n"
+    place = beside(tmp_path, ["tokenize"], script)
     place.write("voirfile.py", "from voir.instruments import instrument_argparse\n")
     voir = place.run(VOIR, "main.py")
     assert voir.seen == (0, "Namespace()\n"), voir.stderr
     assert [probe["state"] for probe in place.record()["probes"]] == ["fired"]
 
 
-def test_a_directory_of_packages_in_pythonpath_is_no_such_file(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    beside(place, [])
+def test_a_directory_of_packages_in_pythonpath_is_no_such_file(tmp_path):
     packages = {"PYTHONPATH": sysconfig.get_path("purelib")}
-    voir = place.run(VOIR, "main.py", env=packages)
+    voir = beside(tmp_path, []).run(VOIR, "main.py", env=packages)
     assert "200 steps" in voir.stderr, voir.stderr
 
 
-def test_a_module_that_imports_voir_is_none_of_voirs_business(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_a_module_that_imports_voir_is_none_of_voirs_business(tmp_path):
+    place = beside(tmp_path, ["json"])
     place.write("own/__init__.py", "import voir\n")
     place.write("own/__main__.py", "import json, sys\nprint(json.VALUE, sys.path[0])\n")
-    place.write("json.py", "VALUE = 'mine'\n")
     assert place.python("-m", "own").seen == (0, f"mine {tmp_path}\n")

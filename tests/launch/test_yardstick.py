@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-#: Tests that are known to fail, each with the reason. One that passes after all is an error too.
-KNOWN: dict[str, str] = {}
-
 #: What gives python no program to run (``-c``, stdin, the interactive prompt): left as it is.
 NO_PROGRAM = {
     "test_dash_c_loader",
@@ -22,40 +19,26 @@ NO_PROGRAM = {
     "test_source_lines_are_shown_when_running_source",
     "test_stdin_loader",
 }
-
-
 ENTRIES = {
     "launcher": [str(Path(__file__).with_name("minivoir.py"))],
     "voir": ["-m", "voir", "--no-record", "--quiet", "--no-voirfile"],
 }
 
 
-@pytest.fixture(scope="module", params=ENTRIES)
-def report(request, tmp_path_factory):
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_cpythons_own_tests_pass_and_voir_runs_what_it_can(entry, tmp_path):
     if importlib.util.find_spec("test.test_cmd_line_script") is None:
         pytest.skip("this python has been installed without its tests")
     yardstick = str(Path(__file__).with_name("yardstick.py"))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", yardstick, *ENTRIES[request.param]],
+        [sys.executable, "-W", "ignore", yardstick, *ENTRIES[entry]],
         capture_output=True,
-        cwd=tmp_path_factory.mktemp("yardstick"),
+        cwd=tmp_path,
         timeout=300,
         check=True,
     )
-    return json.loads(done.stdout)
-
-
-def test_cpythons_own_tests_pass(report):
-    failed = {k: v for k, v in report["verdicts"].items() if v not in ("ok", "skipped")}
-    assert {name: failed[name] for name in failed.keys() - KNOWN.keys()} == {}
-
-
-def test_what_is_known_to_fail_still_fails(report):
-    assert {name for name in KNOWN if report["verdicts"].get(name) == "ok"} == set()
-
-
-def test_voir_ran_what_it_could(report):
-    verdicts = report["verdicts"]
-    assert verdicts.keys() - set(report["replaced"]) - NO_PROGRAM == set()
-    assert len(report["replaced"]) >= 38
-    assert len(verdicts) - len(KNOWN) >= 44
+    report = json.loads(done.stdout)
+    verdicts, replaced = report["verdicts"], report["replaced"]
+    assert {k: v for k, v in verdicts.items() if v not in ("ok", "skipped")} == {}
+    assert verdicts.keys() - set(replaced) - NO_PROGRAM == set()
+    assert (len(replaced) >= 38, len(verdicts) >= 44) == (True, True)
