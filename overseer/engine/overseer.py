@@ -211,7 +211,7 @@ class Overseer(Giving, Scheduler):
             objects: Mappings; of the same key, the last value stands.
             values: More of them.
         """
-        from ..record.encode import simplify
+        from ..encode import simplify
 
         shown: dict[str, Any] = self.summary.setdefault("app", {})
         for one in (*objects, values):

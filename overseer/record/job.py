@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..clock import time_ns
+from ..encode import encode
 from ..recorder import recorder
-from .encode import encode
 
 MARKER = "job.json"
 #: How far apart the ranks of one job may start.

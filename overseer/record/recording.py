@@ -124,8 +124,8 @@ class Recording:
         if "$event" in event:  # That a phase has begun is no reason for a directory.
             self._lines.append(event)
             return
+        from ..encode import snapshot
         from ..recorder.values import values
-        from .encode import snapshot
 
         self._lines.append(snapshot(event, values.later))
         self.begin()
@@ -158,8 +158,9 @@ class Recording:
         """
         if probed and not self._ov.options.no_record:
             with suppress(Exception):  # It is told when there is something to record.
+                from .. import encode  # noqa: F401
                 from ..recorder import log  # noqa: F401
-                from . import encode, killed, metrics, runfile  # noqa: F401
+                from . import killed, metrics, runfile  # noqa: F401
 
                 self.beginning()
         if self._always:
@@ -196,7 +197,7 @@ class Recording:
         return path is not None
 
     def _append(self, lines: list[Event]) -> None:
-        from .encode import encode
+        from ..encode import encode
 
         assert self._metrics is not None
         self._metrics.append([encode(line, most=SURE) for line in lines])
@@ -396,8 +397,8 @@ class Sampler:
 
 
 def _taken(value: Any) -> Any:
+    from ..encode import snapshot
     from ..recorder.values import values  # A run without such values need not import it.
-    from .encode import snapshot
 
     return snapshot(value, values.later, sample=True)
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..clock import gmtime, strftime
+from ..encode import simplify
 from ..errors import Problem
-from .encode import simplify
 
 #: How many values the file may hold: a long list of installed packages, of probes, of problems.
 MOST = 50_000

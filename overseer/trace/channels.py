@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import reprlib
 import threading
 from bisect import bisect_right
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from types import FunctionType, MethodType, ModuleType
 
+from ..encode import FEW, INT_BITS, simplify
 from ..nothing import nothing
 from ..recorder import recorder, table
 from ..recorder import sites as k
@@ -48,62 +48,18 @@ OTHERS = "(others)"
 MARK = "__voir_label__"
 _PLAIN = (int, float, bool, type(None), str)
 _quoted = json.encoder.encode_basestring_ascii
-_BYTES = (bytes, bytearray, memoryview)
 
 
 # Values of any kind as what a trace can hold
 
 
-class _Brief(reprlib.Repr):
-    """What containers hold, at most some hundred values, without looking into arrays."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxstring = self.maxother = self.maxlong = 100
-        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxdeque = 20
-        self.maxlevel, self.left = 3, 200
-
-    def repr1(self, x: Any, level: int) -> str:
-        """A value within another; values that are too many are not looked at."""
-        self.left -= 1
-        if self.left < 0:
-            return "..."
-        if isinstance(x, _BYTES):
-            return repr(bytes(x[: self.maxother])) + ("..." if len(x) > self.maxother else "")
-        shape = getattr(x, "shape", None)
-        return str(_array(x, shape)) if isinstance(shape, tuple) else super().repr1(x, level)
-
-
 def described(value: Any) -> Any:
     """A number or a short text for ``value``; it never raises, and waits for no device."""
-    try:
-        if type(value) is int and value.bit_length() > 4096:  # str() takes long, or refuses.
-            return f"an integer of {value.bit_length()} bits"
-        if isinstance(value, str):
-            return cut(str(value), ARGUMENT)
-        if type(value) in _PLAIN:
-            return value
-        shape = getattr(value, "shape", None)
-        if isinstance(shape, tuple):
-            return _array(value, shape)
-        for kind in (bool, int, float):
-            if isinstance(value, kind):
-                return kind(value)
-        return cut(_Brief().repr(value), ARGUMENT)
-    except Exception:  # Somebody's __repr__, or an attribute that is none.
-        return f"<{type(value).__name__}>"
-
-
-def _array(value: Any, shape: tuple[int, ...]) -> object:
-    if not shape and hasattr(value, "item") and _on_host(value):
-        return described(value.item())
-    kind = f" {value.dtype}" if hasattr(value, "dtype") else ""
-    return f"{type(value).__name__}{list(shape)}{kind}".replace("torch.", "")
-
-
-def _on_host(value: Any) -> bool:
-    device = getattr(value, "device", "cpu")
-    return str(getattr(device, "type", device)) == "cpu"
+    if type(value) not in _PLAIN or (type(value) is int and value.bit_length() > INT_BITS):
+        value = simplify(value, FEW)
+        if not isinstance(value, _PLAIN):
+            value = json.dumps(value, ensure_ascii=False)
+    return cut(value, ARGUMENT) if isinstance(value, str) else value
 
 
 def label_of(value: object) -> str:

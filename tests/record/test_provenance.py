@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from overseer.encode import simplify
 from overseer.record import git, machine, provenance
-from overseer.record.encode import simplify
 from overseer.record.provenance import Provenance, installed, python, torch_facts
 from tests.running import SCHEMA
 
