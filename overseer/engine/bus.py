@@ -10,39 +10,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import cached_property
 from itertools import count
 from weakref import WeakSet
 
-from ..boundary import Guarded, asked_for, current, here, name_of
+from ..boundary import Guarded, asked_for, current, here, name_of, said
 from ..errors import Problem
-from ..recorder import recorder, table
-from ..recorder.sites import (
-    BATCH,
-    BEGINS,
-    ENDS,
-    LENGTH,
-    LOADING,
-    LOSS,
-    NOTHING,
-    NUMBER,
-    PAIR,
-    PAUSE,
-    SIZE,
-    SPAN,
-    STEP,
-    STRUCTURE,
-    VALUE,
-    VALUES,
-)
+from ..recorder import recorder, sites, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
 
     from ..boundary import Report
-    from .operators import LogStream
+    from .operators import Given
 
     Event = dict[str, Any]
     Keys = tuple[str, ...]
@@ -50,14 +33,15 @@ if TYPE_CHECKING:
 
 #: How many combinations of keys are remembered; further ones are looked up each time.
 MOST = 1000
-#: How many events of a site are handed over before only one now and then is.
-WHOLE = 100
 #: The numbers of pairs that are given; those of probes are lower.
 FIRST_GIVEN = 1 << 20
 #: What one end of a pair looks like.
 END = '{"$wrap": {"name": "step", "step": "end", "id": 1}}'
-#: Keys whose numbers are recorded, and the names of pairs.
-PAIRS = {"loading": LOADING, "pause": PAUSE, "step": PAIR, "compute": PAIR, "compute_start": PAIR}
+#: What pairs are recorded as, by their names; others are spans.
+PAIRS = {"loading": sites.LOADING, "pause": sites.PAUSE}
+PAIRS |= dict.fromkeys(("step", "compute", "compute_start"), sites.PAIR)
+#: The keys of how many items a step has, and how that is read of their values.
+SIZES = {"batch_size": sites.NUMBER, "batch": sites.LENGTH}
 
 #: The keys that events inherit in a context, and the numbers of blocks; giving, once a script
 #: imports it, goes on with these. Contexts outlive runs, so there is one for the process.
@@ -108,28 +92,27 @@ class Bus:
         sampler: Called with events for the record, and how many of their keys there have been.
         inherits: Whether events may have inherited keys by now.
         closed: Whether it has been completed.
+        subscriptions: All of them, in order.
+        recorded: Called when a site has been made whose events tell of steps.
+        sampled: Probes whose events are handed over now and then; :meth:`sample` asks for the next.
     """
 
     lock: ClassVar[Any] = threading.RLock()
 
     def __init__(self, report: Report, records: bool = False) -> None:
         self.report = report
-        self.inherits = False
+        self.inherits = self.closed = self._told = False
         self.sampler: Callable[[Event, int], object] | None = None
-        self.closed = False
+        self.subscriptions: tuple[Subscription, ...] = ()
+        self.recorded: Callable[[], object] = list
+        self.sampled: list[Any] = []
         self._records = records
-        self._subscriptions: tuple[Subscription, ...] = ()
         self._heard: dict[Keys, tuple[Subscription, ...]] = {}
         self._sites: dict[tuple[object, object, object], Any] = {}
         self._pairs: dict[tuple[object, object], int] = {}
         self._counted: dict[Keys, list[Any]] = {}
         self._pushed: dict[Keys, int] = {}
         self._changed: list[Callable[[], object]] = []
-        self._told = False
-        #: Called when a site has been made whose events tell of steps.
-        self.recorded: Callable[[], object] = list
-        #: Probes whose events are handed over now and then; :meth:`sample` asks for the next ones.
-        self.sampled: list[Any] = []
         _buses.add(self)
 
     def listen(
@@ -149,12 +132,12 @@ class Bus:
         """
         who = who or current() or name_of(fn)
         subscription = Subscription(self, fn, who, keys, completed)
-        self._change(lambda: (*self._subscriptions, subscription))
+        self._change(lambda: (*self.subscriptions, subscription))
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
         """Take a subscription out."""
-        self._change(lambda: tuple(s for s in self._subscriptions if s is not subscription))
+        self._change(lambda: tuple(s for s in self.subscriptions if s is not subscription))
 
     def on_change(self, fn: Callable[[], object]) -> None:
         """Call ``fn`` whenever subscribers have come or gone."""
@@ -162,31 +145,26 @@ class Bus:
 
     def _change(self, subscriptions: Callable[[], tuple[Subscription, ...]]) -> None:
         with self.lock:
-            self._subscriptions = subscriptions()
+            self.subscriptions = subscriptions()
             self._heard.clear()
         for changed in tuple(self._changed):
             changed()
 
-    @property
-    def subscriptions(self) -> list[Subscription]:
-        """All of them, in order."""
-        return list(self._subscriptions)
-
     def wants(self, keys: Keys) -> bool:
         """Whether anybody may subscribe to events of these keys, and of keys that they inherit."""
-        return bool(self._subscriptions if self.inherits else self._hearers(keys))
+        return bool(self.subscriptions if self.inherits else self._hearers(keys))
 
     def may_inherit(self) -> None:
         """Events inherit keys from here on."""
         if not self.inherits:
             self.inherits = True
-            self._change(lambda: self._subscriptions)
+            self._change(lambda: self.subscriptions)
 
     def _hearers(self, keys: Keys) -> tuple[Subscription, ...]:
         found = self._heard.get(keys)
         if found is None:
             have = set(keys)
-            found = tuple(s for s in self._subscriptions if have.issuperset(s.keys))
+            found = tuple(s for s in self.subscriptions if have.issuperset(s.keys))
             if len(self._heard) < MOST:
                 self._heard[keys] = found
         return found
@@ -217,8 +195,8 @@ class Bus:
         more: dict[str, Any] = {}
         if end is not None:
             pair = self._pairs.setdefault((end[0], task), FIRST_GIVEN + len(self._pairs))
-            more = {"role": BEGINS if end[1] else ENDS, "pair": pair, "name": name}
-        site = recorder.Site(0, VALUE, ring=VALUES, keys=keys, **more)
+            more = {"role": sites.BEGINS if end[1] else sites.ENDS, "pair": pair, "name": name}
+        site = recorder.Site(0, sites.VALUE, ring=sites.VALUES, keys=keys, **more)
         if record_stock(site, keys, name, task=task):
             self.recorded()
         site.bus, site.hand = self.push, -1
@@ -243,24 +221,7 @@ class Bus:
             seen = self._seen(keys)
             if self.sampler is not None:
                 self.sampler(event, seen)
-            self._deliver(event, self._hearers(keys), 0, None)
-
-    def _deliver(
-        self,
-        event: Event,
-        hearers: tuple[Subscription, ...],
-        at: int,
-        wish: BaseException | None,
-    ) -> None:
-        for number, subscription in enumerate(hearers[at:], at + 1):
-            try:
-                subscription.call(event)
-            except BaseException as error:
-                # Within the handler: a stop is raised again wherever it is not being handled.
-                self._deliver(event, hearers, number, error if wish is None else wish)
-                return
-        if wish is not None:
-            raise wish
+            deliver(event, iter(self._hearers(keys)))
 
     def sample(self) -> None:
         """Have the next event of each probe handed over, for the record."""
@@ -269,20 +230,19 @@ class Bus:
 
     def size_site(self, task: object) -> int:
         """The site of events that say how many items the last step had."""
-        name = task if type(task) is str else None
-        site = self._sites.get((SIZE, name, None))
-        if site is None:
-            site = self._sites[SIZE, name, None] = table.add(SIZE, "size", task=name)
-        return int(site)
+        place = sites.SIZE, task if type(task) is str else None, None
+        if place not in self._sites:
+            self._sites[place] = table.add(sites.SIZE, "size", task=place[1])
+        return int(self._sites[place])
 
     def loading_site(self, task: str) -> Any:
         """A context in which the script waits for a batch of this task."""
-        site = self._sites.get((LOADING, task, None))
-        if site is None:
-            site = recorder.Site(table.add(LOADING, "loading", task=task), LOADING, ring=STRUCTURE)
-            self._sites[LOADING, task, None] = site
+        place = sites.LOADING, task, None
+        if place not in self._sites:
+            number = table.add(sites.LOADING, "loading", task=task)
+            self._sites[place] = recorder.Site(number, sites.LOADING, ring=sites.STRUCTURE)
             self.recorded()
-        return site
+        return self._sites[place]
 
     def counted_by(self, site: Any, keys: Keys) -> None:
         """Count events of these keys by a site: not all of them are pushed."""
@@ -302,14 +262,20 @@ class Bus:
         """How many events have been pushed."""
         return sum(self._pushed.values())
 
-    def _malformed(self, wrap: object) -> bool:
+    def _malformed(self, wrap: Any) -> bool:
         """Whether what stands under ``$wrap`` is no end of a pair; that is told once."""
-        wrong = _wrong(wrap)
-        if wrong is not None and not self._told:
+        try:
+            hash((wrap["name"], wrap["step"], wrap.get("id")))
+            return False
+        except KeyError as error:
+            wrong = f"it has no {error}"
+        except Exception as error:
+            wrong = f"it cannot be read: {said(error)}"
+        if not self._told:
             self._told = True
             remedy = f"It is left out; the script goes on. One end of a pair is {END}."
             self.report(Problem("bad-wrap", "$wrap", wrong, here(), remedy))
-        return wrong is not None
+        return True
 
     def complete(self) -> None:
         """End the stream: reductions emit now, and what they give is still delivered.
@@ -320,15 +286,20 @@ class Bus:
         if self.closed:
             return
         self.closed = True
-        wish: BaseException | None = None
+        wishes = []
         for subscription in self.subscriptions:
-            if subscription.completed is not None and subscription.call.alive:
-                try:
-                    finish(subscription.call, subscription.completed)
-                except BaseException as error:
-                    wish = error if wish is None else wish
-        if wish is not None:
-            raise wish
+            call, completed = subscription.call, subscription.completed
+            try:
+                if completed is not None and call.alive:
+                    with self.lock:
+                        completed()
+            except BaseException as error:
+                if asked_for(error):
+                    wishes.append(error)
+                else:
+                    call.failed("reduction", error, "a reduction failed at the end")
+        if wishes:
+            raise wishes[0]
 
     def clear(self) -> None:
         """Forget every subscriber."""
@@ -337,9 +308,9 @@ class Bus:
     def silence(self) -> None:
         """Be the bus of a forked child, without subscribers."""
         self.closed, self.sampler = True, None
-        for subscription in self._subscriptions:  # A subscriber may be the one that forks.
+        for subscription in self.subscriptions:  # A subscriber may be the one that forks.
             subscription.call.alive = False
-        self._subscriptions, self._heard = (), {}
+        self.subscriptions, self._heard = (), {}
 
 
 class Log:
@@ -347,32 +318,45 @@ class Log:
 
     def __init__(self, stream: Bus) -> None:
         self._stream = stream
-        self._proxy: LogStream | None = None
 
     def __call__(self, data: Event) -> None:
         """Send an event out of the process: to the record, to ``DATA_FD``, to the dashboard."""
         self._stream.push(data)
 
-    def _operators(self) -> LogStream:
-        if self._proxy is None:
-            from .operators import LogStream
+    @cached_property
+    def _operators(self) -> Given:
+        from .operators import Given, giving_give
 
-            self._proxy = LogStream(self._stream)
-        return self._proxy
+        return Given(self._stream, giving_give.produce)  # What is given goes to the run.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "on_next":
             raise AttributeError(name)
-        return getattr(self._operators(), name)
+        return getattr(self._operators, name)
 
     def __rshift__(self, subscriber: Any) -> Any:
-        return self._operators() >> subscriber
+        return self._operators >> subscriber
 
     def __getitem__(self, key: Any) -> Any:
-        return self._operators()[key]
+        return self._operators[key]
 
     def __or__(self, other: Any) -> Any:
-        return self._operators() | other
+        return self._operators | other
+
+
+def deliver(
+    event: Event, hearers: Iterator[Subscription], wish: BaseException | None = None
+) -> None:
+    """Call each subscriber; what one of them asked for is raised when all have had the event."""
+    for subscription in hearers:
+        try:
+            subscription.call(event)
+        except BaseException as error:
+            # Within the handler: a stop is raised again wherever it is not being handled.
+            deliver(event, hearers, wish or error)
+            return
+    if wish is not None:
+        raise wish
 
 
 def inheriting(event: Event) -> Event:
@@ -393,52 +377,26 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
         pair: The name of the pair, for the site of one end.
         more: What else the table of sites is to say: ``selector``, ``task``.
     """
-    sized = next((keys.index(key) for key in ("batch_size", "batch") if key in keys), -1)
-    read = NOTHING if sized < 0 else NUMBER if keys[sized] == "batch_size" else LENGTH
+    key = next((key for key in SIZES if key in keys), "")
+    sized, read = (keys.index(key), SIZES[key]) if key else (-1, sites.NOTHING)
 
-    def record(kind: int, at: int, how: int, ring: int = STRUCTURE, label: str = "") -> None:
+    def record(kind: int, at: int, how: int, ring: int = sites.STRUCTURE, label: str = "") -> None:
         site.record(table.add(kind, label, keys=keys, **more), kind, ring, at, how)
 
     if pair is not None:
-        kind = PAIRS.get(pair, SPAN)
-        record(kind, sized, read, VALUES if kind == SPAN else STRUCTURE, pair)
-        return kind != SPAN
+        kind = PAIRS.get(pair, sites.SPAN)
+        record(kind, sized, read, sites.VALUES if kind == sites.SPAN else sites.STRUCTURE, pair)
+        return kind != sites.SPAN
     if "step" in keys:
-        record(STEP, sized, read)
+        record(sites.STEP, sized, read)
     elif sized >= 0:
-        record(BATCH, sized, read)
+        record(sites.BATCH, sized, read)
     if "loss" in keys:
-        record(LOSS, keys.index("loss"), NUMBER)
+        record(sites.LOSS, keys.index("loss"), sites.NUMBER)
     stock = {"step", "loss", "batch", "batch_size"} & set(keys)
     if not stock and len(keys) == 1:
-        record(VALUE, 0, NUMBER, VALUES, keys[0])
+        record(sites.VALUE, 0, sites.NUMBER, sites.VALUES, keys[0])
     return bool(stock)
-
-
-def finish(call: Guarded, completed: Callable[[], object]) -> None:
-    """Tell the subscriber ``call`` that no more will come; a failure in this is its own."""
-    try:
-        with Bus.lock:
-            completed()
-    except BaseException as error:
-        if asked_for(error):
-            raise
-        call.failed("reduction", error, "a reduction failed at the end")
-
-
-def _wrong(wrap: object) -> str | None:
-    """What is wrong with one end of a pair, in so far as it can be told at all."""
-    if not isinstance(wrap, dict):
-        return f"it is of type {type(wrap).__name__}, and not a dict"
-    for key in ("name", "step"):
-        if key not in wrap:
-            return f"it has no {key!r}"
-    for key in ("name", "step", "id"):
-        try:
-            hash(wrap.get(key))
-        except Exception:
-            return f"its {key} is of type {type(wrap[key]).__name__}, which tells no pairs apart"
-    return None
 
 
 _buses: WeakSet[Bus] = WeakSet()

@@ -10,6 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from functools import partial
+from traceback import walk_tb
 from typing import Any, NoReturn
 
 import giving
@@ -19,15 +22,17 @@ from giving.utils import reducer
 from reactivex.disposable import Disposable
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
-from ..boundary import Guarded, Report, current, here, said
+from ..boundary import Report, current, here, said
 from ..errors import Problem, VoirError
 from ..views.text import coloured
-from .bus import Bus, Own, finish, keys_in_force, numbers
+from .bus import Bus, Own, deliver, keys_in_force, numbers
 from .values import detached, greatest, least
 
 Event = dict[str, Any]
 Push = Callable[[Event], object]
 giving_give: Any = giving.give
+#: Who listens by a ``given()`` of the script's own, in this context.
+own_handlers: Callable[[], tuple[Push, ...]] = gvr.global_context.get
 #: Stands for what an event of voir's own lacks.
 _PASSED = object()
 _min, _max = reducer(least), reducer(greatest)
@@ -38,13 +43,45 @@ gvr.Giver.__init__.__kwdefaults__["inherited"] = keys_in_force
 giving_give.inherited = keys_in_force
 
 
-class Operators(gvn.SourceProxy):  # type: ignore[misc]
-    """What voir changes in giving's operators: where values go, what fails, what is said."""
+class Given(gvn.Given):  # type: ignore[misc]
+    """A bus as a giving stream; active for as long as the run is.
 
-    _root: Any
+    What is changed in giving's operators: where values go, what fails, what is said.
 
-    def _copy(self, new_obs: Any) -> Operators:
-        return type(self)(_obs=new_obs, _root=self._root)
+    Args:
+        bus: Where events come from.
+        give: Where ``.give()`` sends events; into the bus, when not given.
+        who: Whose subscribers are that no instrument has made.
+    """
+
+    def __init__(
+        self, bus: Bus, give: Push | None = None, who: str = "a subscriber of ov.given"
+    ) -> None:
+        gvn.ObservableProxy.__init__(self, reactivex.create(self._attach))
+        self._root, self._bus, self._who = self, bus, who
+        self._give = give or bus.give
+        self._prepared: Callable[[Event], Event] = detached
+
+    def _attach(self, observer: Any, scheduler: Any) -> Disposable:
+        prepared, on_next = self._prepared, observer.on_next
+
+        def push(event: Event) -> None:
+            on_next(prepared(event))
+
+        who, completed = current() or self._who, partial(_end, observer)
+        return Disposable(self._bus.listen(push, who=who, completed=completed).dispose)
+
+    def _copy(self, new_obs: Any) -> Any:
+        stream = copy(self)
+        stream._obs = new_obs
+        return stream
+
+    def subscribe(self, *args: Any, **kwargs: Any) -> Any:
+        """Subscribe; a plain callable on the root is called without operators between."""
+        plain = len(args) == 1 and callable(args[0]) and not hasattr(args[0], "on_next")
+        if plain and not kwargs and self._root is self:
+            return gvn.DisposableWrapper(self, Disposable(self._bus.listen(args[0]).dispose))
+        return super().subscribe(*args, **kwargs)
 
     def display(self, **kwargs: Any) -> Any:
         """Print each element on stdout; in colours only where those are shown and wanted."""
@@ -56,16 +93,26 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
         keys = item if isinstance(item, tuple) else (item,)
         if any(isinstance(key, str) and "?" in key for key in keys):
             return super().__getitem__(item)
-        return self.map(_taker(keys)).filter(lambda found: found is not _PASSED)
+
+        def take(value: Any) -> Any:
+            try:
+                found = tuple(value[key] for key in keys)
+            except KeyError as error:
+                if isinstance(value, Own):
+                    return _PASSED
+                raise _without(error.args[0], keys, value) from None
+            return found[0] if len(keys) == 1 else found
+
+        return self.map(take).filter(lambda found: found is not _PASSED)
 
     def accum(self, obj: Any = None) -> Any:
         """Collect the elements in a list or set."""
-        return gvn.SourceProxy.accum(self.map(detached), obj)
+        return gvn.Given.accum(self.map(detached), obj)
 
     def __rshift__(self, subscription: Any) -> Any:
         """Subscribe; a list or a set collects the elements."""
         collects = isinstance(subscription, (list, set))
-        return gvn.SourceProxy.__rshift__(self.map(detached) if collects else self, subscription)
+        return gvn.Given.__rshift__(self.map(detached) if collects else self, subscription)
 
     def min(self, key: Any = None, comparer: Any = None, **kwargs: Any) -> Any:
         """The least element, at the end; with ``scan=True`` the least so far, at each."""
@@ -101,7 +148,7 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
 
     def give(self, *keys: str, **extra: Any) -> Any:
         """Give each element to the run: as it is, or under ``keys``, with ``extra`` along."""
-        push = self._root._give
+        push = self._give
         if not keys and not extra:
             return self.subscribe(push)
         return self.subscribe(lambda value: push({**extra, **_named(keys, value)}))
@@ -125,6 +172,82 @@ class Operators(gvn.SourceProxy):  # type: ignore[misc]
         """Nothing: the overseer ends the stream."""
 
 
+class ProbeStream(Given):
+    """A probe's events as a giving stream.
+
+    Args:
+        placed: The probe itself.
+        give: Where ``.give()`` sends events.
+        report: Where failing subscribers are reported.
+        absent: What an interceptor returns to leave the value alone.
+    """
+
+    def __init__(self, placed: Any, give: Push, report: Report, absent: object = None) -> None:
+        super().__init__(Bus(report), give, f"probe {placed.selector}")
+        self._placed, self._absent, self._value = placed, absent, absent
+        self._listening: Any = None
+        if placed.overridable:
+            self._prepared = lambda event: event
+        self._bus.on_change(self._follow)
+
+    def _follow(self) -> None:
+        """Listen to the probe while somebody listens here."""
+        with Bus.lock:
+            heard, placed = bool(self._bus.subscriptions), self._placed
+            if heard and self._listening is None:
+                overridable = placed.overridable
+                self._listening = (
+                    placed.intercept(self._replaced) if overridable else placed.listen(self._hand)
+                )
+            elif not heard and self._listening is not None:
+                self._listening.dispose()
+                self._listening = None
+
+    def _hand(self, event: Event) -> None:
+        with Bus.lock:
+            deliver(event, iter(self._bus.subscriptions))
+
+    def _replaced(self, event: Event) -> object:
+        """The value that a subscriber sets: all see the same, and the last wins, as in ptera."""
+        with Bus.lock:
+            before, self._value = self._value, self._absent
+            try:
+                deliver(event, iter(self._bus.subscriptions))
+                return self._value
+            finally:
+                self._value = before  # A setter may run the code that is being probed.
+
+    def override(self, setter: Any = lambda value: value) -> Any:
+        """Set the focus variable to ``setter(value)``, or to ``setter`` when not callable."""
+        return self._override(setter if callable(setter) else lambda _: setter)
+
+    def koverride(self, setter: Callable[..., object]) -> Any:
+        """Set the focus variable to ``setter(**event)``."""
+        return self._override(lambda event: setter(**event))
+
+    def _override(self, function: Callable[[Any], object]) -> Any:
+        if not self._placed.overridable:
+            selector = self._placed.selector
+            raise VoirError(
+                "not-overridable",
+                f"the probe {selector} was not made to override values",
+                f"Write ov.probe({selector!r}, overridable=True).",
+            )
+
+        def override(value: Any) -> None:
+            self._root._value = function(value)
+
+        return self.subscribe(override)
+
+    def _exit(self) -> None:
+        """End the stream: reductions emit now.
+
+        Raises:
+            BaseException: What one of them asked for, once all have ended.
+        """
+        self._bus.complete()
+
+
 def _raise(error: BaseException) -> NoReturn:
     error.__voir_asked__ = True  # type: ignore[attr-defined]  # The boundary lets it pass.
     raise error
@@ -134,19 +257,6 @@ def _named(keys: tuple[str, ...], value: Any) -> Event:
     if not keys:
         return dict(value)
     return {keys[0]: value} if len(keys) == 1 else dict(zip(keys, value, strict=True))
-
-
-def _taker(keys: tuple[Any, ...]) -> Callable[[Any], Any]:
-    def take(value: Any) -> Any:
-        try:
-            found = tuple(value[key] for key in keys)
-        except KeyError as error:
-            if isinstance(value, Own):
-                return _PASSED
-            raise _without(error.args[0], keys, value) from None
-        return found[0] if len(keys) == 1 else found
-
-    return take
 
 
 def _without(key: object, keys: tuple[Any, ...], value: Any) -> VoirError:
@@ -160,209 +270,21 @@ def _without(key: object, keys: tuple[Any, ...], value: Any) -> VoirError:
     )
 
 
-class Given(Operators, gvn.Given):  # type: ignore[misc]
-    """The run's events as a giving stream; active for as long as the run is."""
-
-    def __init__(self, bus: Bus | None = None, *, _obs: Any = None, _root: Any = None) -> None:
-        if bus is not None:
-            _obs, _root = reactivex.create(_from_bus(bus)), self
-        gvn.ObservableProxy.__init__(self, _obs)
-        self._bus, self._root, self._give = bus, _root, self._push
-
-    def _push(self, data: Event) -> None:
-        self._root._bus.give(data)
-
-    def subscribe(self, *args: Any, **kwargs: Any) -> Any:
-        """Subscribe; a plain callable on the root is called without operators between."""
-        if self._bus is not None and len(args) == 1 and not kwargs and plain(args[0]):
-            return _subscribed(self, self._bus.listen(args[0]).dispose)
-        return super().subscribe(*args, **kwargs)
-
-
-class LogStream(Given):
-    """The stream of what leaves the process; call it with an event to send one."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._give = giving_give.produce  # What is given goes to the run, not out of it.
-
-    def __call__(self, data: Event) -> None:
-        """Send ``data`` out."""
-        self._push(data)
-
-
-class ProbeStream(Operators):
-    """A probe's events as a giving stream.
-
-    Args:
-        placed: The probe itself.
-        give: Where ``.give()`` sends events.
-        report: Where failing subscribers are reported.
-        absent: What an interceptor returns to leave the value alone.
-    """
-
-    def __init__(
-        self,
-        placed: Any = None,
-        give: Push | None = None,
-        report: Report | None = None,
-        absent: object = None,
-        *,
-        _obs: Any = None,
-        _root: Any = None,
-    ) -> None:
-        if placed is not None:
-            _obs, _root = reactivex.create(self._attach), self
-        gvn.ObservableProxy.__init__(self, _obs)
-        self._root, self._placed, self._give, self._report = _root, placed, give, report
-        self._absent = self._value = absent
-        self._ends: list[tuple[Guarded, Callable[[], None]]] = []
-        self._pushes: list[Guarded] | None = None
-
-    def _attach(self, observer: Any, scheduler: Any) -> Disposable:
-        overridable = self._placed.overridable
-
-        def push(event: Event) -> None:
-            with Bus.lock:  # Operators keep state, and no lock of their own.
-                observer.on_next(event if overridable else detached(event))
-
-        guarded = self._guarded(push)
-        end = (guarded, _ending(observer))
-        self._ends.append(end)
-        dispose = self._listen(guarded)
-
-        def leave() -> None:
-            if end in self._ends:
-                self._ends.remove(end)
-            dispose()
-
-        return Disposable(leave)
-
-    def _guarded(self, fn: Push) -> Guarded:
-        assert self._report is not None
-        return Guarded(fn, current() or f"probe {self._placed.selector}", self._report)
-
-    def _listen(self, guarded: Guarded) -> Callable[[], None]:
-        if not self._placed.overridable:
-            listening = self._placed.listen(guarded)
-            return lambda: _switch_off(guarded, listening.dispose)
-        # Interceptors of one probe see the same value and the last to override wins, as in ptera.
-        if self._pushes is None:
-            self._pushes = []
-            self._placed.intercept(self._intercept)
-        pushes = self._pushes
-        pushes.append(guarded)
-        return lambda: _switch_off(guarded, lambda: pushes.remove(guarded))
-
-    def _intercept(self, event: Event) -> object:
-        with Bus.lock:
-            before, self._value = self._value, self._absent
-            try:
-                for push in tuple(self._pushes or ()):
-                    push(event)
-                return self._value
-            finally:
-                self._value = before  # A setter may run the code that is being probed.
-
-    def subscribe(self, *args: Any, **kwargs: Any) -> Any:
-        """Subscribe; a plain callable on the probe itself is called without operators between."""
-        if self._root is self and len(args) == 1 and not kwargs and plain(args[0]):
-            return _subscribed(self, self._listen(self._guarded(args[0])))
-        return super().subscribe(*args, **kwargs)
-
-    def override(self, setter: Any = lambda value: value) -> Any:
-        """Set the focus variable to ``setter(value)``, or to ``setter`` when not callable."""
-        return self._override(setter if callable(setter) else lambda _: setter)
-
-    def koverride(self, setter: Callable[..., object]) -> Any:
-        """Set the focus variable to ``setter(**event)``."""
-        return self._override(lambda event: setter(**event))
-
-    def _override(self, function: Callable[[Any], object]) -> Any:
-        root = self._root
-        if not root._placed.overridable:
-            selector = root._placed.selector
-            raise VoirError(
-                "not-overridable",
-                f"the probe {selector} was not made to override values",
-                f"Write ov.probe({selector!r}, overridable=True).",
-            )
-
-        def override(value: Any) -> None:
-            root._value = function(value)
-
-        return self.subscribe(override)
-
-    def _exit(self) -> None:
-        """End the stream: reductions emit now.
-
-        Raises:
-            BaseException: What one of them asked for, once all have ended.
-        """
-        ends, self._ends = self._ends, []
-        wish: BaseException | None = None
-        for guarded, end in ends:
-            try:
-                if guarded.alive:
-                    finish(guarded, end)
-            except BaseException as error:
-                wish = error if wish is None else wish
-        if wish is not None:
-            raise wish
-
-
-def _switch_off(guarded: Guarded, dispose: Callable[[], None]) -> None:
-    if guarded.alive:
-        guarded.alive = False
-        dispose()
-
-
-def plain(fn: object) -> bool:
-    """Whether this is a callable, and no observer of reactivex's."""
-    return callable(fn) and not hasattr(fn, "on_next")
-
-
-def _subscribed(stream: Any, dispose: Callable[[], None]) -> Any:
-    return gvn.DisposableWrapper(stream, Disposable(dispose))
-
-
-def _from_bus(bus: Bus) -> Callable[[Any, Any], Disposable]:
-    def subscribe(observer: Any, scheduler: Any) -> Disposable:
-        who = current() or "a subscriber of ov.given"
-
-        def push(event: Event) -> None:
-            observer.on_next(detached(event))
-
-        made = bus.listen(push, who=who, completed=_ending(observer))
-        return Disposable(made.dispose)
-
-    return subscribe
-
-
-def _ending(observer: Any) -> Callable[[], None]:
+def _end(observer: Any) -> None:
     """End ``observer``, and say so in plain words when it had nothing to reduce."""
-
-    def end() -> None:
-        try:
-            observer.on_completed()
-        except (SequenceContainsNoElementsError, ZeroDivisionError) as error:
-            if isinstance(error, ZeroDivisionError) and not _of_an_average(error):
-                raise
-            raise VoirError(
-                "nothing-given",
-                "at the end there was nothing to reduce: what it waits for was never given",
-                "Give it, or write .allow_empty() after the reduction if that is as it should be.",
-            ) from None
-
-    return end
-
-
-def _of_an_average(error: BaseException) -> bool:
-    """Whether giving divided by its count of values, which was 0."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is not None and last.tb_frame.f_globals.get("__name__") == "giving.extraops"
+    try:
+        observer.on_completed()
+    except (SequenceContainsNoElementsError, ZeroDivisionError) as error:
+        # giving's averages divide by the count of values.
+        frame = [frame for frame, _ in walk_tb(error.__traceback__)][-1]
+        own = frame.f_globals.get("__name__") != "giving.extraops"
+        if isinstance(error, ZeroDivisionError) and own:
+            raise
+        raise VoirError(
+            "nothing-given",
+            "at the end there was nothing to reduce: what it waits for was never given",
+            "Give it, or write .allow_empty() after the reduction if that is as it should be.",
+        ) from None
 
 
 # giving's own give
@@ -372,80 +294,60 @@ class _Everywhere:
     """Stands in for giving's context variable: the run hears what any thread gives."""
 
     def __init__(self, push: Push) -> None:
-        self._only = (push,)
+        self._push = push
 
     def get(self, *default: Any) -> tuple[Push, ...]:
         """The handlers of the context, and the run's."""
-        return (*own_handlers(), *self._only)
+        return (*(push for push in own_handlers() if push is not self._push), self._push)
 
-    def set(self, value: Any) -> Any:
-        """Set the handlers of the context."""
-        return gvr.global_context.set(tuple(push for push in value if push not in self._only))
-
-    def reset(self, token: Any) -> None:
-        """Undo ``set``."""
-        gvr.global_context.reset(token)
-
-
-class _Context:
-    """``Giver.context`` while connected, for givers of before and after alike."""
-
-    def __init__(self, push: Push) -> None:
-        self._everywhere = _Everywhere(push)
-
-    def __get__(self, giver: Any, owner: Any = None) -> Any:
-        own = vars(giver)["context"]
-        return self._everywhere if own is gvr.global_context else own
-
-    def __set__(self, giver: Any, value: Any) -> None:
-        # A copy of a giver takes over what it sees as its context, and may outlive the run.
-        vars(giver)["context"] = gvr.global_context if isinstance(value, _Everywhere) else value
+    def __getattr__(self, name: str) -> Any:
+        return getattr(gvr.global_context, name)
 
 
 @contextmanager
 def connected(bus: Bus) -> Iterator[None]:
     """While open, everything given with giving's own ``give`` reaches the bus, from any thread."""
+    everywhere = _Everywhere(lambda event: bus.give(event) if event else None)
+
+    def context(giver: Any) -> Any:
+        own = vars(giver)["context"]
+        return everywhere if own is gvr.global_context else own
+
+    def set_context(giver: Any, value: Any) -> None:
+        # A copy of a giver takes over what it sees as its context, and may outlive the run.
+        vars(giver)["context"] = gvr.global_context if isinstance(value, _Everywhere) else value
+
     bus.may_inherit()
-    context, resolve = vars(gvr.Giver).get("context"), gvr.resolve
-    gvr.Giver.context = _Context(lambda event: bus.give(event) if event else None)
-    gvr.resolve = _resolver(resolve, bus.report)
+    before, resolve = vars(gvr.Giver).get("context"), gvr.resolve
+    gvr.Giver.context = property(context, set_context)
+    gvr.resolve = partial(_resolved, resolve, bus.report)
     try:
         yield
     finally:
         gvr.resolve = resolve
-        if context is None:
+        if before is None:
             del gvr.Giver.context
         else:
-            gvr.Giver.context = context
-
-
-def own_handlers() -> tuple[Push, ...]:
-    """Who listens by a ``given()`` of the script's own, in this context."""
-    handlers: tuple[Push, ...] = gvr.global_context.get()
-    return handlers
+            gvr.Giver.context = before
 
 
 def named(give: object, values: tuple[Any, ...], report: Report) -> Event:
     """``values`` under the names that they have in the source of the caller's caller."""
-    if gvr.resolve.__module__ == __name__:
-        return dict(gvr.resolve(2, give, values))
-    return dict(_resolver(gvr.resolve, report)(2, give, values))
+    return dict(_resolved(gvr.resolve, report, 2, give, values))
 
 
-def _resolver(resolve: Callable[..., Event], report: Report) -> Callable[..., Event]:
-    """A ``resolve`` that does not fail a script which would not have failed without a listener."""
-
-    def safe(frame: int, giver: object, values: tuple[Any, ...]) -> Event:
-        try:
-            return resolve(frame + 1, giver, values)
-        except Exception as error:
-            if own_handlers():
-                raise
-            what = f"what it gives has no name that can be found: {said(error)}"
-            report(Problem("unnamed", "give", what, here(), "Write give(name=value)."))
-            return {}
-
-    return safe
+def _resolved(
+    resolve: Callable[..., Event], report: Report, frame: int, giver: object, values: Any
+) -> Event:
+    """``resolve`` that does not fail a script which would not have failed without a listener."""
+    try:
+        return resolve(frame + 1, giver, values)
+    except Exception as error:
+        if own_handlers():
+            raise
+        what = f"what it gives has no name that can be found: {said(error)}"
+        report(Problem("unnamed", "give", what, here(), "Write give(name=value)."))
+        return {}
 
 
-__all__ = ["Given", "LogStream", "Operators", "ProbeStream", "connected", "named", "own_handlers"]
+__all__ = ["Given", "ProbeStream", "connected", "giving_give", "named", "own_handlers"]

@@ -36,7 +36,7 @@ def test_a_graph_is_not_kept_alive(stream: str) -> None:
     if stream == "given":
         probed.give(loss=given)
     else:
-        probed.placed.fire(loss=given)
+        probed.fire(loss=given)
     del leaf, given
     gc.collect()
     assert graph() is None
