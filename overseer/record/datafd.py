@@ -38,11 +38,7 @@ class DataFd:
     """
 
     def __init__(
-        self,
-        environ: Mapping[str, str],
-        report: Callable[[Problem], None],
-        *,
-        owned: bool = False,
+        self, environ: Mapping[str, str], report: Callable[[Problem], None], *, owned: bool = False
     ) -> None:
         self._value, self._report, self._owned = environ.get("DATA_FD", ""), report, owned
         self._lock = threading.RLock()  # Reporting a loss may log in its turn.
