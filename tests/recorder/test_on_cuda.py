@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from overseer.model.fold import Fold
-from overseer.model.steps import Step
 from overseer.recorder import device as on
 from overseer.recorder import sites as k
 from overseer.recorder.values import Values
-
-from .conftest import Recorded
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture
-def torch() -> Any:
+def torch():
     found = pytest.importorskip("torch")
     if not found.cuda.is_available():
         pytest.skip("needs a CUDA device: torch.cuda.is_available() is False")
@@ -30,10 +25,9 @@ def torch() -> Any:
 class Run:
     """Work on the GPU as a model's forward, and an optimizer's step that ends each step."""
 
-    def __init__(self, recorded: Recorded, torch: Any) -> None:
+    def __init__(self, recorded, torch):
         self._recorded, self._module = recorded, recorded.module
-        self.said: list[str] = []
-        self.steps: list[Step] = []
+        self.said, self.steps = [], []
         self.marks = on.Marks(self.said.append)
         self._fold = Fold(k.table.rows, self.steps.append)
         self._weight = torch.randn(2048, 2048, device="cuda")
@@ -43,33 +37,33 @@ class Run:
         self._site = self._module.Site(k.table.add(k.OPTIMIZER, "x"), k.OPTIMIZER)
         self.marks.tick()
 
-    def _put(self, kind: int) -> None:
+    def _put(self, kind):
         self._module.put(0, kind, k.table.add(kind, "x"), 1, 0, 0.0, 1, 0)
 
-    def _work(self) -> None:
+    def _work(self):
         for _ in range(10):
             self._weight @ self._weight
 
-    def step(self) -> None:
+    def step(self):
         self._forward()
         self._site.enter(self._owner)
         self._site.leave(self._owner)
 
-    def finish(self) -> None:
+    def finish(self):
         self.marks.finish()
         self._fold.feed(self._recorded.data())
         self._fold.finish()
 
 
 @pytest.fixture
-def run(recorded: Recorded, torch: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def run(recorded, torch, monkeypatch):
     monkeypatch.setattr(on, "recorder", recorded.module)
     monkeypatch.setattr(on, "values", Values())
     yield Run(recorded, torch)
     recorded.module.marker(0, None)
 
 
-def test_steps_are_as_long_as_torch_says(run: Run, torch: Any) -> None:
+def test_steps_are_as_long_as_torch_says(run, torch):
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     for number in range(60):
         if number == 10:
@@ -83,7 +77,7 @@ def test_steps_are_as_long_as_torch_says(run: Run, torch: Any) -> None:
     assert told == pytest.approx(begin.elapsed_time(end), rel=0.02)
 
 
-def test_a_graph_can_be_captured_while_voirs_thread_asks_the_device(run: Run, torch: Any) -> None:
+def test_a_graph_can_be_captured_while_voirs_thread_asks_the_device(run, torch):
     for _ in range(5):
         run.step()
     value, graph = torch.ones(8, device="cuda"), torch.cuda.CUDAGraph()
@@ -102,7 +96,7 @@ def test_a_graph_can_be_captured_while_voirs_thread_asks_the_device(run: Run, to
     assert (len(run.steps), run.said) == (7, [])
 
 
-def test_a_loss_is_read_without_waiting(run: Run, torch: Any) -> None:
+def test_a_loss_is_read_without_waiting(run, torch):
     """Holding it returns while the device is still at work on it."""
     values = Values()
     values.know(torch)
