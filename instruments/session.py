@@ -84,14 +84,12 @@ class Session:
         self._measuring = measuring = measuring_of(ov)
         self._parts: dict[int, _Part] = {}
         self._ended, self._judged = deque[Part](), 0
-        self._unsaid = deque[Part]()
+        self._unsaid = deque[tuple[str, Any]]()
         self._levels = set[str]()
         self._sites = 0
         self._known: list[dict[str, Any]] | None = None
         self._rows: dict[str, int] = {}
-        self._named: deque[tuple[int, int, str, str]] = deque()
         self._names: dict[int, tuple[str, Any]] = {}
-        self._numbers: deque[tuple[int, int]] = deque()
         self._threads: dict[str, str] = {}
         self._drained: deque[tuple[bytes, bytes, dict[str, Any]]] = deque()
         self._held, self._kept, self._before = b"", False, False
@@ -185,7 +183,7 @@ class Session:
             # A decorated function may have thousands: what is looked at each time are the others.
             if id(made) in self._parts:
                 self._ended.append(ended)
-                self._unsaid.append(ended)
+                self._unsaid.append(("ended", ended._asdict()))
                 del self._parts[id(made)]
             self._modules()
 
@@ -258,7 +256,8 @@ class Session:
                     name = f"{root}.{path}" if path else root
                     self._names[id(inner)] = name, ref(inner, gone)
         name = self._names[id(module)][0]
-        self._named.append((recorder.identity(module), recorder.now(), name, type(module).__name__))
+        named = recorder.identity(module), recorder.now(), name, type(module).__name__
+        self._unsaid.append(("names", named))
 
     def _gone(self, key: int, identity: int, _: object) -> None:
         self._names.pop(key, None)
@@ -287,7 +286,7 @@ class Session:
             self._drained.append((HOST, data, {**state, "gap": True} if self._gap else state))
             self._kept, self._gap, self._left = True, False, None
         else:
-            self._numbers.extend(threads_in(data))
+            self._unsaid.extend(("numbers", each) for each in threads_in(data))
             if data:
                 self._left = HOST, data, {**state, "gap": True}
             self._gap = True
@@ -329,15 +328,12 @@ class Session:
         parts = [part.what._asdict() for part in list(self._parts.values())]
         if parts != self._known:
             facts["parts"] = parts
-        ended = [self._unsaid.popleft() for _ in range(len(self._unsaid))]
-        if ended:
-            facts["ended"] = [part._asdict() for part in ended]
+        unsaid = [self._unsaid.popleft() for _ in range(len(self._unsaid))]
+        for key, fact in unsaid:
+            facts.setdefault(key, []).append(fact)
         count = len(table.rows)
         if count > self._sites:
             facts["sites"] = table.rows[self._sites : count]
-        named = [self._named.popleft() for _ in range(len(self._named))]
-        numbers = [self._numbers.popleft() for _ in range(len(self._numbers))]
-        facts |= {key: found for key, found in (("names", named), ("numbers", numbers)) if found}
         listed = list(getattr(threading, "_active", {}).values())
         names = {str(tid): one.name for one in listed if (tid := getattr(one, "native_id", None))}
         fresh = {tid: name for tid, name in names.items() if self._threads.get(tid) != name}
@@ -347,9 +343,7 @@ class Session:
             self._sites, self._known = count, parts
             self._threads |= fresh
         elif facts:
-            self._unsaid.extendleft(reversed(ended))
-            self._named.extendleft(reversed(named))
-            self._numbers.extendleft(reversed(numbers))
+            self._unsaid.extendleft(reversed(unsaid))
 
     def _unwritten(self, error: OSError) -> None:
         what = f"events are missing from the trace ({error.strerror or error})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator
 
 V1, V2 = "cgroup v1", "cgroup v2"
@@ -71,22 +72,22 @@ def _bytes(directory: str) -> int | None:
 
 def _quota(directory: str) -> float | None:
     """Processors granted: the quota over its period, in either version's files."""
-    quota, _, period = _text(f"{directory}/cpu.max").partition(" ")
+    quota, _, period = text_in(f"{directory}/cpu.max").partition(" ")
     if not quota:
-        quota = _text(f"{directory}/cpu.cfs_quota_us")
-        period = _text(f"{directory}/cpu.cfs_period_us")
+        quota = text_in(f"{directory}/cpu.cfs_quota_us")
+        period = text_in(f"{directory}/cpu.cfs_period_us")
     numbers = quota.isdigit() and period.isdigit()
     return int(quota) / int(period) if numbers and int(quota) and int(period) else None
 
 
 def _directories(controller: str, root: str) -> Iterator[tuple[str, str]]:
     """Version and directory of this process's groups that may hold ``controller``, leaf first."""
-    for line in (_text(f"{root}/proc/self/cgroup") or "0::/").splitlines():
+    for line in (text_in(f"{root}/proc/self/cgroup") or "0::/").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers == "":
             mount = f"{root}/sys/fs/cgroup"
-            if _text(f"{mount}/unified/cgroup.controllers"):
+            if text_in(f"{mount}/unified/cgroup.controllers"):
                 mount += "/unified"  # A hybrid hierarchy: both versions are mounted.
             yield from ((V2, directory) for directory in _upwards(mount, path))
         elif controller in controllers.split(","):
@@ -105,9 +106,10 @@ def _upwards(mount: str, path: str) -> Iterator[str]:
         yield "/".join([mount, *parts[:length]])
 
 
-def _text(path: str) -> str:
+def text_in(path: str | os.PathLike[str]) -> str:
+    """What a small file of the system says; empty where there is none."""
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except OSError:
         return ""
@@ -115,11 +117,11 @@ def _text(path: str) -> str:
 
 def _number(path: str) -> int | None:
     """The number in a file; None for ``max``, ``-1``, a missing file or anything else."""
-    text = _text(path)
+    text = text_in(path)
     return int(text) if text.isdigit() else None
 
 
 def _table(path: str) -> dict[str, int]:
     """A file of lines with a name and a number; others are left out."""
-    rows = (line.split() for line in _text(path).splitlines())
+    rows = (line.split() for line in text_in(path).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

@@ -90,14 +90,11 @@ class DataFd:
             return self._refuse("it is not a number; the run goes on without", _A_NUMBER)
         try:
             self._opened = _file(fd)
-            writable = _writable(fd)
+            self._fd, why = (fd, "") if _writable(fd) else (None, "open for reading only")
         except (OSError, OverflowError):
-            what = f"descriptor {fd} is not open here; the run goes on without"
-            return self._refuse(what, _PASS_IT)
-        if not writable:
-            what = f"descriptor {fd} is open for reading only; the run goes on without"
-            return self._refuse(what, _PASS_IT)
-        self._fd = fd
+            why = "not open here"
+        if why:
+            self._refuse(f"descriptor {fd} is {why}; the run goes on without", _PASS_IT)
         return None
 
     def _refuse(self, what: str, remedy: str) -> None:

@@ -33,12 +33,8 @@ WINDOW_NS = 120 * 1_000_000_000
 #: Variables of a rank, the world's size, the rank on its machine, and restarts; Slurm comes last:
 #: what its batch script has is inherited by whatever is launched there.
 TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
-OPEN_MPI = (
-    "OMPI_COMM_WORLD_RANK",
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "SLURM_RESTART_COUNT",
-)
+_WORLD = tuple(f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK"))
+OPEN_MPI = (*_WORLD, "SLURM_RESTART_COUNT")
 SLURM = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_RESTART_COUNT")
 #: What torchrun gives as the run id when it was given none; addresses that tell no jobs apart.
 _NO_ID, _LOOPBACK = ("", "none"), ("", "localhost", "127.0.0.1", "::1")

@@ -17,7 +17,6 @@ from ..clock import boottime_ns, now_ns, process_start, time_ns
 from ..model.facts import main_task, part
 from ..recorder import sites as k
 from ..recorder.log import Header, header_paths, lives, read_header
-from ..recorder.sites import WORD_BEAT, WORD_STEPPED, WORD_STEPS
 from .runfile import utc, write_run
 
 #: What a run is doing of which nothing is known.
@@ -26,18 +25,11 @@ RUNNING = "running"
 SOON = 50_000_000
 #: What a thread is in, by the kind of event that is open.
 DOING = {
-    k.LOADING: "loading",
-    k.ITERATE: "loading",
-    k.FORWARD: "forward",
-    k.BACKWARD: "backward",
-    k.OPTIMIZER: "the optimizer",
-    k.SCALER: "the optimizer",
-    k.SAVE: "a checkpoint",
-    k.PAIR: "a step",
-    k.PAUSE: "a pause",
-    k.COMPILE: "compiling",
+    k.LOADING: "loading", k.ITERATE: "loading", k.FORWARD: "forward", k.BACKWARD: "backward",
+    k.OPTIMIZER: "the optimizer", k.SCALER: "the optimizer", k.SAVE: "a checkpoint",
+    k.PAIR: "a step", k.PAUSE: "a pause", k.COMPILE: "compiling",
     k.COMMUNICATION: "communication",
-}
+}  # fmt: skip
 
 
 def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +72,7 @@ def now_doing(found: Header) -> str:
 def how(found: Header) -> str:
     """How a run ended that was killed: ``killed in loading, 0.4 s after step 3,201``."""
     doing, _ = _open(found)
-    after = _after(found, found.control[WORD_BEAT])
+    after = _after(found, found.control[k.WORD_BEAT])
     killed = f"killed in {doing}" if doing else "killed"
     return f"{killed}{', ' if doing else ' '}{after}" if after else killed
 
@@ -92,7 +84,7 @@ def _open(found: Header) -> tuple[str, int]:
 
 
 def _after(found: Header, now: int) -> str:
-    steps, ns = found.control[WORD_STEPS], now - found.control[WORD_STEPPED]
+    steps, ns = found.control[k.WORD_STEPS], now - found.control[k.WORD_STEPPED]
     if not steps:
         return ""
     return f"{_seconds(ns) if ns >= SOON else 'right'} after step {steps:,}"
@@ -124,11 +116,11 @@ def _goes_on(facts: dict[str, Any]) -> bool:
 def _finish(directory: Path, facts: dict[str, Any], found: Header | None) -> dict[str, Any]:
     path = directory / "run.json"
     ended = path.stat().st_mtime_ns
-    if found is not None and found.epoch and found.control[WORD_BEAT]:
-        ended = found.epoch + found.control[WORD_BEAT] - found.monotonic
+    if found is not None and found.epoch and found.control[k.WORD_BEAT]:
+        ended = found.epoch + found.control[k.WORD_BEAT] - found.monotonic
     by = how(found) if found is not None else "killed"
     steps = (main_task(facts) or {}).get("steps")
-    if found is not None and isinstance(steps, int) and steps < found.control[WORD_STEPS]:
+    if found is not None and isinstance(steps, int) and steps < found.control[k.WORD_STEPS]:
         by += f"; figures up to step {steps:,}"
     facts = {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}
     if os.access(directory, os.W_OK) and write_run(path, facts, lambda problem: None):

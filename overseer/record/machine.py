@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .cgroup import cpu_limit, memory_limit
+from .cgroup import cpu_limit, memory_limit, text_in
 
 ROOT = Path("/")
 #: Signs of containers, as variables, files, and words in the control group of the first process.
@@ -35,7 +35,9 @@ def cpu(root: Path = ROOT) -> dict[str, object]:
     facts: dict[str, object] = {"model": _cpu_model(root), "count": os.cpu_count()}
     if hasattr(os, "sched_getaffinity"):
         facts["affinity"] = ranges(os.sched_getaffinity(0))
-    facts["governor"] = _text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    facts["governor"] = (
+        text_in(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None
+    )
     return known(facts)
 
 
@@ -78,7 +80,7 @@ def container(environ: Mapping[str, str], root: Path = ROOT) -> dict[str, object
 
 
 def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
-    group = _text(root / "proc/1/cgroup") or ""
+    group = text_in(root / "proc/1/cgroup")
     signs = (
         *(kind for name, kind in _VARIABLES.items() if name in environ),
         *(kind for name, kind in _FILES.items() if (root / name).exists()),
@@ -95,7 +97,7 @@ def gpus(root: Path = ROOT) -> dict[str, object] | None:
     """
     if not any((root / place).exists() for place in _DRIVERS):
         return None
-    words = (_text(root / _DRIVERS[0]) or "").partition("\n")[0].split()
+    words = text_in(root / _DRIVERS[0]).partition("\n")[0].split()
     driver = next((word for word in words if word[:1].isdigit() and "." in word), None)
     devices = value(_by_nvml) or _by_files(root)  # The library may not fit the driver.
     return known({"driver": driver, "devices": devices or None}) or None
@@ -104,7 +106,7 @@ def gpus(root: Path = ROOT) -> dict[str, object] | None:
 def _by_files(root: Path) -> list[dict[str, object]]:
     found = []
     for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
-        lines = (line.partition(":") for line in (_text(path) or "").splitlines())
+        lines = (line.partition(":") for line in text_in(path).splitlines())
         pairs = {key.strip(): text.strip() for key, _, text in lines}
         found.append(known({"name": pairs.get("Model"), "uuid": pairs.get("GPU UUID")}))
     return found
@@ -168,10 +170,3 @@ def text(read: Callable[[], Any]) -> str | None:
     if isinstance(found, bytes):
         return found.decode("utf-8", "replace")
     return None if found is None else str(found)
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text("utf-8", "replace").strip() or None
-    except OSError:
-        return None

@@ -50,7 +50,7 @@ class MetricsLog:
         try:
             start = os.fstat(fd).st_size
             while done < len(data):  # Once, unless the disk is nearly full.
-                done += os.write(fd, memoryview(data)[done:]) or _full()
+                done += os.write(fd, memoryview(data)[done:])
             self.written += len(lines)
         except OSError as error:
             whole = data.rfind(b"\n", 0, done) + 1
@@ -77,7 +77,3 @@ class MetricsLog:
             what = f"what the script logs is no longer recorded ({self._error})"
             remedy = "Free or choose another disk: --run-dir DIR; --no-record records nothing."
             self._report(Problem("record-unwritable", str(self.path), what, remedy=remedy))
-
-
-def _full() -> int:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

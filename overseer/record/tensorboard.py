@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from ctypes import c_float
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +19,9 @@ from .reading import Run, as_number
 
 #: What monitors give, and what their curves are called.
 MACHINE = {
-    "cpudata": "cpu",
-    "memdata": "memory",
-    "gpudata": "gpu",
-    "iodata": "disk",
-    "netdata": "network",
-    "process": "process",
-}
+    "cpudata": "cpu", "memdata": "memory", "gpudata": "gpu", "iodata": "disk",
+    "netdata": "network", "process": "process",
+}  # fmt: skip
 #: Of the monitors' figures, those that are worth a curve.
 _SHOWN = frozenset({
     "load", "memory", "temperature", "power", "read_bytes", "write_bytes", "bytes_sent",
@@ -135,7 +132,7 @@ def event_file(began: float, points: Iterable[Scalar]) -> Iterator[bytes]:
     """
     yield _record(wire.double(1, began) + wire.text(3, "brain.Event:2"))
     for one in points:
-        value = wire.text(1, one.tag) + b"\x15" + _single(one.value)
+        value = wire.text(1, one.tag) + b"\x15" + _single(c_float(one.value).value)
         event = wire.double(1, one.time) + wire.number(2, one.step)
         yield _record(event + wire.message(5, wire.message(1, value)))
 
@@ -145,11 +142,7 @@ def _record(data: bytes) -> bytes:
     return length + _checksum(length) + data + _checksum(data)
 
 
-def _single(value: float) -> bytes:
-    try:
-        return struct.pack("<f", value)
-    except OverflowError:  # Beyond single precision.
-        return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+_single = struct.Struct("<f").pack
 
 
 # CRC-32C (Castagnoli), turned and shifted as TensorFlow does.

@@ -410,9 +410,7 @@ class Histogram:
         self._channel = counter.channel
         known = {float(edge) for edge in edges}
         self._edges = sorted(edge for edge in known if edge == edge)[: SERIES - 2]
-        bounds = [f"{edge:g}" for edge in self._edges]
-        if len(set(bounds)) < len(bounds):  # Too near each other for six digits.
-            bounds = [repr(edge) for edge in self._edges]
+        bounds = [f"{edge:.15g}" for edge in self._edges]
         names = [f"[{low}, {high})" for low, high in pairwise(bounds)]
         first, last = bounds[:1] or ["0"], bounds[-1:] or ["0"]
         every = [f"below {first[0]}", *names, f"from {last[0]}"]
