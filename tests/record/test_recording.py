@@ -93,9 +93,7 @@ def test_in_a_current_directory_that_was_deleted_nothing_is_recorded_and_that_is
 
 
 def test_given_and_logged_lines_stand_in_order_and_data_fd_has_them_at_once(place):
-    place.write(
-        "main.py",
-        """
+    script = """
         import os
         from overseer import current_overseer
         from voir import give
@@ -108,8 +106,8 @@ def test_given_and_logged_lines_stand_in_order_and_data_fd_has_them_at_once(plac
         os.close(int(os.environ["DATA_FD"]))
         log({"lost": 1})
         log({"lost": 2})
-        """,
-    )
+        """
+    place.write("main.py", script)
     reading, writing = os.pipe()
     ran = place.voir("main.py", env={"DATA_FD": str(writing)}, pass_fds=[writing])
     os.close(writing)
@@ -126,9 +124,7 @@ def test_given_and_logged_lines_stand_in_order_and_data_fd_has_them_at_once(plac
 
 
 def test_a_script_that_closes_or_uses_up_descriptors_is_recorded(place):
-    place.write(
-        "main.py",
-        """
+    script = """
         import os, resource, time
         from voir import give
 
@@ -146,16 +142,14 @@ def test_a_script_that_closes_or_uses_up_descriptors_is_recorded(place):
         del held[8:], held
         os.closerange(3, 64)
         give(c=1)
-        """,
-    )
+        """
+    place.write("main.py", script)
     assert place.voir("main.py").status == 0
     assert [key for line in place.metrics() for key in "abc" if key in line] == ["a", "b", "c"]
 
 
 def test_a_part_of_the_record_that_fails_is_all_that_is_missing(place):
-    place.write(
-        "voirfile.py",
-        """
+    script = """
         from overseer.record.provenance import Provenance
         from overseer.record.recording import Recording
 
@@ -166,8 +160,8 @@ def test_a_part_of_the_record_that_fails_is_all_that_is_missing(place):
             yield ov.phases.load_script
             Recording._overhead = Provenance.at_end = fails
             ov.give(first=1)
-        """,
-    )
+        """
+    place.write("voirfile.py", script)
     place.write("main.py", "print('ran')")
     ran = place.voir("main.py")
     assert ran.seen == (0, "ran\n")
@@ -186,9 +180,7 @@ def test_a_part_of_the_record_that_fails_is_all_that_is_missing(place):
     ],
 )
 def test_a_script_that_becomes_another_program_is_recorded_until_then(place, replace):
-    place.write(
-        "main.py",
-        f"""
+    script = f"""
         import os, subprocess
         from voir import give
         for step in range(3): give(step=step, loss=1)
@@ -201,8 +193,8 @@ def test_a_script_that_becomes_another_program_is_recorded_until_then(place, rep
         except FileNotFoundError:
             print("still here", flush=True)
         os.{replace}
-        """,
-    )
+        """
+    place.write("main.py", script)
     ran = place.voir("main.py")
     assert ran.seen == (5, "still here\nother\n")
     assert ran.stderr.count("replaced by another program") == 1
@@ -216,9 +208,7 @@ def test_a_script_that_becomes_another_program_is_recorded_until_then(place, rep
 @pytest.mark.parametrize("phase", ["run_script", "finalize"])
 def test_a_signal_while_the_run_is_closed_costs_nothing(place, signal, phase):
     place.write("main.py", GIVES + "print('ran')\nraise SystemExit(4)\n")
-    place.write(
-        "voirfile.py",
-        f"""
+    script = f"""
         import signal
 
         def instrument_signal(ov):
@@ -227,8 +217,8 @@ def test_a_signal_while_the_run_is_closed_costs_nothing(place, signal, phase):
             except SystemExit:
                 pass
             signal.raise_signal(signal.{signal})
-        """,
-    )
+        """
+    place.write("voirfile.py", script)
     ran = place.voir("main.py")
     run = place.record()
     assert run["tasks"]["train"]["steps"] == 3
