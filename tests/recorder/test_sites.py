@@ -317,6 +317,7 @@ def test_what_was_lost_is_counted_whoever_recorded_it(recorded):
 
 def test_every_kind_of_number_is_read(recorded):
     one, _ = loss(recorded)
+    one.hand = 0
     for value in (2.5, 3, True, 10**400, "x", [4]):
         one.event(value)
     assert values(recorded) == [2.5, 3.0, 1.0, None, None, 4.0]

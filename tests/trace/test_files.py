@@ -7,7 +7,7 @@ import random
 import pytest
 
 from overseer.recorder import sites as k
-from overseer.trace import channel, open_trace
+from overseer.trace import channel, open_trace, wire
 from overseer.trace.export import merge
 from overseer.trace.reading import read_trace, whole_packets
 
@@ -144,11 +144,13 @@ def test_what_is_damaged_is_counted_and_ends_no_reader(making):
     trace = read_trace(file)
     assert (0 < trace.events < whole, trace.tail_bytes) == (True, 0)
     assert trace.torn_bytes == len(data) - middle + 9
-    chosen, broken = random.Random(4), 0
+    file.write_bytes(data + wire.message(1, wire.number(11, 5)) + wire.message(1, b"j\1x"))
+    trace = read_trace(file)
+    assert (trace.events, trace.broken_packets) == (whole, 2), "wrong kinds of fields"
+    chosen = random.Random(4)
     for _ in range(40):
         spoilt = bytearray(data)
         for _ in range(3):
             spoilt[chosen.randrange(20, len(data))] ^= 1 << chosen.randrange(8)
         file.write_bytes(spoilt)
-        broken += read_trace(file).broken_packets
-    assert broken > 0
+        assert read_trace(file).events <= whole
