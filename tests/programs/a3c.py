@@ -5,10 +5,9 @@ import threading
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(63)
-truth = Truth()
+truth = Truth(63)
 policy = nn.Linear(4, 2)
 optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
 collected = queue.Queue(maxsize=4)
@@ -31,10 +30,7 @@ for thread in threads:
     thread.start()
 for _ in range(15):
     loss = policy(collected.get()).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    truth.step(16, loss)
+    truth.step(16, loss, optimizer)
 over.set()
 for thread in threads:
     thread.join()

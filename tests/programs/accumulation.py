@@ -4,8 +4,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(8)
-truth = Truth()
+truth = Truth(8)
 data = TensorDataset(torch.randn(38, 4), torch.randn(38, 1))
 loader = DataLoader(data, batch_size=4)
 model = torch.nn.Linear(4, 1)

@@ -2,11 +2,10 @@
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
 EVERY = 3
-torch.manual_seed(32)
-truth = Truth()
+truth = Truth(32)
 actor, critic = nn.Linear(4, 1), nn.Linear(5, 1)
 log_alpha = torch.zeros(1, requires_grad=True)
 q_optimizer = torch.optim.Adam(critic.parameters(), lr=1e-2)
@@ -18,10 +17,7 @@ for turn in range(20):
     with torch.no_grad():
         actions = actor(states)
     q_loss = (critic(torch.cat([states, actions], 1)) - states.sum(1, keepdim=True)).pow(2).mean()
-    q_optimizer.zero_grad()
-    q_loss.backward()
-    q_optimizer.step()
-    truth.step(8, q_loss)
+    truth.step(8, q_loss, q_optimizer)
     if turn % EVERY:
         continue
     for _ in range(EVERY):

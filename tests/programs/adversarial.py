@@ -2,12 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches
 
-torch.manual_seed(72)
-truth = Truth(unknown="losses")  # Which of the backwards counts is not seen.
-loader = DataLoader(TensorDataset(torch.randn(44, 4), torch.randint(3, (44,))), batch_size=8)
+truth = Truth(72, unknown="losses")  # Which of the backwards counts is not seen.
+loader = batches(44, 8, classes=3)
 model = torch.nn.Linear(4, 3)
 opt = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(3):
@@ -18,8 +16,5 @@ for _ in range(3):
             delta.data = (delta + 0.02 * delta.grad.sign()).clamp(-0.1, 0.1)
             delta.grad.zero_()
         loss = F.cross_entropy(model(x + delta.detach()), y)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, opt)
 truth.tell()

@@ -1,14 +1,11 @@
 """Mixed precision; the scaler leaves out a step whose gradients are infinite."""
 
 import torch
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches, linear
 
-torch.manual_seed(9)
-truth = Truth()
-loader = DataLoader(TensorDataset(torch.randn(32, 4), torch.randn(32, 1)), batch_size=4)
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+truth = Truth(9)
+loader = batches(32, 4, 1)
+model, optimizer = linear()
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
 items = 0
 for i, (x, y) in enumerate(loader):

@@ -1,12 +1,10 @@
 """Mixed precision with accumulation and clipping; what is left of an epoch is a step as well."""
 
 import torch
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches
 
-torch.manual_seed(34)
-truth = Truth()
-loader = DataLoader(TensorDataset(torch.randn(58, 4), torch.randn(58, 1)), batch_size=6)
+truth = Truth(34)
+loader = batches(58, 6, 1)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))

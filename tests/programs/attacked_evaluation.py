@@ -2,10 +2,9 @@
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(62)
-truth = Truth()
+truth = Truth(62)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 data = TensorDataset(torch.randn(50, 4), torch.randint(2, (50,)))
@@ -27,10 +26,7 @@ for _ in range(3):
     model.train()
     for x, y in train_loader:
         loss = entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
     model.eval()
     for x, y in test_loader:
         model(attacked(x, y))

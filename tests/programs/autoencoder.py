@@ -2,10 +2,9 @@
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(93)
-truth = Truth()
+truth = Truth(93)
 encoder, decoder = nn.Linear(4, 8), nn.Linear(8, 4)
 optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()])
 train, test = torch.randn(60, 4), torch.randn(30, 4)
@@ -21,10 +20,7 @@ for _ in range(4):
     decoder.train()
     for x in train.split(12):
         loss = nn.functional.mse_loss(*passed(x))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
     encoder.eval()
     decoder.eval()
     with torch.no_grad():

@@ -2,14 +2,12 @@
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, linear
 
-torch.manual_seed(47)
-truth = Truth()
+truth = Truth(47)
 data = torch.randn(60, 4)
 data[17] = data[42] = float("nan")
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model, optimizer = linear()
 for _ in range(3):
     items = 0
     for (x,) in DataLoader(TensorDataset(data), batch_size=5):
@@ -18,9 +16,6 @@ for _ in range(3):
         if not torch.isfinite(loss):
             optimizer.zero_grad()
             continue
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(items, loss)
+        truth.step(items, loss, optimizer)
         items = 0
 truth.tell()

@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(33)
-truth = Truth(unknown="steps losses")  # Nothing shows a step.
+truth = Truth(33, unknown="steps losses")  # Nothing shows a step.
 model = torch.nn.Linear(4, 1)
 for _ in range(50):
     loss = model(torch.randn(8, 4)).pow(2).mean()

@@ -2,10 +2,9 @@
 
 import torch
 from torch.utils.checkpoint import checkpoint
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(23)
-truth = Truth()
+truth = Truth(23)
 
 
 class Model(torch.nn.Module):
@@ -22,8 +21,5 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(5):
     x = torch.randn(6, 4, requires_grad=True)
     loss = model(x).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    truth.step(6, loss)
+    truth.step(6, loss, optimizer)
 truth.tell()

@@ -6,8 +6,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(58)
-truth = Truth()
+truth = Truth(58)
 loader = DataLoader(TensorDataset(torch.randn(80, 4)), batch_size=8)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -6,8 +6,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(53)
-truth = Truth()
+truth = Truth(53)
 data = TensorDataset(torch.randn(96, 4), torch.randn(96, 1))
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -8,8 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
 warnings.simplefilter("ignore")  # Those of what is imported to compile.
-torch.manual_seed(50)
-truth = Truth()
+truth = Truth(50)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 

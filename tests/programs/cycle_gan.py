@@ -7,8 +7,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(66)
-truth = Truth()
+truth = Truth(66)
 data = TensorDataset(torch.randn(34, 4), torch.randn(34, 4))
 dataloader = DataLoader(data, batch_size=4, shuffle=True)
 G_AB, G_BA, D_A, D_B = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 1), nn.Linear(4, 1)

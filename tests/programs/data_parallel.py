@@ -10,8 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 from truth import Truth
 
-torch.manual_seed(51)
-truth = Truth()
+truth = Truth(51)
 with tempfile.TemporaryDirectory() as directory:
     dist.init_process_group("gloo", init_method=f"file://{directory}/it", rank=0, world_size=1)
     data = TensorDataset(torch.randn(48, 4), torch.randn(48, 1))

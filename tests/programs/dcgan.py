@@ -5,8 +5,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(3)
-truth = Truth()
+truth = Truth(3)
 noise_size, real_label, fake_label = 4, 1.0, 0.0
 images = TensorDataset(torch.randn(60, 1, 4, 4), torch.zeros(60))
 dataloader = DataLoader(images, batch_size=8, shuffle=True)

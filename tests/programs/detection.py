@@ -3,10 +3,9 @@
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(42)
-truth = Truth()
+truth = Truth(42)
 pictures = [
     (torch.rand(3, 6 + i % 4, 7), {"boxes": torch.rand(1 + i % 3, 4), "id": i}) for i in range(26)
 ]
@@ -39,10 +38,7 @@ for _ in range(3):
     for images, targets in data_loader:
         loss_dict = model(list(images), [dict(t) for t in targets])
         losses = sum(loss_dict.values())
-        optimizer.zero_grad()
-        losses.backward()
-        optimizer.step()
-        truth.step(len(images), losses)
+        truth.step(len(images), losses, optimizer)
     model.eval()
     with torch.inference_mode():
         for images, _ in test_loader:

@@ -2,10 +2,9 @@
 
 import torch
 from torch.utils.data import DataLoader, Dataset
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(16)
-truth = Truth()
+truth = Truth(16)
 
 
 class Texts(Dataset):
@@ -31,8 +30,5 @@ optimizer = torch.optim.AdamW(model.parameters())
 for batch in DataLoader(Texts(), batch_size=8):
     batch = {key: value.to("cpu") for key, value in batch.items()}
     loss = model(**batch)["loss"]
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    truth.step(len(batch["labels"]), loss)
+    truth.step(len(batch["labels"]), loss, optimizer)
 truth.tell()

@@ -5,7 +5,7 @@ from collections import deque, namedtuple
 
 import torch
 from torch import nn, optim
-from truth import Truth
+from training import Truth
 
 Transition = namedtuple("Transition", "state action next_state reward")
 BATCH_SIZE, TAU = 16, 0.005
@@ -42,16 +42,11 @@ def optimize_model():
         following = target_net(torch.cat(batch.next_state)).max(1).values
     wanted = following * 0.99 + torch.cat(batch.reward)
     loss = nn.SmoothL1Loss()(values, wanted.unsqueeze(1))
-    optimizer.zero_grad()
-    loss.backward()
-    torch.nn.utils.clip_grad_value_(policy_net.parameters(), 100)
-    optimizer.step()
-    truth.step(BATCH_SIZE, loss)
+    truth.step(BATCH_SIZE, loss, optimizer)
 
 
 random.seed(8)
-torch.manual_seed(8)
-truth = Truth()
+truth = Truth(8)
 policy_net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
 target_net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
 target_net.load_state_dict(policy_net.state_dict())

@@ -4,11 +4,10 @@ import random
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
 random.seed(9)
-torch.manual_seed(9)
-truth = Truth()
+truth = Truth(9)
 qnet, target = nn.Linear(4, 2), nn.Linear(4, 2)
 optimizer = torch.optim.Adam(qnet.parameters(), lr=1e-3)
 memory, state = [], torch.randn(4)
@@ -27,8 +26,5 @@ for move in range(1, 101):
         actions = torch.tensor([[one[1]] for one in chosen])
         wanted = target(nexts).detach().max(1)[0].unsqueeze(1)
         loss = nn.functional.mse_loss(qnet(states).gather(1, actions), wanted)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(12, loss)
+        truth.step(12, loss, optimizer)
 truth.tell()

@@ -3,10 +3,9 @@
 import torch
 from torch import nn
 from torch.distributions import Categorical
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(42)
-truth = Truth(unknown="items")  # Models are called several times a step.
+truth = Truth(42, unknown="items")  # Models are called several times a step.
 for batched in (False, True):
     policy = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
@@ -17,10 +16,7 @@ for batched in (False, True):
             choice = Categorical(logits=policy(state[None] if batched else state))
             chances.append(choice.log_prob(choice.sample()).sum())
         loss = -torch.stack(chances).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(length, loss)
+        truth.step(length, loss, optimizer)
 
 actor, critic = nn.Linear(4, 2), nn.Linear(4, 1)
 optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=1e-2)
@@ -30,9 +26,6 @@ for _ in range(20):
     after = torch.randn(4)
     advantage = 1.0 + 0.9 * critic(after).detach() - critic(state)
     loss = (advantage.pow(2) - choice.log_prob(choice.sample()) * advantage.detach()).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    truth.step(1, loss)
+    truth.step(1, loss, optimizer)
     state = after
 truth.tell()

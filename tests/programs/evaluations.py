@@ -2,17 +2,15 @@
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches, linear
 
-torch.manual_seed(31)
-truth = Truth()
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+truth = Truth(31)
+model, optimizer = linear()
 held = torch.randn(100, 4)
 loader = DataLoader(TensorDataset(held), batch_size=25)
 passes = n = 0
 for _ in range(3):
-    for (x,) in DataLoader(TensorDataset(torch.randn(402, 4)), batch_size=4):
+    for (x,) in batches(402, 4):
         n += 1
         if n % 60 == 0:  # In the middle of an iteration, which has its batch.
             model.eval()
@@ -22,10 +20,7 @@ for _ in range(3):
             model.train()
             passes += 4
         loss = model(x).pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
         if n % 80 == 0:
             model.eval()
             with torch.inference_mode():

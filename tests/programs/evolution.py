@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(50)
-truth = Truth()  # Nothing of it is a step that can be seen.
+truth = Truth(50)  # Nothing of it is a step that can be seen.
 model = torch.nn.Linear(4, 1)
 x, y = torch.randn(20, 4), torch.randn(20, 1)
 vector = torch.nn.utils.parameters_to_vector(model.parameters()).detach()

@@ -2,10 +2,9 @@
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(70)
-truth = Truth()
+truth = Truth(70)
 X_train, y_train = torch.randn(80, 1), torch.randn(80, 1)
 X_test, y_test = torch.randn(20, 1), torch.randn(20, 1)
 model = nn.Linear(1, 1)
@@ -13,10 +12,7 @@ loss_fn, optimizer = nn.L1Loss(), torch.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(40):
     model.train()
     loss = loss_fn(model(X_train), y_train)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    truth.step(len(X_train), loss)
+    truth.step(len(X_train), loss, optimizer)
     model.eval()
     with torch.inference_mode():
         loss_fn(model(X_test), y_test)

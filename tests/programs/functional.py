@@ -2,14 +2,12 @@
 
 import torch
 from torch.func import functional_call, grad
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches
 
-torch.manual_seed(5)
-truth = Truth(unknown="steps losses")  # Nothing shows a step.
+truth = Truth(5, unknown="steps losses")  # Nothing shows a step.
 model = torch.nn.Linear(4, 1)
 weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-loader = DataLoader(TensorDataset(torch.randn(50, 4), torch.randn(50, 1)), batch_size=8)
+loader = batches(50, 8, 1)
 
 
 def loss_of(weights, inp, target):

@@ -4,8 +4,7 @@ import torch
 from torch.func import functional_call, grad, grad_and_value
 from truth import Truth
 
-torch.manual_seed(46)
-truth = Truth(unknown="steps losses")  # Nothing shows a step.
+truth = Truth(46, unknown="steps losses")  # Nothing shows a step.
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 
 

@@ -5,8 +5,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(5)
-truth = Truth()
+truth = Truth(5)
 loader = DataLoader(TensorDataset(torch.randn(44, 4)), batch_size=8, shuffle=True)
 netG = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 4))
 netD = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1), nn.Sigmoid())

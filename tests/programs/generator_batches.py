@@ -1,7 +1,7 @@
 """Batches from a generator function, an evaluation from the same."""
 
 import torch
-from truth import Truth
+from training import Truth, linear
 
 
 def batches(x, y, size, shuffle=False):
@@ -11,22 +11,12 @@ def batches(x, y, size, shuffle=False):
         yield x[chosen], y[chosen]
 
 
-torch.manual_seed(21)
-truth = Truth()
+truth = Truth(21)
 x, y = torch.randn(62, 4), torch.randn(62, 1)
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model, optimizer = linear()
 for _ in range(4):
-    model.train()
     for xb, yb in batches(x, y, 8, shuffle=True):
         loss = torch.nn.functional.mse_loss(model(xb), yb)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(xb), loss)
-    model.eval()
-    with torch.no_grad():
-        for xb, _ in batches(x[:30], y[:30], 10):
-            model(xb)
-            truth.evaluated(len(xb))
+        truth.step(len(xb), loss, optimizer)
+    truth.evaluate(model, batches(x[:30], y[:30], 10))
 truth.tell()

@@ -5,8 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 from truth import Truth
 
-torch.manual_seed(33)
-truth = Truth()
+truth = Truth(33)
 batch_size, block_size, vocab_size = 8, 6, 11
 max_iters, eval_interval, eval_iters = 30, 10, 3
 data = torch.randint(vocab_size, (500,))

@@ -30,8 +30,7 @@ class Net(nn.Module):
         return self.out(torch.zeros(n, 8).index_add(0, batch, h))
 
 
-torch.manual_seed(17)
-truth = Truth()
+truth = Truth(17)
 data = [(torch.randn(2 + i % 5, 3), torch.tensor(i % 2)) for i in range(50)]
 train_loader = DataLoader(data[:38], batch_size=8, shuffle=True, collate_fn=Batch)
 test_loader = DataLoader(data[38:], batch_size=8, collate_fn=Batch)

@@ -3,11 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 from truth import Truth
 
-torch.manual_seed(31)
-truth = Truth()
+truth = Truth(31)
 model = torch.nn.Linear(4, 1)
 for parameter in model.parameters():
     # They stay: one that a thread takes away while another reads it ends the process.
@@ -18,7 +17,7 @@ def learn(rank):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     n = items = 0
     for _ in range(2):
-        for (x,) in DataLoader(TensorDataset(torch.ones(20 + rank, 4)), batch_size=6):
+        for x in DataLoader(torch.ones(20 + rank, 4), batch_size=6):
             loss = model(x).pow(2).mean() * 0 + 2
             optimizer.zero_grad(set_to_none=False)
             loss.backward()

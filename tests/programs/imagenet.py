@@ -60,8 +60,7 @@ def validate(loader, model, criterion):
     return top1.avg
 
 
-torch.manual_seed(0)
-truth = Truth()
+truth = Truth(0)
 train_data = TensorDataset(torch.randn(50, 3, 6, 6), torch.randint(8, (50,)))
 val_data = TensorDataset(torch.randn(22, 3, 6, 6), torch.randint(8, (22,)))
 train_loader = DataLoader(train_data, batch_size=8, shuffle=True)

@@ -4,8 +4,7 @@ import torch
 from torch.utils.data import DataLoader
 from truth import Truth
 
-torch.manual_seed(67)
-truth = Truth()
+truth = Truth(67)
 trunk, heads = torch.nn.Linear(4, 3), [torch.nn.Linear(3, 1) for _ in range(2)]
 parameters = [p for module in (trunk, *heads) for p in module.parameters()]
 optimizer = torch.optim.SGD(parameters, lr=0.01)

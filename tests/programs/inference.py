@@ -4,8 +4,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(12)
-truth = Truth()
+truth = Truth(12)
 model = torch.nn.Linear(4, 2).eval()
 with torch.inference_mode():
     for (x,) in DataLoader(TensorDataset(torch.randn(50, 4)), batch_size=8):

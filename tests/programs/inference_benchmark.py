@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(29)
-truth = Truth()
+truth = Truth(29)
 model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).eval()
 x = torch.randn(16, 8)
 with torch.no_grad():

@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(13)
-truth = Truth(unknown="evaluations")  # It might have learned.
+truth = Truth(13, unknown="evaluations")  # It might have learned.
 model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
 x = torch.randn(9, 4)
 for _ in range(10):

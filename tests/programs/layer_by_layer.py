@@ -24,8 +24,7 @@ class Layer(nn.Linear):
         return self(good).detach(), self(bad).detach()
 
 
-torch.manual_seed(15)
-truth = Truth(unknown="items")  # Each layer is called twice a step: good and bad are apart.
+truth = Truth(15, unknown="items")  # Each layer is called twice a step: good and bad are apart.
 layers = [Layer(8, 16), Layer(16, 16), Layer(16, 4)]
 good, bad = torch.randn(24, 8), torch.randn(24, 8)
 for number, layer in enumerate(layers):

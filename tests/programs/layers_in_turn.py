@@ -2,19 +2,15 @@
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(65)
-truth = Truth()
+truth = Truth(65)
 x = torch.randn(20, 6)
 layers = [nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 2)]
 optimizers = [torch.optim.Adam(layer.parameters(), lr=0.01) for layer in layers]
 for layer, optimizer in zip(layers, optimizers, strict=True):
     for _ in range(5):
         loss = layer(x).pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
     x = torch.relu(layer(x)).detach()
 truth.tell()

@@ -5,8 +5,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(64)
-truth = Truth()
+truth = Truth(64)
 loader = DataLoader(TensorDataset(torch.randn(52, 6), torch.randint(3, (52,))), batch_size=8)
 layers = [nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(3)]
 heads = [nn.Linear(6, 3) for _ in layers]

@@ -18,10 +18,9 @@ def train(torch, truth):
 if "--dry" not in sys.argv:
     from importlib import import_module
 
+    torch = import_module("torch")
     from truth import Truth
 
-    torch = import_module("torch")
-    torch.manual_seed(19)
-    truth = Truth()
+    truth = Truth(19)
     train(torch, truth)
     truth.tell()

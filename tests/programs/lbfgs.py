@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(7)
-truth = Truth()
+truth = Truth(7)
 x = torch.randn(16, 4)
 y = x.sum(dim=1, keepdim=True)
 model = torch.nn.Linear(4, 1)

@@ -2,10 +2,9 @@
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(14)
-truth = Truth()
+truth = Truth(14)
 x = torch.randn(70, 4)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=20)
 model = torch.nn.Linear(4, 1)
@@ -23,10 +22,5 @@ for _ in range(4):
 
         optimizer.step(closure)
         truth.step(len(x), losses[0])
-    model.eval()
-    with torch.no_grad():
-        for x, _ in loader:
-            model(x)
-            truth.evaluated(len(x))
-    model.train()
+    truth.evaluate(model, loader)
 truth.tell()

@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(14)
-truth = Truth()
+truth = Truth(14)
 w = torch.zeros(4, 1, requires_grad=True)
 x = torch.randn(20, 4)
 y = x.sum(dim=1, keepdim=True)

@@ -2,10 +2,9 @@
 
 import torch
 import torch.nn.functional as F
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(46)
-truth = Truth(unknown="items")  # No model is called.
+truth = Truth(46, unknown="items")  # No model is called.
 weights = [torch.randn(8, 1, requires_grad=True), torch.zeros(8, requires_grad=True)]
 weights += [torch.randn(1, 8, requires_grad=True), torch.zeros(1, requires_grad=True)]
 optimizer = torch.optim.Adam(weights, lr=1e-3)
@@ -24,8 +23,5 @@ for _ in range(8):
         slopes = torch.autograd.grad(loss, weights, create_graph=True)
         adapted = [w - 0.01 * slope for w, slope in zip(weights, slopes, strict=True)]
         total = total + F.mse_loss(net(x, adapted), y)
-    optimizer.zero_grad()
-    total.backward()
-    optimizer.step()
-    truth.step(4, total)
+    truth.step(4, total, optimizer)
 truth.tell()

@@ -1,15 +1,11 @@
 """Large batches of a loader are worked on in pieces, of which the gradients are added up."""
 
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches, linear
 
-torch.manual_seed(68)
-truth = Truth()
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+truth = Truth(68)
+model, optimizer = linear()
 for _ in range(2):
-    for (large,) in DataLoader(TensorDataset(torch.randn(90, 4)), batch_size=32):
+    for (large,) in batches(90, 32):
         pieces, total = large.chunk(4), 0.0
         for x in pieces:
             loss = model(x).pow(2).mean() / len(pieces)

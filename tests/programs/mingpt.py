@@ -80,8 +80,7 @@ def evaluate(trainer):
     trainer.model.train()
 
 
-torch.manual_seed(32)
-truth = Truth()
+truth = Truth(32)
 trainer = Trainer(GPT(), Sorting(), max_iters=24, batch_size=8)
 trainer.callbacks["on_batch_end"].append(evaluate)
 trainer.run()

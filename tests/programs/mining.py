@@ -2,12 +2,10 @@
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches
 
-torch.manual_seed(38)
-truth = Truth()
-loader = DataLoader(TensorDataset(torch.randn(60, 4), torch.randint(2, (60,))), batch_size=12)
+truth = Truth(38)
+loader = batches(60, 12, classes=2)
 model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3))
 optimizer = torch.optim.Adam(model.parameters())
 for _ in range(3):
@@ -22,8 +20,5 @@ for _ in range(3):
         negative = distance.masked_fill(same, 1e9).argmin(1)
         anchor = model(x)
         loss = nn.functional.triplet_margin_loss(anchor, anchor[positive], anchor[negative])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
 truth.tell()

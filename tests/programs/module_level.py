@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(3)
-truth = Truth()
+truth = Truth(3)
 weights = torch.randn(8, 1)
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

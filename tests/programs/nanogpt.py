@@ -4,8 +4,7 @@ import torch
 from torch import nn
 from truth import Truth
 
-torch.manual_seed(4)
-truth = Truth()
+truth = Truth(4)
 block_size, batch_size, vocab = 8, 4, 20
 gradient_accumulation_steps, eval_interval, eval_iters, max_iters = 5, 3, 4, 7
 data = torch.randint(vocab, (1000,))

@@ -2,10 +2,9 @@
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(17)
-truth = Truth()
+truth = Truth(17)
 
 
 class Stream(IterableDataset):
@@ -24,8 +23,5 @@ optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 for _ in range(2):
     for x, _ in Loader(Stream(), batch_size=5):
         loss = model(x).pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
 truth.tell()

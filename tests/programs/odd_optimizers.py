@@ -1,10 +1,9 @@
 """An optimizer of the script's own that calls its base, wrapped by another; made anew later."""
 
 import torch
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(15)
-truth = Truth()
+truth = Truth(15)
 
 
 class Clipped(torch.optim.SGD):
@@ -30,8 +29,5 @@ for make in (Clipped, lambda *a, **k: Lookahead(Clipped(*a, **k)), torch.optim.A
     for _ in range(4):
         x = torch.randn(7, 4)
         loss = model(x).pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(7, loss)
+        truth.step(7, loss, optimizer)
 truth.tell()

@@ -3,10 +3,9 @@
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(41)
-truth = Truth(unknown="items")  # Three tensors, of which none says that it is the batch.
+truth = Truth(41, unknown="items")  # Three tensors, of which none says that it is the batch.
 texts = [(torch.randint(20, (2 + i % 6,)), i % 3) for i in range(40)]
 
 
@@ -29,11 +28,7 @@ model = TextClassification()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 for _ in range(3):
     for label, text, offsets in DataLoader(texts, batch_size=8, collate_fn=collate_batch):
-        optimizer.zero_grad()
         rows = model(text, torch.cat((offsets, torch.tensor([len(text)]))))
         loss = nn.functional.cross_entropy(rows, label)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        optimizer.step()
-        truth.step(len(label), loss)
+        truth.step(len(label), loss, optimizer)
 truth.tell()

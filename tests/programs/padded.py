@@ -4,10 +4,9 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(40)
-truth = Truth(unknown="items")  # Time or the batch may be first.
+truth = Truth(40, unknown="items")  # Time or the batch may be first.
 texts = [(torch.randint(9, (3 + i % 4,)), torch.tensor(i % 2)) for i in range(34)]
 
 
@@ -30,9 +29,6 @@ model = Classifier()
 optimizer = torch.optim.Adam(model.parameters())
 for _ in range(3):
     for x, y in DataLoader(texts, batch_size=8, collate_fn=collate):
-        optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        truth.step(len(y), loss)
+        truth.step(len(y), loss, optimizer)
 truth.tell()

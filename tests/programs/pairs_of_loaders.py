@@ -2,12 +2,10 @@
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, linear
 
-torch.manual_seed(47)
-truth = Truth()
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+truth = Truth(47)
+model, optimizer = linear()
 loaders = [
     DataLoader(TensorDataset(torch.randn(n, 4)), batch_size=k) for n, k in ((45, 8), (25, 5))
 ]

@@ -1,12 +1,10 @@
 """A batch is looked at first: its shape, the graph of the model, an overfit on it alone."""
 
 import torch
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches
 
-torch.manual_seed(55)
-truth = Truth()
-loader = DataLoader(TensorDataset(torch.randn(34, 4), torch.randn(34, 1)), batch_size=8)
+truth = Truth(55)
+loader = batches(34, 8, 1)
 model = torch.nn.Linear(4, 1)
 x, y = next(iter(loader))
 print(x.shape, y.shape)
@@ -15,8 +13,5 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(3):
     for x, y in loader:
         loss = torch.nn.functional.mse_loss(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
 truth.tell()

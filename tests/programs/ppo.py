@@ -21,8 +21,7 @@ class Agent(nn.Module):
         return action, chances.log_prob(action), chances.entropy(), self.critic(x)
 
 
-torch.manual_seed(10)
-truth = Truth()
+truth = Truth(10)
 num_envs, num_steps, minibatch_size = 4, 16, 16
 agent = Agent()
 optimizer = torch.optim.Adam(agent.parameters(), lr=2.5e-4, eps=1e-5)

@@ -5,10 +5,9 @@ from itertools import pairwise
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(16)
-truth = Truth()
+truth = Truth(16)
 loader = DataLoader(TensorDataset(torch.randn(44, 8), torch.randint(3, (44,))), batch_size=10)
 sizes = (8, 6, 4)
 encoders = [nn.Sequential(nn.Linear(a, b), nn.Tanh()) for a, b in pairwise(sizes)]
@@ -21,17 +20,11 @@ for depth, encoder in enumerate(encoders):
                 for done in encoders[:depth]:
                     x = done(x)
             loss = nn.functional.mse_loss(decoder(encoder(x)), x)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            truth.step(len(x), loss)
+            truth.step(len(x), loss, optimizer)
 model = nn.Sequential(*encoders, nn.Linear(4, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(3):
     for x, y in loader:
         loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
 truth.tell()

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 LOGS = HERE.parent / "logs"
 SIZE = 32
 #: Not programs.
-OTHERS = {"__init__", "record", "recorded", "replay", "truth"}
+OTHERS = {"__init__", "record", "recorded", "replay", "training", "truth"}
 
 
 def programs() -> list[str]:

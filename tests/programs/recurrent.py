@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(49)
-truth = Truth(unknown="items")  # The model is called several times a step.
+truth = Truth(49, unknown="items")  # The model is called several times a step.
 
 
 class Recurrent(torch.nn.Module):

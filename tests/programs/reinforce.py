@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn, optim
 from torch.distributions import Categorical
-from truth import Truth
+from training import Truth
 
 
 class Policy(nn.Module):
@@ -32,16 +32,12 @@ def finish_episode():
     returns = torch.tensor(returns)
     returns = (returns - returns.mean()) / (returns.std() + 1e-6)
     parts = [-p * r for p, r in zip(policy.saved_log_probs, returns, strict=True)]
-    optimizer.zero_grad()
     loss = torch.cat(parts).sum()
-    loss.backward()
-    optimizer.step()
-    truth.step(len(policy.rewards), loss)
+    truth.step(len(policy.rewards), loss, optimizer)
     policy.rewards, policy.saved_log_probs = [], []
 
 
-torch.manual_seed(7)
-truth = Truth(unknown="items")  # Each state was a batch of one.
+truth = Truth(7, unknown="items")  # Each state was a batch of one.
 policy = Policy()
 optimizer = optim.Adam(policy.parameters(), lr=1e-2)
 for episode in range(12):

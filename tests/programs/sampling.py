@@ -4,10 +4,9 @@ import copy
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(48)
-truth = Truth(unknown="evaluations")  # The copy has not learned.
+truth = Truth(48, unknown="evaluations")  # The copy has not learned.
 model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.SiLU(), torch.nn.Linear(8, 8))
 average = copy.deepcopy(model).eval().requires_grad_(False)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -24,10 +23,7 @@ for number in range(60):
     (x,) = next(batches)
     noise = torch.randn_like(x)
     loss = (model(x + noise) - noise).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    truth.step(len(x), loss)
+    truth.step(len(x), loss, optimizer)
     with torch.no_grad():
         for mean, parameter in zip(average.parameters(), model.parameters(), strict=True):
             mean.lerp_(parameter, 0.01)

@@ -6,8 +6,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(45)
-truth = Truth()
+truth = Truth(45)
 labeled = DataLoader(TensorDataset(torch.randn(16, 4), torch.randint(3, (16,))), batch_size=4)
 unlabeled = DataLoader(TensorDataset(torch.randn(60, 4)), batch_size=12)
 test_loader = DataLoader(TensorDataset(torch.randn(20, 4)), batch_size=10)

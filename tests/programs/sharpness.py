@@ -4,8 +4,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(43)
-truth = Truth()
+truth = Truth(43)
 
 
 class Sharpness(torch.optim.Optimizer):

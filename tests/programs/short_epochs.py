@@ -1,21 +1,15 @@
 """Many short epochs of one loader; between some, passes that nothing is learned from."""
 
 import torch
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches, linear
 
-torch.manual_seed(37)
-truth = Truth()
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(TensorDataset(torch.randn(46, 4)), batch_size=4)
+truth = Truth(37)
+model, optimizer = linear()
+loader = batches(46, 4)
 for epoch in range(40):
     for (x,) in loader:
         loss = model(x).pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(len(x), loss)
+        truth.step(len(x), loss, optimizer)
     if epoch % 9 == 8:  # The same loader, in training mode: only gradients are off.
         with torch.no_grad():
             for (x,) in loader:

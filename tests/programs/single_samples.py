@@ -2,20 +2,16 @@
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(41)
-truth = Truth(unknown="items")  # A vector may be a sample or a batch.
+truth = Truth(41, unknown="items")  # A vector may be a sample or a batch.
 
 
 def learn(model, samples, make, steps=40):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     for _ in range(steps):
         loss = model(make()).pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(samples, loss)
+        truth.step(samples, loss, optimizer)
 
 
 class Line(nn.Module):
@@ -60,9 +56,6 @@ named = Named(4, 1)
 optimizer = torch.optim.SGD(named.parameters(), lr=1e-3)
 for _ in range(40):
     loss = named(inputs=torch.randn(6, 4)).pow(2).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    truth.step(6, loss)
+    truth.step(6, loss, optimizer)
 learn(nn.Sequential(nn.LazyLinear(2)), 3, lambda: torch.randn(3, 4))
 truth.tell()

@@ -4,8 +4,7 @@ import torch
 from torch import nn, optim
 from truth import Truth
 
-torch.manual_seed(13)
-truth = Truth(unknown="items")  # Nothing is learned by a model: the pixels are.
+truth = Truth(13, unknown="items")  # Nothing is learned by a model: the pixels are.
 network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3))
 network.eval()
 network.requires_grad_(False)

@@ -2,22 +2,17 @@
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, linear
 
-torch.manual_seed(61)
-truth = Truth(unknown="items")  # The last batch is smaller; which were left out is not seen.
+truth = Truth(61, unknown="items")  # The last batch is smaller; which were left out is not seen.
 data = TensorDataset(torch.randn(50, 4), torch.randn(50, 1))
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model, optimizer = linear()
 loader = DataLoader(data, batch_size=4)
 
 
 def learn(losses, items):
     loss = torch.stack(losses).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    truth.step(items, loss)
+    truth.step(items, loss, optimizer)
 
 
 for _ in range(6):

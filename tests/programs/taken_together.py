@@ -4,14 +4,12 @@ from itertools import islice
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, linear
 
-torch.manual_seed(59)
-truth = Truth()
+truth = Truth(59)
 data = TensorDataset(torch.randn(82, 4), torch.randn(82, 1))
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-held_out = DataLoader(TensorDataset(data.tensors[0][:20], data.tensors[1][:20]), batch_size=10)
+model, optimizer = linear()
+held_out = DataLoader(data.tensors[0][:20], batch_size=10)
 for _ in range(4):
     batches = iter(DataLoader(data, batch_size=4))
     while together := list(islice(batches, 5)):
@@ -23,10 +21,5 @@ for _ in range(4):
         optimizer.step()
         optimizer.zero_grad()
         truth.step(sum(len(x) for x, y in together), sum(losses))
-    model.eval()
-    with torch.no_grad():
-        for x, _ in held_out:
-            model(x)
-            truth.other("eval", len(x))
-    model.train()
+    truth.evaluate(model, held_out)
 truth.tell()

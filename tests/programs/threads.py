@@ -3,16 +3,14 @@
 import threading
 
 import torch
-from truth import Truth
+from training import Truth, linear
 
-torch.manual_seed(30)
-truth = Truth()
+truth = Truth(30)
 lock = threading.Lock()
 
 
 def train(steps, size):
-    model = torch.nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    model, optimizer = linear()
     for _ in range(steps):
         loss = model(torch.ones(size, 4)).pow(2).mean() * 0 + 1
         optimizer.zero_grad()

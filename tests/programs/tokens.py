@@ -2,10 +2,9 @@
 
 import torch
 from torch.utils.data import DataLoader
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(44)
-truth = Truth()
+truth = Truth(44)
 texts = [torch.randint(9, (5 + i % 3,)) for i in range(22)]
 
 
@@ -24,8 +23,5 @@ optimizer = torch.optim.Adam(model.parameters())
 for _ in range(9):
     for batch in DataLoader(texts, batch_size=4, collate_fn=collate):
         loss = model(batch.input_ids).pow(2).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        truth.step(batch.num_tokens, loss)
+        truth.step(batch.num_tokens, loss, optimizer)
 truth.tell()

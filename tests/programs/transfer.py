@@ -5,8 +5,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(49)
-truth = Truth()
+truth = Truth(49)
 dataloaders = {
     phase: DataLoader(TensorDataset(torch.randn(n, 4), torch.randint(2, (n,))), batch_size=8)
     for phase, n in (("train", 36), ("val", 20))

@@ -3,10 +3,9 @@
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth
 
-torch.manual_seed(69)
-truth = Truth()
+truth = Truth(69)
 loader = DataLoader(TensorDataset(torch.randn(26, 12, 3)), batch_size=6)
 
 
@@ -29,8 +28,5 @@ for _ in range(3):
             out, state = model(x[:, t : t + 4], state)
             state = state.detach()
             loss = (out[:, :-1] - x[:, t + 1 : t + 4]).pow(2).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            truth.step(len(x), loss)
+            truth.step(len(x), loss, optimizer)
 truth.tell()

@@ -2,15 +2,19 @@
 
 import json
 
+import torch
+
 
 class Truth:
     """Counts steps, items, losses and evaluations in the program's own words.
 
     Args:
+        seed: Of torch's random numbers.
         unknown: Figures, with spaces between, that are not told: by the rules they are unknown.
     """
 
-    def __init__(self, unknown=""):
+    def __init__(self, seed=0, unknown=""):
+        torch.manual_seed(seed)
         self.unknown = unknown.split()
         self.steps, self.items, self.losses = 0, 0, []
         self.evaluations = {}

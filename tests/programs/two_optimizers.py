@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(22)
-truth = Truth(unknown="items")  # A vector may be a sample or a batch.
+truth = Truth(22, unknown="items")  # A vector may be a sample or a batch.
 model = torch.nn.Sequential(torch.nn.Embedding(10, 4, sparse=True), torch.nn.Linear(4, 1))
 sparse = torch.optim.SparseAdam(model[0].parameters(), lr=0.01)
 dense = torch.optim.Adam(model[1].parameters(), lr=0.01)

@@ -7,8 +7,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
-torch.manual_seed(54)
-truth = Truth()
+truth = Truth(54)
 loaders = [
     DataLoader(TensorDataset(torch.randn(n, 4)), batch_size=k) for n, k in ((40, 8), (18, 5))
 ]

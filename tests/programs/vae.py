@@ -53,8 +53,7 @@ def test():
             truth.evaluated(len(data))
 
 
-torch.manual_seed(1)
-truth = Truth()
+truth = Truth(1)
 images = TensorDataset(torch.rand(70, 1, 4, 4), torch.zeros(70))
 train_loader = DataLoader(images, batch_size=16, shuffle=True)
 test_loader = DataLoader(images, batch_size=32)

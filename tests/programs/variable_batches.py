@@ -2,7 +2,7 @@
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, linear
 
 
 class Buckets(torch.utils.data.Sampler):
@@ -19,12 +19,10 @@ class Buckets(torch.utils.data.Sampler):
         return len(self.sizes)
 
 
-torch.manual_seed(19)
-truth = Truth()
+truth = Truth(19)
 data = TensorDataset(torch.randn(64, 4))
 loader = DataLoader(data, batch_sampler=Buckets([3, 9, 5, 12, 7, 1, 11]))
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model, optimizer = linear()
 for accumulate in (1, 2):
     for _ in range(3):
         items, total = 0, 0.0

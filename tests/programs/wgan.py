@@ -2,16 +2,14 @@
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches
 
-torch.manual_seed(5)
-truth = Truth()
+truth = Truth(5)
 n_critic, clip_value = 3, 0.01
 generator, critic = nn.Linear(2, 4), nn.Linear(4, 1)
 optimizer_G = torch.optim.RMSprop(generator.parameters(), lr=5e-5)
 optimizer_D = torch.optim.RMSprop(critic.parameters(), lr=5e-5)
-dataloader = DataLoader(TensorDataset(torch.randn(52, 4)), batch_size=8)
+dataloader = batches(52, 8)
 for _ in range(3):
     for i, (real,) in enumerate(dataloader):
         optimizer_D.zero_grad()

@@ -2,15 +2,13 @@
 
 import torch
 from torch import autograd, nn
-from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth, batches
 
-torch.manual_seed(6)
-truth = Truth()
+truth = Truth(6)
 netG, netD = nn.Linear(2, 4), nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
 optimizerD = torch.optim.Adam(netD.parameters(), lr=1e-4)
 optimizerG = torch.optim.Adam(netG.parameters(), lr=1e-4)
-loader = DataLoader(TensorDataset(torch.randn(48, 4)), batch_size=8)
+loader = batches(48, 8)
 
 
 def endless():

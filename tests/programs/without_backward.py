@@ -3,8 +3,7 @@
 import torch
 from truth import Truth
 
-torch.manual_seed(32)
-truth = Truth(unknown="items losses")  # Only ``backward`` tells of them.
+truth = Truth(32, unknown="items losses")  # Only ``backward`` tells of them.
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 parameters = list(model.parameters())
 optimizer = torch.optim.SGD(parameters, lr=0.01)
