@@ -38,85 +38,64 @@ class manager:
 """
 
 
-def lines(*parts: str) -> str:
-    return "\n".join(parts)
+#: Statements, of two names; ``BODY``, ``ELSE`` and ``LOOP`` are blocks: the last may be left.
+SIMPLE = [
+    "{a} = tick()", "{a} = {b} = tick()", "{a}, {b} = ticks(2)",
+    "({a},\n *{b}) = (\n    ticks(3)\n)", "{a} += tick()", "{a}: int = tick()", "del {a}",
+    "use({a})", "use(({a} := tick()),\n    tick())", "[({a} := tick()) for _ in range(2)]",
+    "def inner(): return {a}", "return {a}", "return", "return use(\n    tick())",
+    "raise Boom(tick())", "assert flip()", "pass",
+]  # fmt: skip
+COMPOUND = [
+    "if flip():\nBODY\nelse:\nELSE",
+    "for {a} in ticks(2):\nLOOP\nelse:\nELSE",
+    "while more():\nLOOP",
+    "while ({a} := tick()) and more():\nLOOP",
+    "with manager() as {a}:\nBODY",
+    "with manager() as {a}, manager() as {b}:\nBODY",
+    "try:\nBODY\nexcept Boom as {a}:\nELSE",
+    "try:\nBODY\nfinally:\nELSE",
+    "match ticks(2):\n  case [{a}, {b}] if flip():\nBODY\n  case {a}:\nELSE",
+]
+YIELDS = ["{a} = yield tick()", "yield tick()"]
 
 
-def block(text: str) -> str:
-    return indent(text, "    ")
-
-
-names = st.sampled_from(NAMES)
-pairs = st.lists(names, min_size=2, max_size=2, unique=True)
-
-simple = st.one_of(
-    names.map(lambda n: f"{n} = tick()"),
-    pairs.map(lambda p: f"{p[0]} = {p[1]} = tick()"),
-    pairs.map(lambda p: f"{p[0]}, {p[1]} = ticks(2)"),
-    pairs.map(lambda p: f"({p[0]},\n *{p[1]}) = (\n    ticks(3)\n)"),
-    names.map(lambda n: f"{n} += tick()"),
-    names.map(lambda n: f"{n}: int = tick()"),
-    names.map(lambda n: f"del {n}"),
-    names.map(lambda n: f"use({n})"),
-    names.map(lambda n: f"use(({n} := tick()),\n    tick())"),
-    names.map(lambda n: f"[({n} := tick()) for _ in range(2)]"),
-    names.map(lambda n: f"def inner(): return {n}"),
-    names.map(lambda n: f"return {n}"),
-    st.just("return"),
-    st.just("return use(\n    tick())"),
-    st.just("raise Boom(tick())"),
-    st.just("assert flip()"),
-    st.just("pass"),
-)
-yields = st.one_of(names.map(lambda n: f"{n} = yield tick()"), st.just("yield tick()"))
-leaves = st.sampled_from(["break", "continue"])
-
-
-def compound(body: st.SearchStrategy[str], looped: st.SearchStrategy[str]) -> Any:
-    """Statements with blocks; the blocks of loops may be left."""
-    one = st.tuples(names, body, body)
-    return st.one_of(
-        one.map(lambda t: lines("if flip():", block(t[1]), "else:", block(t[2]))),
-        st.tuples(names, looped, body).map(
-            lambda t: lines(f"for {t[0]} in ticks(2):", block(t[1]), "else:", block(t[2]))
-        ),
-        looped.map(lambda t: lines("while more():", block(t))),
-        st.tuples(names, looped).map(
-            lambda t: lines(f"while ({t[0]} := tick()) and more():", block(t[1]))
-        ),
-        one.map(lambda t: lines(f"with manager() as {t[0]}:", block(t[1]))),
-        st.tuples(pairs, body).map(
-            lambda t: lines(f"with manager() as {t[0][0]}, manager() as {t[0][1]}:", block(t[1]))
-        ),
-        one.map(lambda t: lines("try:", block(t[1]), f"except Boom as {t[0]}:", block(t[2]))),
-        one.map(lambda t: lines("try:", block(t[1]), "finally:", block(t[2]))),
-        st.tuples(pairs, body, body).map(
-            lambda t: lines(
-                "match ticks(2):",
-                block(lines(f"case [{t[0][0]}, {t[0][1]}] if flip():", block(t[1]))),
-                block(lines(f"case {t[0][0]}:", block(t[2]))),
-            )
-        ),
+def statements(templates: list[str]) -> st.SearchStrategy[str]:
+    pairs = st.lists(st.sampled_from(NAMES), min_size=2, max_size=2, unique=True)
+    return st.tuples(st.sampled_from(templates), pairs).map(
+        lambda one: one[0].replace("{a}", one[1][0]).replace("{b}", one[1][1])
     )
 
 
-def bodies(statements: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.lists(statements, min_size=1, max_size=4).map("\n".join)
+def bodies(statement: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.lists(statement, min_size=1, max_size=4).map("\n".join)
 
 
-def _programs(leaf: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    looped = bodies(st.one_of(leaf, leaves))
-    return st.recursive(
+def compound(body: st.SearchStrategy[str], looped: st.SearchStrategy[str]) -> Any:
+    def filled(parts: tuple[str, str, str, str]) -> str:
+        text, *blocks = parts
+        for name, block in zip(("BODY", "ELSE", "LOOP"), blocks, strict=True):
+            text = text.replace(name, indent(block, "    "))
+        return text
+
+    return st.tuples(statements(COMPOUND), body, body, looped).map(filled)
+
+
+def functions(*templates: str, end: str = "") -> st.SearchStrategy[str]:
+    """Functions of statements like these."""
+    leaf = statements([*SIMPLE, *templates])
+    looped = bodies(st.one_of(leaf, st.sampled_from(["break", "continue"])))
+    programs = st.recursive(
         bodies(leaf),
         lambda inner: bodies(st.one_of(leaf, compound(inner, st.one_of(inner, looped)))),
         max_leaves=6,
     )
+    return programs.map(lambda body: f"def f(a, *, b=0):\n{indent(body + end, '    ')}\n")
 
 
-functions = _programs(simple).map(lambda body: f"def f(a, *, b=0):\n{block(body)}\n")
-generators = _programs(st.one_of(simple, yields)).map(
-    lambda body: f"def f(a, *, b=0):\n{block(body)}\n    yield\n"
-)
+def generators() -> st.SearchStrategy[str]:
+    """Functions that yield."""
+    return functions(*YIELDS, end="\nyield")
 
 
 def run(namespace: dict[str, Any]) -> str:

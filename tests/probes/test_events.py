@@ -14,32 +14,23 @@ from .scripts import seen
 #: Selector, the body of ``f(a, *, k=2)`` that is called with 1, and the values of the focus.
 BINDINGS: list[tuple[str, str, list[object]]] = [
     ("x", "x = a", [1]),
-    ("x", "x = a\nx = x + 1", [1, 2]),
-    ("x", "x = y = a", [1]),
     ("x", "y = x = a", [1]),
     ("x", "(x, y) = z = (a, 2)", [1]),
-    ("x", "x: int = a", [1]),
     ("x", "x: int\nx = 3", [3]),
     ("x", "x = 1\nx += a", [1, 2]),
     ("x", "x = []\ny = x\nx += [a]\nreturn y is x", [[1], [1]]),
-    ("x", "[y, x] = a, 2", [2]),
     ("x", "y, *x = 1, 2, 3", [[2, 3]]),
     ("x", "y, (z, [x, *_]) = 1, (2, [3, 4])", [3]),
-    ("x", "x, y = iter([a, 2])", [1]),
     ("x", "x, y = 1, 2\nx, y = y, x", [1, 2]),
     ("y", "x, y = 1, 2\ny = x", [2, 1]),
     ("x", "x = 1\nx, y = a, 2, 3", [1]),
-    ("x", "x = a\nx = 1 / 0", [1]),
     ("x", "class C: x = 5\nC.x = [0]\nC.x[0] = a", None),
-    ("x", "for x in (1, 2):\n    pass", [1, 2]),
     ("x", "for i, (y, *x) in enumerate([(1, 2), (3, 4)]):\n    i", [[2], [4]]),
     ("x", "for x in ():\n    pass\nelse:\n    x = 0", [0]),
     ("x", "for x in range(9):\n    if x == 1: continue\n    if x == 3: break", [0, 1, 2, 3]),
     ("x", "for x in map((1).__truediv__, (1, 0)):\n    pass", [1.0]),
-    ("x", "with null(a) as x:\n    pass", [1]),
     ("x", "with null(1) as x, null(x) as y, null(y + 1) as x:\n    pass", [1, 2]),
     ("x", "with null(1) as x, null(1 / 0) as y:\n    pass", [1]),
-    ("x", "with null((1, 2)) as (y, x):\n    pass", [2]),
     ("x", "with suppress(ZeroDivisionError) as y:\n    x = 1\n    1 / 0\nreturn x", [1]),
     ("x", "try:\n    1 / 0\nexcept ZeroDivisionError as x:\n    x = str(x)",
      ["ZeroDivisionError", "division by zero"]),
@@ -52,7 +43,6 @@ BINDINGS: list[tuple[str, str, list[object]]] = [
     ("x", "if (x := a + 1) > 1:\n    return x", [2]),
     ("x", "print((x := a), (x := x + 1))", [1, 2]),
     ("x", "return [x := i for i in range(2)]", [0, 1]),
-    ("x", "return list((x := i) for i in range(2))", [0, 1]),
     ("x", "return [x for i in range(3) if (x := i) != 1]", [0, 1, 2]),
     ("x", "n = 0\nwhile (x := n) < 2:\n    n += 1", [0, 1, 2]),
     ("x", "def g(p=(x := a)): return p\nreturn g()", [1]),
@@ -65,12 +55,10 @@ BINDINGS: list[tuple[str, str, list[object]]] = [
     ("x", "match 1.5:\n    case int(x) | float(x):\n        return x", [1.5]),
     ("x", "def x(): return 1\nreturn x()", ["function"]),
     ("x", "class x: pass\nreturn x.__name__", ["type"]),
-    ("x", "x = 1\ndel x\nx = 2", [1, 2]),
     ("x", "global x\nx = a\nx += 1", [1, 2]),
     ("x", "x = 1\ndef g():\n    nonlocal x\n    x = 2\ng()\nreturn x", [1]),
     ("x", "if a:\n    x = 1\ntry:\n    x = 2\nfinally:\n    x = 3", [1, 2, 3]),
     ("x", "x = 1\nreturn x\nx = 2", [1]),
-    ("x", "x = 1; x = 2", [1, 2]),
     ("a", "'doc'\na += 1", [1, 2]),
     ("k", "'doc'", [2]),
     ("GLOBAL", "return GLOBAL", [5]),
@@ -80,13 +68,11 @@ BINDINGS: list[tuple[str, str, list[object]]] = [
     ("#exit", "'doc'", [True]),
     ("#exit", "if a: raise KeyError(a)", [True]),
     ("#value", "return a", [1]),
-    ("#value", "if a: return", [None]),
     ("#value", "if not a: return 3", [None]),
     ("#value", "raise KeyError(a)", []),
     ("#value", "try:\n    return a\nfinally:\n    return 2", [1, 2]),
     ("#error", "try:\n    1 / 0\nexcept ZeroDivisionError:\n    return 3", []),
     ("#error", "raise KeyError(a)", ["KeyError"]),
-    ("#error", "exit(3)", ["SystemExit"]),
     # Loops: with the variable as it is when the iteration ends.
     ("(i) > #endloop_i", "for i in range(3):\n    if i == 1: continue\n    x = i", [0, 1, 2]),
     ("(i) > #endloop_i", "for i in range(3):\n    if i == 1: break", [0, 1]),
@@ -94,13 +80,11 @@ BINDINGS: list[tuple[str, str, list[object]]] = [
     ("(i) > #endloop_i", "for i in range(3):\n    if i == 1: raise KeyError", [0, 1]),
     ("(i) > #loop_i", "for j, (i, *k) in [(1, (2, 3))]:\n    pass", [2]),
     ("(i) > #endloop_i", "for i in range(2):\n    pass\nelse:\n    i = 9", [0, 1]),
-    ("(i) > #endloop_i", "for i in ():\n    pass", []),
     ("(i) > #endloop_i", "for i in range(3):\n    if i == 1: del i", [0, None, 2]),
     ("(i) > #endloop_i", "for i in range(2):\n    del i\n    i = 7", [7, 7]),
     ("(i) > #endloop_i", "for i in (1, 0):\n    try: 1 / i\n    except Exception as i: pass",
      [1, None]),
     ("(n) > #loop_n", "n = 2\nwhile n:\n    n -= 1", [2, 1]),
-    ("(n) > #endloop_n", "n = 0\nwhile n < 3:\n    n += 1", [1, 2, 3]),
     ("(n) > #endloop_n", "n = 3\nwhile (n := n - 1):\n    pass", [2, 1]),
     ("(n) > #endloop_n", "b = n = 0\nwhile b < 2:\n    b += 1\n    n = 0\n    while n < 2: n += 1",
      [1, 2, 1, 2]),
@@ -195,9 +179,6 @@ def hushed(n):
         1 / n
         got = n
     return n
-def fact(n):
-    r = 1 if n < 2 else n * fact(n - 1)
-    return r
 def defaults(x=[].append(1), /, *rest, y=2, **more):
     pass
 """
@@ -218,14 +199,8 @@ EVENTS: list[tuple[str, str, list[dict[str, object]]]] = [
     ("both(1)", "//both(n as number, k, x, !y as why)", [{"number": 1, "k": 5, "x": 2, "why": 2}]),
     ("both(0)", "//both(extra, n) > y", [{"y": 0}]),  # Where one has no value, the focus is alone.
     ("both(1)", "//both(extra, n) > y", [{"extra": 1, "n": 1, "y": 2}]),
-    ("both(1)", "//both(x) > #value as v", [{"x": 2, "v": 2}]),
-    ("both(0)", "//both(extra) > #value as v", [{"v": 0}]),
-    ("both(1)", "//both(extra) > #value as v", [{"extra": 1, "v": 2}]),
     ("both(1)", "//both() as result", [{"result": 2}]),
     ("both(1)", "//both(#enter, !x)", [{"#enter": True, "x": 2}]),
-    ("pair(3)", "//pair(batch, !#loop_batch as s, !!#endloop_batch as e)",
-     [{"batch": b, "s": True, **more} for b, n in ((0, 0), (1, 1), (2, 2))
-      for more in ({"$wrap": f"s begin {n}"}, {"e": True, "$wrap": f"s end {n}"})]),
     ("pair(2)", "//pair(loss, !#loop_batch as s, !!#endloop_batch as e)",
      [{"s": True, "$wrap": "s begin 0"}, {"loss": 0, "s": True, "e": True, "$wrap": "s end 0"},
       {"loss": 0, "s": True, "$wrap": "s begin 1"},
@@ -244,8 +219,6 @@ EVENTS: list[tuple[str, str, list[dict[str, object]]]] = [
      [{"x": None, "rest": (), "more": {}, "y": 2},
       {"x": 1, "rest": (2,), "more": {"z": 4}, "y": 3}]),
     ("hushed(0), hushed(1)", "//hushed(got) > #value as v", [{"v": 0}, {"got": 1, "v": 1}]),
-    ("[fact(4)]", "//fact > r", [{"r": r} for r in (1, 2, 6, 24)]),
-    ("[fact(4)]", "//fact > #enter as e", [{"e": True}] * 4),
 ]  # fmt: skip
 
 

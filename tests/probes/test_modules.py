@@ -43,15 +43,39 @@ def add(folder: Path, name: str, text: str = WORK) -> Path:
     return file
 
 
-def test_a_module_that_is_imported_later_is_seen_from_its_beginning(
-    script: Make, folder: Path
-) -> None:
-    add(folder, "later.py")
-    made = script("def go():\n    import later\n    return later.work(3)\n").load()
-    results, ready = made.probe("/later/work > result"), made.probe("/later > READY")
-    assert "later" not in sys.modules
-    assert made.call("go()") == 9
-    assert (results, ready) == ([{"result": 9}], [{"READY": True}])
+#: Files, a script that uses them, and by selector what is seen.
+IMPORTED: dict[str, tuple[dict[str, str], str, dict[str, list[object]]]] = {
+    "imported later, by a function": (
+        {"later.py": WORK}, "def go():\n    import later\n    return later.work(3)\nprint\ngo()\n",
+        {"/later/work > result": [9], "/later > READY": [True]}),
+    "taken by name": (
+        {"source.py": WORK}, "from source import work\nwork(4)\n", {"/source/work > result": [16]}),
+    "packages": (
+        {"pack/__init__.py": "NAME = 'pack'\nfrom . import sub\n", "pack/sub.py": WORK,
+         "space/part.py": WORK},
+        "import pack, space.part\npack.sub.work(2), space.part.work(3)\n",
+        {"/pack > NAME": ["pack"], "/pack.sub/work > result": [4],
+         "/space.part/work > result": [9]}),
+    "modules that import each other": (
+        {"one.py": "import two\ndef f():\n    x = 1\n    return x\ny = two.g()\n",
+         "two.py": "import one\ndef g():\n    z = one\n    return 2\n"},
+        "import one\none.f()\n", {"/one/f > x": [1], "/one > y": [2], "/two/g > #value": [2]}),
+    "loaded again": (
+        {"again.py": WORK},
+        "import again, importlib\nagain.work(2), importlib.reload(again), again.work(3)\n",
+        {"/again > READY": [True, True], "/again/work > result": [4, 9]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IMPORTED.values(), ids=IMPORTED)
+def test_modules_are_seen_from_their_beginning(script: Make, folder: Path, case: Any) -> None:
+    files, source, expected = case
+    for name, text in files.items():
+        add(folder, name, text)
+    made = script(source)
+    found = {selector: made.probe(selector) for selector in expected}
+    made.load().run()
+    assert {s: [v for e in events for v in e.values()] for s, events in found.items()} == expected
 
 
 def test_a_module_that_was_imported_before_is_seen_from_now_on(script: Make, folder: Path) -> None:
@@ -74,15 +98,6 @@ def test_a_probe_may_be_set_when_its_module_has_just_been_imported(
     assert results == [[{"result": 9}]]
 
 
-def test_what_another_module_took_by_name_is_the_same_function(script: Make, folder: Path) -> None:
-    add(folder, "source.py")
-    made = script("from source import work\n")
-    results = made.probe("/source/work > result")
-    made.load()
-    assert made.call("work(4)") == 16
-    assert results == [{"result": 16}]
-
-
 def test_a_module_that_is_never_imported_stays_so_and_the_verdict_says_it(
     script: Make, folder: Path
 ) -> None:
@@ -95,18 +110,6 @@ def test_a_module_that_is_never_imported_stays_so_and_the_verdict_says_it(
     assert made.verdict()["hint"] == "unwanted was never imported"
 
 
-def test_modules_of_packages_are_seen(script: Make, folder: Path) -> None:
-    add(folder, "pack/__init__.py", "NAME = 'pack'\nfrom . import sub\n")
-    add(folder, "pack/sub.py")
-    add(folder, "space/part.py")
-    made = script("import pack, space.part\n")
-    found = [made.probe(s) for s in ("/pack > NAME", "/pack.sub/work > result",
-                                     "/space.part/work > result")]  # fmt: skip
-    made.load()
-    made.call("pack.sub.work(2), space.part.work(3)")
-    assert found == [[{"NAME": "pack"}], [{"result": 4}], [{"result": 9}]]
-
-
 def test_a_script_run_with_m_has_the_name_of_its_module_too(script: Make) -> None:
     made = script("def f():\n    x = 1\n")
     made.main.__spec__ = ModuleSpec("pack.run", None)
@@ -117,37 +120,15 @@ def test_a_script_run_with_m_has_the_name_of_its_module_too(script: Make) -> Non
     assert early == late == [{"x": 1}]
 
 
-def test_modules_that_import_each_other_are_seen(script: Make, folder: Path) -> None:
-    add(folder, "one.py", "import two\ndef f():\n    x = 1\n    return x\ny = two.g()\n")
-    add(folder, "two.py", "import one\ndef g():\n    z = one\n    return 2\n")
-    made = script("import one\n")
-    found = [made.probe(s) for s in ("/one/f > x", "/one > y", "/two/g > #value")]
-    made.load()
-    made.call("one.f()")
-    assert found == [[{"x": 1}], [{"y": 2}], [{"#value": 2}]]
-
-
-def test_a_module_that_is_loaded_again_is_seen_again(script: Make, folder: Path) -> None:
-    add(folder, "again.py")
-    made = script("import again, importlib\n")
-    ready, results = made.probe("/again > READY"), made.probe("/again/work > result")
-    made.load()
-    made.call("again.work(2), importlib.reload(again), again.work(3)")
-    assert ready == [{"READY": True}] * 2
-    assert results == [{"result": 4}, {"result": 9}]
-
-
-def test_modules_in_an_archive_are_seen(script: Make, folder: Path) -> None:
-    archive = folder / "archive.zip"
-    with zipfile.ZipFile(archive, "w") as file:
+def test_modules_in_an_archive_are_seen(
+    script: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(folder / "archive.zip", "w") as file:
         file.writestr("zipped.py", WORK)
-    sys.path.insert(0, str(archive))
-    try:
-        made = script("import zipped\n").load()
-        results = made.probe("/zipped/work > result")
-        made.call("zipped.work(2)")
-    finally:
-        sys.path.remove(str(archive))
+    monkeypatch.syspath_prepend(str(folder / "archive.zip"))
+    made = script("import zipped\n").load()
+    results = made.probe("/zipped/work > result")
+    made.call("zipped.work(2)")
     assert results == [{"result": 4}]
 
 
@@ -161,10 +142,8 @@ def test_a_module_without_source_says_so_and_runs_as_it_is(script: Make, folder:
     made.load()
     assert made.call("bare.work(2)") == 4
     assert results == []
-    where = folder / "bare.pyc"
-    assert made.verdict()["hint"] == (
-        f"bare comes from {where}, not from Python source; probe what calls it"
-    )
+    hint = f"bare comes from {folder / 'bare.pyc'}, not from Python source; probe what calls it"
+    assert made.verdict()["hint"] == hint
 
 
 def test_a_source_that_was_edited_meanwhile_is_not_trusted(script: Make, folder: Path) -> None:
@@ -206,36 +185,25 @@ def test_imported_modules_look_as_without_voir(script: Make, folder: Path) -> No
     assert probed.work.__code__ == plain.work.__code__.replace(co_filename=probed.__file__)
 
 
-class OwnLoader(Loader):
-    """Loads modules in its own way, as import hooks and encrypted packages do."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def exec_module(self, module: ModuleType) -> None:
-        code = compile(
-            "extra = 1;" + self.file.read_text(), str(self.file), "exec", dont_inherit=True
-        )
-        exec(code, module.__dict__)
-
-
-class OwnFinder(MetaPathFinder):
-    """Finds ``odd`` only."""
+class Own(Loader, MetaPathFinder):
+    """Finds ``odd`` only, and loads it in its own way, as import hooks do."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != "odd":
-            return None
-        return spec_from_file_location(name, self.file, loader=OwnLoader(self.file))
+        return spec_from_file_location(name, self.file, loader=self) if name == "odd" else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        text = "extra = 1;" + self.file.read_text()
+        exec(compile(text, str(self.file), "exec", dont_inherit=True), module.__dict__)
 
 
 def test_a_module_with_a_loader_of_its_own_is_seen_once_it_is_there(
     script: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finder = OwnFinder(add(folder, "odd_source.py"))
-    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    own = Own(add(folder, "odd_source.py"))
+    monkeypatch.setattr(sys, "meta_path", [own, *sys.meta_path])
     made = script("import odd\n")
     results = made.probe("/odd/work > result")
     made.load()

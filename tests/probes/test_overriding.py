@@ -60,20 +60,15 @@ def test_the_script_goes_on_with_the_new_value(
     assert made.problems == []
 
 
-def test_what_an_asynchronous_function_returns_can_be_replaced(script: Make) -> None:
-    made = script("import asyncio\nasync def f(n):\n    return n\n").load()
+def test_what_coroutines_return_and_generators_receive_can_be_replaced(script: Make) -> None:
+    made = script(
+        "import asyncio\nasync def f(n):\n    return n\ndef g(n):\n    yield (yield n)\n"
+    ).load()
     made.placed("//f() as result", overridable=True).intercept(hundredfold)
+    made.placed("//g > #receive", overridable=True).intercept(lambda event: "mine")
     assert made.call("asyncio.run(f(1))") == 100
-
-
-def test_what_a_generator_receives_can_be_replaced(script: Make) -> None:
-    made = script("def f(n):\n    got = yield n\n    return got\n").load()
-    made.placed("//f > #receive", overridable=True).intercept(lambda event: "mine")
-    generator = made.call("f(1)")
-    next(generator)
-    with pytest.raises(StopIteration) as stop:
-        generator.send(5)
-    assert stop.value.value == "mine"
+    generator = made.call("g(1)")
+    assert (next(generator), generator.send(5)) == (1, "mine")
 
 
 def test_top_level_variables_can_be_replaced(script: Make) -> None:
@@ -84,26 +79,22 @@ def test_top_level_variables_can_be_replaced(script: Make) -> None:
     assert made.call("lr, epoch, last") == (2.0, 11, 22.0)
 
 
-def test_a_setter_sees_what_comes_along(script: Make) -> None:
+def test_the_last_setter_that_does_not_abstain_decides_and_other_probes_see_its_value(
+    script: Make,
+) -> None:
     made = script("def f(n, k=3):\n    x = n\n    return x\n").load()
-    made.placed("//f(k) > x", overridable=True).intercept(lambda event: event["k"] * event["x"])
-    assert made.call("f(2)") == 6
-
-
-def test_the_last_setter_that_does_not_abstain_decides(script: Make) -> None:
-    made = script("def f():\n    x = 1\n    return x\n").load()
-    probe = made.placed("//f > x", overridable=True)
-    for value in (2, 3, ABSENT):
-        probe.intercept(lambda event, value=value: value)
-    assert made.call("f()") == 3
-
-
-def test_other_probes_see_the_new_value(script: Make) -> None:
-    made = script("def f():\n    x = 1\n    return x\n").load()
     events = made.probe("//f > x")
-    made.placed("//f > x", overridable=True).intercept(lambda event: 2)
-    assert made.call("f()") == 2
-    assert events == [{"x": 2}]
+    probe = made.placed("//f(k) > x", overridable=True)
+    probe.intercept(lambda event: event["k"] * event["x"])
+    assert made.call("f(2)") == 6
+    second = probe.intercept(lambda event: 7)
+    probe.intercept(lambda event: ABSENT)
+    assert made.call("f(2)") == 7
+    second.dispose()
+    assert made.call("f(2)") == 6
+    assert events == [{"x": 6}, {"x": 7}, {"x": 6}]
+    probe.intercept(lambda event: made.call("f(0)") + 5 if event["x"] else 1)
+    assert made.call("f(7)") == 6  # A setter may run the code that is probed.
 
 
 def test_where_another_variable_has_no_value_the_focus_is_replaced_alone(script: Make) -> None:
@@ -127,19 +118,3 @@ def test_a_setter_that_fails_is_reported_and_left_out(script: Make) -> None:
     assert made.call("f(1), f(2)") == (1, 2)
     assert len(calls) == 1
     assert ["mine" in problem.what for problem in made.problems] == [True]
-
-
-def test_a_setter_that_is_taken_out_changes_nothing(script: Make) -> None:
-    made = script("def f():\n    x = 1\n    return x\n").load()
-    listening = made.placed("//f > x", overridable=True).intercept(lambda event: 2)
-    first = made.call("f()")
-    listening.dispose()
-    assert (first, made.call("f()")) == (2, 1)
-
-
-def test_a_setter_may_run_the_code_that_is_probed(script: Make) -> None:
-    made = script("def f(n):\n    x = n\n    return x\n").load()
-    made.placed("//f > x", overridable=True).intercept(
-        lambda event: made.call("f(0)") + 5 if event["x"] else 1
-    )
-    assert made.call("f(7)") == 6

@@ -105,15 +105,6 @@ def main(n):
     return x
 """, "print(main(1))",
          {"//main > x": [2]}),
-    Spot("context managers", """
-import contextlib
-@contextlib.contextmanager
-def managed(n):
-    inside = n
-    yield inside
-    after = n + 1
-""", "with managed(1) as m:\n    print(m)",
-         {"//managed > inside": [1], "//managed > after": [2], "//managed > #yield": [1]}),
     Spot("dataclasses", """
 import dataclasses
 @dataclasses.dataclass
@@ -126,17 +117,6 @@ class D:
         return a
 """, "print(D(3).area(), D(3))",
          {"//D/__post_init__ > seen": [3, 3], "//D/area > a": [9]}),
-    Spot("single dispatch", """
-import functools
-@functools.singledispatch
-def f(a):
-    kind = "any"
-    return kind
-@f.register
-def of_int(a: int):
-    kind = "int"
-    return kind
-""", "print(f('x'), f(1))", {"//f > kind": ["any"], "//of_int > kind": ["int"]}),
     Spot("nested functions, every closure", """
 def outer(k):
     def middle():
@@ -158,21 +138,6 @@ def make(k):
     return B
 """, "print([make(k)().m() for k in (1, 2)])",
          {"//make/B/m > x": [1, 2], "//make/B > size": [1, 2]}),
-    Spot("in if and try", """
-if __name__:
-    def f():
-        x = 1
-        return x
-else:
-    def f():
-        x = 2
-try:
-    def g():
-        y = 3
-        return y
-finally:
-    pass
-""", "print(f(), g())", {"//f > x": [1], "//g > y": [3]}),
     Spot("defined again", """
 def f():
     x = 1
@@ -201,38 +166,6 @@ for k in range(2):
     fs.append(f)
 print([f(1) for f in fs])
 """, {"//f > x": [1, 2], "// > f": ["f", "f"]}),
-    Spot("async", """
-import asyncio, contextlib
-async def ticks(n):
-    for i in range(n):
-        yield i
-@contextlib.asynccontextmanager
-async def held():
-    yield "held"
-async def main():
-    async with held() as what:
-        every = [i async for i in ticks(2)]
-        async for tick in ticks(3):
-            if tick == 1:
-                break
-    return every
-""", "print(asyncio.run(main()))",
-         {"//main > what": ["held"], "//main > every": [[0, 1]], "//main > tick": [0, 1],
-          "//main > #loop_tick": [True, True], "//main > #endloop_tick": [True, True],
-          "//ticks > #yield": [0, 1, 0, 1], "//main > #value": [[0, 1]]}),
-    Spot("other threads", """
-import threading
-def f():
-    x = 1
-def work():
-    y = 2
-    f()
-""", "t = threading.Thread(target=work); t.start(); t.join(); f()",
-         {"//f > x": [1, 1], "//work > y": [2]}),
-    Spot("the standard library", "import textwrap, json.decoder\n",
-         "print(textwrap.dedent('  a'), json.loads('[1]'))",
-         {"/textwrap/dedent > margin": [None, "  "],
-          "/json.decoder/JSONDecoder/decode > obj": [[1]]}),
     Spot("with type parameters", """
 def step[T](x: T, *rest: T) -> T:
     y = x

@@ -96,7 +96,7 @@ def check_events(events: dict[str, list[dict[str, Any]]], plain: dict[str, Any])
 
 @thoroughly
 @given(
-    st.one_of(functions, generators).filter(valid),
+    st.one_of(functions(), generators()).filter(valid),
     st.lists(st.sampled_from(ALL), min_size=1, max_size=8, unique=True),
 )
 def test_a_probed_function_does_the_same_and_its_events_are_what_tracing_shows(

@@ -76,16 +76,13 @@ def test_ptera_serves_what_is_not_compiled(
     assert made.verdict()["fired"] == len(events)
 
 
-def test_the_values_of_a_call_context_can_be_replaced(made: Script) -> None:
+def test_values_can_be_replaced_and_events_may_be_raw(made: Script) -> None:
+    raw = made.probe("//inner > x", raw=True)
+    made.call("inner(2)")
+    assert [(event["x"].name, event["x"].value) for event in raw] == [("x", 4)]
     probe = made.placed("//outer > //inner > x", overridable=True)
     probe.intercept(lambda event: event["x"] * 100)
     assert made.call("outer(1), other(1)") == (602, 3)
-
-
-def test_events_may_be_raw(made: Script) -> None:
-    events = made.probe("//inner > x", raw=True)
-    made.call("inner(2)")
-    assert [(event["x"].name, event["x"].value) for event in events] == [("x", 4)]
 
 
 def test_a_function_has_either_ptera_in_it_or_other_probes(made: Script) -> None:
@@ -103,10 +100,11 @@ def test_a_function_has_either_ptera_in_it_or_other_probes(made: Script) -> None
     assert k["hint"].startswith("ptera rewrites other for a selector of the slow path: no other")
 
 
-def test_functions_get_their_own_code_back(made: Script) -> None:
+def test_a_listener_that_fails_is_left_out_and_functions_get_their_code_back(made: Script) -> None:
     before = made.call("outer").__code__
-    listening = made.placed("//outer > //inner > x").listen(lambda event: None)
-    made.call("outer(1)")
+    listening = made.placed("//outer > //inner > x").listen(lambda event: 1 / 0)
+    assert made.call("outer(1), outer(1)") == (8, 8)
+    assert [problem.slug for problem in made.problems] == ["subscriber"]
     listening.dispose()
     made.engine.close()
     assert made.call("outer").__code__ is before
@@ -130,9 +128,3 @@ def test_what_ptera_cannot_serve_says_so(made: Script, selector: str, hint: str)
     verdict = made.verdict()
     assert verdict["state"] == "unresolved"
     assert hint in verdict["hint"]
-
-
-def test_a_listener_that_fails_is_reported_and_left_out(made: Script) -> None:
-    made.placed("//outer > //inner > x").listen(lambda event: 1 / 0)
-    assert made.call("outer(1), outer(1)") == (8, 8)
-    assert [problem.slug for problem in made.problems] == ["subscriber"]
