@@ -54,8 +54,6 @@ class Writer:
     def __init__(self) -> None:
         self.now, self.thread, self.depth, self.optimizers = MS, 1, 0, 0
         self.events: list[bytes] = []
-        self.lost: list[int] = []
-        self.iterators = 0
         self.late: list[tuple[int, int]] = []
 
     def put(
@@ -70,10 +68,10 @@ class Writer:
         for sign in ";{}":
             text = text.replace(sign, f" {sign} ")
         words = text.replace("\n", " ; ").split()
-        assert self._block(words, 0, self.now) == len(words)
+        assert self._block(words, 0) == len(words)
         return self
 
-    def _block(self, words: list[str], at: int, _: int) -> int:
+    def _block(self, words: list[str], at: int) -> int:
         while at < len(words) and words[at] != "}":
             if words[at] == ";":
                 at += 1
@@ -91,7 +89,7 @@ class Writer:
         if word.isdecimal():
             assert inner is not None
             for _ in range(int(word)):
-                end = self._block(words, inner + 1, self.now)
+                end = self._block(words, inner + 1)
             return end + 1
         if word == "wait":
             self.now += int(float(line[1]) * MS)
@@ -117,7 +115,7 @@ class Writer:
         start = self.now
         if inner is not None:
             self.depth, self.optimizers = self.depth + 1, self.optimizers + (kind == k.OPTIMIZER)
-            end = self._block(words, inner + 1, start) + 1
+            end = self._block(words, inner + 1) + 1
             self.depth, self.optimizers = self.depth - 1, self.optimizers - (kind == k.OPTIMIZER)
         self.now += ns
         site = TASK_EVAL if rest[:1] == ["eval"] else 0
@@ -170,10 +168,8 @@ class Folded:
 
     def parts(self, number: int = 1) -> list[float]:
         """The parts of a step of the training, in milliseconds."""
-        return [ns / MS for ns in self._step(number).parts]
-
-    def _step(self, number: int) -> Step:
-        return next(s for s in self.steps if (s.task, s.number) == ("train", number))
+        step = next(s for s in self.steps if (s.task, s.number) == ("train", number))
+        return [ns / MS for ns in step.parts]
 
     @property
     def pauses(self) -> dict[str, tuple[int, float]]:

@@ -34,40 +34,29 @@ def test_memory_that_goes_on_growing_is_told() -> None:
     assert 70 < found["seconds"] < 80
 
 
-LEVELS = {
-    "flat": [500] * 100,
-    "fills": [100 * n for n in range(20)] + [2000] * 80,
-    "breathes": [500, 900] * 50,
-    "little beside what there is": [5000 + n for n in range(100)],
-    "one step up": [500] * 60 + [1500] * 40,
-    "too few samples": [500 + 100 * n for n in range(8)],
-    "none": [],
+#: A minute in which a data set is read into memory.
+READING = [500.0 + 20 * n for n in range(60)]
+FULL = [1700.0]
+#: Levels, a sample a second, and from when to when steps were made.
+KEEPS: dict[str, tuple[list[float], tuple[float, float] | None]] = {
+    "flat": ([500] * 100, None),
+    "fills": ([100 * n for n in range(20)] + [2000] * 80, None),
+    "breathes": ([500, 900] * 50, None),
+    "little beside what there is": ([5000 + n for n in range(100)], None),
+    "one step up": ([500] * 60 + [1500] * 40, None),
+    "too few samples": ([500 + 100 * n for n in range(8)], None),
+    "none": ([], None),
+    "grows before the steps": (READING + FULL * 40, (60.0, 99.0)),
+    "grows before few steps": (READING + FULL * 5, (60.0, 64.0)),
+    "grows behind the steps": ([500.0] * 40 + READING, (0.0, 39.0)),
+    "grows behind few steps": ([500.0] * 20 + READING + FULL * 9, (5.0, 12.0)),
 }
 
 
-@pytest.mark.parametrize("levels", LEVELS.values(), ids=LEVELS)
-def test_memory_that_finds_its_level_is_not(levels: list[float]) -> None:
-    assert grown(levels) is None
-
-
-#: A minute in which a data set is read into memory.
-READING = [500.0 + 20 * n for n in range(60)]
-
-
-@pytest.mark.parametrize(
-    ("levels", "steps"),
-    [
-        (READING + [1700.0] * 40, (60.0, 99.0)),
-        (READING + [1700.0] * 5, (60.0, 64.0)),
-        ([500.0] * 40 + READING, (0.0, 39.0)),
-        ([500.0] * 20 + READING + [1700.0] * 9, (5.0, 12.0)),
-    ],
-    ids=["before the steps", "before few steps", "behind the steps", "behind few steps"],
-)
-def test_growth_while_no_step_is_made_is_not_told(
-    levels: list[float], steps: tuple[float, float]
+@pytest.mark.parametrize(("levels", "steps"), KEEPS.values(), ids=KEEPS)
+def test_memory_that_finds_its_level_or_grows_while_no_step_is_made_is_not(
+    levels: list[float], steps: tuple[float, float] | None
 ) -> None:
-    assert grown(READING) is not None
     assert grown(levels, steps) is None
 
 

@@ -103,29 +103,22 @@ def compare(path: Path) -> None:
 @pytest.mark.parametrize("path", PATHS, ids=name)
 def test_figures_are_those_that_the_program_counts(path: Path) -> None:
     compare(path)
-
-
-@pytest.mark.parametrize("path", PATHS, ids=name)
-def test_pieces_of_any_size_make_the_same_steps_compiled_or_not(path: Path) -> None:
-    def shown(piece: int, kind: type[Fold]) -> list[Any]:
-        return [(s.task, s.number, s.parts, s.pause, s.start) for s in folded(path, piece, kind)[2]]
-
-    assert shown(1, Fold) == shown(7, IN_PYTHON) == shown(1 << 16, Fold)
-
-
-@pytest.mark.parametrize("path", PATHS, ids=name)
-def test_parts_are_no_less_than_nothing_and_no_more_than_the_step(path: Path) -> None:
-    for step in folded(path)[2]:
+    steps = folded(path)[2]
+    for step in steps:
         assert all(part >= 0 for part in step.parts), (step.number, step.parts)
         assert step.ns + step.pause <= step.end - step.start, step.number
+
+    def shown(steps: list[Step]) -> list[Any]:
+        return [(s.task, s.number, s.parts, s.pause, s.start) for s in steps]
+
+    # In pieces of any size, compiled or not.
+    assert shown(folded(path, 1)[2]) == shown(folded(path, 7, IN_PYTHON)[2]) == shown(steps)
 
 
 def test_a_log_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -> None:
     replay.main(["--events", str(LOGS / "accumulation.log.gz")])
-    said, truth = (
-        capsys.readouterr().out.splitlines(),
-        read(LOGS / "accumulation.log.gz")[0]["truth"],
-    )
+    said = capsys.readouterr().out.splitlines()
+    truth = read(LOGS / "accumulation.log.gz")[0]["truth"]
     assert sum(line.startswith("step ") for line in said) == truth["steps"]
     assert sum(" optimizer " in line for line in said) >= truth["steps"]
     assert said[-1] == f"train: {truth['steps']} steps, {truth['items']} items"

@@ -11,17 +11,10 @@ from overseer.model.spans import LONGEST, Span, parse_span
 @pytest.mark.parametrize(
     ("text", "span"),
     [
-        ("10", Span(steps=10)),
-        (10, Span(steps=10)),
-        (" 10 ", Span(steps=10)),
-        ("0", Span(steps=0)),
-        ("5s", Span(seconds=5)),
-        (".5S", Span(seconds=0.5)),
-        ("1e9s", Span(seconds=1e9)),
-        ("1.7e308s", Span(seconds=LONGEST)),
-        (10**18, Span(steps=10**18)),
+        (" 10 ", Span(steps=10)), (10**18, Span(steps=10**18)), ("0", Span(steps=0)),
+        ("5s", Span(seconds=5)), (".5S", Span(seconds=0.5)), ("1.7e308s", Span(seconds=LONGEST)),
     ],
-)
+)  # fmt: skip
 def test_steps_and_seconds_are_told_apart(text: str | int, span: Span) -> None:
     assert parse_span(text, "--skip") == span
 
@@ -37,18 +30,14 @@ def test_anything_else_is_refused_with_what_to_write(text: str | float) -> None:
     assert "5s" in str(caught.value.remedy)
 
 
-@pytest.mark.parametrize("text", ["0", "0s", 0])
-def test_a_window_of_nothing_is_refused(text: str | int) -> None:
-    with pytest.raises(UsageError):
-        parse_span(text, "--interval", least=1)
+def test_a_window_of_nothing_is_false_and_may_be_refused() -> None:
+    assert [bool(parse_span(text, "--skip")) for text in ("0", "0s", "1", ".1s")] == [
+        False, False, True, True,
+    ]  # fmt: skip
+    for text in ("0", "0s", 0):
+        with pytest.raises(UsageError):
+            parse_span(text, "--interval", least=1)
 
 
 def test_a_span_reads_as_it_is_written() -> None:
     assert [str(parse_span(text, "x")) for text in ("7", "0.5s")] == ["7", "0.5s"]
-
-
-@pytest.mark.parametrize(
-    ("text", "some"), [("0", False), ("0s", False), ("1", True), (".1s", True)]
-)
-def test_a_span_is_true_if_there_is_something_in_it(text: str, some: bool) -> None:
-    assert bool(parse_span(text, "--skip")) is some
