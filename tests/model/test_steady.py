@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,12 @@ def found(kind: Kind) -> Iterator[tuple[int, int | None, int | None]]:
     for seed in range(SEEDS):
         values, truth = kind(Random(seed))
         yield seed, steady(values).from_step, truth
+
+
+def slow(steps: range, factor: float) -> list[float]:
+    """Times of 544 steps, of which some are slower."""
+    random = Random(1)
+    return [random.gauss(6, 0.1) * (factor if i in steps else 1) for i in range(544)]
 
 
 def near(step: int | None, truth: int | None) -> bool:
@@ -57,55 +64,32 @@ def test_a_series_that_changes_all_the_time_is_not_called_steady(kind: Kind) -> 
     assert sum(step is not None for _, step, _ in found(kind)) <= SEEDS // 20
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 11])
-def test_a_handful_of_steps_is_too_few(n: int) -> None:
-    assert str(steady([1.0] * n)) == "too few steps"
+#: Times of steps, options, and the verdict.
+SAID: list[tuple[list[float], dict[str, Any], str]] = [
+    *(([1.0] * n, {}, "too few steps") for n in (0, 1, 2, 11)),
+    ([1.0], {"counts": [40]}, "too few steps"),  # One block tells nothing of its steps.
+    ([100 / (i + 1) for i in range(30)], {}, "too short"),
+    ([100 / (i + 1) for i in range(300)], {}, "never steady"),
+    ([2 + i // 25 for i in range(100)], {"seconds": 0.3}, "too short"),
+    ([2 + i // 25 for i in range(100)], {"seconds": 1.4}, "never steady"),
+    ([0.0] * 12, {}, "steady from step 0"),
+    ([5.0] * 12, {}, "steady from step 0"),
+    ([3.0] * 10 + [1.0] * 40, {"numbers": range(7, 57)}, "steady from step 17"),
+    ([3e9] * 10 + [1e9] * 40, {}, "steady from step 10"),  # The unit of time does not matter.
+    ([3e-9] * 10 + [1e-9] * 40, {}, "steady from step 10"),
+    (slow(range(272, 292), 4), {}, "steady from step 0"),  # A hiccup.
+    (slow(range(9, 544, 50), 20), {}, "steady from step 0"),  # No warm-up: they come again.
+]
 
 
-@pytest.mark.parametrize(("n", "said"), [(30, "too short"), (300, "never steady")])
-def test_a_run_that_does_not_settle_is_never_steady_unless_it_is_short(n: int, said: str) -> None:
-    assert str(steady([100 / (i + 1) for i in range(n)])) == said
+@pytest.mark.parametrize(("values", "options", "said"), SAID)
+def test_what_is_said_of_times(values: list[float], options: dict[str, Any], said: str) -> None:
+    assert str(steady(values, **options)) == said
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.3, "too short"), (1.4, "never steady")])
-def test_a_run_that_is_over_in_a_moment_is_too_short_to_tell(seconds: float, said: str) -> None:
-    assert str(steady([2 + i // 25 for i in range(100)], seconds=seconds)) == said
-
-
-@pytest.mark.parametrize("value", [0.0, 5.0])
-def test_constant_times_are_steady_from_the_first_step(value: float) -> None:
-    assert str(steady([value] * 12)) == "steady from step 0"
-
-
-@pytest.mark.parametrize("unit", [1e-9, 1e9])
-def test_the_unit_of_time_does_not_matter(unit: float) -> None:
-    values, truth = STEADY["step down"](Random(1))
-    assert steady([value * unit for value in values]).from_step == truth
-
-
-def test_the_boundary_is_given_by_the_number_of_the_step() -> None:
-    values = [3.0] * 10 + [1.0] * 40
-    assert steady(values, numbers=range(7, 57)).from_step == 17
-
-
-@pytest.mark.parametrize("slow", [1, 5, 10, 20])
-def test_a_hiccup_of_a_few_steps_is_forgiven(slow: int) -> None:
-    random = Random(1)
-    values = [random.gauss(6, 0.1) * (4 if 272 <= i < 272 + slow else 1) for i in range(544)]
-    assert str(steady(values)) == "steady from step 0"
-
-
-@pytest.mark.parametrize("slower", [1.5, 2, 3, 4.5])
+@pytest.mark.parametrize("slower", [1.5, 4.5])
 def test_one_slow_epoch_of_eight_is_no_hiccup(slower: float) -> None:
-    random = Random(1)
-    values = [random.gauss(6, 0.1) * (slower if 272 <= i < 340 else 1) for i in range(544)]
-    assert abs((steady(values).from_step or 0) - 340) <= 2
-
-
-def test_slow_steps_that_come_again_are_no_warm_up() -> None:
-    random = Random(1)
-    values = [random.gauss(1, 0.01) * (20 if i % 50 == 9 else 1) for i in range(300)]
-    assert str(steady(values)) == "steady from step 0"
+    assert near(steady(slow(range(272, 340), slower)).from_step, 340)
 
 
 @settings(max_examples=60, deadline=None)
@@ -114,10 +98,6 @@ def test_any_times_get_a_verdict(values: list[float], blocks: list[int]) -> None
     counts = [1] * max(0, len(values) - len(blocks)) + blocks[: len(values)]
     step = steady(values, counts).from_step
     assert step is None or 0 <= step < sum(counts)
-
-
-def test_one_block_tells_nothing_of_its_steps() -> None:
-    assert str(steady([1.0], [40])) == "too few steps"
 
 
 # Long runs, whose later steps come in blocks

@@ -11,20 +11,6 @@ Transition = namedtuple("Transition", "state action next_state reward")
 BATCH_SIZE, TAU = 16, 0.005
 
 
-class ReplayMemory:
-    def __init__(self, capacity):
-        self.memory = deque(maxlen=capacity)
-
-    def push(self, *args):
-        self.memory.append(Transition(*args))
-
-    def sample(self, n):
-        return random.sample(self.memory, n)
-
-    def __len__(self):
-        return len(self.memory)
-
-
 def select_action(state):
     if random.random() > 0.3:
         with torch.no_grad():
@@ -35,7 +21,7 @@ def select_action(state):
 def optimize_model():
     if len(memory) < BATCH_SIZE:
         return
-    batch = Transition(*zip(*memory.sample(BATCH_SIZE), strict=True))
+    batch = Transition(*zip(*random.sample(memory, BATCH_SIZE), strict=True))
     state, action = torch.cat(batch.state), torch.cat(batch.action)
     values = policy_net(state).gather(1, action)
     with torch.no_grad():
@@ -51,12 +37,12 @@ policy_net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
 target_net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
 target_net.load_state_dict(policy_net.state_dict())
 optimizer = optim.AdamW(policy_net.parameters(), lr=1e-4, amsgrad=True)
-memory = ReplayMemory(1000)
+memory = deque(maxlen=1000)
 for _ in range(5):
     state = torch.randn(1, 4)
     for _ in range(9):
         action, following = select_action(state), torch.randn(1, 4)
-        memory.push(state, action, following, torch.rand(1))
+        memory.append(Transition(state, action, following, torch.rand(1)))
         state = following
         optimize_model()
         net, target = policy_net.state_dict(), target_net.state_dict()
