@@ -49,6 +49,15 @@ class Script:
         self.placed(selector, **options).listen(events.append)
         return events
 
+    def watch(self, selector: Any, early: bool, **options: Any) -> list[Event]:
+        """Set a probe before the whole script runs, or after that; its events."""
+        if not early:
+            self.load().run()
+        events = self.probe(selector, **options)
+        if early:
+            self.load().run()
+        return events
+
     def placed(self, selector: Any, **options: Any) -> PlacedProbe:
         """Set a probe that nobody listens to yet."""
         return self.engine.probe(selector, **options)

@@ -237,11 +237,7 @@ def test_the_verdict_says_what_became_of_a_probe(
     script: Make, source: str, selector: str, options: Any, when: str, state: str, hint: str | None
 ) -> None:
     made = script(source)
-    if when == "late":
-        made.load().run()
-    made.probe(selector, **options)
-    if when == "early":
-        made.load().run()
+    made.watch(selector, when == "early", **options)
     expected = {"selector": selector, "state": state, "fired": int(state == "fired")}
     where = {"where": options["where"]} if "where" in options else {}
     assert made.verdict() == {**expected, **where, **({"hint": hint} if hint else {})}

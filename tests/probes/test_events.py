@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from textwrap import dedent, indent
-from typing import Any
+from textwrap import indent
 
 import pytest
 
@@ -79,6 +78,8 @@ BINDINGS: list[tuple[str, str, list[object]]] = [
      [1, 2]),
     ("(n) > #endloop_n", "n = 0\nwhile n < 2:\n    n += 1\nfor n in (7, 8):\n    pass", [7, 8]),
 ]  # fmt: skip
+if sys.version_info >= (3, 12):
+    BINDINGS.append(("x", "type x = int\nreturn x.__value__", ["x"]))
 
 
 def plain(value: object) -> object:
@@ -102,13 +103,7 @@ def test_a_binding_or_moment_is_an_event_and_the_function_does_the_same(
     namespace: dict[str, object] = {}
     exec(compile(made.source, str(made.path), "exec", dont_inherit=True), namespace)
     without = seen(lambda: namespace["f"](1), made.path)  # type: ignore[operator]
-    if not early:
-        made.load().run()
-    placed = made.placed(f"//f{selector}" if "(" in selector else f"//f > {selector}")
-    events: list[dict[str, Any]] = []
-    placed.listen(events.append)
-    if early:
-        made.load().run()
+    events = made.watch(f"//f{selector}" if "(" in selector else f"//f > {selector}", early)
     assert seen(lambda: made.call("f(1)"), made.path) == without
     if expected is None:
         assert made.verdict()["state"] == "unresolved"
@@ -215,11 +210,7 @@ def test_events_carry_what_the_selector_captures(
     script: Make, call: str, selector: str, expected: list[dict[str, object]], early: bool
 ) -> None:
     made = script(CALLS)
-    if not early:
-        made.load().run()
-    events = made.probe(selector)
-    if early:
-        made.load().run()
+    events = made.watch(selector, early)
     made.call(call)
     numbers = list(dict.fromkeys(e["$wrap"]["id"] for e in events if "$wrap" in e))
     for event in events:
@@ -270,12 +261,3 @@ def test_a_size_for_each_loop_of_that_name_and_debug_says_which(script: Make) ->
     ).load()
     made.probe("//f > #loop_n")
     assert made.said == [f"//f > #loop_n: {made.path}:5"]
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="newer syntax")
-def test_a_type_statement_is_a_binding(script: Make) -> None:
-    made = script(dedent("def f():\n    type x = int\n    return x.__value__\n"))
-    events = made.probe("//f > x")
-    made.load()
-    assert made.call("f()") is int
-    assert len(events) == 1

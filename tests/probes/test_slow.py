@@ -60,11 +60,7 @@ def test_ptera_serves_what_is_not_compiled(
     script: Make, selector: str, call: str, expected: list[dict[str, Any]], early: bool
 ) -> None:
     made = script(SOURCE)
-    if not early:
-        made.load().run()
-    events = made.probe(selector, env={"odd": lambda n: n % 2})
-    if early:
-        made.load().run()
+    events = made.watch(selector, early, env={"odd": lambda n: n % 2})
     made.call(call)
     for event in events:
         wrap = event.pop("$wrap", None)
