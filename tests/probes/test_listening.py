@@ -78,21 +78,22 @@ def test_a_probe_has_a_site_for_each_trigger_and_a_row_in_the_table(script: Make
     assert (row["keys"], row["file"], row["line"]) == (["n", "s", "e"], "voirfile.py", 7)
 
 
+@pytest.mark.parametrize("how", ["listen", "intercept"])
 @pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3)])
 @pytest.mark.parametrize("selector", ["//f > x", "//f > #value", "//f(n) > x", "//f(!n, !!x)"])
 def test_a_listener_that_fails_is_reported_once_and_left_out(
-    script: Make, selector: str, error: BaseException
+    script: Make, selector: str, error: BaseException, how: str
 ) -> None:
     made = script(SOURCE).load()
     calls: list[object] = []
     heard: list[object] = []
-    probe = made.placed(selector)
+    probe = made.placed(selector, overridable=how == "intercept")
 
     def fails(event: dict[str, Any]) -> None:
         calls.append(event)
         raise error
 
-    probe.listen(fails, "an instrument")
+    getattr(probe, how)(fails, "an instrument")
     probe.listen(heard.append)
     assert made.call("f(1), f(2)") == (1, 2)
     assert len(calls) == 1

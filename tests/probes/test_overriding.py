@@ -104,17 +104,3 @@ def test_where_another_variable_has_no_value_the_focus_is_replaced_alone(script:
     ).load()
     made.placed("//f(i, kept) > x", overridable=True).intercept(lambda event: event)
     assert made.call("f(2)") == [{"i": 0, "kept": 0, "x": 0}, {"x": 1}]
-
-
-def test_a_setter_that_fails_is_reported_and_left_out(script: Make) -> None:
-    made = script("def f(n):\n    x = n\n    return x\n").load()
-    calls = []
-
-    def fails(event: dict[str, Any]) -> object:
-        calls.append(event)
-        raise ValueError("mine")
-
-    made.placed("//f > x", overridable=True).intercept(fails)
-    assert made.call("f(1), f(2)") == (1, 2)
-    assert len(calls) == 1
-    assert ["mine" in problem.what for problem in made.problems] == [True]

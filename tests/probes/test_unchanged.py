@@ -194,14 +194,10 @@ DELETING = """
 import weakref
 class Batch: pass
 living = weakref.WeakSet()
-def batches(n):
-    for _ in range(n):
-        living.add(batch := Batch())
-        yield batch
-        del batch
 def f(n):
     alive = []
-    for batch in batches(n):
+    for batch in (Batch() for _ in range(n)):
+        living.add(batch)
         more = None
         del batch
         alive.append(len(living))
