@@ -85,7 +85,6 @@ RUNS: dict[str, Facts] = {
     "a loader and a leak": run(6.0, 4.0, host=LEAK),
     "a loader and evaluations": run(6.0, 4.0, {"evaluation": (6.0, 4)}),
     "a loader and uneven steps": run(6.0, 4.0, verdict="never steady"),
-    "a loader beside other programs": run(6.0, 4.0, host=CROWD),
     # compute-bound
     "work on the host": run(parts=WORK),
     "work on the host while a GPU is idle": run(parts=WORK, devices=[gpu(0.0)]),
@@ -97,7 +96,6 @@ RUNS: dict[str, Facts] = {
     "a GPU at its power cap now and then": run(devices=[gpu(throttled={"power cap": 0.3})]),
     # host-bound
     "loss and Python on the host": run(parts=BETWEEN),
-    "loss and Python in front of a GPU": run(parts=BETWEEN, devices=[gpu(0.3)]),
     "loss, Python or the making of batches": unloaded(BETWEEN),
     "calls that wait": run(parts=BETWEEN, syncs=[{**ITEM, "device": "cpu"}, ITEM]),
     "no call that waits": run(parts=BETWEEN, syncs=[{**ITEM, "device": "cpu", "share": 0.01}]),
@@ -138,20 +136,13 @@ RUNS: dict[str, Facts] = {
         1.5, 8.5, parts={"forward": 2.0, "backward": 2.5, "optimizer": 2.0,
                          "communication": 1.0, "other": 1.0}),
     # (nothing)
-    "no tasks": {},
     "losses alone": {"tasks": {"train": {"loss": {"first": 2.0, "last": 1.0}}}},
     "too few steps": run(6.0, 4.0, steps=5),
-    "too little time": run(0.06, 0.04),
     "little time but for the first step": run(
         0.3, 0.7, steps=20, verdict="too few steps", task={"first_step_seconds": 0.9}),
-    "steps alone": unsplit(),
     "a loader near the limit": run(2.6, 7.4),
-    "a loader just below the limit": run(2.4, 7.6),
     "work near the limit": run(parts={"forward": 5.0, "backward": 2.6, "other": 2.2}),
     "work beside evaluations": run(parts=WORK, pauses={"evaluation": (2.6, 4)}),
-    "work beside other programs": run(
-        host=CROWD, parts={"forward": 4.0, "backward": 4.2, "other": 1.6}),
-    "a loader near the limit beside other programs": run(3.5, 6.5, host=CROWD),
     "uneven steps beside other programs": run(1.0, 9.0, verdict="never steady", host=CROWD),
     "evaluations near the limit": unsplit(pauses={"evaluation": (4.4, 4)}),
     "a GPU that is neither busy nor idle": run(parts=WORK, devices=[gpu(0.7)]),

@@ -49,7 +49,6 @@ CASES = {
         (1, 16), losses=[2]),
     "3 without a batch, learning after looking is a cut": Case(
         f"{STEP}; look M 5; look M 5; {STEP}", (2, 16), (2, 10)),
-    "4 several backwards": Case(f"learn M 4; back 1; learn M 4; back 2; opt O; {STEP}", (2, 16)),
     "4 an attack in an evaluation is none of the step's": Case(
         f"{LOADED}; next B 5; frozen M 5; back 7; zeroed-back 8; frozen M 5; end B; {LOADED}",
         (2, 16), (1, 5), losses=[1, 1]),
@@ -71,8 +70,6 @@ CASES = {
     "5 without a loader, of several models the least": Case(
         "learn M 8; learn N 24; back 1; opt O; 2 { look M 5; look N 15 }; learn M 8; back 1; opt O",
         (2, 16), (2, 10)),
-    "5 evaluation without a loader, of a model that has learned": Case(f"{STEP}; look M 5; {STEP}",
-        (2, 16), (1, 5)),
     "5 not of another model": Case(f"{STEP}; look T 5; {STEP}", (2, 16)),
     "5 a look at one state is an agent's": Case(f"4 {{ look M 1; {STEP} }}", (4, 32)),
     "5 batches that are skipped in an evaluation": Case(
@@ -93,8 +90,6 @@ CASES = {
         "4 { next A 8; look M 8; learn M 8; back 1; opt O }", (4, 32)),
     "8 a teacher has not learned": Case("4 { next A 8; look T 8; learn M 8; back 1; opt O }",
         (4, 32)),
-    "9 two optimizers until the first steps again": Case(
-        "3 { learn D 8; back 1; opt O; learn G 8; back 2; opt P }", (3, 24), losses=[1, 1, 1]),
     "9 two optimizers until a new batch comes": Case(
         "3 { next A 8; learn D 8; back 1; opt O; 2 { learn G 8; back 2; opt P } }", (3, 24)),
     "9 two optimizers until one is made": Case(
@@ -159,7 +154,6 @@ UNKNOWN = {
         f"{STEP}; 3 {{ learn M 8; back 1 }}; learn M 8; zeroed-back 9; opt O", (2, 32),
         losses=[1, float("nan")]),
     "nothing learns and no loader gave it": Case("3 { pass M 8 }"),
-    "gradients alone, with an optimizer that never steps": Case("made O; 3 { learn M 8; back 1 }"),
     "a model that only ever fails": Case("3 { failed-learn M 8 }"),
     "a batch whose backward failed and is learned from again": Case(
         "learn M 8; failed-back 1; learn M 8; back 1; opt O", (1, None)),
