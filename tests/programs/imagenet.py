@@ -1,7 +1,6 @@
-"""Images: meters, a validation and a checkpoint for each epoch, then the run is resumed."""
+"""Images: a validation and a checkpoint for each epoch, then the run is resumed."""
 
 import io
-import time
 
 import torch
 from torch import nn
@@ -9,55 +8,28 @@ from torch.utils.data import DataLoader, TensorDataset
 from truth import Truth
 
 
-class AverageMeter:
-    def __init__(self, name):
-        self.name, self.val, self.sum, self.count = name, 0, 0, 0
-
-    def update(self, val, n=1):
-        self.val, self.sum, self.count = val, self.sum + val * n, self.count + n
-
-    @property
-    def avg(self):
-        return self.sum / max(self.count, 1)
-
-
-def accuracy(output, target, topk=(1,)):
-    with torch.no_grad():
-        _, found = output.topk(max(topk), 1, True, True)
-        right = found.t().eq(target.view(1, -1))
-        return [right[:k].float().sum() * (100 / len(target)) for k in topk]
-
-
 def train(loader, model, criterion, optimizer):
-    batch_time, data_time = AverageMeter("time"), AverageMeter("data")
-    losses, top1 = AverageMeter("loss"), AverageMeter("top 1")
+    losses = right = 0
     model.train()
-    end = time.time()
     for images, target in loader:
-        data_time.update(time.time() - end)
         output = model(images)
         loss = criterion(output, target)
-        acc1, _ = accuracy(output, target, topk=(1, 5))
-        losses.update(loss.item(), len(images))
-        top1.update(acc1.item(), len(images))
+        losses += loss.item()
+        right += (output.argmax(1) == target).sum().item()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        batch_time.update(time.time() - end)
-        end = time.time()
         truth.step(len(images), loss)
 
 
 def validate(loader, model, criterion):
-    top1 = AverageMeter("top 1")
     model.eval()
     with torch.no_grad():
         for images, target in loader:
             output = model(images)
             criterion(output, target)
-            top1.update(accuracy(output, target)[0].item(), len(images))
+            output.topk(5)[1].t().eq(target).sum().item()
             truth.evaluated(len(images))
-    return top1.avg
 
 
 truth = Truth(0)
