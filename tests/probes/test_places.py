@@ -14,27 +14,23 @@ from .test_events import plain
 
 #: What a script defines, what it does then, and by selector the values that a probe must see.
 SPOTS: dict[str, tuple[str, str, dict[str, list[object]]]] = {
-    "methods of every kind": ("""
+    "methods and properties of every kind": ("""
+import functools
 class A:
     def m(self):
         x = 1
         return x
     @staticmethod
     def s():
-        y = 2
-        return y
+        x = 2
+        return x
     @classmethod
     def c(cls):
-        z = cls.__name__
-        return z
+        x = cls.__name__
+        return x
     def __call__(self):
-        w = 4
-        return w
-""", "print(A().m(), A.s(), A.c(), A()())",
-         {"//A/m > x": [1], "//A/s > y": [2], "//A/c > z": ["A"], "//A/__call__ > w": [4]}),
-    "properties": ("""
-import functools
-class A:
+        x = 4
+        return x
     @property
     def p(self):
         got = 4
@@ -46,8 +42,9 @@ class A:
     def once(self):
         made = 5
         return made
-""", "a = A(); a.p = 7; print(a.p, a.once, a.once)",
-         {"//A/p > got": [4], "//A/p > put": [7], "//A/once > made": [5]}),
+""", "a = A(); a.p = 7; print(a.m(), A.s(), A.c(), a(), a.p, a.once, a.once)",
+         {"//A/m > x": [1], "//A/s > x": [2], "//A/c > x": ["A"], "//A/__call__ > x": [4],
+          "//A/p > got": [4], "//A/p > put": [7], "//A/once > made": [5]}),
     "decorated": ("""
 import functools
 def shown(f):
@@ -84,18 +81,6 @@ def main(n):
     return x
 """, "print(main(1))",
          {"//main > x": [2]}),
-    "dataclasses": ("""
-import dataclasses
-@dataclasses.dataclass
-class D:
-    x: int
-    def __post_init__(self):
-        seen = self.x
-    def area(self):
-        a = self.x ** 2
-        return a
-""", "print(D(3).area(), D(3))",
-         {"//D/__post_init__ > seen": [3, 3], "//D/area > a": [9]}),
     "nested functions, every closure": ("""
 def outer(k):
     def middle():
