@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
 import fcntl
 import io
 import itertools
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -21,7 +21,7 @@ import pyte
 import pytest
 from runs import BOARDS
 
-from instruments.dash import dash, instrument_dash
+from instruments.dash import dash
 from overseer.views.dash.board import Board
 from overseer.views.dash.dash import COST_PART, Dashboard, Lines, sink_for
 from tests.clocks import FakeClock
@@ -30,25 +30,24 @@ ROWS, COLUMNS = 24, 80
 
 
 class Sink:
-    """A sink that remembers."""
+    """A sink that remembers what was asked of it."""
 
     def __init__(self):
-        self.drawn, self.closed, self.restored, self.error = 0, 0, 0, None
+        self.seen, self.error = [], None
 
-    def _fail(self):
+    def _do(self, what):
         if self.error:
             raise self.error
+        self.seen.append(what)
 
     def draw(self, board):
-        self._fail()
-        self.drawn += 1
-
-    def restore(self):
-        self.restored += 1
+        self._do("draw")
 
     def close(self, board):
-        self._fail()
-        self.closed += 1
+        self._do("close")
+
+    def restore(self):
+        self.seen.append("restore")
 
 
 @pytest.fixture
@@ -64,13 +63,17 @@ def test_frames_take_one_part_of_a_core(at_work, monkeypatch):
     for _ in range(100):
         at_work.dashboard.tick()
         at_work.clock.advance(0.5)
-    assert at_work.sink.drawn == 50 / (0.04 * COST_PART) // 1 + 1
+    assert len(at_work.sink.seen) == 50 / (0.04 * COST_PART) // 1 + 1
 
 
-def test_the_end_is_drawn_once(at_work):
+def test_the_end_is_drawn_once_and_by_the_parent_of_a_fork(at_work, monkeypatch):
+    with monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: -1)
+        at_work.dashboard.close()
+    assert at_work.sink.seen == []
     for act in (at_work.dashboard.close, at_work.dashboard.close, at_work.dashboard.tick):
         act()
-    assert (at_work.sink.drawn, at_work.sink.closed) == (0, 1)
+    assert at_work.sink.seen == ["close"]
 
 
 @pytest.mark.parametrize("end", ["tick", "close"])
@@ -78,9 +81,8 @@ def test_a_broken_terminal_is_told_once_and_left_alone(at_work, end):
     at_work.sink.error = OSError(errno.EIO, os.strerror(errno.EIO))
     for name in (end, "tick", "close"):
         getattr(at_work.dashboard, name)()
-    assert [str(problem.what) for problem in at_work.problems] == [
-        "cannot write to stderr: Input/output error"
-    ]
+    (problem,) = at_work.problems
+    assert problem.what == "cannot write to stderr: Input/output error"
 
 
 def test_a_mistake_of_ours_gives_the_terminal_back(at_work):
@@ -88,20 +90,14 @@ def test_a_mistake_of_ours_gives_the_terminal_back(at_work):
     with pytest.raises(ZeroDivisionError):
         at_work.dashboard.tick()
     at_work.dashboard.close()
-    assert (at_work.sink.restored, at_work.sink.closed) == (1, 0)
+    assert at_work.sink.seen == ["restore"]
 
 
 def test_a_hanging_terminal_does_not_hold_up_the_end(at_work, monkeypatch):
     held = SimpleNamespace(acquire=lambda timeout: timeout > 1.0)
     monkeypatch.setattr(at_work.dashboard, "_lock", held)
     at_work.dashboard.close()
-    assert not at_work.sink.closed
-
-
-def test_the_child_of_a_fork_does_not_close(at_work, monkeypatch):
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    at_work.dashboard.close()
-    assert not at_work.sink.closed
+    assert not at_work.sink.seen
 
 
 def test_a_handler_of_the_scripts_for_ctrl_z_stays(at_work):
@@ -118,17 +114,13 @@ def test_a_handler_of_the_scripts_for_ctrl_z_stays(at_work):
         signal.signal(signal.SIGTSTP, before)
 
 
-def test_lines_are_written_if_it_is_time_and_there_is_news():
+def test_lines_are_written_if_it_is_time_and_there_is_news(monkeypatch):
     written = []
     lines, board = Lines(written.append), BOARDS["beginning"]
-    before = board.now
-    try:
-        for second in range(12):
-            board.now = board.start + second
-            lines.draw(board)
-        lines.close(BOARDS["empty"])
-    finally:
-        board.now = before
+    for second in range(12):
+        monkeypatch.setattr(board, "now", board.start + second)
+        lines.draw(board)
+    lines.close(BOARDS["empty"])
     assert [line.split(" | ")[0] for line in written] == ["main.py 0:00:05"]
 
 
@@ -146,30 +138,13 @@ def test_a_closed_stderr_is_an_error_of_the_system():
         sink_for(closed, {"TERM": "xterm"}).close(BOARDS["training"])
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_the_flag_starts_the_dashboard(given):
-    required = []
-    ov = SimpleNamespace(
-        phases=SimpleNamespace(init=1, parse_args=2),
-        argparser=SimpleNamespace(add_argument=lambda *a, **k: None, taken=()),
-        options=SimpleNamespace(dash=given),
-        require=required.append,
-    )
-    assert list(instrument_dash(ov)) == [1, 2]
-    assert required == ([dash] if given else [])
-
-
-def test_nothing_is_left_behind(monkeypatch, tmp_path):
+def test_nothing_is_left_behind(tmp_path):
     """A whole run, its script's errors on no terminal: one line at the end."""
-    registered = []
-    monkeypatch.setattr(atexit, "register", registered.append)
-    monkeypatch.setattr(atexit, "unregister", registered.remove)
-    script = tmp_path / "main.py"
-    script.write_text("import voir\nvoir.log(best=0.25)\n")
-    done = voir(script, stderr=subprocess.PIPE)
+    (tmp_path / "main.py").write_text("import voir\nvoir.log(best=0.25)\n")
+    command = [sys.executable, *OPTIONS, "--no-monitor", "main.py"]
+    done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE)
     assert b"main.py 0:00:00 | " in done.stderr
     assert done.stderr.endswith(b"best 0.2500\n")
-    assert not registered
 
 
 # On a terminal
@@ -225,15 +200,11 @@ sys.exit(code if code >= 0 else 128 - code)
 OPTIONS = ["-m", "overseer", "--quiet", "--no-record", "--dash"]
 
 
-def voir(script, **more):
-    command = [sys.executable, "-m", "overseer", "--quiet", "--no-record", "--no-monitor", "--dash"]
-    return subprocess.run([*command, script.name], cwd=script.parent, **more)
-
-
 class Play:
     """A script under the dashboard on a terminal of its own."""
 
-    def __init__(self, place):
+    def __init__(self, place, end=""):
+        (place / "main.py").write_text(SCRIPT + end)
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         environ = {**os.environ, "TERM": "xterm-256color", "CI": "", "PYTHONUTF8": "1"}
@@ -245,7 +216,12 @@ class Play:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.close(slave)
-        self.shown = b""
+        self.place, self.shown = place, b""
+
+    def go_on(self):
+        """Let the script go on when there is a frame."""
+        self.until(FRAME)
+        (self.place / "drawn").touch()
 
     def until(self, mark):
         while mark not in self.shown:
@@ -273,14 +249,9 @@ class Play:
 @pytest.fixture(scope="module")
 def plays(tmp_path_factory):
     """All ends at the same time."""
-    places = {}
-    for name, (end, _) in ENDS.items():
-        place = places[name] = tmp_path_factory.mktemp(name)
-        (place / "main.py").write_text(SCRIPT + end)
-    plays = {name: Play(place) for name, place in places.items()}
-    for name, play in plays.items():
-        play.until(FRAME)
-        (places[name] / "drawn").touch()
+    plays = {name: Play(tmp_path_factory.mktemp(name), end) for name, (end, _) in ENDS.items()}
+    for play in plays.values():
+        play.go_on()
     return {name: (play, play.end()) for name, play in plays.items()}
 
 
@@ -289,39 +260,34 @@ def test_the_terminal_is_sane_however_the_run_ends(plays, name):
     play, status = plays[name]
     screen = play.screen()
     rows = [row.rstrip() for row in screen.display]
+    cursor = screen.cursor
     assert status == ENDS[name][1]
-    assert screen.margins is None
-    assert not screen.cursor.hidden
-    assert not screen.cursor.attrs.bold
-    assert screen.cursor.x == 0
-    heads = [at for at, row in enumerate(rows) if row.startswith("── main.py")]
-    assert len(heads) == 1  # The last frame stays.
-    assert heads[0] < screen.cursor.y
-    assert any(row.startswith("last words") for row in rows[: heads[0]])
-    assert not rows[screen.cursor.y]
+    assert (screen.margins, cursor.hidden, cursor.attrs.bold, cursor.x) == (None, False, False, 0)
+    (head,) = heads(screen)  # The last frame stays.
+    assert head < cursor.y
+    assert any(row.startswith("last words") for row in rows[:head])
+    assert not rows[cursor.y]
+
+
+def heads(screen):
+    return [at for at, row in enumerate(screen.display) if row.startswith("── main.py")]
 
 
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
-    (tmp_path / "main.py").write_text(SCRIPT)
     play = Play(tmp_path)
     play.until(FRAME)
     play.type(b"\x1a")
     play.until(b"stopped")
-    screen = play.screen()
-    assert screen.margins is None
-    assert not any(row.startswith("── main.py") for row in screen.display)
+    assert (play.screen().margins, heads(play.screen())) == (None, [])
     before, play.shown = play.shown, b""
     play.type(b"\n")
-    play.until(FRAME)
-    (tmp_path / "drawn").touch()
+    play.go_on()
     play.shown = before + play.shown
-    assert play.end() == 0
-    assert play.screen().margins is None
+    assert (play.end(), play.screen().margins) == (0, None)
 
 
 def test_between_the_frames_the_terminal_gets_what_the_script_wrote(plays):
     shown = plays["SIGKILL"][0].shown
-    parts = shown.split(b"\x1b[?2026h")
-    between = parts[0] + b"".join(part.partition(FRAME)[2] for part in parts[1:])
+    between = re.sub(rb"\x1b\[\?2026h.*?\x1b\[\?2026l", b"", shown, flags=re.DOTALL)
     alone = "".join(f"line {n}\r\n" for n in range(30)).encode() + b"last words"
     assert between.startswith(alone)

@@ -18,19 +18,15 @@ TOP = 8  # Rows of 24 that are the script's.
 
 
 @pytest.fixture
-def terminal():
+def terminal(monkeypatch):
+    monkeypatch.delitem(sys.modules, "readline", raising=False)
     return Emulator()
 
 
 @pytest.fixture
-def lines():
-    return []
-
-
-@pytest.fixture
-def screen(terminal, lines, monkeypatch):
-    monkeypatch.delitem(sys.modules, "readline", raising=False)
-    return Screen(terminal, Palette(), Lines(lines.append))
+def screen(terminal):
+    terminal.lines = []
+    return Screen(terminal, Palette(), Lines(terminal.lines.append))
 
 
 def printed(rows):
@@ -48,6 +44,11 @@ def headers(rows):
 def later(board, seconds):
     board.now += seconds
     return board
+
+
+def print_lines(terminal, n, first=0):
+    for line in numbered(n, first):
+        terminal.print(line)
 
 
 def test_the_script_prints_above_the_dashboard(terminal, screen):
@@ -83,8 +84,7 @@ def test_a_script_that_resets_the_terminal_gets_its_dashboard_back(terminal, scr
     screen.draw(BOARD)
     terminal.print("\x1bc", end="")
     screen.draw(later(training(3), 1))
-    for line in numbered(100):
-        terminal.print(line)
+    print_lines(terminal, 100)
     assert printed(terminal.everything) == numbered(100)
     assert headers(terminal.rows) == [TOP]
 
@@ -92,31 +92,28 @@ def test_a_script_that_resets_the_terminal_gets_its_dashboard_back(terminal, scr
 @pytest.mark.parametrize("size", [(120, 40), (50, 20), (80, 15), (200, 60), (80, 24)])
 @pytest.mark.parametrize("before", [3, 60])
 def test_a_resize_leaves_one_dashboard_at_the_bottom(terminal, screen, size, before):
-    for line in numbered(before):
-        terminal.print(line)
+    print_lines(terminal, before)
     screen.draw(training(5))
     terminal.resize(*size)
     screen.draw(later(training(5), 1))
-    for line in numbered(30, before):
-        terminal.print(line)
+    print_lines(terminal, 30, before)
+    (head,) = headers(terminal.rows)
     assert len(headers(terminal.everything)) == 1
     assert printed(terminal.everything) == numbered(before + 30)
-    assert all(
-        row.startswith("line ") or not row for row in terminal.rows[: headers(terminal.rows)[0]]
-    )
+    assert all(row.startswith("line ") or not row for row in terminal.rows[:head])
 
 
 @pytest.mark.parametrize("size", [(80, 11), (39, 24), (1, 1)])
-def test_a_small_terminal_gets_plain_lines(terminal, screen, lines, size):
+def test_a_small_terminal_gets_plain_lines(terminal, screen, size):
     screen.draw(BOARD)
     terminal.resize(*size)
     screen.draw(BOARD)
-    assert terminal.screen.margins is None
-    assert lines[0].startswith("main.py 0:01:26 | train, ")
-    assert terminal.held == [True, False]
+    assert terminal.lines[0].startswith("main.py 0:01:26 | train, ")
+    assert (terminal.screen.margins, terminal.held) == (None, [True, False])
 
 
-def test_a_background_job_draws_nothing(terminal, screen):
+def test_a_background_job_and_a_run_of_which_nothing_is_known_draw_nothing(terminal, screen):
+    screen.close(BOARDS["empty"])
     terminal.foreground = False
     screen.draw(BOARD)
     assert not terminal.writes
@@ -146,22 +143,14 @@ def test_at_a_prompt_of_pythons_own_the_rows_stay(terminal, screen, monkeypatch)
 
 @pytest.mark.parametrize("text", ["line 60\n", "no newline"])
 def test_at_the_end_the_last_frame_flows_and_the_terminal_is_whole(terminal, screen, text):
-    for line in numbered(60):
-        terminal.print(line)
+    print_lines(terminal, 60)
     screen.draw(BOARD)
     terminal.print(text, end="")
     screen.close(BOARD)
     terminal.print("$ ", end="")
-    assert terminal.screen.margins is None
-    assert not terminal.screen.cursor.hidden
-    assert terminal.rows[-1] == "$"
-    assert len(headers(terminal.everything)) == 1
+    assert (terminal.screen.margins, terminal.screen.cursor.hidden) == (None, False)
+    assert (terminal.rows[-1], len(headers(terminal.everything))) == ("$", 1)
     assert terminal.held == [True, False]
-
-
-def test_a_run_of_which_nothing_is_known_leaves_no_trace(terminal, screen):
-    screen.close(BOARDS["empty"])
-    assert not terminal.writes
 
 
 def test_restoring_clears_the_rows(terminal, screen):
@@ -174,8 +163,8 @@ def test_restoring_clears_the_rows(terminal, screen):
 
 
 @pytest.mark.parametrize("colour", [True, False])
-def test_colours(terminal, colour, lines):
-    Screen(terminal, Palette(colour), Lines(lines.append)).draw(BOARD)
+def test_colours(terminal, colour):
+    Screen(terminal, Palette(colour), Lines(print)).draw(BOARD)
     cells = [cell for row in terminal.screen.buffer.values() for cell in row.values()]
     assert ({cell.fg for cell in cells} == {"default"}) is not colour
     assert any(cell.bold for cell in cells)
