@@ -17,17 +17,13 @@ from overseer.recorder.values import values
 
 #: Where hooks may be: classes and modules, with the names in them.
 OWNERS: list[tuple[Any, str]] = [
-    (torch.nn.Module, "__call__"),
-    (torch.autograd, "backward"),
-    (torch.amp.GradScaler, "scale"),
-    (torch.amp.GradScaler, "step"),
-    (torch.serialization, "save"),
-    (torch, "save"),
-    (torch.optim.Optimizer, "__init__"),
-    (torch.optim.Optimizer, "zero_grad"),
+    (torch.nn.Module, "__call__"), (torch.autograd, "backward"),
+    (torch.amp.GradScaler, "scale"), (torch.amp.GradScaler, "step"),
+    (torch.serialization, "save"), (torch, "save"),
+    (torch.optim.Optimizer, "__init__"), (torch.optim.Optimizer, "zero_grad"),
     (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__"),
     (torch.utils.data.dataloader.DataLoader, "__iter__"),
-]
+]  # fmt: skip
 
 
 def tables() -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,10 @@ import pytest
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
 from tests.model.test_logs import compare
+from tests.running import Place, environment
 
 ROOT = Path(__file__).parents[2]
+NAMES = ("compiled", "compiled_steps")
 LATE = """
 import sys
 import time
@@ -34,27 +35,16 @@ print(sorted(new))
 """
 
 
-def python(*arguments: str, cwd: Path = ROOT) -> str:
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("VOIR", "PYTEST"))}
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
-
-
 def test_what_is_compiled_in_one_graph_stays_so_and_is_not_compiled_again(tmp_path: Path) -> None:
-    python("-m", "tests.programs.record", "--into", str(tmp_path), "compiled", "compiled_steps")
-    for name in ("compiled", "compiled_steps"):
+    command = [sys.executable, "-m", "tests.programs.record", "--into", str(tmp_path), *NAMES]
+    env = environment({"PYTHONPATH": str(ROOT)})
+    subprocess.run(command, cwd=ROOT, env=env, capture_output=True, check=True, timeout=120)
+    for name in NAMES:
         compare(tmp_path / f"{name}.log.gz")
 
 
 def test_nothing_of_voirs_is_imported_while_steps_are_made(tmp_path: Path) -> None:
     """An import makes objects, and may set off a garbage collection in a step."""
-    (tmp_path / "main.py").write_text(LATE)
-    assert python("-m", "voir", "main.py", cwd=tmp_path) == "[]\n"
+    place = Place(tmp_path)
+    place.write("main.py", LATE)
+    assert place.voir("main.py", fresh=True).seen == (0, "[]\n")

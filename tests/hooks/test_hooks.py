@@ -11,6 +11,8 @@ import pickle
 import re
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,24 +45,43 @@ def training() -> tuple[Any, Any]:
     return model, torch.optim.SGD(model.parameters(), lr=0.01)
 
 
+def fit(model: Any, optimizer: Any, batches: Any) -> None:
+    """A step for each batch."""
+    for (x,) in batches:
+        optimizer.zero_grad()
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+
+
+def of(size: int, rows: int) -> Any:
+    """A loader of so many rows, in batches of a size."""
+    return DataLoader(TensorDataset(torch.ones(rows, 4)), batch_size=size)
+
+
+@contextmanager
+def placed() -> Iterator[None]:
+    """With hooks, which are taken out."""
+    made = Hooked()
+    try:
+        yield
+    finally:
+        made.places.remove()
+        recorder.close()
+
+
 # Invisible
 
 
 def test_what_stands_in_has_name_signature_and_documentation_of_what_was_there() -> None:
     def shown() -> list[Any]:
         found = [getattr(owner, name) for owner, name in OWNERS]
-        return [(f.__name__, f.__qualname__, f.__module__, f.__doc__) for f in found] + [
-            str(inspect.signature(f)) for f in found
-        ]
+        names = ("__name__", "__qualname__", "__module__", "__doc__")
+        return [[str(inspect.signature(f)), *(getattr(f, n) for n in names)] for f in found]
 
     before = shown()
-    made = Hooked()
-    try:
+    with placed():
         assert shown() == before
         assert all(callable(vars(owner)[name]) for owner, name in OWNERS)
-    finally:
-        made.places.remove()
-        recorder.close()
     assert shown() == before
 
 
@@ -114,7 +135,7 @@ class FailingData(torch.utils.data.Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         if index == 2:
             raise ValueError("no")
-        return torch.ones(4)
+        return (torch.ones(4),)
 
 
 def failures() -> list[Any]:
@@ -149,12 +170,8 @@ def test_tracebacks_are_as_without_hooks() -> None:
         return found
 
     before = told()
-    made = Hooked()
-    try:
+    with placed():
         assert told() == before
-    finally:
-        made.places.remove()
-        recorder.close()
 
 
 # None is left
@@ -181,7 +198,7 @@ def test_what_the_script_has_put_around_a_hook_stays(hooked: Hooked) -> None:
 
 
 def test_steps_after_failures_are_right(hooked: Hooked) -> None:
-    model, optimizer = Fails(), None
+    model = Fails()
     optimizer = FailingOptimizer(model.parameters(), lr=0.01)
     for number in range(6):
         model.fails, optimizer.fails = number == 1, number == 3
@@ -196,15 +213,9 @@ def test_steps_after_failures_are_right(hooked: Hooked) -> None:
 
 
 def test_a_loader_that_fails_in_the_middle_gave_no_batch(hooked: Hooked) -> None:
-    model, optimizer = training()
     for _ in range(2):
-        try:
-            for x in DataLoader(FailingData(), batch_size=2):
-                optimizer.zero_grad()
-                model(x).pow(2).mean().backward()
-                optimizer.step()
-        except ValueError:
-            continue
+        with pytest.raises(ValueError, match="no"):
+            fit(*training(), DataLoader(FailingData(), batch_size=2))
     _, steps = hooked.folded()
     assert [one.items for one in steps] == [2, 2]
 
@@ -219,9 +230,8 @@ def test_a_fit_of_an_optimizer_within_another_that_fails_leaves_none_open(hooked
         with pytest.raises(KeyError):
             optimizer.step(closure)
         step(model, optimizer)
-    spans = [event for kind, event in hooked.events() if kind == k.OPTIMIZER]
-    assert [(span.depth, span.flags & k.IN_OPTIMIZER) for span in spans[-1:]] == [(0, 0)]
-    assert len(spans) == 3
+    *others, last = [event for kind, event in hooked.events() if kind == k.OPTIMIZER]
+    assert (len(others), last.depth, last.flags & k.IN_OPTIMIZER) == (2, 0, 0)
 
 
 def test_what_ends_the_script_passes_through(hooked: Hooked) -> None:
@@ -232,8 +242,7 @@ def test_what_ends_the_script_passes_through(hooked: Hooked) -> None:
     with pytest.raises(KeyboardInterrupt):
         Ends(4, 1)(torch.ones(1, 4))
     (event,) = [event for kind, event in hooked.events() if kind == k.FORWARD]
-    assert event.flags & k.FAILED
-    assert event.depth == 0
+    assert (bool(event.flags & k.FAILED), event.depth) == (True, 0)
 
 
 # Processes and threads
@@ -273,15 +282,9 @@ def test_threads_have_steps_of_their_own_and_their_numbers_are_used_again(hooked
 
 
 def test_threads_of_a_workers_loader_are_none_that_train(hooked: Hooked) -> None:
-    model, optimizer = training()
-    loader = DataLoader(TensorDataset(torch.ones(12, 4)), batch_size=4, pin_memory=False)
-    for (x,) in loader:
-        optimizer.zero_grad()
-        model(x).mean().backward()
-        optimizer.step()
+    fit(*training(), of(4, rows=12))
     _, steps = hooked.folded()
-    assert {one.thread for one in steps} == {1}
-    assert [one.items for one in steps] == [4, 4, 4]
+    assert [(one.thread, one.items) for one in steps] == [(1, 4)] * 3
 
 
 # What is told
@@ -303,18 +306,15 @@ def test_loaders_are_told_apart_though_their_iterators_take_each_others_place(
     hooked: Hooked,
 ) -> None:
     model, optimizer = training()
-    loaders = [DataLoader(TensorDataset(torch.ones(8, 4)), batch_size=n) for n in (4, 2)]
+    loader, other = of(4, rows=8), of(2, rows=8)
     for _ in range(3):
-        for (x,) in loaders[0]:
-            optimizer.zero_grad()
-            model(x).mean().backward()
-            optimizer.step()
+        fit(model, optimizer, loader)
         with torch.no_grad():
-            for (x,) in loaders[1]:
+            for (x,) in other:
                 model(x)
     fold, _ = hooked.folded()
-    assert (fold.tasks["train"].steps, fold.tasks["train"].items) == (6, 24)
-    assert (fold.tasks["eval"].steps, fold.tasks["eval"].items) == (12, 24)
+    found = {name: (task.steps, task.items) for name, task in fold.tasks.items()}
+    assert found == {"train": (6, 24), "eval": (12, 24)}
 
 
 def test_a_loader_that_makes_its_iterators_itself_tells_that_it_begins_anew(
@@ -325,9 +325,8 @@ def test_a_loader_that_makes_its_iterators_itself_tells_that_it_begins_anew(
             return self._get_iterator()
 
     place_other(hooked.places, other("torchdata", StatefulDataLoader))
-    loader = StatefulDataLoader(TensorDataset(torch.ones(8, 4)), batch_size=4)
-    for _ in range(2):
-        assert len(list(loader)) == 2
+    loader = StatefulDataLoader([1] * 8, batch_size=4)
+    assert [len(list(loader)) for _ in range(2)] == [2, 2]
     found = [kind for kind, _ in hooked.events() if kind]  # One tells of the thread.
     assert found == [k.ITERATE, *[k.LOADING] * 3] * 2
 
@@ -352,7 +351,7 @@ def other(package: str, kind: type) -> Any:
     return SimpleNamespace(__name__=name, **{kind.__name__: kind})
 
 
-def test_a_graph_that_is_traced_has_the_scripts_operations_alone(hooked: Hooked) -> None:
+def test_a_graph_that_is_traced_has_the_scripts_operations_alone() -> None:
     model = torch.nn.Linear(4, 1)
 
     def traced() -> str:
@@ -360,10 +359,6 @@ def test_a_graph_that_is_traced_has_the_scripts_operations_alone(hooked: Hooked)
             graph = str(torch.jit.trace(model, torch.ones(2, 4)).inlined_graph)
         return re.sub(r"___torch_mangle_\d+\.", "", graph)
 
-    hooked.places.remove()
     plain = traced()
-    again = Hooked()
-    try:
+    with placed():
         assert traced() == plain
-    finally:
-        again.places.remove()

@@ -55,28 +55,27 @@ def run(tmp_path: Path, text: str) -> tuple[list[dict[str, Any]], Any]:
         ov.listen(events.append, "progress")
 
     seen = watched(tmp_path, text, instruments=(instrument_hear,))
-    assert seen.error is None
-    assert seen.problems == []
+    assert (seen.error, seen.problems) == (None, [])
     return events, seen.summary.get("progress")
 
 
-def test_each_drawing_of_a_bar_is_progress(tmp_path: Path) -> None:
-    text = "from tqdm import tqdm\nfor _ in tqdm(range(3), desc='Files'):\n    pass\n"
-    events, bars = run(tmp_path, text)
-    assert [event["progress"] for event in events] == [(0, 3), (1, 3), (2, 3), (3, 3)]
-    assert {event["task"] for event in events} == {"Files"}
-    (bar,) = bars
-    assert (bar["task"], bar["done"], bar["total"]) == ("Files", 3, 3)
+BARS = """
+from tqdm import tqdm
+for _ in tqdm(range(3), desc='Files'):
+    pass
+for epoch in range(3):
+    for _ in tqdm(range(2), desc=f'Epoch {epoch}/3'):
+        pass
+"""
 
 
-def test_the_bar_of_each_epoch_has_the_same_name(tmp_path: Path) -> None:
-    text = (
-        "from tqdm import tqdm\nfor epoch in range(3):\n"
-        "    for _ in tqdm(range(2), desc=f'Epoch {epoch}/3'):\n        pass\n"
-    )
-    events, bars = run(tmp_path, text)
-    assert len(events) == 9
-    assert [bar["task"] for bar in bars] == ["Epoch"]
+def test_each_drawing_is_progress_and_the_bar_of_each_epoch_has_one_name(tmp_path: Path) -> None:
+    events, bars = run(tmp_path, BARS)
+    told = [(event["task"], event["progress"]) for event in events]
+    assert told[:4] == [("Files", (n, 3)) for n in range(4)]
+    assert told[4:] == [("Epoch", (n, 2)) for n in range(3)] * 3
+    found = [(bar["task"], bar["done"], bar["total"]) for bar in bars]
+    assert found == [("Files", 3, 3), ("Epoch", 2, 2)]
 
 
 def test_a_script_without_bars_gives_none(tmp_path: Path) -> None:

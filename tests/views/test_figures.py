@@ -79,9 +79,8 @@ def random_run(random: Random, names: list[str], skip: int | None) -> Run:
                 items = random.choice([8.0, 32.0, 7.0]) if sized[name] else float("nan")
                 run.step(name, parts, items, loaded[name], compiled=MS * (n == 0 or uneven > 9))
         if random.random() < 0.5:
-            run.pause(
-                names[0], random.choice(["checkpoint", "declared"]), random.randrange(1, 500) * MS
-            )
+            kind = random.choice(["checkpoint", "declared"])
+            run.pause(names[0], kind, random.randrange(1, 500) * MS)
     run.step(names[0], base[names[0]], 8.0, loaded[names[0]])
     return run
 
@@ -162,14 +161,9 @@ def test_an_evaluation_is_as_fast_as_its_own_steps_whatever_lies_between() -> No
 
 @pytest.mark.parametrize(
     ("steps", "name"),
-    [
-        ({"train": 1, "other": 9}, "train"),
-        ({"eval": 9, "a": 2, "b": 3}, "b"),
-        ({"eval": 9}, "eval"),
-        ({"train": 0, "eval": 9}, "eval"),
-        ({}, None),
-    ],
-)
+    [({"train": 1, "other": 9}, "train"), ({"eval": 9, "a": 2, "b": 3}, "b"), ({"eval": 9}, "eval"),
+     ({"train": 0, "eval": 9}, "eval"), ({}, None)],
+)  # fmt: skip
 def test_a_run_is_about_training_and_about_evaluation_only_if_there_is_no_other(
     steps: dict[str, float], name: str | None
 ) -> None:

@@ -54,15 +54,11 @@ def test_bytes_have_one_notation(used: Any, total: Any, text: str | None) -> Non
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ((1412.2, 1387.6), ["1,412", "1,388"]),
-        ((24.13, 9.87), ["24.13", "9.87"]),
-        ((1412.2, 13.474), ["1,412.2", "13.5"]),
-        ((140.2, 0.0), ["140", "0"]),
-        ((2.5, None), ["2.50"]),
-        ((0.0312,), ["0.031"]),
-        (("NaN", True, "3"), []),
+        ((1412.2, 1387.6), ["1,412", "1,388"]), ((24.13, 9.87), ["24.13", "9.87"]),
+        ((1412.2, 13.474), ["1,412.2", "13.5"]), ((140.2, 0.0), ["140", "0"]),
+        ((2.5, None), ["2.50"]), ((0.0312,), ["0.031"]), (("NaN", True, "3"), []),
     ],
-)
+)  # fmt: skip
 def test_rates_that_stand_side_by_side_have_the_same_decimals(
     values: tuple[Any, ...], text: list[str]
 ) -> None:
@@ -118,15 +114,12 @@ def test_a_table_lines_up_whatever_its_characters() -> None:
 @pytest.mark.parametrize(
     ("environ", "terminal", "expected"),
     [
-        ({"TERM": "xterm"}, True, True),
-        ({"TERM": "xterm"}, False, False),
-        ({"TERM": "dumb"}, True, False),
-        ({"CI": "true"}, True, False),
-        ({"CI": "false"}, True, True),
-        ({"CI": "true", "FORCE_COLOR": "1"}, False, True),
+        ({"TERM": "xterm"}, True, True), ({"TERM": "xterm"}, False, False),
+        ({"TERM": "dumb"}, True, False), ({"CI": "true"}, True, False),
+        ({"CI": "false"}, True, True), ({"CI": "true", "FORCE_COLOR": "1"}, False, True),
         ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
     ],
-)
+)  # fmt: skip
 def test_the_environment_says_whether_there_are_colours(
     environ: dict[str, str], terminal: bool, expected: bool
 ) -> None:
