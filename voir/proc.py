@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from overseer.record.encode import simplify
+from overseer.encode import simplify
 from overseer.record.smuggle import Separator
 
 __all__ = ["LogEntry", "Multiplexer", "Source", "run"]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,14 +16,7 @@ from tests.recorder.compiler import compiler
 ROOT = Path(__file__).parents[2]
 SUPPORTED = [(3, minor) for minor in range(11, 15)]
 #: What needs no PyTorch and differs between interpreters: code, tracebacks, options, threads.
-SUITES = [
-    "tests/recorder",
-    "tests/probes",
-    "tests/launch",
-    "tests/cli",
-    "tests/engine",
-    "tests/test_*.py",
-]
+SUITES = ["recorder", "probes", "launch", "cli", "engine", "test_*.py"]
 #: Those that go by the interpreter's own code objects, frames and C interface, which no two
 #: versions share; of the others, what passes on the oldest and on the newest passes in between.
 CLOSEST = SUITES[:3]
@@ -71,15 +65,8 @@ def _environment(version: tuple[int, int], python: Path) -> Path:
     made_from = _made_from()
     if not stamp.exists() or stamp.read_text() != made_from:
         subprocess.run([python, "-m", "venv", "--clear", home], check=True, timeout=120)
-        pip = [
-            str(home / "bin/python"),
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--disable-pip-version-check",
-        ]
-        done = subprocess.run([*pip, "-e", str(ROOT), *NEEDED], capture_output=True, timeout=300)
+        install = [home / "bin/python", "-m", "pip", "install", "-q", "-e", ROOT, *NEEDED]
+        done = subprocess.run(install, capture_output=True, timeout=300)
         if done.returncode:
             pytest.skip(f"its packages cannot be installed: {done.stderr[-300:]!r}")
         stamp.write_text(made_from)
@@ -93,30 +80,26 @@ pytestmark = [
 ]
 
 
+def run(version: tuple[int, int], cwd: str | Path, *arguments: str) -> Any:
+    """Run an interpreter with an environment in which the tree is installed."""
+    command = [str(_environment(version, OTHERS[version])), *arguments]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("VOIR", "PYTEST"))}
+    options: Any = {"capture_output": True, "text": True, "timeout": SECONDS}
+    return subprocess.run(command, cwd=cwd, env=environ, **options)
+
+
 @others
 def test_the_extension_is_built_for(version: tuple[int, int]) -> None:
     compiler()
-    asked = "from overseer.recorder import reason; print(reason)"
-    command = [str(_environment(version, OTHERS[version])), "-c", asked]
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("VOIR")}
-    done = subprocess.run(command, cwd="/", env=environ, capture_output=True, text=True, timeout=60)
+    done = run(version, "/", "-c", "from overseer.recorder import reason; print(reason)")
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
 @others
 def test_it_passes_on(version: tuple[int, int]) -> None:
-    python = _environment(version, OTHERS[version])
     suites = SUITES if version in (min(OTHERS), max(OTHERS)) else CLOSEST
-    paths = [str(p) for suite in suites for p in sorted(ROOT.glob(suite))]
+    paths = [str(p) for suite in suites for p in sorted(ROOT.glob(f"tests/{suite}"))]
     paths += [f"--ignore={ROOT / 'tests/cli'}/test_{name}.py" for name in SAID]
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("VOIR", "PYTEST"))}
-    done = subprocess.run(
-        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths],
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    done = run(version, ROOT, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout

@@ -26,25 +26,14 @@ def outside(*allowed: str) -> list[Module]:
     return [module for module in modules() if not module.below(*allowed)]
 
 
-def calls(modules: list[Module]) -> Iterator[tuple[str, str]]:
-    """Every call: where, and of what."""
-    return (call for module in modules for call in calls_in(module, module.tree))
+def calls(module: Module, tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The calls in a part of a module: where, and of what."""
+    return ((module.at(node), name) for node in ast.walk(tree) if (name := called(node)))
 
 
-def calls_in(module: Module, tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The calls in a part of a module."""
-    for node in ast.walk(tree):
-        name = called(node)
-        if name is not None:
-            yield module.at(node), name
-
-
-def test_only_the_command_line_prints() -> None:
-    assert [at for at, name in calls(outside("overseer.cli")) if name in ("print", "pprint")] == []
-
-
-def test_only_the_command_line_exits() -> None:
-    assert [at for at, name in calls(outside("overseer.cli")) if name in ENDS] == []
+def test_only_the_command_line_prints_and_exits() -> None:
+    found = [call for module in outside("overseer.cli") for call in calls(module, module.tree)]
+    assert [at for at, name in found if name in ENDS | {"print", "pprint"}] == []
 
 
 def test_only_the_scripts_own_ending_raises_system_exit() -> None:
@@ -77,7 +66,7 @@ def test_who_may_name_stdout_does_not_write_to_it() -> None:
     ]
     assert functions
     for module, function in functions:
-        ends = {name.rpartition(".")[2] for _, name in calls_in(module, function)}
+        ends = {name.rpartition(".")[2] for _, name in calls(module, function)}
         assert ends & {"write", "writelines", "print"} == set(), module.at(function)
 
 

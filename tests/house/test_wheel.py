@@ -12,9 +12,9 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
-from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -43,10 +43,24 @@ recorder.open(64, 64)
 recorder.put(1, 32, 0, 1, 0, 1.0, 0, 0)
 print(recorder.NAME, len(recorder.drain(1, 0)[0]))
 """
+MAIN = """
+def train(batches):
+    for batch in batches:
+        loss = 1 / batch
+    return loss
+
+if __name__ == "__main__":
+    print("the last loss is", train([1, 2, 4]))
+"""
+VOIRFILE = """
+def instrument_losses(ov):
+    yield ov.phases.load_script
+    ov.probe("//train > loss").give()
+    ov.given["?loss"].min().print("Minimum loss: {}")
+"""
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(NamedTuple):
     """A copy of the project, and the names of the files that are the project's."""
 
     path: Path
@@ -62,9 +76,8 @@ class Tree:
 def step(*command: str, cwd: Path, **env: str) -> None:
     """Run a step of building or installing; skip when it lacks only an index to install from."""
     environ = {**os.environ, **env}
-    done = subprocess.run(
-        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300
-    )
+    options: Any = {"capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run(command, cwd=cwd, env=environ, **options)
     said = done.stdout + done.stderr
     if done.returncode != 0 and any(sign in said for sign in NO_INDEX):
         pytest.skip(f"pip has no index to install from: {said.strip().splitlines()[-1]}")
@@ -77,18 +90,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     tree = tmp_path_factory.mktemp("tree") / "voir"
     shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
     files = frozenset(f.relative_to(tree).as_posix() for f in tree.rglob("*") if f.is_file())
-    (tree / EXTENSION).write_bytes(STALE)
-    (tree / f"overseer/model/fold{SUFFIX}").write_bytes(STALE)
+    fold = f"overseer/model/fold{SUFFIX}"
+    for name in (EXTENSION, fold):
+        (tree / name).write_bytes(STALE)
     platform = sysconfig.get_platform()
-    for name in (f"lib.{platform}-{sys.implementation.cache_tag}", "lib"):
-        left = tree / "build" / name
-        fold = left / f"overseer/model/fold{SUFFIX}"
-        for file in (
-            left / EXTENSION,
-            fold,
-            left / "overseer/deleted.py",
-            left / "tests/test_old.py",
-        ):
+    for build in (f"lib.{platform}-{sys.implementation.cache_tag}", "lib"):
+        for name in (EXTENSION, fold, "overseer/deleted.py", "tests/test_old.py"):
+            file = tree / "build" / build / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(STALE)
             os.utime(file, (2**32, 2**32))  # Newer than anything that is built now.
@@ -144,7 +152,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """A directory that has nothing to do with the checkout."""
     return Place(tmp_path)
 
 
@@ -192,17 +199,17 @@ def test_without_a_compiler_voir_says_so_and_works(
     fallback: Path, installed: Path, place: Place
 ) -> None:
     python = str(installed / "python")
-    target = place.path / "site"
-    options = ["-q", "--disable-pip-version-check", "--no-deps", "--target", str(target)]
+    options = ["-q", "--disable-pip-version-check", "--no-deps", "--target", "site"]
     step(python, "-m", "pip", "install", *options, str(fallback), cwd=place.path)
-    env = {"PYTHONPATH": str(target)}
+    env = {"PYTHONPATH": str(place.path / "site")}
     said = place.run(python, "-m", "voir", "doctor", env=env)
     assert said.status == 0, said.stderr
-    assert (
-        "recorder         in Python, which is slower: the C extension is not there" in said.stdout
-    )
-    assert "--force-reinstall --no-cache-dir --no-deps" in said.stdout
-    assert "note  fold             in Python, which is slower\n" in said.stdout
+    for line in (
+        "recorder         in Python, which is slower: the C extension is not there",
+        "--force-reinstall --no-cache-dir --no-deps",
+        "note  fold             in Python, which is slower\n",
+    ):
+        assert line in said.stdout
     recorded = place.run(python, "-c", RECORDED, env=env)
     assert recorded.seen == (0, "Python 32\n"), recorded.stderr
 
@@ -227,65 +234,30 @@ def test_the_command_that_tests_wheels_of_other_platforms_passes(
     assert place.run("sh", "-c", command, env={**env, "VOIR_RECORDER": "python"}).status == 1
 
 
-def test_the_distribution_is_named_and_licensed(metadata: Message) -> None:
+def test_what_the_distribution_says_of_itself(metadata: Message) -> None:
     assert (metadata["Name"], metadata["Version"]) == ("voir-overseer", "0.2.0")
-    assert metadata["License-Expression"] == "MIT"
-
-
-def test_the_base_install_is_four_packages(metadata: Message) -> None:
-    requirements = [r for r in metadata.get_all("Requires-Dist", []) if "extra ==" not in r]
-    assert {re.split(r"[^\w-]", r)[0] for r in requirements} == BASE
-    assert [r for r in requirements if ";" in r] == []
-    assert metadata["Requires-Python"] == ">=3.11"
-
-
-def test_every_extra_is_there(metadata: Message) -> None:
-    assert set(metadata.get_all("Provides-Extra", [])) == {
-        "completion",
-        "examples",
-        "gpu",
-        "test",
-        "trace",
-        "yaml",
-    }
-
-
-def test_the_readme_is_the_long_description(metadata: Message) -> None:
+    assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("MIT", ">=3.11")
     assert metadata["Description-Content-Type"] == "text/markdown"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert str(metadata.get_payload()).strip() == readme.strip()
+    requirements = [r for r in metadata.get_all("Requires-Dist", []) if "extra ==" not in r]
+    assert {re.split(r"[^\w-]", r)[0] for r in requirements} == BASE
+    assert [r for r in requirements if ";" in r] == []
+    extras = set(metadata.get_all("Provides-Extra", []))
+    assert extras == {"completion", "examples", "gpu", "test", "trace", "yaml"}
 
 
 def test_the_command_and_the_module_say_the_version(installed: Path, place: Place) -> None:
-    for command in ([str(installed / "voir")], [str(installed / "python"), "-m", "voir"]):
-        done = place.run(*command, "--version")
+    for command in ("voir", "python -m voir"):
+        done = place.run(*f"{installed}/{command}".split(), "--version")
         assert (done.seen, done.stderr) == ((0, f"voir {version}\n"), "")
 
 
 def test_a_script_is_probed_and_recorded_far_from_the_checkout(
     installed: Path, place: Place
 ) -> None:
-    place.write(
-        "main.py",
-        """
-        def train(batches):
-            for batch in batches:
-                loss = 1 / batch
-            return loss
-
-        if __name__ == "__main__":
-            print("the last loss is", train([1, 2, 4]))
-        """,
-    )
-    place.write(
-        "voirfile.py",
-        """
-        def instrument_losses(ov):
-            yield ov.phases.load_script
-            ov.probe("//train > loss").give()
-            ov.given["?loss"].min().print("Minimum loss: {}")
-        """,
-    )
+    place.write("main.py", MAIN)
+    place.write("voirfile.py", VOIRFILE)
     done = place.run(str(installed / "voir"), "main.py")
     assert done.seen == (0, "the last loss is 0.25\nMinimum loss: 0.25\n"), done.stderr
     assert [probe["fired"] for probe in place.record()["probes"]] == [3]
