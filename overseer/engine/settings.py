@@ -136,8 +136,6 @@ class Layers:
         except argparse.ArgumentError as error:
             raise UsageError("option-value", f"{source}: {error.message}") from None
         except VoirError as error:
-            if source in error.what:
-                raise
             raise UsageError(error.slug, f"{source}: {error.what}", error.remedy) from None
 
 

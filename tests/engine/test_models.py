@@ -195,12 +195,13 @@ def test_comments_and_defaults_are_the_help() -> None:
       --sizes INT (default: 1, 2)
       --many {fast,safe} (default: fast)
       --pair INT INT (default: 1, 2)
-      -n INT, --n INT (default: 5)
+      -n, --n INT (default: 5)
       --m INT (default: 5)
       Inner:
       --inner.depth INT (default: 5)
       --inner.deep-look, --no-inner.deep-look, --inner.no-deep-look (default: on)
     """
+    shown = shown.replace("-n INT,", "-n,")  # As before Python 3.13.
     assert shown.split() == expected.split()
 
 
