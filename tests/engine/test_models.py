@@ -141,6 +141,11 @@ def test_a_type_that_a_command_line_cannot_hold_is_refused(hint: Any, said: str)
     assert (caught.value.slug, caught.value.what) == ("option-type", said)
 
 
+def test_what_is_no_dataclass_is_refused() -> None:
+    with pytest.raises(VoirError, match="str is not a dataclass"):
+        options_of(model=str)
+
+
 def test_an_instance_gives_the_defaults_and_lists_are_not_shared() -> None:
     given = Options(steps=9, deep=True, tags=["a"])
     one, other = (options_of(model=given) for _ in range(2))

@@ -240,6 +240,15 @@ def test_a_stock_option_makes_way_and_keeps_its_default() -> None:
     assert made.taken == {"--poll", "--every"}
 
 
+def test_an_option_has_a_name_and_comes_before_options_are_parsed() -> None:
+    made = parser()
+    for name, slug in (("path", "positional-option"), ("--late", "option-late")):
+        with pytest.raises(VoirError) as caught:
+            made.add_argument(name)
+        assert caught.value.slug == slug
+        made.resolve([])
+
+
 def test_help_has_all_options_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*args: object) -> Any:
         raise OSError

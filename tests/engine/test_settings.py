@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,14 @@ def test_a_file_that_cannot_be_used_is_refused_by_its_name(
     assert caught.value.slug == slug
     assert caught.value.what.startswith(said)
     assert "\n" not in caught.value.what
+
+
+def test_yaml_without_pyyaml_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (project / "c.yaml").write_text("stop: 3\n")
+    with pytest.raises(UsageError, match='pip install "voir-overseer') as caught:
+        read_config("c.yaml")
+    assert caught.value.slug == "missing-extra"
 
 
 @pytest.mark.parametrize(
