@@ -60,7 +60,8 @@ def look(arguments: "Iterable[str]") -> None:
         _lock = _thread.RLock()
         _path[:] = sys.path
         _look_aside()
-        sys.meta_path.insert(0, _Finder(_Builtins(vars(builtins), __import__=_import)))
+        _ours.update(vars(builtins), __import__=_import)
+        sys.meta_path.insert(0, _Finder())
 
 
 def _places(arguments: "Iterable[str]") -> "Iterator[str]":
@@ -100,11 +101,11 @@ class _Builtins(dict):  # type: ignore[type-arg]
         return vars(builtins)[name]
 
 
+_ours = _Builtins()
+
+
 class _Finder:
     """Has voir's modules and those of its dependencies import by :func:`_import`."""
-
-    def __init__(self, ours: "dict[str, Any]") -> None:
-        self._ours = ours
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         """Find a module as the others do."""
@@ -113,20 +114,21 @@ class _Finder:
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                self._step_into(spec.loader)
+                _step_into(spec.loader)
                 return spec
         return None
 
-    def _step_into(self, loader: "Any") -> None:
-        if loader is None or isinstance(loader, type):
-            return  # A directory, or built into Python: it imports nothing.
-        run = loader.exec_module
 
-        def exec_module(module: "Any") -> None:
-            module.__dict__["__builtins__"] = self._ours
-            run(module)
+def _step_into(loader: "Any") -> None:
+    if loader is None or isinstance(loader, type):
+        return  # A directory, or built into Python: it imports nothing.
+    run = loader.exec_module
 
-        loader.exec_module = exec_module
+    def exec_module(module: "Any") -> None:
+        module.__dict__["__builtins__"] = _ours
+        run(module)
+
+    loader.exec_module = exec_module
 
 
 def make_way() -> None:
@@ -173,11 +175,7 @@ def _look_aside() -> None:
 
 
 def _import(
-    name: str,
-    globals: "Any" = None,
-    locals: "Any" = None,
-    fromlist: "Any" = (),
-    level: int = 0,
+    name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0
 ) -> "Any":
     """``__import__`` of voir's modules."""
     whole = name

@@ -4,13 +4,11 @@ from .ending import Ending, before_exec, exit_status
 from .program import CannotRun, Program, Target, current_directory
 from .script import locate
 from .signals import DeadlySignals, in_child
-from .source import Instrument
 
 __all__ = [
     "CannotRun",
     "DeadlySignals",
     "Ending",
-    "Instrument",
     "Program",
     "Target",
     "before_exec",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .program import Program
 
 _OURS = {"overseer", "voir"}
-_display = sys.__excepthook__  # Scripts have been seen to replace it.
+_excepthook = sys.__excepthook__  # Scripts have been seen to replace it.
 
 
 def exit_status(error: BaseException | None) -> int:
@@ -71,7 +71,8 @@ class Ending:
             The exit status that the process will have, as :func:`exit_status` has it.
         """
         if error is None or error is not self._announced:
-            interrupted = _interrupted(error)
+            # Whether it was Ctrl-C that ended the script, whatever that made of it.
+            interrupted = any(isinstance(one, KeyboardInterrupt) for one in _all_of(error))
             self._echoes.begin(interrupted)
             self._announced = self._final = error
             self._say(error)
@@ -116,33 +117,28 @@ class Ending:
             sys.last_exc = error
         sys.last_type, sys.last_value = type(error), error
         sys.last_traceback = error.__traceback__
-        failure = _call_hook(error)
+        try:
+            if hasattr(sys, "excepthook"):
+                sys.excepthook(type(error), error, error.__traceback__)
+            else:
+                _write("sys.excepthook is missing\n")
+                _display(error)
+            return
+        except BaseException as raised:
+            failure = raised
+        peel(failure)
         if isinstance(failure, SystemExit):
             self._final = failure
             _say_code(_code(failure))
-        elif failure is not None:
+        else:
             _write("Error in sys.excepthook:\n")
-            _display(type(failure), failure, failure.__traceback__)
+            _display(failure)
             _write("\nOriginal exception was:\n")
-            _display(type(error), error, error.__traceback__)
+            _display(error)
 
 
-def _call_hook(error: BaseException) -> BaseException | None:
-    """Let the script's ``sys.excepthook`` show the error; what the hook itself raises."""
-    hook = getattr(sys, "excepthook", _missing_hook)
-    try:
-        hook(type(error), error, error.__traceback__)
-    except BaseException as failure:
-        peel(failure)
-        return failure
-    return None
-
-
-def _missing_hook(
-    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-) -> None:
-    _write("sys.excepthook is missing\n")
-    _display(kind, error, traceback)
+def _display(error: BaseException) -> None:
+    _excepthook(type(error), error, error.__traceback__)
 
 
 def _say_code(code: object) -> None:
@@ -185,17 +181,6 @@ def _leaving(error: BaseException) -> BaseException:
     return error
 
 
-def _interrupted(error: BaseException | None) -> bool:
-    """Whether it was Ctrl-C that ended the script, whatever that made of it."""
-    seen: list[BaseException] = []  # Scripts can tie chains into circles.
-    while error is not None and not any(error is one for one in seen):
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        seen.append(error)
-        error = error.__context__
-    return False
-
-
 def _wait_for_threads() -> bool:
     """Wait for the script's threads as python does at the end; it then finds nothing to wait for.
 
@@ -211,7 +196,7 @@ def _wait_for_threads() -> bool:
     except BaseException as error:  # Ctrl-C: python complains, and waits no longer.
         peel(error)
         _write(f"Exception ignored in: {threading!r}\n")
-        _display(type(error), error, error.__traceback__)
+        _display(error)
         return False
     finally:
         # Instruments are still at work, and may import what registers there, as concurrent.futures
@@ -226,16 +211,21 @@ def _wait_for_threads() -> bool:
 
 def peel(error: BaseException) -> None:
     """Take voir's frames out of ``error`` and of every exception that it leads to."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
+    for one in _all_of(error):
+        one.__traceback__ = chain(_kept(one.__traceback__))
+
+
+def _all_of(error: BaseException | None) -> list[BaseException]:
+    """The error and every exception that it leads to; scripts can tie chains into circles."""
+    found: dict[int, BaseException] = {}
+    waiting = [error]
     while waiting:
         one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            one.__traceback__ = chain(_kept(one.__traceback__))
+        if one is not None and id(one) not in found:
+            found[id(one)] = one
             waiting += [one.__cause__, one.__context__]
-            if isinstance(one, BaseExceptionGroup):
-                waiting += one.exceptions
+            waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+    return list(found.values())
 
 
 def chain(entries: list[TracebackType]) -> TracebackType | None:

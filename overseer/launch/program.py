@@ -11,7 +11,6 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import BuiltinImporter
@@ -66,7 +65,7 @@ class NoSuchFile(CannotRun, FileNotFoundError):
     """There is no such script."""
 
 
-class Program(ABC):
+class Program:
     """What was located: ``load`` it, then ``run`` it, each once, in that order.
 
     Both raise whatever the script raises; :class:`Ending` knows what to do with it.
@@ -90,7 +89,6 @@ class Program(ABC):
 
         return None if self.file is None else Path(self.file)
 
-    @abstractmethod
     def load(self, instrument: Instrument | None = None) -> None:
         """Set the stage, read and parse, and run the leading imports and definitions.
 
@@ -100,11 +98,10 @@ class Program(ABC):
                 must not raise.
         """
 
-    @abstractmethod
     def run(self) -> object:
         """Run the rest; the program's value, which only a function has."""
 
-    def retire(self) -> None:  # noqa: B027  Only a script's file has something to take away.
+    def retire(self) -> None:
         """Take from ``__main__`` what python takes from it when a script has ended."""
 
 
@@ -139,22 +136,18 @@ class MainProgram(Program):
             self.run_whole()
         return None
 
-    @abstractmethod
     def run_whole(self) -> None:
         """Run a program that cannot be split."""
 
     def execute(self, code: CodeType) -> None:
         """Execute ``code`` in ``__main__``, with as much stack as python would leave it."""
-        raised = None
         try:
             with _as_deep_as(1 + len(self.under)):
                 exec(code, self.main.__dict__)
         except BaseException as error:
-            raised = error
-        if raised is not None:
-            entries = entries_of(raised.__traceback__)
-            next(entries)  # This frame.
-            raise raised.with_traceback(chain([*self.under, *entries]))
+            _, *entries = entries_of(error.__traceback__)  # The first is this frame.
+            error.__traceback__ = chain([*self.under, *entries])
+            raise
 
 
 @contextmanager

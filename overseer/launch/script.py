@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from contextlib import suppress
 from importlib.machinery import PathFinder, SourceFileLoader, SourcelessFileLoader
 from importlib.util import MAGIC_NUMBER
 from types import CodeType
@@ -25,7 +26,6 @@ from .source import Instrument, read_unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Any
 
 _FILE_INPUT = 257  # Py_file_input
@@ -59,13 +59,11 @@ def locate(target: Target) -> Program:
 
 def _has_importer(path: str) -> bool:
     """Whether modules can be imported from ``path``, so that its ``__main__`` is the script."""
+    sys.path_importer_cache[path] = None
     for hook in sys.path_hooks:
-        try:
+        with suppress(ImportError):
             sys.path_importer_cache[path] = hook(path)
             return True
-        except ImportError:
-            continue
-    sys.path_importer_cache[path] = None
     return False
 
 
@@ -75,9 +73,8 @@ def _read(filename: str) -> bytes:
             return file.read()
     except OSError as error:
         what = f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}"
-        refusal = CannotRun("no-file", what, _remedy(filename, error), status=2)
-        if isinstance(error, FileNotFoundError):
-            refusal = NoSuchFile("no-file", what, refusal.remedy, status=2)
+        kind = NoSuchFile if isinstance(error, FileNotFoundError) else CannotRun
+        refusal = kind("no-file", what, _remedy(filename, error), status=2)
         refusal.system_error = error
         raise refusal from None
 
@@ -85,21 +82,14 @@ def _read(filename: str) -> bytes:
 def _remedy(filename: str, error: OSError) -> str:
     if not isinstance(error, FileNotFoundError):
         return "Check its permissions: voir must be able to read it."
-    if nearest := _nearest_file(filename):
-        return f"Did you mean {nearest}?"
-    return "Check the path; voir's own options come before it, the script's after it."
-
-
-def _nearest_file(filename: str) -> Path | None:
     from difflib import get_close_matches
-    from pathlib import Path
 
-    directory, name = Path(filename).parent, Path(filename).name
-    try:
-        matches = get_close_matches(name, [file.name for file in directory.glob("*.py")], 1, 0.7)
-    except OSError:
-        return None
-    return directory / matches[0] if matches else None
+    directory, name = os.path.split(filename)
+    with suppress(OSError):
+        files = [file for file in os.listdir(directory) if file.endswith(".py")]
+        for nearest in get_close_matches(name, files, 1, 0.7):
+            return f"Did you mean {os.path.join(directory, nearest)}?"
+    return "Check the path; voir's own options come before it, the script's after it."
 
 
 def module_file(name: str, main: bool = True) -> str | None:

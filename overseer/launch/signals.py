@@ -154,12 +154,12 @@ class DeadlySignals:
             if mark is None:  # Not before: a short script has no descriptors but its own.
                 with suppress(OSError):
                     self._marks[signum] = Mark(signum)
-            elif mark.made and mark.seen:
+            elif mark.seen and mark.size() > 0:
                 import ctypes  # Python's own function is for the main thread alone.
 
                 self._die(signum, ctypes.CDLL(None).signal)
             else:
-                mark.seen = mark.made
+                mark.seen = mark.size() > 0
 
 
 class Mark:
@@ -188,13 +188,8 @@ class Mark:
         faulthandler.register(signum, self._file, all_threads=False, chain=True)
         signal.siginterrupt(signum, True)  # A wait has to end for python's handler to be called.
 
-    @property
-    def made(self) -> bool:
-        """Whether the signal has arrived."""
-        return self._size() > 0
-
-    def _size(self) -> int:
-        """How much is written; -1 if the script has closed the descriptor, and opened another."""
+    def size(self) -> int:
+        """More than 0 once the signal has come; -1 if the script has closed the descriptor."""
         with suppress(OSError):
             found = os.fstat(self._file)
             if os.path.samestat(found, self._empty):
@@ -206,7 +201,7 @@ class Mark:
         import faulthandler
 
         faulthandler.unregister(self._signum)
-        if self._size() >= 0:
+        if self.size() >= 0:
             os.close(self._file)
 
 

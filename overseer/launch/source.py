@@ -27,12 +27,7 @@ _FUTURES = sum(getattr(__future__, name).compiler_flag for name in __future__.al
 _COOKIE = rb"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+"  # PEP 263
 
 _DEFINITIONS: tuple[type[ast.stmt], ...] = (
-    ast.Import,
-    ast.ImportFrom,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Pass,
+    *(ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass),
 )
 if sys.version_info >= (3, 12):
     _DEFINITIONS += (ast.TypeAlias,)
@@ -146,9 +141,7 @@ def _literal(node: ast.expr) -> bool:
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         return all(map(_literal, node.elts))
     if isinstance(node, ast.Dict):
-        return all(key is not None and _literal(key) for key in node.keys) and all(
-            map(_literal, node.values)
-        )
+        return all(one is not None and _literal(one) for one in (*node.keys, *node.values))
     return False
 
 
