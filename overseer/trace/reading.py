@@ -416,15 +416,13 @@ class _Assembly:
         every = list(fields(data))
         found = dict(every)
         kind, track = as_number(found.get(9, 0)), as_number(found.get(11, 0))
-        label, channel = _string(found, 23, 10, names, 2), _string(found, 22, 3, names, 1)
-        one = Slice(label, channel, time)
+        one = Slice(_string(found, 10, names, 2), _string(found, 3, names, 1), time)
         for number, value in every:
             if number == 4:
                 _annotate(one.args, as_bytes(value), names)
         row, trace = self._rows.setdefault(track, _Row()), self._trace
         if kind == _COUNTER:
-            whole = as_number(found.get(30, 0), signed=True)
-            row.samples.append((time, as_double(found[44]) if 44 in found else float(whole)))
+            row.samples.append((time, as_double(found.get(44, b""))))
             trace.events += 1
         elif kind in (_BEGIN, _END, _INSTANT):
             row.events.append((time, kind, one))
@@ -454,12 +452,8 @@ class _Assembly:
         ]
 
     def _process(self, row: _Row, processes: dict[int, Process]) -> Process:
-        """The process a row belongs to: by what it says, or by its parents."""
-        owner: _Row | None = row
-        for _ in range(16):  # Damaged bytes can make a row its own ancestor.
-            if owner is None or owner.is_process or owner.pid:
-                break
-            owner = self._rows.get(owner.parent)
+        """The process a row belongs to: by what it says, or by its parent."""
+        owner = row if row.is_process or row.pid else self._rows.get(row.parent)
         pid = owner.pid if owner is not None and owner.pid else 0
         found = processes.setdefault(pid, Process("", pid or None))
         if owner is not None and owner.is_process:
@@ -467,29 +461,25 @@ class _Assembly:
         return found
 
 
-def _string(
-    found: dict[int, Value], plain: int, interned: int, names: dict[tuple[int, int], str], of: int
-) -> str:
-    """A string that an event has, or has the number of."""
-    if plain in found:
-        return as_text(found[plain])
-    number = found.get(interned)
+def _string(found: dict[int, Value], field: int, names: dict[tuple[int, int], str], of: int) -> str:
+    """A string whose number is in a field; empty where there is none."""
+    number = found.get(field)
     return "" if number is None else names.get((of, as_number(number)), f"name {number!r}")
 
 
 def _annotate(args: dict[str, object], data: bytes, names: dict[tuple[int, int], str]) -> None:
     found = dict(fields(data))
-    key, value = _string(found, 10, 1, names, 3), None  # type: str, object
+    value: object = None
     for number, data_ in found.items():
         if number == 2:
             value = bool(data_)
-        elif number in (3, 4):
-            value = as_number(data_, signed=number == 4)
+        elif number == 4:
+            value = as_number(data_, signed=True)
         elif number == 5:
             value = as_double(data_)
-        elif number in (6, 9):
+        elif number == 6:
             value = as_text(data_)
-    args[key] = value
+    args[_string(found, 1, names, 3)] = value
 
 
 def _matched(thread: Thread, events: list[tuple[int, int, Slice]]) -> int:
