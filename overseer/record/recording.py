@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 
 from ..boundary import Guarded, acting, said
 from ..clock import Clock
@@ -78,7 +79,6 @@ class Recording:
             self.directory.check()
         self._data_fd = _data_fd(ov)
         self._metrics: MetricsLog | None = None
-        self._provenance: Provenance | None = None
         self._header, self._due = "", 0
         self._lines: deque[Event] = deque()
         self._sampler = Sampler(ov.clock)
@@ -256,7 +256,7 @@ class Recording:
             "world_size": rank.world_size if rank else None,
             "version": ov.version,
             "app": ov.summary.get("app"),
-            "provenance": self._part("provenance", lambda: self._find_provenance().at_start()),
+            "provenance": self._part("provenance", lambda: self._provenance.at_start()),
         }
 
     def _part(self, name: str, find: Callable[[], _T]) -> _T | None:
@@ -273,18 +273,16 @@ class Recording:
         program = self._ov.program
         return (program.file if program is not None else None) or self._script
 
-    def _find_provenance(self) -> Provenance:
-        if self._provenance is None:
-            from pathlib import Path
+    @cached_property
+    def _provenance(self) -> Provenance:
+        from pathlib import Path
 
-            from .provenance import Provenance
+        from .provenance import Provenance
 
-            ov = self._ov
-            origin = ov.program.origin if ov.program is not None else None
-            files = [Path(v) for v in ov.voirfiles]
-            command = ["voir", *ov.argv]
-            self._provenance = Provenance(command, ov.version, ov.environ, files, origin)
-        return self._provenance
+        ov = self._ov
+        origin = ov.program.origin if ov.program is not None else None
+        files = [Path(v) for v in ov.voirfiles]
+        return Provenance(["voir", *ov.argv], ov.version, ov.environ, files, origin)
 
     def ending(self) -> dict[str, Any]:
         """What is known when the streams are complete."""
@@ -336,7 +334,7 @@ class Recording:
             beginning = self.beginning() if self._metrics is not None else {}
             if not beginning:
                 return {"script": self._name(), **self.ending()}
-            late = self._part("late provenance", lambda: self._find_provenance().at_end())
+            late = self._part("late provenance", lambda: self._provenance.at_end())
             from .runfile import utc
 
             run = {
