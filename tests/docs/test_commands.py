@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,13 +24,10 @@ COMPILED = sorted((ROOT / "overseer/model").glob("*.py"))
 COMMANDS = [command for command in commands() if command.command not in ELSEWHERE]
 
 
-def test_the_documentation_has_commands() -> None:
+def test_the_documentation_has_commands_and_marks_them_as_such() -> None:
     assert {c.block.page for c in COMMANDS} >= {"README.md", "docs/guide.md"}
     assert set(ELSEWHERE) <= {c.command for c in commands()}
     assert all(name in globals() for name in ELSEWHERE.values())
-
-
-def test_every_shell_command_is_marked_as_one() -> None:
     assert [str(b) for page in PAGES for b in blocks("bash", page) + blocks("sh", page)] == []
 
 
@@ -49,6 +47,10 @@ def test_the_command_works(command: Command, tmp_path: Path) -> None:
 
 # The commands of the checkout
 
+LONG = [
+    "tests/house/interpreters.py", "tests/recorder/sanitizers.py", "tests/programs/recorded.py",
+    "tests/reading/programs.py", "tests/record/test_killed.py",
+]  # fmt: skip
 CHECKS = ["ruff check .", "ruff format --check .", "mypy", "lint-imports --no-cache --no-logo"]
 
 
@@ -73,16 +75,10 @@ def tool(checkout: Path, name: str, script: str) -> None:
     file.chmod(0o755)
 
 
-def run(checkout: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        cwd="/",
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-    )
+def dev(checkout: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [str(checkout / "dev"), *arguments]
+    options: Any = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL}
+    return subprocess.run(command, cwd="/", env={**os.environ, **env}, timeout=60, **options)
 
 
 def logged(checkout: Path, *arguments: str, **env: str) -> list[str]:
@@ -90,7 +86,7 @@ def logged(checkout: Path, *arguments: str, **env: str) -> list[str]:
     log = checkout / "log"
     for name in ("python", "ruff", "mypy", "lint-imports", "voir"):
         tool(checkout, name, f'echo {name} "$@" >> "{log}"')
-    done = run(checkout, str(checkout / "dev"), *arguments, **env)
+    done = dev(checkout, *arguments, **env)
     assert done.returncode == 0, done.stderr
     return log.read_text().splitlines() if log.exists() else []
 
@@ -101,7 +97,7 @@ def test_the_demo_trains_the_example_under_the_dashboard(checkout: Path) -> None
     pytest.importorskip("sklearn")
     tool(checkout, "python", f'exec "{sys.executable}" "$@"')
     tool(checkout, "voir", f'exec "{sys.executable}" -m voir "$@"')
-    done = run(checkout, str(checkout / "dev"), "demo", "--epochs", "1")
+    done = dev(checkout, "demo", "--epochs", "1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("epoch 0: test accuracy ")
     assert "loss" in done.stderr
@@ -115,34 +111,22 @@ def test_the_demo_runs_three_epochs_under_the_dashboard_unless_told(checkout: Pa
 
 def test_dev_test_checks_and_then_runs_pytest(checkout: Path) -> None:
     assert logged(checkout, "test", "-k", "one") == [*CHECKS, "python -m pytest -k one"]
+    assert (ROOT / ".ci/run").read_text().splitlines()[-1] == "exec ./dev test"
+    assert all(os.access(ROOT / name, os.X_OK) for name in (".ci/run", "dev"))
 
 
 def test_dev_test_all_ends_with_what_takes_long(checkout: Path) -> None:
     ran = logged(checkout, "test-all")
-    assert ran[:4] == CHECKS
     last = [line.split()[-1] for line in ran[-5:]]
-    assert last == [
-        "tests/house/interpreters.py",
-        "tests/recorder/sanitizers.py",
-        "tests/programs/recorded.py",
-        "tests/reading/programs.py",
-        "tests/record/test_killed.py",
-    ]
-    assert all((ROOT / name).is_file() for name in last)
+    assert (ran[:4], last) == (CHECKS, LONG)
+    assert all((ROOT / name).is_file() for name in LONG)
 
 
 def test_dev_test_stops_where_a_check_fails(checkout: Path) -> None:
     logged(checkout, "help")
     tool(checkout, "ruff", "exit 1")
-    assert run(checkout, str(checkout / "dev"), "test").returncode == 1
+    assert dev(checkout, "test").returncode == 1
     assert not (checkout / "log").exists()
-
-
-def test_ci_runs_the_test_command_of_the_readme() -> None:
-    lines = (ROOT / ".ci/run").read_text().splitlines()
-    assert lines[-1] == "exec ./dev test"
-    assert os.access(ROOT / ".ci/run", os.X_OK)
-    assert os.access(ROOT / "dev", os.X_OK)
 
 
 def test_what_is_asked_for_anew_is_installed_once(checkout: Path) -> None:
@@ -180,7 +164,7 @@ def test_another_compiler_builds_the_extension_again(checkout: Path) -> None:
 def test_what_changes_while_it_is_installed_is_installed_the_next_time(checkout: Path) -> None:
     (checkout / ".venv/installed").unlink()
     tool(checkout, "python", f'echo >> "{checkout / C_SOURCE}"')
-    assert run(checkout, str(checkout / "dev"), "setup").returncode == 0
+    assert dev(checkout, "setup").returncode == 0
     assert installed(checkout, "setup") != []
 
 
@@ -190,7 +174,7 @@ def test_it_says_where_the_extension_could_not_be_compiled(checkout: Path) -> No
     (checkout / "overseer/recorder/__init__.py").write_text("reason = 'no compiler'\n")
     python = f'case "$1" in -c) exec "{sys.executable}" "$@" ;; esac'
     tool(checkout, "python", python)
-    done = run(checkout, str(checkout / "dev"), "setup")
+    done = dev(checkout, "setup")
     assert done.returncode == 0
     assert "dev: the recorder in Python is used: no compiler\n" in done.stderr
 
@@ -201,13 +185,13 @@ def test_without_the_right_python_it_says_which_is_needed(checkout: Path) -> Non
     nowhere.mkdir()
     for name in ("sh", "dirname"):
         (nowhere / name).symlink_to(str(shutil.which(name)))
-    done = run(checkout, str(checkout / "dev"), "demo", PATH=str(nowhere))
+    done = dev(checkout, "demo", PATH=str(nowhere))
     assert done.returncode == 1
     assert "Python 3.11 is needed" in done.stderr
 
 
 def test_an_unknown_command_is_refused(checkout: Path) -> None:
-    done = run(checkout, str(checkout / "dev"), "tset")
+    done = dev(checkout, "tset")
     assert (done.returncode, done.stdout) == (1, "")
     assert "no command tset" in done.stderr
 

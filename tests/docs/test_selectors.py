@@ -28,53 +28,37 @@ SLOW = "## The slow path"
 USES_JSON = "import json\njson.loads('[]')\n"
 
 
-def selectors(page: str) -> list[str]:
+def selectors(page: str, slow: bool = False) -> list[str]:
     """The first column of the page's tables, where it is a selector; the slow path's apart."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    return ROW.findall(text.partition(SLOW)[0])
-
-
-def slow_selectors() -> list[str]:
-    """The selectors that go to ptera's own engine."""
-    return ROW.findall((ROOT / "docs/selectors.md").read_text(encoding="utf-8").partition(SLOW)[2])
-
-
-def voirfile(selectors: list[str]) -> str:
-    """A voirfile that sets a probe for each selector."""
-    lines = [f"ov.probe({one!r}).subscribe(lambda event: None)" for one in selectors]
-    body = ["yield ov.phases.load_script", "ov.log({'x': 1})", *lines]
-    return "\n    ".join(["def instrument_all(ov):", *body])
+    return ROW.findall(text.partition(SLOW)[2 if slow else 0])
 
 
 def states(place: ShownPlace, selectors: list[str]) -> dict[str, str]:
     """What became of each selector's probe in a run of ``main.py``."""
-    place.write("voirfile.py", voirfile(selectors))
+    lines = [f"ov.probe({one!r}).subscribe(lambda event: None)" for one in selectors]
+    body = ["yield ov.phases.load_script", "ov.log({'x': 1})", *lines]
+    place.write("voirfile.py", "\n    ".join(["def instrument_all(ov):", *body]))
     done = place.voir("main.py")
     assert done.status == 0, done.stderr
     return {probe["selector"]: probe["state"] for probe in place.record()["probes"]}
 
 
-def put_script(place: ShownPlace) -> None:
-    """Write the script of the page, which also uses the module that one selector names."""
+NO_PTERA = pytest.mark.skipif(sys.version_info >= (3, 14), reason="it does not run on 3.14")
+
+
+@pytest.mark.parametrize(
+    ("slow", "least"), [(False, 16), pytest.param(True, 3, marks=NO_PTERA, id="ptera's engine")]
+)
+def test_the_selectors_of_the_page_fire_on_its_script(
+    tmp_path: Path, slow: bool, least: int
+) -> None:
+    place = ShownPlace(tmp_path)
     script = next(b for b in blocks("python", ROOT / "docs/selectors.md"))
     assert place.put(script) == "main.py"
-    place.write("main.py", script.text + USES_JSON)
-
-
-def test_the_selectors_of_the_page_fire_on_its_script(tmp_path: Path) -> None:
-    place = ShownPlace(tmp_path)
-    put_script(place)
-    wanted = selectors("docs/selectors.md")
-    assert len(wanted) > 15
-    assert states(place, wanted) == dict.fromkeys(wanted, "fired")
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="ptera's engine does not run on 3.14")
-def test_the_selectors_of_the_slow_path_fire_too(tmp_path: Path) -> None:
-    place = ShownPlace(tmp_path)
-    put_script(place)
-    wanted = slow_selectors()
-    assert len(wanted) >= 3
+    place.write("main.py", script.text + USES_JSON)  # One selector names that module.
+    wanted = selectors("docs/selectors.md", slow)
+    assert len(wanted) >= least
     assert states(place, wanted) == dict.fromkeys(wanted, "fired")
 
 
