@@ -81,25 +81,8 @@ def units(key: str, text: str) -> dict[str, str]:
     return {f"{key}.{name}": unit for name, unit in pairs}
 
 
-class Reader:
-    """Reads what one monitor samples in one run."""
-
-    def __init__(self, ov: Overseer, by_default: bool) -> None:
-        """Nothing is read yet: the timer's thread is about to."""
-
-    def read(self, now_ns: int) -> object | None:
-        """What the event carries; None for no event."""
-        raise NotImplementedError
-
-    def glance(self, now_ns: int) -> None:
-        """Look at what is looked at more often than all is read, at each tick of the timer."""
-
-    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Put what is known into the run's summary; no time: a reading has not come back."""
-
-
 class Monitor:
-    """Sample something every ``seconds`` while the script runs.
+    """Sample something every ``seconds`` while the script runs; a run has a copy, which reads.
 
     Equal ones are the same instrument. Not a dataclass: importing those costs voir's start 10 ms.
 
@@ -113,35 +96,83 @@ class Monitor:
         tells: What it samples, in a word.
         silent: Nothing is said where the machine does not offer this, unless it was asked for.
         thread: The timer that it is on.
-        reader: What reads in one run.
+        glances: Whether it looks at something more often than it reads.
     """
 
-    reader: ClassVar[type[Reader]]
     key: ClassVar[str]
     emits: ClassVar[dict[str, str]]
     tells: ClassVar[str]
     silent: ClassVar[bool] = False
     thread: ClassVar[str] = "host"
+    glances: ClassVar[bool] = False
 
     def __init__(self, seconds: float = 1.0, by_default: bool = False) -> None:
         self.seconds = checked_interval(seconds, f"{type(self).__name__}(seconds)")
         self.by_default = by_default
+        self._due_ns = self._failures = 0
+        self._answered = False
+        self._error: Exception | None = None
+
+    def _identity(self) -> tuple[object, ...]:
+        return type(self), self.seconds, self.by_default
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other) == vars(self)
+        return isinstance(other, Monitor) and other._identity() == self._identity()
 
     def __hash__(self) -> int:
-        return hash((type(self), self.seconds, self.by_default))
-
-    @property
-    def tick(self) -> float:
-        """How often the timer calls; a reader that looks at something in between says less."""
-        return self.seconds
+        return hash(self._identity())
 
     def __call__(self, ov: Overseer) -> None:
         """Sample in this run, in the place of the monitor of this key that runs by default."""
         claim(ov, self.key)
         sampling_of(ov, self.thread).add(ov, self)
+
+    # What a kind of monitor does in a run, on the timer's thread
+
+    def begin(self, ov: Overseer) -> None:
+        """Prepare to read in this run."""
+
+    def read(self, now_ns: int) -> object | None:
+        """What the event carries; None for no event."""
+        raise NotImplementedError
+
+    def glance(self, now_ns: int) -> None:
+        """Look at what is looked at more often than all is read, at each tick of the timer."""
+
+    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
+        """Put what is known into the run's summary; no time: a reading has not come back."""
+
+    # At work
+
+    def look(self, now_ns: int) -> None:
+        """Glance, once there was a reading."""
+        if self._answered:
+            with aside_psutil, suppress(Exception):  # The next sample shows whether it is lost.
+                self.glance(now_ns)
+
+    def tick(self, ov: Overseer, now_ns: int) -> None:
+        """Read, if it is time and three samples in a row have not failed."""
+        if now_ns < self._due_ns or self._failures == LOST:
+            return
+        self._due_ns = now_ns + int(self.seconds * 0.9e9)  # Timers are not exact.
+        try:
+            with aside_psutil:
+                data = self.read(now_ns)
+        except Exception as error:
+            self._failures, self._error = self._failures + 1, error
+            return
+        self._failures, self._answered = 0, True
+        if data is not None:
+            time = ov.clock.wall_ns() / 1e9
+            ov.publish(**{"task": "main", "time": time, self.key: data})
+
+    @property
+    def lost(self) -> BaseException | None:
+        """What was the end of it, if that is worth a word."""
+        if self._failures < (LOST if self._answered else 1):
+            return None
+        quiet = self.silent and self.by_default
+        return None if quiet and isinstance(self._error, NOT_OFFERED) else self._error
 
 
 class Sampling:
@@ -159,14 +190,15 @@ class Sampling:
         self.seconds = LONGEST_SECONDS
         self._waiting: list[Monitor] = []
         self._default: Callable[[], Iterable[Monitor]] | None = None
-        self._members: list[_Member] = []
+        self._members: list[Monitor] = []
         self._reading = False
         self._free_ns = 0
 
     def add(self, ov: Overseer, monitor: Monitor) -> None:
         """Read ``monitor`` too, from the next tick on."""
         self._waiting.append(monitor)
-        self.seconds = min(self.seconds, monitor.tick)
+        tick = min(monitor.seconds, GLANCE_SECONDS) if monitor.glances else monitor.seconds
+        self.seconds = min(self.seconds, tick)
         ov.require(self)
 
     def by_default(
@@ -186,7 +218,7 @@ class Sampling:
             now = None if self._reading else ov.clock.now_ns()
             for member in self._members:
                 with aside_psutil:
-                    member.reader.summarise(ov.summary, now)
+                    member.summarise(ov.summary, now)
             self._report(ov)
 
     def tick(self, ov: Overseer) -> None:
@@ -200,7 +232,7 @@ class Sampling:
                 unlist()  # It asks which thread this is; the script is not to see one until then.
             self._begin(ov)
             for member in self._members:
-                member.glance(now)
+                member.look(now)
             if now >= self._free_ns:
                 used = ov.clock.cpu_ns()
                 for member in self._members:
@@ -215,12 +247,14 @@ class Sampling:
         make, self._default = self._default, None
         default = [m for m in make() if m.key not in self.claimed] if make is not None else []
         wanted, self._waiting = [*default, *self._waiting], []
-        self._members += [_Member(m, m.reader(ov, m.by_default)) for m in wanted]
+        for monitor in wanted:
+            self._members.append(type(monitor)(monitor.seconds, monitor.by_default))
+            self._members[-1].begin(ov)
 
     def _report(self, ov: Overseer) -> None:
         """Name what was lost: each reason once, with all that it was the reason of."""
         reasons: dict[str, list[str]] = {}
-        errors = {member.monitor.tells: member.lost for member in self._members}
+        errors = {member.tells: member.lost for member in self._members}
         for tells, error in errors.items():
             if error is not None:
                 reasons.setdefault(said(error), []).append(tells)
@@ -228,44 +262,6 @@ class Sampling:
             each = (f"{', '.join(m)} could not be sampled: {why}" for why, m in reasons.items())
             place = next(where(error) for error in errors.values() if error is not None)
             ov.report(Problem("not-sampled", WHO, "; ".join(each), place, REMEDY))
-
-
-class _Member:
-    """A monitor at work; three samples in a row that fail are its end."""
-
-    def __init__(self, monitor: Monitor, reader: Reader) -> None:
-        self.monitor, self.reader = monitor, reader
-        self._due_ns = self._failures = 0
-        self._answered = False
-        self._error: Exception | None = None
-
-    def glance(self, now_ns: int) -> None:
-        if self._answered:
-            with aside_psutil, suppress(Exception):  # The next sample shows whether it is lost.
-                self.reader.glance(now_ns)
-
-    def tick(self, ov: Overseer, now_ns: int) -> None:
-        if now_ns < self._due_ns or self._failures == LOST:
-            return
-        self._due_ns = now_ns + int(self.monitor.seconds * 0.9e9)  # Timers are not exact.
-        try:
-            with aside_psutil:
-                data = self.reader.read(now_ns)
-        except Exception as error:
-            self._failures, self._error = self._failures + 1, error
-            return
-        self._failures, self._answered = 0, True
-        if data is not None:
-            time = ov.clock.wall_ns() / 1e9
-            ov.publish(**{"task": "main", "time": time, self.monitor.key: data})
-
-    @property
-    def lost(self) -> BaseException | None:
-        """What was the end of it, if that is worth a word."""
-        if self._failures < (LOST if self._answered else 1):
-            return None
-        quiet = self.monitor.silent and self.monitor.by_default
-        return None if quiet and isinstance(self._error, NOT_OFFERED) else self._error
 
 
 class Running:

@@ -11,7 +11,7 @@ from overseer.errors import Problem
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
-from ..sampling import LOST, Monitor, Reader, Running, units
+from ..sampling import LOST, Monitor, Running, units
 from .nvml import MIB, Device, Nvml
 
 TYPE_CHECKING = False
@@ -23,90 +23,6 @@ if TYPE_CHECKING:
 NO_SMI = "Make nvidia-smi work on this machine, or leave --poll-gpu out."
 #: What NVML raises where there are no GPUs of NVIDIA's.
 ABSENT = ("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
-
-
-class GpuReader(Reader):
-    """Reads the visible devices.
-
-    A figure that fails is absent from that sample. A device that answers nothing for three samples
-    is lost: that is said once, and it is not asked again.
-    """
-
-    def __init__(self, ov: Overseer, by_default: bool) -> None:
-        self._report, self._asked = ov.report, not by_default
-        self._stepped = partial(stepped_in, ov)
-        self._nvml: Nvml | None = None
-        self._off = False
-        self._selection: str | None = "not read yet"
-        self._devices: dict[Device, DeviceSummary] = {}
-        self._visible: list[Device] = []
-
-    def read(self, now_ns: int) -> dict[int | str, dict[str, Any]] | None:
-        """Each visible device's reading under its number; None if there is none."""
-        if self._nvml is None and not self._off:
-            self._open()
-        if self._nvml is None:
-            return None
-        selection = os.environ.get("CUDA_VISIBLE_DEVICES")  # The script may set it.
-        if selection != self._selection:
-            first = self._selection == "not read yet"
-            self._visible = self._nvml.visible(selection)
-            self._selection = selection
-            if first:
-                self._doubt(self._nvml, selection)
-        readings = {device.index: self._reading(device, now_ns) for device in self._visible}
-        return {index: reading for index, reading in readings.items() if reading} or None
-
-    def _open(self) -> None:
-        self._off = True
-        try:
-            self._nvml = Nvml(import_module("pynvml"))
-        except ImportError:
-            remedy = 'pip install "voir-overseer[gpu]"'
-            self._say("missing-extra", "it needs nvidia-ml-py, which is not installed", remedy)
-        except Exception as error:  # Another package may have that name.
-            kind = type(error).__name__
-            nvml = kind.startswith("NVMLError")
-            why = error if nvml else f"{kind}: {error}"
-            always = nvml and kind not in ABSENT
-            self._say("gpu-driver", f"NVML cannot be used: {why}", NO_SMI, always)
-
-    def _doubt(self, nvml: Nvml, selection: str | None) -> None:
-        """Say if nothing is visible, or if CUDA may number the devices in another order."""
-        if not self._visible:
-            why = "there is none" if selection is None else f"CUDA_VISIBLE_DEVICES={selection!r}"
-            self._say("gpu-none", f"no GPU is visible: {why}")
-        numbered = any(word.strip().isdigit() for word in (selection or "").split(","))
-        every = nvml.visible(None) if numbered else []
-        names = {device.name for device in every if device.opened()}
-        if len(names) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-            what = f"the GPUs differ, so CUDA may mean others by {selection} than those sampled"
-            self._say("gpu-order", what, "Set CUDA_DEVICE_ORDER=PCI_BUS_ID.", True)
-
-    def _reading(self, device: Device, now_ns: int) -> dict[str, Any]:
-        summary = self._devices.setdefault(device, DeviceSummary(device, Growth(self._stepped)))
-        if summary.silent == LOST:
-            return {}
-        reading = device.read()
-        summary.add(reading, now_ns)
-        if summary.silent == LOST:
-            name = device.name or "GPU"
-            what = f"{name} {device.index} does not answer: {device.error}"
-            self._say("gpu-lost", what, "It is not sampled; the script goes on.", True)
-        return reading
-
-    def _say(self, slug: str, what: str, remedy: str | None = None, always: bool = False) -> None:
-        if self._asked or always:
-            self._report(Problem(slug, "gpu monitor", what, remedy=remedy))
-
-    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Fill ``devices``, one entry for each device that was read at least once."""
-        if now_ns is None:
-            what = "NVML does not answer: a call of it has not come back"
-            self._say("gpu-driver", what, NO_SMI, True)
-        entries = [device.entry() for device in self._devices.values() if device.samples]
-        if entries:
-            summary.setdefault("devices", []).extend(entries)
 
 
 class DeviceSummary:
@@ -180,11 +96,90 @@ class Gpu(Monitor):
 
     Utilisation is the share of time in which some kernel ran, whoever's it was; it says nothing
     about how much of the device that kernel used. Nothing here touches CUDA or synchronises.
+
+    A figure that fails is absent from that sample. A device that answers nothing for three samples
+    is lost: that is said once, and it is not asked again.
     """
 
-    reader = GpuReader
     key, tells, thread = "gpudata", "GPUs", "gpu"  # NVML may hang; the others go on.
     emits = units(
         "gpudata",
         "load 1, memory MiB, temperature C, power W, power_limit W, clocks MHz, throttle reasons",
     )
+
+    def begin(self, ov: Overseer) -> None:
+        """Prepare to read in this run."""
+        self._report = ov.report
+        self._stepped = partial(stepped_in, ov)
+        self._nvml: Nvml | None = None
+        self._off = False
+        self._selection: str | None = "not read yet"
+        self._devices: dict[Device, DeviceSummary] = {}
+        self._visible: list[Device] = []
+
+    def read(self, now_ns: int) -> dict[int | str, dict[str, Any]] | None:
+        """Each visible device's reading under its number; None if there is none."""
+        if self._nvml is None and not self._off:
+            self._open()
+        if self._nvml is None:
+            return None
+        selection = os.environ.get("CUDA_VISIBLE_DEVICES")  # The script may set it.
+        if selection != self._selection:
+            first = self._selection == "not read yet"
+            self._visible = self._nvml.visible(selection)
+            self._selection = selection
+            if first:
+                self._doubt(self._nvml, selection)
+        readings = {device.index: self._reading(device, now_ns) for device in self._visible}
+        return {index: reading for index, reading in readings.items() if reading} or None
+
+    def _open(self) -> None:
+        self._off = True
+        try:
+            self._nvml = Nvml(import_module("pynvml"))
+        except ImportError:
+            remedy = 'pip install "voir-overseer[gpu]"'
+            self._say("missing-extra", "it needs nvidia-ml-py, which is not installed", remedy)
+        except Exception as error:  # Another package may have that name.
+            kind = type(error).__name__
+            nvml = kind.startswith("NVMLError")
+            why = error if nvml else f"{kind}: {error}"
+            always = nvml and kind not in ABSENT
+            self._say("gpu-driver", f"NVML cannot be used: {why}", NO_SMI, always)
+
+    def _doubt(self, nvml: Nvml, selection: str | None) -> None:
+        """Say if nothing is visible, or if CUDA may number the devices in another order."""
+        if not self._visible:
+            why = "there is none" if selection is None else f"CUDA_VISIBLE_DEVICES={selection!r}"
+            self._say("gpu-none", f"no GPU is visible: {why}")
+        numbered = any(word.strip().isdigit() for word in (selection or "").split(","))
+        every = nvml.visible(None) if numbered else []
+        names = {device.name for device in every if device.opened()}
+        if len(names) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+            what = f"the GPUs differ, so CUDA may mean others by {selection} than those sampled"
+            self._say("gpu-order", what, "Set CUDA_DEVICE_ORDER=PCI_BUS_ID.", True)
+
+    def _reading(self, device: Device, now_ns: int) -> dict[str, Any]:
+        summary = self._devices.setdefault(device, DeviceSummary(device, Growth(self._stepped)))
+        if summary.silent == LOST:
+            return {}
+        reading = device.read()
+        summary.add(reading, now_ns)
+        if summary.silent == LOST:
+            name = device.name or "GPU"
+            what = f"{name} {device.index} does not answer: {device.error}"
+            self._say("gpu-lost", what, "It is not sampled; the script goes on.", True)
+        return reading
+
+    def _say(self, slug: str, what: str, remedy: str | None = None, always: bool = False) -> None:
+        if not self.by_default or always:
+            self._report(Problem(slug, "gpu monitor", what, remedy=remedy))
+
+    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
+        """Fill ``devices``, one entry for each device that was read at least once."""
+        if now_ns is None:
+            what = "NVML does not answer: a call of it has not come back"
+            self._say("gpu-driver", what, NO_SMI, True)
+        entries = [device.entry() for device in self._devices.values() if device.samples]
+        if entries:
+            summary.setdefault("devices", []).extend(entries)

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from overseer.record.cgroup import Limit, cpu_limit, memory_limit
 
-from ..sampling import Monitor, Reader, Running, units
+from ..sampling import Monitor, Running, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,52 +173,6 @@ def machine_of(ov: Overseer) -> Machine:
     return found
 
 
-class CpuReader(Reader):
-    """Reads the processors' load and memory in use."""
-
-    def __init__(self, ov: Overseer, by_default: bool) -> None:
-        self._machine = machine_of(ov)
-
-    def read(self, now_ns: int) -> dict[str, Any]:
-        """``memory`` as used and total bytes, ``load`` in percent once it is known."""
-        self._machine.look(now_ns)
-        load = self._machine.host.lately()
-        memory = [*self._machine.memory(now_ns)[:2]]
-        return {"memory": memory} if load is None else {"memory": memory, "load": load}
-
-    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Fill ``host.cpu``: mean and maximum load, of how many cores, and what limits them."""
-        self._machine.last_look(now_ns)
-        load, cores = self._machine.host.mean_max(), self._machine.cores
-        if load["mean"] is not None:
-            entry = summary.setdefault("host", {}).setdefault("cpu", {})
-            entry.update(load, cores=cores.number)
-            if cores.limited_by:
-                entry["limited_by"] = cores.limited_by
-
-
-class MemoryReader(Reader):
-    """Reads memory in use."""
-
-    def __init__(self, ov: Overseer, by_default: bool) -> None:
-        self._machine, self._used, self._total = machine_of(ov), Running(), 0
-
-    def read(self, now_ns: int) -> dict[str, Any]:
-        """``memory`` as used and total bytes, and ``available``."""
-        used, self._total, available = self._machine.memory(now_ns)
-        self._used.add(used)
-        return {"memory": [used, self._total], "available": available}
-
-    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Fill ``host.memory``: mean, peak and total in bytes, and what limits them."""
-        if self._used.n:
-            entry = summary.setdefault("host", {}).setdefault("memory", {})
-            mean = round(self._used.total / self._used.n)
-            entry.update(mean=mean, peak=self._used.greatest, total=self._total)
-            if self._machine.limited_by:
-                entry["limited_by"] = self._machine.limited_by
-
-
 def disks(each: bool = False) -> dict[str, dict[str, int]]:
     """Counters since boot of each disk by its name, or of all under an empty one."""
     import psutil
@@ -249,8 +203,69 @@ def since(start: dict[str, int], now: dict[str, int]) -> dict[str, int]:
     return {name: value - start.get(name, 0) for name, value in now.items()}
 
 
-class DiskReader(Reader):
-    """Reads what all disks have done since the first reading."""
+class Cpu(Monitor):
+    """Emit ``cpudata`` every ``seconds``: the processors' load, and memory in use.
+
+    The load is percent of the processors that may be used: those of the machine, of the process's
+    affinity, or of its control group's quota. The first event has no load.
+    """
+
+    key, tells = "cpudata", "processors"
+    emits = units("cpudata", "load %, memory B")
+
+    def begin(self, ov: Overseer) -> None:
+        """Prepare to read in this run."""
+        self._machine = machine_of(ov)
+
+    def read(self, now_ns: int) -> dict[str, Any]:
+        """``memory`` as used and total bytes, ``load`` in percent once it is known."""
+        self._machine.look(now_ns)
+        load = self._machine.host.lately()
+        memory = [*self._machine.memory(now_ns)[:2]]
+        return {"memory": memory} if load is None else {"memory": memory, "load": load}
+
+    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
+        """Fill ``host.cpu``: mean and maximum load, of how many cores, and what limits them."""
+        self._machine.last_look(now_ns)
+        load, cores = self._machine.host.mean_max(), self._machine.cores
+        if load["mean"] is not None:
+            entry = summary.setdefault("host", {}).setdefault("cpu", {})
+            entry.update(load, cores=cores.number)
+            if cores.limited_by:
+                entry["limited_by"] = cores.limited_by
+
+
+class Memory(Monitor):
+    """Emit ``memdata`` every ``seconds``: memory in use, total and available."""
+
+    key, tells = "memdata", "memory"
+    emits = units("memdata", "memory B, available B")
+
+    def begin(self, ov: Overseer) -> None:
+        """Prepare to read in this run."""
+        self._machine, self._used, self._total = machine_of(ov), Running(), 0
+
+    def read(self, now_ns: int) -> dict[str, Any]:
+        """``memory`` as used and total bytes, and ``available``."""
+        used, self._total, available = self._machine.memory(now_ns)
+        self._used.add(used)
+        return {"memory": [used, self._total], "available": available}
+
+    def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
+        """Fill ``host.memory``: mean, peak and total in bytes, and what limits them."""
+        if self._used.n:
+            entry = summary.setdefault("host", {}).setdefault("memory", {})
+            mean = round(self._used.total / self._used.n)
+            entry.update(mean=mean, peak=self._used.greatest, total=self._total)
+            if self._machine.limited_by:
+                entry["limited_by"] = self._machine.limited_by
+
+
+class Disk(Monitor):
+    """Emit ``iodata`` every ``seconds``: what all disks did since the first sample."""
+
+    key, tells, silent = "iodata", "disks", True
+    emits = units("iodata", DISK)
 
     _first: dict[str, int] | None = None
 
@@ -261,45 +276,12 @@ class DiskReader(Reader):
         return since(self._first, now) if now and self._first else None
 
 
-class NetworkReader(Reader):
-    """Reads the counters of all interfaces together, the loopback included."""
+class Network(Monitor):
+    """Emit ``netdata`` every ``seconds``: bytes, packets, errors and drops since boot."""
+
+    key, tells, silent = "netdata", "network", True
+    emits = units("netdata", NETWORK)
 
     def read(self, now_ns: int) -> dict[str, int] | None:
         """The counters since boot; None if there is no interface."""
         return interfaces().get("")
-
-
-class Cpu(Monitor):
-    """Emit ``cpudata`` every ``seconds``: the processors' load, and memory in use.
-
-    The load is percent of the processors that may be used: those of the machine, of the process's
-    affinity, or of its control group's quota. The first event has no load.
-    """
-
-    reader = CpuReader
-    key, tells = "cpudata", "processors"
-    emits = units("cpudata", "load %, memory B")
-
-
-class Memory(Monitor):
-    """Emit ``memdata`` every ``seconds``: memory in use, total and available."""
-
-    reader = MemoryReader
-    key, tells = "memdata", "memory"
-    emits = units("memdata", "memory B, available B")
-
-
-class Disk(Monitor):
-    """Emit ``iodata`` every ``seconds``: what all disks did since the first sample."""
-
-    reader = DiskReader
-    key, tells, silent = "iodata", "disks", True
-    emits = units("iodata", DISK)
-
-
-class Network(Monitor):
-    """Emit ``netdata`` every ``seconds``: bytes, packets, errors and drops since boot."""
-
-    reader = NetworkReader
-    key, tells, silent = "netdata", "network", True
-    emits = units("netdata", NETWORK)

@@ -9,7 +9,7 @@ from functools import partial
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
-from ..sampling import GLANCE_SECONDS, REST, Monitor, Reader, Running, units
+from ..sampling import REST, Monitor, Running, units
 from .host import machine_of
 
 TYPE_CHECKING = False
@@ -160,10 +160,26 @@ def add_io(io: dict[str, Any], process: psutil.Process) -> None:
             io[name] = io.get(name, 0) + getattr(counters, name)
 
 
-class ProcessReader(Reader):
-    """Reads what the script's processes use; remembers their peak memory and its growth."""
+def number(process: psutil.Process) -> dict[str, int]:
+    """The number of the processor that it ran on last, where the system tells."""
+    return {"num": process.cpu_num()} if hasattr(process, "cpu_num") else {}
 
-    def __init__(self, ov: Overseer, by_default: bool) -> None:
+
+class Process(Monitor):
+    """Emit ``process`` every ``seconds``: the script's process and all processes below it.
+
+    The load is percent of all processors that may be used. Memory is the resident set, shared
+    pages counted once. The bytes are totals.
+    """
+
+    key, tells, glances = "process", "processes", True
+    emits = units(
+        "process",
+        "load %, memory B, read_bytes B, write_bytes B, read_chars B, write_chars B, children 1",
+    )
+
+    def begin(self, ov: Overseer) -> None:
+        """Prepare to read in this run."""
         self._machine, self._clock = machine_of(ov), ov.clock
         self._peak = Running()
         stepped = partial(stepped_in, ov)
@@ -205,28 +221,3 @@ class ProcessReader(Reader):
             if (grown := growth.grown()) is not None:
                 memory["growth"] = grown
             summary.setdefault("host", {}).setdefault("memory", {})["process"] = memory
-
-
-def number(process: psutil.Process) -> dict[str, int]:
-    """The number of the processor that it ran on last, where the system tells."""
-    return {"num": process.cpu_num()} if hasattr(process, "cpu_num") else {}
-
-
-class Process(Monitor):
-    """Emit ``process`` every ``seconds``: the script's process and all processes below it.
-
-    The load is percent of all processors that may be used. Memory is the resident set, shared
-    pages counted once. The bytes are totals.
-    """
-
-    reader = ProcessReader
-    key, tells = "process", "processes"
-    emits = units(
-        "process",
-        "load %, memory B, read_bytes B, write_bytes B, read_chars B, write_chars B, children 1",
-    )
-
-    @property
-    def tick(self) -> float:
-        """Memory is looked at more often than all of it is read."""
-        return min(self.seconds, GLANCE_SECONDS)

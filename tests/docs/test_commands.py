@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -102,7 +103,8 @@ def test_the_demo_trains_the_example_under_the_dashboard(checkout: Path) -> None
     assert done.stdout.startswith("epoch 0: test accuracy ")
     assert "loss" in done.stderr
     (recorded,) = (checkout / "voir-runs").iterdir()
-    assert (recorded / "run.json").exists()
+    probes = json.loads((recorded / "run.json").read_text())["probes"]
+    assert {probe["state"] for probe in probes} == {"fired"}
 
 
 def test_the_demo_runs_three_epochs_under_the_dashboard_unless_told(checkout: Path) -> None:

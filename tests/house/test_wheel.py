@@ -279,25 +279,3 @@ def test_in_an_environment_of_its_own_it_says_where_it_must_be_installed(
     assert "ModuleNotFoundError: No module named 'wanted'" in done.stderr
     assert f"{python} has it [other-python]" in done.stderr
     assert f"beside the script's packages: {python} -m pip install voir-overseer" in done.stderr
-
-
-def test_a_config_in_yaml_names_the_extra_to_install(installed: Path, place: Place) -> None:
-    place.write("main.py", "")
-    place.write("settings.yaml", "quiet: true\n")
-    done = place.run(str(installed / "voir"), "--config", "settings.yaml", "main.py")
-    assert done.status == 2
-    assert 'pip install "voir-overseer[yaml]"' in done.stderr
-
-
-def test_the_example_runs_under_the_dashboard(installed: Path, place: Place) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("sklearn")
-    shutil.copytree(ROOT / "examples", place.path / "examples")
-    shutil.copy(ROOT / "voirfile.py", place.path)
-    # PyTorch is large: it is taken from the environment of the tests.
-    env = {"PYTHONPATH": sysconfig.get_path("purelib")}
-    command = [str(installed / "voir"), "--dash", "examples/digits/main.py", "--epochs", "1"]
-    done = place.run(*command, env=env)
-    assert done.status == 0, done.stderr
-    assert re.fullmatch(r"epoch 0: test accuracy \d+\.\d%\n", done.stdout)
-    assert {p["state"] for p in place.record()["probes"]} == {"fired"}

@@ -14,32 +14,28 @@ from instruments import sampling
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
 from instruments.monitors.process import Process
-from instruments.sampling import Monitor, Reader, checked_interval, instrument_monitors, units
+from instruments.sampling import Monitor, checked_interval, instrument_monitors, units
 from overseer.errors import UsageError
 from tests.running import Place
 
 from .conftest import FakeOverseer
 
 
-class Echo(Reader):
+class Echoing(Monitor):
     """Answers what a test has put there; an exception is raised."""
 
+    key, tells = "echo", "echoes"
+    emits = units("echo", "loud dB")
     answers: list[Any] = []  # noqa: RUF012
 
     def read(self, now_ns: int) -> Any:
-        answer = self.answers.pop(0)
+        answer = Echoing.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
     def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        summary["left"] = len(self.answers)
-
-
-class Echoing(Monitor):
-    reader = Echo
-    key, tells = "echo", "echoes"
-    emits = units("echo", "loud dB")
+        summary["left"] = len(Echoing.answers)
 
 
 class Quiet(Echoing):
@@ -51,7 +47,7 @@ def by_default(ov: Any, *monitors: Monitor) -> None:
 
 
 def test_sampling_starts_soon_after_the_script_and_ends_with_it(ov: FakeOverseer) -> None:
-    Echo.answers = ["first", None, "third", "fourth"]
+    Echoing.answers = ["first", None, "third", "fourth"]
     ov.start(Echoing(10.0))
     (timer,) = ov.timers
     assert (timer.first, timer.seconds, timer.open) == (0.25, 10.0, True)
@@ -66,7 +62,7 @@ def test_sampling_starts_soon_after_the_script_and_ends_with_it(ov: FakeOverseer
 def test_a_default_monitor_makes_way_for_one_that_was_asked_for(
     ov: FakeOverseer, early: bool
 ) -> None:
-    Echo.answers = [1, 2, 3]
+    Echoing.answers = [1, 2, 3]
     ov.require(*[Echoing()] * early)
     by_default(ov, Echoing(by_default=True), Quiet(by_default=True))
     ov.start(Echoing())
@@ -91,7 +87,7 @@ FAILING: list[tuple[Monitor, list[Any], list[int], str]] = [
 def test_what_fails_is_absent_and_three_samples_that_fail_are_the_end(
     ov: FakeOverseer, monitor: Monitor, answers: list[Any], given: list[int], why: str
 ) -> None:
-    Echo.answers = [*answers]
+    Echoing.answers = [*answers]
     by_default(ov, monitor)
     ov.start()
     ov.tick(times=len(answers))
@@ -103,20 +99,20 @@ def test_what_fails_is_absent_and_three_samples_that_fail_are_the_end(
 
 
 def test_what_takes_long_is_read_less_often(ov: FakeOverseer, monkeypatch: Any) -> None:
-    Echo.answers = [*range(100)]
+    Echoing.answers = [*range(100)]
 
-    def slow(self: Echo, now_ns: int) -> Any:  # Three hundred processes: 20 ms.
+    def slow(self: Echoing, now_ns: int) -> Any:  # Three hundred processes: 20 ms.
         ov.clock.advance(0.020)
-        return Echo.answers.pop(0)
+        return Echoing.answers.pop(0)
 
-    monkeypatch.setattr(Echo, "read", slow)
+    monkeypatch.setattr(Echoing, "read", slow)
     ov.start(Echoing(1.0))
     ov.tick(times=1 + 36)
     assert len(ov.events) == 1 + 6  # The first one imports things.
 
 
 def test_each_monitor_has_its_own_interval_on_one_timer(ov: FakeOverseer) -> None:
-    Echo.answers = [*range(100)]
+    Echoing.answers = [*range(100)]
     ov.start(Echoing(1.0), Echoing(4.0))
     ov.tick(times=8)
     (timer,) = ov.timers
