@@ -123,10 +123,8 @@ def _header(board: Board, room: int) -> Line:
     time = clock(board.now - board.start)
     name = cut(board.title, max(1, room - len(time) - 9))
     rule = "─" * (room - cells(name) - len(time) - 7)
-    return (
-        *(("──", "dim"), (f" {name} ", "bold"), (rule, "dim")),
-        *((f" {time} ", "bold"), ("─", "dim")),
-    )
+    start = ("──", "dim"), (f" {name} ", "bold"), (rule, "dim")
+    return (*start, (f" {time} ", "bold"), ("─", "dim"))
 
 
 def _progress(task: Task, board: Board, room: int, figures: bool) -> Line:
@@ -384,21 +382,20 @@ def _machine(board: Board, room: int, high: int) -> Iterator[Row]:
     """Processors and memory, GPUs, traffic."""
     meters = dict(board.meters)
     cpu, own = meters.pop("cpu", None), meters.pop("process", None)
+    words = ["", ""]
     if own is not None and cpu is not None:
         load, used = percent(own.load), size(own.used)
         words = [f"script {load}" if load else "", f"script {used}" if own.total else ""]
-        yield from _ranked(_device(cpu, words, room, high), 3)
-    elif (one := cpu or own) is not None:
-        yield from _ranked(_device(one, (), room, high), 3)
+    if (one := cpu or own) is not None:
+        yield from _ranked(_device(one, words, room, high), 3)
     gpus = list(meters.values())
     if len(gpus) >= _SHARED:
-        cell = [_gpu(gpu, _halves(room)[0]) for gpu in gpus]
-        for at in range(0, len(cell), 2):
-            pair = cell[at : at + 2]
-            yield Row(_beside([*pair, ()] if len(pair) == 1 else pair, room), 3)
+        cell = [*(_gpu(gpu, _halves(room)[0]) for gpu in gpus), ()]
+        for at in range(0, len(gpus), 2):
+            yield Row(_beside(cell[at : at + 2], room), 3)
     else:
         for gpu in gpus:
-            yield from _ranked(_device(gpu, (), room, high), 3)
+            yield from _ranked(_device(gpu, ("", ""), room, high), 3)
     if board.flows:
         flows = [_flow(label, ways, _halves(room)[0]) for label, ways in board.flows.items()]
         yield Row(_beside(flows, room), 7)
@@ -412,29 +409,22 @@ def _ranked(lines: Sequence[Line], rank: int) -> Iterator[Row]:
 
 
 def _device(meter: Meter, words: Sequence[str], room: int, high: int) -> list[Line]:
-    """Load and memory with their courses, ``high`` rows each."""
-    mine, memory = [*words, "", ""][:2]
-    load = percent(meter.load) or ""
-    columns = [_course(meter.label, load, [mine], meter.loads, "load", _halves(room)[0], high)]
+    """Load and memory with a word and their courses each, ``high`` rows high."""
+    load, (one, other) = percent(meter.load) or "", _halves(room)
+    columns = [_course(meter.label, load, words[:1], meter.loads, "load", one, high)]
     if meter.total:
         style = "bad" if meter.used > _HOT * meter.total else "memory"
-        notes = [memory, *meter.notes]
-        used = size(meter.used, meter.total) or ""
-        columns.append(_course("memory", used, notes, meter.uses, style, _halves(room)[1], high))
+        notes, used = [words[1], *meter.notes], size(meter.used, meter.total) or ""
+        columns.append(_course("memory", used, notes, meter.uses, style, other, high))
     else:
         columns.append([()] * high)
     return [_beside(pair, room) for pair in zip(*columns, strict=True)]
 
 
 def _course(
-    label: str,
-    value: str,
-    notes: Sequence[str],
-    values: Sequence[float],
-    style: str,
-    room: int,
+    label: str, value: str, notes: Sequence[str], values: Sequence[float], style: str, room: int,
     high: int,
-) -> list[Line]:
+) -> list[Line]:  # fmt: skip
     """A label, its figure and notes, and a course at the right that fills what is left."""
     start = f"{left(label, 6)} "
     told = joined(notes, max(0, room - len(start) - cells(value) - 2 - 10))
