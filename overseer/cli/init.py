@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from argparse import REMAINDER, RawDescriptionHelpFormatter
+from argparse import REMAINDER
 from contextlib import suppress
-from tempfile import TemporaryDirectory
+from errno import EACCES, ENOENT
+from tempfile import NamedTemporaryFile
 
 from ..errors import VoirError
 from ..launch.script import module_file
@@ -48,12 +49,9 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     """
     options = parser().parse_args(argv)
     script, root, package = _script(options)
-    command = [
-        *(["-m", options.module] if options.module else [options.script]),
-        *options.arguments,
-    ]
-    home = os.getcwd() if options.module else os.path.dirname(os.path.abspath(script.path))
-    path = os.path.relpath(options.output or os.path.join(home, "voirfile.py"))
+    named = ["-m", options.module] if options.module else [options.script]
+    command = [*named, *options.arguments]
+    path = os.path.relpath(options.output or os.path.join(root, "voirfile.py"))
     _refuse(path, options.force)
     found, seen, layout = Findings([], []), None, Layout(terminal.width)
     if not options.static:
@@ -62,7 +60,7 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
         seen = _run(command)
         yield layout.text(row("note", clean(why)) for why in _of_the_run(seen))
     sources = project(script, root, package)
-    found = observe(seen) if seen is not None and seen["tasks"] else read(sources)
+    found = observe(seen) if seen and seen["tasks"] else read(sources)
     if not found.lines and not found.notes:
         looked = "backward() and a loop that binds a variable with the name of a loss"
         yield layout.head("voir:", [Piece(f"wrote nothing: it looked for {looked}")])
@@ -89,27 +87,17 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
 
 def parser() -> CommandParser:
     """What ``voir init`` takes."""
-    made = CommandParser(
-        prog="voir init",
-        description=_ABOUT,
-        usage=_USAGE,
-        formatter_class=_Formatter,
-        example="voir init main.py",
-    )
-    made.add_argument(
-        "script", metavar="SCRIPT", nargs="?", help="the script, as it is given to python"
-    )
-    made.add_argument("arguments", metavar="ARG", nargs=REMAINDER, help="its arguments")
-    made.add_argument("-m", dest="module", metavar="MODULE", help="a module in place of a script")
-    made.add_argument("--static", action="store_true", help="run nothing, only read the text")
-    made.add_argument("--check", action="store_true", help="run voir --verify on the result")
-    made.add_argument("--force", action="store_true", help="replace a voirfile that is there")
-    made.add_argument("--output", "-o", metavar="FILE", help="write this file instead")
+    example = "voir init main.py"
+    made = CommandParser(prog="voir init", description=_ABOUT, usage=_USAGE, example=example)
+    add = made.add_argument
+    add("script", metavar="SCRIPT", nargs="?", help="the script, as it is given to python")
+    add("arguments", metavar="ARG", nargs=REMAINDER, help="its arguments")
+    add("-m", dest="module", metavar="MODULE", help="a module in place of a script")
+    add("--static", action="store_true", help="run nothing, only read the text")
+    add("--check", action="store_true", help="run voir --verify on the result")
+    add("--force", action="store_true", help="replace a voirfile that is there")
+    add("--output", "-o", metavar="FILE", help="write this file instead")
     return made
-
-
-def _Formatter(prog: str) -> RawDescriptionHelpFormatter:
-    return RawDescriptionHelpFormatter(prog, width=80)
 
 
 def _script(options: Namespace) -> tuple[Source, str, str]:
@@ -135,19 +123,16 @@ def _run(command: list[str]) -> dict[str, Any]:
     Raises:
         VoirError: It failed before a step.
     """
-    with TemporaryDirectory(prefix="voir-init-") as place:
-        file = os.path.join(place, "seen.json")
-        flags = ["--no-voirfile", "--no-record", "--quiet"]
-        env = {**os.environ, "_VOIR_OBSERVE": file}
-        done = subprocess.run(
-            [sys.executable, "-m", "voir", *flags, *command], check=False, env=env
-        )
-        seen: dict[str, Any] = {"tasks": {}}
-        with suppress(OSError, ValueError), open(file, encoding="utf-8") as written:
-            seen = json.load(written)
-    seen["status"] = done.returncode
-    if done.returncode and not seen["tasks"]:
-        what = f"the script ended with status {done.returncode} before a step"
+    seen: dict[str, Any] = {"tasks": {}}
+    with NamedTemporaryFile(prefix="voir-init-") as file:
+        voir = [sys.executable, "-m", "voir", "--no-voirfile", "--no-record", "--quiet"]
+        env = {**os.environ, "_VOIR_OBSERVE": file.name}
+        status = subprocess.run([*voir, *command], check=False, env=env).returncode
+        with suppress(ValueError):
+            seen = json.loads(file.read())
+    seen["status"] = status
+    if status and not seen["tasks"]:
+        what = f"the script ended with status {status} before a step"
         remedy = "Its arguments come after it. With --static, it is not run: only its text is read."
         raise VoirError("init-run", what, remedy)
     return seen
@@ -174,8 +159,7 @@ def _refuse(path: str, force: bool) -> None:
         raise VoirError("init-exists", what, remedy)
     place = path if os.path.exists(path) else os.path.dirname(path) or os.curdir
     if not os.access(place, os.W_OK):
-        why = "Permission denied" if os.path.exists(place) else "No such file or directory"
-        raise VoirError("init-write", f"{path} cannot be written: {why}", "Name another: -o FILE")
+        raise _unwritable(path, EACCES if os.path.exists(place) else ENOENT)
 
 
 def _write(path: str, text: str, force: bool) -> None:
@@ -183,5 +167,9 @@ def _write(path: str, text: str, force: bool) -> None:
         with open(path, "w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        what = f"{path} cannot be written: {error.strerror}"
-        raise VoirError("init-write", what, "Name another: -o FILE") from None
+        raise _unwritable(path, error.errno) from None
+
+
+def _unwritable(path: str, why: int | None) -> VoirError:
+    what = f"{path} cannot be written: {os.strerror(why or 0)}"
+    return VoirError("init-write", what, "Name another: -o FILE")
