@@ -60,7 +60,8 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     except BaseException:
         pass  # What the script ended by is not this instrument's affair.
     yield ov.phases.finalize(priority=-1000)
-    ov.summary["syncs"] = syncs.facts(witness.task)  # For the diagnosis.
+    task = ov.summary.get("tasks", {}).get(TRAIN, {})
+    ov.summary["syncs"] = syncs.facts(task)  # For the diagnosis.
     _judge(ov, witness)
 
 
@@ -75,15 +76,6 @@ class HooksOnly:
         return {"kind": 0} if row["kind"] in GIVEN else row
 
 
-class Heard:
-    """What a thread did last, as far as it tells whose a loss is."""
-
-    __slots__ = ("looked", "open", "taught")
-
-    def __init__(self) -> None:
-        self.looked = self.taught = self.open = False
-
-
 class Witness:
     """Watches a run for what the checks need, and stops it when there is enough.
 
@@ -94,16 +86,17 @@ class Witness:
     def __init__(self, ov: Overseer) -> None:
         from overseer.model.fold import Fold
 
-        self._ov, self._measuring = ov, measuring_of(ov)
+        self._ov, self.measuring = ov, measuring_of(ov)
         self.hooks = Fold(HooksOnly())  # type: ignore[arg-type]
         self.given = self.elsewhere = self.steps = self.pairs = self.sizeless = 0
         self.own_shares: list[float] = []
         self._since = (0, 0)
-        self._threads: dict[int, Heard] = {}
+        #: Of each thread: whether models only looked, and whether it has a loss of that.
+        self._threads: dict[int, tuple[bool, bool]] = {}
         self._kinds: list[tuple[int, bool, bool]] = []
         self._keys: set[str] = set()
-        self._measuring.read(self._raw)
-        self._measuring.also(self._stepped)
+        self.measuring.read(self._raw)
+        self.measuring.also(self._stepped)
 
     def begin(self) -> None:
         """The script is about to run, and voirfiles have said what they promise."""
@@ -111,7 +104,7 @@ class Witness:
         if self.promised:
             ov.listen(self._note)
         if getattr(ov.options, "stop", None) is None:
-            self._measuring.stop_at(MOST, None, self._reached)
+            self.measuring.stop_at(MOST, None, self._reached)
 
     @property
     def promised(self) -> list[tuple[str, str]]:
@@ -127,17 +120,6 @@ class Witness:
     def unkept(self) -> list[tuple[str, str]]:
         """What of this never came."""
         return [(who, key) for who, key in self.promised if key not in self._keys]
-
-    @property
-    def fold(self) -> Fold | None:
-        """The run's fold."""
-        return self._measuring.fold
-
-    @property
-    def task(self) -> dict[str, Any]:
-        """The figures of training."""
-        found: dict[str, Any] = self._ov.summary.get("tasks", {}).get(TRAIN, {})
-        return found
 
     def _note(self, event: dict[str, Any]) -> None:
         """Note the keys of an event, and those of what stands under them."""
@@ -170,17 +152,16 @@ class Witness:
                 self.sizeless += batch and event.value != event.value
             if kind not in (k.LOSS, k.FORWARD, k.BACKWARD, k.LOADING):
                 continue
-            heard = self._threads.setdefault(event.thread, Heard())
+            looked, doubtful = self._threads.get(event.thread, (False, False))
             if kind == k.BACKWARD:
-                heard.taught, heard.open = True, False
-                continue
-            if heard.open and (kind != k.LOSS or ours):
-                self.elsewhere, heard.open = self.elsewhere + 1, False
+                looked = doubtful = False
+            elif kind != k.LOSS or ours:
+                self.elsewhere, doubtful = self.elsewhere + doubtful, False
             if kind == k.FORWARD:
-                heard.looked, heard.taught = event.flags & _LEARNS != _LEARNS, False
+                looked = event.flags & _LEARNS != _LEARNS
             elif kind == k.LOSS and ours:
-                self.given += 1
-                heard.open = heard.looked and not heard.taught
+                self.given, doubtful = self.given + 1, looked
+            self._threads[event.thread] = looked, doubtful
 
     # Stopping
 
@@ -204,7 +185,7 @@ class Witness:
         if getattr(ov.options, "stop", None) is not None or (rank and rank.world_size != 1):
             return  # Several ranks stop at the same step, or they wait for each other.
         lost = self.hooks.steps() > 2 * MOST  # A voirfile gives few of them, or none.
-        fold, going = self.fold, ov.stopped_early is None
+        fold, going = self.measuring.fold, ov.stopped_early is None
         if going and fold is not None and (lost or (whole and self._enough(fold))):
             ov.stopped_early = f"after {fold.steps()} steps"
             ov.stopping.ask(StopProgram(fold.steps()))
@@ -217,7 +198,7 @@ class Witness:
         waiting = ("unresolved", "never fired")
         if any(probe["state"] in waiting for probe in self._ov.probe_verdicts()):
             return False
-        return at(self._measuring.facts(), f"{TRAIN}.steady.verdict") == "steady"
+        return at(self.measuring.facts(), f"{TRAIN}.steady.verdict") == "steady"
 
 
 #: Keys that are remembered.
@@ -264,7 +245,7 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
     from .checks import Evidence
 
     witness.hooks.finish()
-    fold, lines = witness.fold, cache(lambda: lines_for(ov))
+    fold, lines = witness.measuring.fold, cache(lambda: lines_for(ov))
     found: dict[str, Any] = {}
     if fold is not None:
         told = {task for lane in fold.lanes.values() for task in lane.told_tasks}

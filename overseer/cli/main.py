@@ -135,9 +135,8 @@ def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, 
 
 
 def _asks_nothing(argv: list[str], environ: Mapping[str, str]) -> bool:
-    if not argv or argv[0].startswith("-") or not os.path.exists(argv[0]):
-        return False
-    if any(name.startswith(("VOIR_", "_VOIR_")) for name in environ):
+    asked = any(name.startswith(("VOIR_", "_VOIR_")) for name in environ)
+    if asked or not argv or argv[0].startswith("-") or not os.path.exists(argv[0]):
         return False
     return not any(configurations([], environ, current_directory()))
 
@@ -147,33 +146,25 @@ def _scan(parser: OptionParser, argv: list[str]) -> tuple[list[str], str | None,
     rest, own, unknown = list(argv), list[str](), False
     while rest:
         token = rest[0]
-        if token == "-m" or (token.startswith("-m") and not token.startswith("--")):
+        if token.startswith("-m"):
             module = token[2:] or (rest[1] if len(rest) > 1 else "")
             return own, _module_file(module), unknown
-        if not token.startswith("-") or token == "-":
-            if os.path.exists(token) or not _more_to_come(rest[1:]):
-                return own, token if os.path.exists(token) else None, unknown
-            rest.pop(0)  # The value of an option that an instrument will explain.
-            unknown = True
-        elif token.partition("=")[0] in parser._option_string_actions:
+        if token.partition("=")[0] in parser._option_string_actions:
             parser._move(rest, own)
-        else:
-            rest.pop(0)
-            unknown = True
+            continue
+        there = [os.path.exists(each) for each in rest if each == "-" or each[:1] != "-"]
+        if (token == "-" or token[:1] != "-") and (there[0] or not any(there)):
+            return own, token if there[0] else None, unknown
+        rest.pop(0)  # Of an instrument that will explain it: an option, or its value.
+        unknown = True
     return own, None, unknown
-
-
-def _more_to_come(rest: list[str]) -> bool:
-    return any(os.path.exists(token) for token in rest if not token.startswith("-"))
 
 
 def _module_file(name: str) -> str | None:
     """Where ``-m name`` lives below the current directory; elsewhere has no voirfile for it."""
     path = os.path.join(*name.partition(":")[0].split("."))
-    for candidate in (f"{path}.py", os.path.join(path, "__main__.py"), path):
-        if os.path.exists(candidate):
-            return candidate
-    return None
+    tried = (f"{path}.py", os.path.join(path, "__main__.py"), path)
+    return next(filter(os.path.exists, tried), None)
 
 
 # The run

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 
-from ..probes.scopes import For
-from .loop import Frame, given, turns
+from .loop import Frame, given, loops_in, turns
 from .observed import Line
 
 TYPE_CHECKING = False
@@ -66,12 +64,10 @@ def code(line: Line, before: str = "") -> list[str]:
 def template(sources: Sequence[Source]) -> list[Line]:
     """Lines with capitals for what is not known, in the script's own functions that have loops."""
     found = []
-    for source in sources:
-        for scope in source.scopes:
-            nodes = [one for one in scope.own if isinstance(one, (*For, ast.While))]
-            loop = turns(Frame(source, scope, nodes[-1].body[0].lineno)) if nodes else None
-            code = loop.step() if loop is not None else None
-            if loop is not None and code is not None:
-                found.append(Line("step", code, ""))
-                found.append(Line("loss", given(f"{loop.selector} > LOSS as loss"), ""))
+    for source, scope in ((one, scope) for one in sources for scope in one.scopes):
+        nodes = loops_in(scope)
+        loop = turns(Frame(source, scope, nodes[-1].body[0].lineno)) if nodes else None
+        if loop is not None and (code := loop.step()) is not None:
+            loss = given(f"{loop.selector} > LOSS as loss")
+            found += [Line("step", code, ""), Line("loss", loss, "")]
     return found[: 2 * MANY]
