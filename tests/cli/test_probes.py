@@ -122,26 +122,11 @@ def test_a_run_whose_probe_ptera_cannot_serve_is_recorded_to_its_end(place: Plac
 
 
 def test_giving_makes_one_of_the_two_events_of_a_turn(place: Place) -> None:
-    place.write(
-        "main.py",
-        """
-        def train(loader, scale):
-            for batch in loader:
-                if batch == 1:
-                    continue
-                loss = batch * scale
-                if batch == 3:
-                    break
-
-        train(range(5), 10)
-        """,
-    )
+    place.write("main.py", "for b in range(4):\n    if b == 1: continue\n    loss = b * 10\n")
     place.write(
         "vf.py",
         """
         from contextlib import contextmanager
-
-        PAIR = "//train(batch, loss, !#loop_batch as start, !!#endloop_batch as end)"
 
         def instrument_pairs(ov):
             yield ov.phases.parse_args
@@ -149,30 +134,31 @@ def test_giving_makes_one_of_the_two_events_of_a_turn(place: Place) -> None:
 
             def turn(**at_start):
                 at_end = yield
-                return at_start.get("batch"), at_end["batch"], at_end.get("loss")
+                return at_start.get("b"), at_end["b"], at_end.get("loss")
 
             @contextmanager
-            def wrapped(name, batch=None, **rest):
-                seen[name].append(("begin", batch))
+            def wrapped(name, b=None, **rest):
+                seen[name].append(("begin", b))
                 yield
-                seen[name].append(("end", batch))
+                seen[name].append(("end", b))
 
-            ov.probe(PAIR).wmap(turn).subscribe(seen["wmap"].append)
-            ov.probe(PAIR).wrap("start", lambda: wrapped("wrap"))
-            ov.probe(PAIR).kwrap("start", lambda **rest: wrapped("kwrap", **rest))
+            def probe():
+                return ov.probe("//(b, loss, !#loop_b as start, !!#endloop_b as end)")
+
+            probe().wmap(turn).subscribe(seen["wmap"].append)
+            probe().wrap("start", lambda: wrapped("wrap"))
+            probe().kwrap("start", lambda **rest: wrapped("kwrap", **rest))
             yield ov.phases.finalize
             print(seen)
         """,
     )
     ran = place.voir("--quiet", "--no-record", "--voirfile", "vf.py", "main.py")
-
-    def pairs(*batches: int | None) -> list[tuple[str, int | None]]:
-        return [(event, batch) for batch in batches for event in ("begin", "end")]
-
+    # There is no loss yet: the first begins without other variables.
+    starts: list[int | None] = [None, 1, 2, 3]
+    ends = [("begin", None), ("end", None)]
     seen = {
-        "wmap": [(None, 0, 0), (1, 1, 0), (2, 2, 20), (3, 3, 30)],
-        "wrap": pairs(*[None] * 4),
-        # There is no loss yet: the first begins without other variables.
-        "kwrap": pairs(None, 1, 2, 3),
+        "wmap": [*zip(starts, range(4), (0, 0, 20, 30), strict=True)],
+        "wrap": ends * 4,
+        "kwrap": [(event, b) for b in starts for event, _ in ends],
     }
     assert (ran.seen, ran.stderr) == ((0, f"{seen}\n"), "")
