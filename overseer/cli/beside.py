@@ -36,10 +36,8 @@ def look_beside(name: str | None, environ: Mapping[str, str], report: Report) ->
 
 def _others(environ: Mapping[str, str]) -> Iterator[str | None]:
     active, path = environ.get("VIRTUAL_ENV"), environ.get("PATH")
-    if active:
-        yield shutil.which("python", path=os.path.join(active, "bin"))
-    if path:
-        yield shutil.which("python", path=path)
+    for at in filter(None, (active and os.path.join(active, "bin"), path)):
+        yield shutil.which("python", path=at)
     yield shutil.which("python3", path=path)
 
 

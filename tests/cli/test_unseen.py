@@ -12,7 +12,7 @@ from tests.running import PYTHON, Place
 #: generator and a coroutine that have not ended.
 SCRIPT = '''
 """Doc of the script."""
-import builtins, inspect, pickle, sys, traceback
+import builtins, inspect, os, pickle, sys, traceback
 
 class Base:
     def m(self, a, *, b=2):
@@ -27,6 +27,13 @@ def f(n, lim=3, *, key: "str" = None) -> int:
     for i in range(n):
         total += i
     return at_first, total, dir(), sorted(locals())
+
+def binds(a, *c, **e):
+    y = x = a
+    x, (g, *h) = x + 4, (2, 3)
+    with open(os.devnull) as null: import math as m
+    match {"a": a}:
+        case {"a": k, **rest}: return [w := one for one in range(2)]
 
 class C(Base):
     __slots__ = ("a",)
@@ -82,7 +89,7 @@ def traced(function, *args):
     return seen
 
 print(__doc__, __file__, sorted(globals()), dir(), sorted(vars()), dir(builtins))
-for fn in (f, Base.m, C.gen, outer, outer(1), boom, co, frame):
+for fn in (f, Base.m, C.gen, binds, outer, outer(1), boom, co, frame):
     code = fn.__code__
     print(fn.__qualname__, inspect.signature(fn), fn.__defaults__, fn.__kwdefaults__, fn.__doc__)
     print(code.co_varnames, code.co_freevars, code.co_cellvars, code.co_nlocals, code.co_flags)
@@ -90,7 +97,8 @@ for fn in (f, Base.m, C.gen, outer, outer(1), boom, co, frame):
     print(sorted({line for _, _, line in code.co_lines() if line}), inspect.getsource(fn))
 print(C.names, sorted(vars(C)), C.In.__annotations__, C.In.__qualname__, inspect.getsource(C))
 print(pickle.dumps(f), pickle.dumps(Base()), pickle.dumps(Base.m))
-print(f(4), Base().m(1), C().a, frame(), [traced(f, 2), traced(Base().m, 2), traced(outer(1), 2)])
+print(f(4), binds(1, 2, d=3), Base().m(1), C().a, frame())
+print(traced(f, 2), traced(Base().m, 2), traced(outer(1), 2))
 exec("value = 1; print(sorted(locals())[:3])", {})
 try:
     boom(3)
@@ -106,15 +114,22 @@ print(next(running), waits.send(None))
 assert f is None, "gone under -O"
 boom(4)
 '''
-SELECTORS = [
-    "//f > total", "//f > n", "//f > i", "//f > #enter", "//f > #value", "//f > #exit",
-    "//f > #endloop_i", "//f(!#loop_i, !!#endloop_i)", "//f(total) > i", "//Base/m > x",
-    "//C/gen > got", "//C/gen > #yield", "//C/gen > last", "//C/gen > #receive", "//C/gen > #exit",
-    "//C/gen(!#loop_i, !!#endloop_i)", "//outer/inner > w", "//outer > inner", "//boom > y",
-    "//boom > x", "//boom > #error", "//boom > #exit", "//boom(!x, !!y)", "//co > v",
-    "//co > #exit", "//co > #error", "//depth > a", "//C/__init__ > b", "//frame > found",
-    "//frame > here", "//C > z", "//C/In > q", "// > fn", "// > C",
-]  # fmt: skip
+SELECTORS = """
+//f > total; //f > n; //f > i; //f > #enter; //f > #value; //f > #exit; //f > #endloop_i
+//f(!#loop_i, !!#endloop_i); //f(total) > i; //Base/m > x; //C/gen > got; //C/gen > #yield
+//C/gen > last; //C/gen > #receive; //C/gen > #exit; //C/gen(!#loop_i, !!#endloop_i)
+//outer/inner > w; //outer > inner; //boom > y; //boom > x; //boom > #error; //boom > #exit
+//boom(!x, !!y); //co > v; //co > #exit; //co > #error; //depth > a; //C/__init__ > b
+//frame > found; //frame > here; //C > z; //C/In > q; // > fn; // > C; //binds > y; //binds > x
+//binds > h; //binds > c; //binds > e; //binds > null; //binds > m; //binds > rest; //binds > w
+"""
+#: How often each has fired: EARLY, in the script's definitions, if it was set before they ran.
+FIRED = """
+8 2 6 2 2 2 6 12 6 4 0 1 0 0 0 1
+1 2 0 2 2 2 2 0 0 0 DEPTH 2
+1 1 EARLY EARLY 9 EARLY 1 2
+1 1 1 1 1 1 2
+"""
 VOIRFILE = """
 def instrument_probes(ov):
     yield ov.phases.{phase}
@@ -124,6 +139,9 @@ def instrument_probes(ov):
             probe.koverride(lambda **values: list(values.values())[-1])
         else:
             ov.probe(selector).subscribe(lambda event: None)
+    yield ov.phases.finalize
+    with open("fired", "w") as file:
+        print(*(probe["fired"] for probe in ov.probe_verdicts()), file=file)
 """
 
 
@@ -134,7 +152,8 @@ def test_a_script_that_looks_at_itself_sees_no_probe(
 ) -> None:
     place = Place(tmp_path)
     place.write("main.py", SCRIPT if flags else SCRIPT.replace("f is None", "f"))
-    place.write("vf.py", VOIRFILE.format(phase=phase, selectors=SELECTORS))
+    selectors = SELECTORS.strip().replace("\n", "; ").split("; ")
+    place.write("vf.py", VOIRFILE.format(phase=phase, selectors=selectors))
     plain = place.python(*flags, "main.py")
     under = place.run(*PYTHON, *flags, "-m", "voir", "--quiet", "--no-record",
                       "--voirfile", "vf.py", "main.py")  # fmt: skip
@@ -143,3 +162,7 @@ def test_a_script_that_looks_at_itself_sees_no_probe(
     ours = ("voir: ", "  at ", "  its place", "  that code", "  there is")
     said = [line for line in under.stderr.splitlines() if not line.startswith(ours)]
     assert said == plain.stderr.splitlines()
+    fired = (tmp_path / "fired").read_text().split()
+    early = str(int(phase == "parse_args"))
+    expected = FIRED.replace("EARLY", early).replace("DEPTH", fired[26]).split()
+    assert dict(zip(selectors, fired, strict=True)) == dict(zip(selectors, expected, strict=True))
