@@ -7,7 +7,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
@@ -325,11 +325,9 @@ class Overseer(Giving, Scheduler):
             self._write(line)
 
     def _write(self, text: object) -> None:
-        try:
+        with suppress(OSError, ValueError):  # A closed stderr has nobody to tell.
             self.stderr.write(f"voir: {text}\n")
             self.stderr.flush()
-        except (OSError, ValueError):
-            pass  # A closed stderr has nobody to tell.
 
     # The walk through the phases
 
@@ -357,11 +355,10 @@ class Overseer(Giving, Scheduler):
             # Out here, because a script's excepthook must not find us handling its exception.
             self._ended(error)
             if error is not None and not isinstance(error, StopProgram):
-                meant = _meant(error)
-                failed = self.status == "running" and exit_status(meant) != 0
-                if failed or isinstance(meant, VoirError):
-                    self._log_error("error", meant)
-                raise meant
+                failed = self.status == "running" and exit_status(error) != 0
+                if failed or isinstance(error, VoirError):
+                    self._log_error("error", error)
+                raise error
         finally:
             self.finalize()
             current_overseer.reset(token)
@@ -398,7 +395,7 @@ class Overseer(Giving, Scheduler):
         elif isinstance(wish, StopProgram):
             self._say_caught(wish)
         self.stopping.leaving = True
-        self.exit_status = self.announce(_meant(error) if error is not None else None)
+        self.exit_status = self.announce(error)
         self._restore_modules()
         self.stopping.over = True
         recorder.arm(0, 0, None)
@@ -447,11 +444,9 @@ class Overseer(Giving, Scheduler):
         super()._failing(who, error)
 
     def _log_error(self, event: str, error: BaseException) -> None:
-        known = getattr(error, "system_error", None) or error
-        try:
+        known, message = getattr(error, "system_error", None) or error, ""
+        with suppress(Exception):  # The script's own class may fail to say what it is about.
             message = str(known)
-        except Exception:  # The script's own class may fail to say what it is about.
-            message = ""
         self.log({"$event": event, "$data": {"type": type(known).__name__, "message": message}})
 
     def _phase(self, phase: Phase, body: Callable[[], object]) -> object:
@@ -461,7 +456,7 @@ class Overseer(Giving, Scheduler):
         if error is not None or phase is run_script:
             self._ended(error)  # This waits for the script's threads: their events are part of it.
         # A script that ended well by saying so, sys.exit(0), ended well.
-        thrown = None if exit_status(error) == 0 or error is None else _meant(error)
+        thrown = None if exit_status(error) == 0 else error
         for one in (phase,) if error is None else (phase, run_script):
             # The child of a fork leaves the script through here as well; the run is not its own.
             if one.pending and not in_child():
@@ -489,10 +484,13 @@ class Overseer(Giving, Scheduler):
         for problem in parser.misspelt:
             self.report(problem)
         target = target_of(rest)
-        script = target is not None and target.kind == "script"
-        options.SCRIPT = target.name if target and script else None
-        options.MODULE = target.name if target and not script else None
-        options.ARGV = list(target.argv) if target else []
+        options.SCRIPT, options.MODULE, options.ARGV = (
+            None,
+            None,
+            list(target.argv if target else ()),
+        )
+        if target is not None:
+            setattr(options, "SCRIPT" if target.kind == "script" else "MODULE", target.name)
         return target
 
     def _connect(self, target: Target | None) -> Recording:
@@ -516,9 +514,8 @@ class Overseer(Giving, Scheduler):
 
     def _load(self, target: Target | None) -> None:
         if target is None:
-            raise UsageError(
-                "no-script", "no script was given", "Usage: voir [VOIR OPTIONS] SCRIPT [OPTIONS]"
-            )
+            usage = "Usage: voir [VOIR OPTIONS] SCRIPT [OPTIONS]"
+            raise UsageError("no-script", "no script was given", usage)
         self.program = locate(target)
         self.program.adapt = self.on_source
         with self.overhead.script():
@@ -615,7 +612,7 @@ class Overseer(Giving, Scheduler):
         if not asked_for(error):
             return False
         if not self.exit_status:
-            self.late = _meant(error)
+            self.late = self.stopping.meant(error)
             self.exit_status = exit_status(self.late)
         return True
 
@@ -634,11 +631,6 @@ def _check_selector(selector: object) -> None:
             f"a selector is a string, not {selector!r:.60}",
             f'Name the function and what to watch in it: ov.probe("//{name} > x")',
         )
-
-
-def _meant(error: BaseException) -> BaseException:
-    """What the script is to end by: the error that an instrument aborted with, else its own."""
-    return error.args[0] if isinstance(error, OverseerAbort) else error
 
 
 def _reason(stop: StopProgram) -> str:

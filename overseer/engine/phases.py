@@ -221,11 +221,9 @@ class Scheduler:
             self._resume(_Waiting(who, result, next(self._order)), self.phases._boot)
 
     def _register(self, instrument: Instrument) -> str:
-        name = who = name_of(instrument)
-        for number in count(2):
-            if who not in self.states:
-                break
-            who = f"{name}#{number}"
+        name = name_of(instrument)
+        names = chain([name], (f"{name}#{number}" for number in count(2)))
+        who = next(each for each in names if each not in self.states)
         entry: dict[str, object] = {"name": who, "state": "ok"}
         if (made := getattr(instrument, "__made_at__", None)) is not None:
             entry["where"] = made

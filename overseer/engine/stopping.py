@@ -97,9 +97,13 @@ class Stopping:
             self._caught = f"{code.co_filename}:{traceback.tb_lineno}"
 
     def meant(self, error: BaseException | None) -> BaseException | None:
-        """What the script has ended by: the wish, if ``error`` is what that came as."""
-        interrupted = isinstance(error, KeyboardInterrupt) and self.wish is not None
-        return self.wish if interrupted and not self.raised else error
+        """What the script has ended by: the wish, if ``error`` is what that came as.
+
+        Of an abort that is the error that it carries.
+        """
+        if isinstance(error, KeyboardInterrupt) and self.wish is not None and not self.raised:
+            error = self.wish
+        return error.args[0] if isinstance(error, OverseerAbort) else error
 
     @property
     def caught(self) -> str:
