@@ -107,6 +107,7 @@ class Overseer(Giving, Scheduler):
         since_ns: What this thread had used of the processor when voir began; now, when not given.
 
     Attributes:
+        charge: Counts processor nanoseconds that voir used as voir's own cost.
         stopping: What the run was asked to end by.
         figures: The ``tasks`` of ``run.json`` as of now; whether they are final.
         on_source: Changes the syntax tree of a script in place.
@@ -154,6 +155,7 @@ class Overseer(Giving, Scheduler):
         self._modules: dict[str, Any] = {}
         self.summary: dict[str, Any] = {}
         self.overhead = Overhead(self.clock.cpu_ns, since_ns)
+        self.charge = self.overhead.charge
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
@@ -199,10 +201,6 @@ class Overseer(Giving, Scheduler):
                 self.report(Problem("instrument-slow", busy[0], what, here(frame), remedy))
 
         self._exit.enter_context(self.every(PATIENCE, say_busy, first=PATIENCE))
-
-    def charge(self, nanoseconds: int) -> None:
-        """Count processor time that voir used as voir's own cost."""
-        self.overhead.charge(nanoseconds)
 
     def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
         """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
@@ -500,17 +498,17 @@ class Overseer(Giving, Scheduler):
 
         self.recording = Recording(self, target.name if target else "")
         operators = f"{__package__}.operators"
+
+        def connect(module: Any) -> None:
+            self._exit.enter_context(module.connected(self.bus))
+
         self._exit.callback(tell_failures(self._report_import).dispose)
         self._exit.callback(on_import("giving", lambda module: import_module(operators)).dispose)
-        self._exit.callback(on_import(operators, self._hear_giving).dispose)
+        self._exit.callback(on_import(operators, connect).dispose)
         return self.recording
 
     def _report_import(self, name: str, error: Exception) -> None:
         self.report(problem_of("import", f"import {name}", error, "what waited for it failed"))
-
-    def _hear_giving(self, operators: Any) -> None:
-        """Let ``giving.give`` reach the run, once giving and our side of it are there."""
-        self._exit.enter_context(operators.connected(self.bus))
 
     def _load(self, target: Target | None) -> None:
         if target is None:
