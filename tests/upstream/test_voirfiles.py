@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.running import Place
+from tests.running import Place, environment
 from voir.proc import LogEntry, Multiplexer
 
 TRAINING = """
-    from torchless import make_loader
-
+    from pkg.torchless import make_loader
     def criterion(batch):
         return 1 / (1 + sum(batch))
-
     def train(loader, criterion):
         for epoch in range(10):
             for batch in loader:
                 loss = criterion(batch)
         print("trained to the end")
-
     def main():
         loader = make_loader([[n] * 8 for n in range(1, 6)])
         train(loader, criterion)
         print("main returned")
-
     if __name__ == "__main__":
         main()
 """
 TORCHLESS = """
-    class DataLoader:
-        def __init__(self, batches):
-            self.batches = batches
-        def __len__(self):
-            return len(self.batches)
-        def __iter__(self):
-            return iter(self.batches)
-
+    class DataLoader(list):
+        pass
     def make_loader(batches):
         return DataLoader(batches)
 """
@@ -48,7 +37,6 @@ TORCHLESS = """
 OBSERVER = """
     from voir.helpers import current_overseer
     from voir.phase import StopProgram
-
     class TimedIterator:
         def __init__(self, loader, give, earlystop):
             self.loader, self.give, self.left = loader, give, earlystop
@@ -61,7 +49,6 @@ OBSERVER = """
                 self.give(rate=len(batch) * 10.0, units="items/s", task="train")
                 if self.left == 0:
                     raise StopProgram()
-
     class BenchObserver:
         def __init__(self, earlystop):
             self.earlystop = earlystop
@@ -74,34 +61,55 @@ OBSERVER = """
                 return loss
             return wrapped
 """
-LONG = """
-    import time
-    def work():
-        for i in range(200):
-            time.sleep(0.01)
-            x = i
-    work()
+STOPS_EARLY = """
+    from dataclasses import dataclass
+    from ptera import refstring
+    from observer import BenchObserver
+    from pkg.torchless import make_loader
+    from voir import configurable
+    from voir.instruments import early_stop, log
+    from voir.phase import StopProgram
+    @dataclass
+    class Config:
+        # Number of batches to see
+        stop: int = 60
+        # How often to look at the device
+        gpu_poll: float = 3
+    @configurable
+    def instrument_main(ov, options: Config):
+        yield ov.phases.init
+        ov.require(log("rate", "units", "loss", context=["task"]))
+        observer = BenchObserver(earlystop=options.stop)
+        yield ov.phases.load_script
+        probe = ov.probe(f"{refstring(make_loader)}() as loader", overridable=True)
+        probe["loader"].override(observer.loader)
+        probe = ov.probe("//train > criterion", overridable=True)
+        probe["criterion"].override(observer.criterion)
+        try:
+            yield ov.phases.run_script
+        except StopProgram:
+            print("early stopped")
 """
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     place = Place(tmp_path)
-    place.write("torchless.py", TORCHLESS)
-    place.write("observer.py", OBSERVER)
     place.write("train.py", TRAINING)
-    place.write("long.py", LONG)
+    place.write("pkg/torchless.py", TORCHLESS)
     return place
 
 
-def ran(place: Place, script: str, *options: str, env: dict[str, str] | None = None) -> list[Any]:
+def ran(place: Place, *command: str, **options: Any) -> list[Any]:
     """The entries of a run, as a tool that starts it sees them."""
-    from tests.running import environment
-
     multiplexer = Multiplexer(timeout=None)
-    command = [sys.executable, "-m", "voir", *options, script]
-    multiplexer.start(command, info={}, env=environment(env), cwd=place.path)
+    env = environment(options.pop("env", None))
+    multiplexer.start([sys.executable, *command], info={}, env=env, cwd=place.path, **options)
     return list(multiplexer)
+
+
+def ran_voir(place: Place, *arguments: str, env: dict[str, str] | None = None) -> list[Any]:
+    return ran(place, "-m", "voir", *arguments, env=env)
 
 
 def data(entries: list[LogEntry], key: str) -> list[Any]:
@@ -121,42 +129,9 @@ ALL = ["init", "parse_args", "load_script", "run_script", "finalize"]
 
 
 def test_an_observer_that_overrides_the_loader_and_stops_inside_of_it(place: Place) -> None:
-    place.write(
-        "voirfile.py",
-        """
-        from dataclasses import dataclass
-        from ptera import refstring
-        from observer import BenchObserver
-        from torchless import make_loader
-        from voir import configurable
-        from voir.instruments import early_stop, log
-        from voir.phase import StopProgram
-
-        @dataclass
-        class Config:
-            # Number of batches to see
-            stop: int = 60
-
-            # How often to look at the device
-            gpu_poll: float = 3
-
-        @configurable
-        def instrument_main(ov, options: Config):
-            yield ov.phases.init
-            ov.require(log("rate", "units", "loss", context=["task"]))
-            observer = BenchObserver(earlystop=options.stop)
-            yield ov.phases.load_script
-            probe = ov.probe(f"{refstring(make_loader)}() as loader", overridable=True)
-            probe["loader"].override(observer.loader)
-            probe = ov.probe("//train > criterion", overridable=True)
-            probe["criterion"].override(observer.criterion)
-            try:
-                yield ov.phases.run_script
-            except StopProgram:
-                print("early stopped")
-        """,
-    )
-    entries = ran(place, "train.py", "--stop", "7")
+    place.write("observer.py", OBSERVER)
+    place.write("voirfile.py", STOPS_EARLY)
+    entries = ran_voir(place, "--stop", "7", "train.py")
     assert data(entries, "rate") == [80.0] * 7
     assert data(entries, "loss") == [1 / (1 + 8 * (n % 5 + 1)) for n in range(7)]
     assert set(data(entries, "task")) == {"train"}
@@ -165,63 +140,37 @@ def test_an_observer_that_overrides_the_loader_and_stops_inside_of_it(place: Pla
     assert phases(entries) == ALL
 
 
-def test_an_observer_whose_function_is_named_by_its_refstring(place: Place) -> None:
-    place.write(
-        "pkg/loading.py",
-        """
-        def make_loader(n):
-            return [[i] * n for i in range(3)]
-        """,
-    )
-    place.write("main.py", "from pkg.loading import make_loader\nprint(len(make_loader(4)))\n")
-    place.write(
-        "voirfile.py",
-        """
-        from ptera import refstring
-        from pkg.loading import make_loader
-
-        def instrument_loader(ov):
-            yield ov.phases.load_script
-            ov.probe(f"{refstring(make_loader)}() as loader", overridable=True)["loader"].override(
-                lambda loader: loader * 2
-            )
-        """,
-    )
-    assert lines(ran(place, "main.py")) == ["6"]
+STRICT = """
+    from voir.instruments import early_stop, log, rate
+    from voir.instruments.monitor import monitor
+    def instrument_losses(ov):
+        yield ov.phases.load_script
+        ov.probe("//work > i as loss").give()
+        ov.given["loss"].max().print("greatest {}")
+        ov.given["loss"].count().print("{} losses")
+        ov.require(early_stop("loss", n=30), rate(interval=2, skip=1))
+        ov.require(log("rate", "units", "progress", context="task"))
+    def instrument_monitor(ov):
+        yield from monitor(ov, poll_interval=0.01, gpudata=lambda: {})
+"""
+LONG = """
+    import time
+    from voir import iterate
+    def work():
+        for i in iterate("train", range(200), report_batch=True, batch_size=1):
+            time.sleep(0.01)
+    work()
+"""
 
 
 def test_a_key_of_its_own_events_beside_events_that_voir_gives(place: Place) -> None:
-    place.write(
-        "voirfile.py",
-        """
-        from voir.instruments import early_stop, rate
-        from voir.instruments.monitor import monitor
-
-        def instrument_losses(ov):
-            yield ov.phases.load_script
-            ov.probe("//work > i as loss").give()
-            ov.given["loss"].max().print("greatest {}")
-            ov.given["loss"].count().print("{} losses")
-            ov.require(early_stop("loss", n=30), rate(interval=1))
-
-        def instrument_monitor(ov):
-            yield from monitor(ov, poll_interval=0.01, gpudata=lambda: {})
-        """,
-    )
-    place.write(
-        "long.py",
-        """
-        import time
-        from voir import iterate
-        def work():
-            for i in iterate("train", range(200), report_batch=True, batch_size=1):
-                time.sleep(0.01)
-        work()
-        """,
-    )
-    ended = place.voir("--no-record", "--quiet", "long.py")
-    assert (ended.status, ended.stderr) == (0, "")
-    assert ended.stdout.splitlines() == ["greatest 29", "30 losses"]
+    place.write("voirfile.py", STRICT)
+    place.write("long.py", LONG)
+    entries = ran_voir(place, "--no-record", "--quiet", "long.py")
+    assert (lines(entries), lines(entries, "stderr")) == (["greatest 29", "30 losses"], [])
+    assert len(data(entries, "rate")) >= 1
+    assert set(data(entries, "units")) == {"items/s"}
+    assert data(entries, "progress")[:2] == [[0, 200], [1, 200]]
 
 
 MONITOR = """
@@ -235,7 +184,6 @@ MONITOR = """
     from voir.instruments.monitor import monitor
     from voir.instruments.network import network_monitor
     from voir.tools import instrument_definition
-
     @instrument_definition
     def monitor_monogpu(ov, poll_interval=1, arch=None):
         return monitor(
@@ -245,7 +193,6 @@ MONITOR = """
             process=process_monitor(os.getpid()),
             worker_init=lambda: select_backend(arch, force=True),
         )
-
     @instrument_definition
     def monitor_node(ov, poll_interval=1, arch=None):
         return monitor(
@@ -257,7 +204,6 @@ MONITOR = """
             cpudata=cpu_monitor(),
             worker_init=lambda: select_backend(arch, force=True),
         )
-
     def voirfile_monitor(ov, options):
         instruments = [
             log("value", "progress", "rate", "units", "loss", "gpudata", "process", "iodata",
@@ -270,39 +216,40 @@ MONITOR = """
         if rank == 0:
             instruments.append(monitor_node(poll_interval=options.gpu_poll))
         ov.require(*instruments)
-
     @dataclass
     class Config:
         dash: bool = False
         stop: int = 60
-        gpu_poll: float = 0.05
-
+        gpu_poll: float = 0.5
     @configurable
     def instrument_main(ov, options: Config):
         yield ov.phases.init
         voirfile_monitor(ov, options)
 """
+NODE = {"cpudata": ["load"], "iodata": ["read_bytes"], "netdata": ["bytes_sent"], "gpudata": []}
 
 
-def test_monitors_of_one_process_and_its_devices(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("env", "parts"),
+    [({}, {"process": ["pid", "load"], "gpudata": []}), ({"RANK": "0"}, NODE)],
+)
+def test_monitors_of_a_process_and_of_a_node(
+    place: Place, env: dict[str, str], parts: dict[str, list[str]]
+) -> None:
     place.write("voirfile.py", MONITOR)
-    entries = ran(place, "long.py", "--no-record")
-    processes, devices = data(entries, "process"), data(entries, "gpudata")
-    assert len(processes) >= 3
-    assert all(reading["memory"][0] > 0 for reading in processes)
-    assert all(set(reading) >= {"pid", "load", "memory"} for reading in processes)
-    assert len(devices) == len(processes)
+    place.write("sleeps.py", "import time\ntime.sleep(1)\n")
+    entries = ran_voir(place, "--no-record", "--gpu-poll", "0.05", "sleeps.py", env=env)
+    readings = {key: data(entries, key) for key in parts}
+    assert min(map(len, readings.values())) >= 3, lines(entries, "stderr")
+    assert all(r[part] >= 0 for key in parts for r in readings[key] for part in parts[key])
+    assert all(reading["memory"][0] > 0 for reading in readings.get("process", ()))
     assert set(data(entries, "task")) == {"main"}
     assert entries[-1].data["return_code"] == 0
 
 
-def test_monitors_of_a_node(place: Place) -> None:
-    place.write("voirfile.py", MONITOR)
-    entries = ran(place, "long.py", "--no-record", "--gpu-poll", "0.05", env={"RANK": "0"})
-    for key, part in (("cpudata", "load"), ("iodata", "read_bytes"), ("netdata", "bytes_sent")):
-        readings = data(entries, key)
-        assert len(readings) >= 3, lines(entries, "stderr")
-        assert all(reading[part] >= 0 for reading in readings)
+SCRIPT = (
+    "import voir\nfor i in range(9): voir.give(step=True, rate=i, task='train')\nprint('end')\n"
+)
 
 
 def test_an_option_that_voir_has_too_means_the_voirfiles_own(place: Place) -> None:
@@ -317,108 +264,66 @@ def test_an_option_that_voir_has_too_means_the_voirfiles_own(place: Place) -> No
             print(ov.options.stop, ov.options.dash)
         """,
     )
-    place.write("main.py", "import voir\nfor _ in range(9): voir.give(step=True)\nprint('end')\n")
-    assert lines(ran(place, "main.py", "--dash", "--stop", "2")) == ["end", "2 True"]
-    assert lines(ran(place, "main.py")) == ["end", "5 False"]
+    place.write("main.py", SCRIPT)
+    assert place.voir("--dash", "--stop", "2", "main.py").stdout == "end\n2 True\n"
+    assert place.voir("main.py").stdout == "end\n5 False\n"
 
 
 def test_a_stop_that_is_an_event_reaches_who_started_the_program(place: Place) -> None:
-    place.write("main.py", "from voir import give\nfor i in range(5): give(rate=i, task='train')\n")
+    place.write("main.py", SCRIPT)
     place.write(
         "voirfile.py",
         """
         from voir.instruments import early_stop
-
         def instrument_stop(ov):
             yield ov.phases.init
             ov.require(early_stop(n=3, key="rate", task="train", signal="stop"))
         """,
     )
-    entries = ran(place, "main.py")
+    entries = ran_voir(place, "main.py")
     assert [entry.event for entry in entries].count("stop") == 1
-    assert entries[-1].data["return_code"] == 0
+    assert (lines(entries), entries[-1].data["return_code"]) == (["end"], 0)
 
 
-def test_a_script_that_smuggles_by_itself(place: Place) -> None:
+def test_what_is_logged_may_be_hidden_in_stdout_by_voir_or_by_the_script(place: Place) -> None:
     place.write(
         "main.py",
         """
-        import json
-        import sys
+        import json, sys
+        from voir import log
         from voir.smuggle import SmuggleWriter
-
         hidden = SmuggleWriter(sys.stdout)
         for rate in range(3):
             print(json.dumps({"rate": rate, "task": "train"}), file=hidden)
         print("done")
+        log(loss=1.5)
         """,
     )
-    multiplexer = Multiplexer(timeout=None)
-    multiplexer.start([sys.executable, "main.py"], info={}, use_stdout=True, cwd=place.path)
-    entries = list(multiplexer)
-    assert data(entries, "rate") == [0, 1, 2]
-    assert lines(entries) == ["done"]
+    for command, expected in ((["main.py"], []), (["-m", "voir", "--no-record", "main.py"], ALL)):
+        entries = ran(place, *command, use_stdout=True)
+        assert (data(entries, "rate"), lines(entries)) == ([0, 1, 2], ["done"])
+        assert (data(entries, "loss"), phases(entries)) == ([1.5] if expected else [], expected)
 
 
-def test_a_run_that_hides_what_it_logs_in_stdout(place: Place) -> None:
-    place.write("main.py", "from voir import log\nprint('shown')\nlog(loss=1.5, task='train')\n")
-    multiplexer = Multiplexer(timeout=None)
-    command = [sys.executable, "-m", "voir", "--no-record", "main.py"]
-    multiplexer.start(command, info={}, use_stdout=True, cwd=place.path)
-    entries = list(multiplexer)
-    assert data(entries, "loss") == [1.5]
-    assert "shown\n" in [entry.data for entry in entries if entry.pipe == "stdout"]
-    assert phases(entries) == ALL
-
-
-def test_the_overseer_of_the_run_is_known_to_what_the_script_calls(place: Place) -> None:
+def test_voirfiles_with_everything_of_the_old_guide_and_a_configuration(place: Place) -> None:
     place.write(
-        "main.py",
-        """
-        from voir.helpers import current_overseer
-
-        def push():
-            ov = current_overseer.get()
-            return print if ov is None else ov.give
-
-        push()(loss=0.5, task="train")
-        """,
-    )
-    place.write(
-        "voirfile.py",
-        """
-        def instrument_show(ov):
-            yield ov.phases.init
-            ov.given["?loss"] >> print
-        """,
-    )
-    assert lines(ran(place, "main.py")) == ["0.5"]
-
-
-def test_a_voirfile_with_everything_of_the_old_guide(place: Place) -> None:
-    place.write(
-        "voirfile.py",
+        "guide.py",
         """
         from voir.instruments import log
         from voir.tools import gated, instrument_definition, parametrized
-
         @gated("--wow", "Turn on the WOW")
         def instrument_wow(ov):
             yield ov.phases.run_script
             print("WOW")
-
         @parametrized("--funk", type=int, default=0, help="How much funk?")
         def instrument_funk(ov):
             yield ov.phases.run_script(priority=1)
             print("funk" * ov.options.funk)
-
         @instrument_definition
         def repeat(ov, what, times):
             yield ov.phases.init
             ov.log({"said": [what] * times})
-
         instrument_list = [{"repeat": repeat("x", times=2)}]
-
         def instrument_given(ov):
             yield ov.phases.init
             ov.require(log("loss"))
@@ -427,32 +332,15 @@ def test_a_voirfile_with_everything_of_the_old_guide(place: Place) -> None:
             ov.given["?loss"].min().print("least: {}")
         """,
     )
-    entries = ran(place, "train.py", "--wow", "--funk", "2")
-    assert lines(entries) == [
-        "trained to the end",
-        "main returned",
-        "funkfunk",
-        "WOW",
-        f"least: {1 / 41}",
-    ]
-    assert len(data(entries, "loss")) == 50
-    assert data(entries, "said") == [["x", "x"]]
-
-
-def test_several_voirfiles_and_a_configuration(place: Place) -> None:
-    for name in "ab":
-        place.write(f"{name}.py", f"def instrument_{name}(ov):\n    print('{name}')\n")
     place.write(
         "options.py",
         """
         from dataclasses import dataclass
         from voir import configurable
-
         @dataclass
         class Options:
             batch: int = 1
             fast: bool = False
-
         @configurable
         def instrument_options(ov, cfg: Options):
             yield ov.phases.load_script
@@ -460,49 +348,18 @@ def test_several_voirfiles_and_a_configuration(place: Place) -> None:
         """,
     )
     place.write("settings.yaml", "cfg:\n  batch: 64\n  fast: true\n")
-    place.write("main.py", "print('main')\n")
-    env = {"VOIRFILE": "a.py b.py options.py"}
-    entries = ran(place, "main.py", "--config", "settings.yaml", "--no-fast", env=env)
-    assert lines(entries) == ["a", "b", "64 False", "main"]
-
-
-def test_a_script_under_iterate_is_measured(place: Place) -> None:
-    place.write(
-        "main.py",
-        """
-        import time
-        import voir
-        for batch in voir.iterate("train", [[0] * 4] * 6, report_batch=True, batch_size=len):
-            time.sleep(0.002)
-        """,
-    )
-    place.write(
-        "voirfile.py",
-        """
-        from voir.instruments import log, rate
-
-        def instrument_rate(ov):
-            yield ov.phases.init
-            ov.require(rate(interval=2, skip=1), log("rate", "units", "progress", context="task"))
-        """,
-    )
-    entries = ran(place, "main.py")
-    assert len(data(entries, "rate")) >= 1
-    assert set(data(entries, "units")) == {"items/s"}
-    assert data(entries, "progress")[-1] == [6, 6]
+    options = ["--wow", "--funk", "2", "--config", "settings.yaml", "--no-fast"]
+    entries = ran_voir(place, *options, "train.py", env={"VOIRFILE": "guide.py options.py"})
+    said = ["64 False", "trained to the end", "main returned", "funkfunk", "WOW"]
+    assert lines(entries) == [*said, f"least: {1 / 41}"]
+    assert (len(data(entries, "loss")), data(entries, "said")) == (50, [["x", "x"]])
 
 
 def test_an_error_in_the_script_and_one_in_an_instrument_are_events(place: Place) -> None:
     place.write("main.py", "print(1 / 0)\n")
-    place.write(
-        "voirfile.py",
-        """
-        def instrument_wrong(ov):
-            yield ov.phases.init
-            raise KeyError("mine")
-        """,
-    )
-    entries = ran(place, "main.py")
+    wrong = "def instrument_wrong(ov):\n    yield ov.phases.init\n    raise KeyError('mine')\n"
+    place.write("voirfile.py", wrong)
+    entries = ran_voir(place, "main.py")
     events = {e.event: e.data for e in entries if e.event in ("error", "overseer_error")}
     assert events == {
         "overseer_error": {"type": "KeyError", "message": "'mine'"},
@@ -525,10 +382,3 @@ def test_nothing_is_written_to_a_descriptor_that_nobody_named(place: Place) -> N
     done = place.python("starts.py")
     assert done.status == 0, done.stderr
     assert (place.path / "three").read_bytes() == b""
-
-
-def test_the_record_has_what_a_tool_reads(place: Place) -> None:
-    place.write("main.py", "import voir\nvoir.log(task='train', loss=1.0)\n")
-    place.voir("main.py")
-    assert {"task": "train", "loss": 1.0} in place.metrics()
-    assert json.dumps(place.record())
