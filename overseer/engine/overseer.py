@@ -537,7 +537,8 @@ class Overseer(Giving, Scheduler):
         assert self.program is not None and self.recording is not None
         # Without probes it is soon enough when there is something to record.
         self.recording.prepare(self._engine is not None)
-        self._modules = {name: sys.modules[name] for name in sys.modules if name != "__main__"}
+        # Of a copy: a thread of ours may be importing.
+        self._modules = {n: one for n, one in dict(sys.modules).items() if n != "__main__"}
         with self.overhead.script():
             return self.program.run()
 
