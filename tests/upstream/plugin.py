@@ -6,21 +6,15 @@ by replacing ``time.time``, the monotonic clock follows, for durations are read 
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from overseer.clock import Clock
-
-_failed: set[str] = set()
-_ran: set[str] = set()
 
 
 class FileRegression:
@@ -45,8 +39,9 @@ def every_clock_is_the_fake_one(
 ) -> None:
     if "faketime" not in request.fixturenames:
         return
-    for module in ("instruments.rate", "instruments.measuring"):
-        import_module(module)  # All that holds the clock must be there when it is replaced.
+    import instruments.measuring
+    import instruments.rate  # noqa: F401  # All that holds the clock must be there by now.
+
     real = time.perf_counter_ns
     request.getfixturevalue("faketime")
     given: Any = time.time_ns  # It returns a float, which no clock does.
@@ -57,22 +52,7 @@ def every_clock_is_the_fake_one(
     monkeypatch.setattr(time, "time_ns", fake)
     monkeypatch.setattr(time, "perf_counter_ns", fake)
     monkeypatch.setattr(Clock, "now_ns", staticmethod(fake))
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in ("overseer", "instruments"):
-            for attribute, value in list(vars(module).items()):
-                if value is real:
-                    monkeypatch.setattr(module, attribute, fake)
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note which tests ran, and which of them did not pass."""
-    test = report.nodeid.rpartition("/")[2]
-    _ran.add(test)
-    if report.outcome != "passed":
-        _failed.add(test)
-
-
-def pytest_sessionfinish() -> None:
-    """Write down what was noted."""
-    found = {"ran": sorted(_ran), "failed": sorted(_failed)}
-    Path(os.environ["OUTCOMES"]).write_text(json.dumps(found))
+    ours = [one for name, one in sys.modules.items() if name.startswith(("overseer", "instrum"))]
+    for module in ours:
+        for attribute in [key for key, value in vars(module).items() if value is real]:
+            monkeypatch.setattr(module, attribute, fake)

@@ -26,7 +26,8 @@ def unpacked() -> Path:
         with tempfile.TemporaryDirectory() as folder:
             archive = _downloaded(Path(folder))
             with tarfile.open(archive) as packed:
-                _unpack(packed, place)
+                safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                packed.extractall(place, **safely)  # type: ignore[arg-type]
     return place / NAME
 
 
@@ -43,10 +44,3 @@ def _downloaded(folder: Path) -> Path:
         pytest.skip(f"voir 0.2.24 could not be had from PyPI: {reason}")
     assert hashlib.sha256(archive.read_bytes()).hexdigest() == SHA256
     return archive
-
-
-def _unpack(packed: tarfile.TarFile, place: Path) -> None:
-    if hasattr(tarfile, "data_filter"):
-        packed.extractall(place, filter="data")
-    else:
-        packed.extractall(place)
