@@ -5,12 +5,4 @@ from overseer.record.reading import Metrics, Run, read_run
 from overseer.record.tables import open_database
 from overseer.trace.reading import Trace, open_trace
 
-__all__ = [
-    "Metrics",
-    "Run",
-    "Trace",
-    "compare",
-    "open_database",
-    "open_trace",
-    "read_run",
-]
+__all__ = ["Metrics", "Run", "Trace", "compare", "open_database", "open_trace", "read_run"]

@@ -187,22 +187,15 @@ MONITOR = """
     @instrument_definition
     def monitor_monogpu(ov, poll_interval=1, arch=None):
         return monitor(
-            ov,
-            poll_interval=poll_interval,
-            gpudata=gpu_monitor_fun(),
-            process=process_monitor(os.getpid()),
-            worker_init=lambda: select_backend(arch, force=True),
+            ov, poll_interval=poll_interval, worker_init=lambda: select_backend(arch, force=True),
+            gpudata=gpu_monitor_fun(), process=process_monitor(os.getpid()),
         )
     @instrument_definition
     def monitor_node(ov, poll_interval=1, arch=None):
         return monitor(
-            ov,
-            poll_interval=poll_interval,
-            gpudata=gpu_monitor_fun(),
-            iodata=io_monitor(),
-            netdata=network_monitor(),
+            ov, poll_interval=poll_interval, worker_init=lambda: select_backend(arch, force=True),
+            gpudata=gpu_monitor_fun(), iodata=io_monitor(), netdata=network_monitor(),
             cpudata=cpu_monitor(),
-            worker_init=lambda: select_backend(arch, force=True),
         )
     def voirfile_monitor(ov, options):
         instruments = [
