@@ -21,6 +21,8 @@ from typing import Any
 
 #: Variables that python and libraries read when they are loaded, by how their names begin.
 AT_START = ("PYTHON", "LC_", "LANG", "LD_", "OMP_", "MKL_", "KMP_", "MALLOC_", "TORCH", "VOIR_REC")
+#: Seconds after which a process that hangs fails its test.
+PATIENCE = 60
 #: A script that prints what is imported when voir starts a script.
 IMPORTED = "import sys\nprint(*[name for name in sys.modules if name != '__main__'])\n"
 
@@ -55,17 +57,11 @@ class ForkServer:
 
         It would not if a file there has the name of one of the modules.
         """
-        names = (name for _, folders, files in os.walk(place) for name in folders + files)
-        taken = any(name.partition(".")[0] in self._names for name in names)
-        return not taken and _at_start(env) == self._at_start
+        names = {n.partition(".")[0] for _, dirs, files in os.walk(place) for n in dirs + files}
+        return not names & self._names and _at_start(env) == self._at_start
 
     def run(
-        self,
-        arguments: Sequence[str],
-        place: Path,
-        env: Mapping[str, str],
-        data: bytes,
-        patience: float,
+        self, arguments: Sequence[str], place: Path, env: Mapping[str, str], data: bytes
     ) -> CompletedProcess[bytes]:
         """Run ``python -m voir`` with ``arguments`` as ``subprocess.run`` would.
 
@@ -74,7 +70,6 @@ class ForkServer:
             place: Where it runs.
             env: Its environment.
             data: What it can read from stdin, as much as fits into a pipe.
-            patience: After so many seconds it is killed.
 
         Raises:
             TimeoutExpired: It has been killed.
@@ -90,7 +85,7 @@ class ForkServer:
             pid, status = self._answer(), None
             output = {out: b"", err: b""}
             waiting = {self._control.fileno(), out, err}
-            until = monotonic() + patience
+            until = monotonic() + PATIENCE
             while waiting:
                 ready, _, _ = select(waiting, [], [], max(until - monotonic(), 0))
                 for end in ready:
@@ -105,7 +100,7 @@ class ForkServer:
                     if status is None:
                         os.kill(pid, SIGKILL)
                         self._answer()
-                    raise TimeoutExpired("voir", patience, output[out], output[err])
+                    raise TimeoutExpired("voir", PATIENCE, output[out], output[err])
         return CompletedProcess("voir", os.waitstatus_to_exitcode(status), *output.values())
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from tests.forking import server
+from tests.forking import PATIENCE, server
 
 PYTHON = [sys.executable]
 VOIR = [sys.executable, "-m", "voir"]
@@ -35,8 +35,6 @@ PASSING = """
 TORCH = ["torch", "sympy"]
 #: What every record that a test reads is held to.
 SCHEMA = Path(__file__).parents[1] / "docs/run.schema.json"
-#: Seconds after which a process that hangs fails its test.
-PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ class Place:
         file.write_text(dedent(text), encoding="utf-8")
         return file
 
-    def probes(self, selectors: Sequence[str], evaluating: Sequence[str] = ()) -> Path:
-        """Write a voirfile that gives what is selected; some of it for the task ``eval``."""
+    def probes(self, selectors: Sequence[str]) -> Path:
+        """Write a voirfile that gives what is selected."""
         return self.write(
             "voirfile.py",
             f"""
@@ -75,24 +73,15 @@ class Place:
                 yield ov.phases.load_script
                 for selector in {list(selectors)}:
                     ov.probe(selector).give()
-                for selector in {list(evaluating)}:
-                    ov.probe(selector).give(task="eval")
             """,
         )
 
     def run(self, *command: str, env: Mapping[str, str] | None = None, **options: Any) -> Ran:
         """Run a command here, with a clean environment and ``env``."""
-        options.setdefault("stdin", subprocess.DEVNULL)
-        if "input" in options:
-            del options["stdin"]
-        done = subprocess.run(
-            command,
-            cwd=self.path,
-            env=environment(env),
-            capture_output=True,
-            timeout=PATIENCE,
-            **options,
-        )
+        if "input" not in options:
+            options.setdefault("stdin", subprocess.DEVNULL)
+        at = {"cwd": self.path, "env": environment(env), "timeout": PATIENCE}
+        done = subprocess.run(command, capture_output=True, **at, **options)
         return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
 
     def voir(self, *arguments: str, warm: bool = False, fresh: bool = False, **options: Any) -> Ran:
@@ -109,7 +98,7 @@ class Place:
         forks = server(*TORCH * warm) if plain else None
         if forks is None or not forks.stands_for(self.path, env):
             return self.run(*VOIR, *arguments, **options)
-        done = forks.run(arguments, self.path, env, options.get("input", b""), PATIENCE)
+        done = forks.run(arguments, self.path, env, options.get("input", b""))
         return Ran(done.returncode, _text(done.stdout), _text(done.stderr))
 
     def python(self, *arguments: str, **options: Any) -> Ran:
@@ -150,17 +139,7 @@ def faults(facts: Mapping[str, Any]) -> list[str]:
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment without what would change how voir or python behave."""
-    dropped = (
-        "VOIR",
-        "PYTHON",
-        "DATA_FD",
-        "NO_COLOR",
-        "FORCE_COLOR",
-        "CI",
-        "RANK",
-        "SLURM",
-        "OMPI",
-    )
+    dropped = "VOIR", "PYTHON", "DATA_FD", "NO_COLOR", "FORCE_COLOR", "CI", "RANK", "SLURM", "OMPI"
     kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
     # Tests run side by side: more threads of PyTorch would only wait for each other.
     return {"OMP_NUM_THREADS": "1", **kept, **(extra or {})}
