@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -145,14 +144,6 @@ class TestCalling:
         thread: Any = SimpleNamespace(asked=lambda wait: waits.append(wait) or len(waits) > 1)
         timer._turns(thread)
         assert waits == [0, pause]
-
-    def test_a_clock_that_the_script_has_replaced_is_not_asked(self, calls, monkeypatch):
-        with monkeypatch.context() as script, calls.timer():
-            for name in ("perf_counter", "thread_time_ns", "monotonic", "time", "sleep"):
-                script.setattr(time, name, raising(AssertionError(name)))
-            fork()
-            assert calls.wait(calls.count + 5)
-        assert calls.problems == []
 
     @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
     def test_an_interval_must_be_above_zero(self, calls, seconds):
