@@ -471,6 +471,8 @@ def _shared_clock(path: Path) -> dict[str, int]:
 # Figures that are given to the run
 
 Event = dict[str, Any]
+#: What monitors give, and what it is shown under; the machine's memory is in ``cpudata`` too.
+MONITORS = {key: name for key, name in MACHINE.items() if key != "memdata"}
 #: The monitors' figures that are shown, and their units; those of GPUs have units of their own.
 UNITS = {
     "load": "%", "memory": "B", "temperature": "C", "power": "W",
@@ -493,7 +495,7 @@ class Figures:
         self._marks = channel("progress", always=True)
         self._totals: dict[str, tuple[int, float]] = {}
         heard = {"rate": self._rate, "progress": self._progress, "accuracy": self._accuracy}
-        heard |= dict.fromkeys(MACHINE, self._sampled)
+        heard |= dict.fromkeys(MONITORS, self._sampled)
         self._listening = [ov.listen(listener, key) for key, listener in heard.items()]
 
     def close(self) -> None:
@@ -517,7 +519,7 @@ class Figures:
                 self._marks.instant(f"{event.get('task', 'train')} {done} of {total}")
 
     def _sampled(self, event: Event) -> None:
-        for key, name in MACHINE.items():
+        for key, name in MONITORS.items():
             for path, value in leaves(name, event.get(key)):
                 last = path.rpartition(".")[2]
                 unit, factor = UNITS[last], 1.0
