@@ -5,7 +5,7 @@ from itertools import chain
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth
 
 truth = Truth(66)
 data = TensorDataset(torch.randn(34, 4), torch.randn(34, 4))
@@ -19,14 +19,12 @@ for epoch in range(2):
     for i, (real_A, real_B) in enumerate(dataloader):
         valid, fake = torch.ones(len(real_A), 1), torch.zeros(len(real_A), 1)
         G_AB.train()
-        optimizer_G.zero_grad()
         same = l1(G_BA(real_A), real_A) + l1(G_AB(real_B), real_B)
         fake_B, fake_A = G_AB(real_A), G_BA(real_B)
         fooled = mse(D_B(fake_B), valid) + mse(D_A(fake_A), valid)
         around = l1(G_BA(fake_B), real_A) + l1(G_AB(fake_A), real_B)
         loss_G = fooled + 10 * around + 5 * same
-        loss_G.backward()
-        optimizer_G.step()
+        truth.step(len(real_A), loss_G, optimizer_G)
         for D, optimizer, real, made in (
             (D_A, optimizer_D_A, real_A, fake_A),
             (D_B, optimizer_D_B, real_B, fake_B),
@@ -35,7 +33,6 @@ for epoch in range(2):
             loss_D = (mse(D(real), valid) + mse(D(made.detach()), fake)) / 2
             loss_D.backward()
             optimizer.step()
-        truth.step(len(real_A), loss_G)
         if (epoch * len(dataloader) + i) % 6 == 5:
             G_AB.eval()
             with torch.no_grad():

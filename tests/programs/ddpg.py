@@ -4,7 +4,7 @@ import copy
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
 truth = Truth(12)
 actor, critic = nn.Linear(4, 1), nn.Linear(5, 1)
@@ -23,12 +23,9 @@ for _ in range(15):
         wanted = 0.9 * critic_target(torch.cat([following, action], 1))
     done = torch.randn(20, 1)
     critic_loss = (critic(torch.cat([state, done], 1)) - wanted).pow(2).mean()
-    critic_optimizer.zero_grad()
-    critic_loss.backward()
-    critic_optimizer.step()
+    truth.step(20, critic_loss, critic_optimizer)
     actor_loss = -critic(torch.cat([state, actor(state)], 1)).mean()
     actor_optimizer.zero_grad()
     actor_loss.backward()
     actor_optimizer.step()
-    truth.step(20, critic_loss)
 truth.tell()

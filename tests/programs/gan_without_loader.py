@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
 truth = Truth(6)
 generator, discriminator = nn.Linear(2, 4), nn.Linear(4, 1)
@@ -10,14 +10,11 @@ optimizer_G = torch.optim.RMSprop(generator.parameters(), lr=1e-3)
 optimizer_D = torch.optim.RMSprop(discriminator.parameters(), lr=1e-3)
 for _ in range(12):
     real = torch.randn(8, 4)
-    optimizer_G.zero_grad()
     made = generator(torch.randn(8, 2))
     g_loss = -discriminator(made).mean()
-    g_loss.backward()
-    optimizer_G.step()
+    truth.step(8, g_loss, optimizer_G)
     optimizer_D.zero_grad()
     d_loss = discriminator(made.detach()).mean() - discriminator(real).mean()
     d_loss.backward()
     optimizer_D.step()
-    truth.step(8, g_loss)
 truth.tell()

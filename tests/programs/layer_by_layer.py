@@ -2,7 +2,7 @@
 
 import torch
 from torch import nn
-from truth import Truth
+from training import Truth
 
 
 class Layer(nn.Linear):
@@ -17,10 +17,7 @@ class Layer(nn.Linear):
         for _ in range(epochs):
             g_good, g_bad = self(good).pow(2).mean(1), self(bad).pow(2).mean(1)
             loss = torch.log(1 + torch.exp(torch.cat([2 - g_good, g_bad - 2]))).mean()
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
-            truth.step(len(good), loss)
+            truth.step(len(good), loss, self.opt)
         return self(good).detach(), self(bad).detach()
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 from torch.distributions import Categorical
-from truth import Truth
+from training import Truth
 
 
 class Agent(nn.Module):
@@ -54,9 +54,5 @@ for _ in range(3):
             pg_loss = -(advantages[chosen] * ratio.clamp(0.8, 1.2)).mean()
             v_loss = 0.5 * (value.flatten() - b_returns[chosen]).pow(2).mean()
             loss = pg_loss - 0.01 * entropy.mean() + 0.5 * v_loss
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
-            optimizer.step()
-            truth.step(len(chosen), loss)
+            truth.step(len(chosen), loss, optimizer)
 truth.tell()

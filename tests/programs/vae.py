@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
-from truth import Truth
+from training import Truth
 
 
 class VAE(nn.Module):
@@ -36,12 +36,9 @@ def train():
     model.train()
     total = 0
     for data, _ in train_loader:
-        optimizer.zero_grad()
         loss = loss_function(model(data)[0], data, *model(data)[1:])
-        loss.backward()
+        truth.step(len(data), loss, optimizer)
         total += loss.item()
-        optimizer.step()
-        truth.step(len(data), loss)
 
 
 def test():

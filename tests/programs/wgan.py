@@ -12,11 +12,9 @@ optimizer_D = torch.optim.RMSprop(critic.parameters(), lr=5e-5)
 dataloader = batches(52, 8)
 for _ in range(3):
     for i, (real,) in enumerate(dataloader):
-        optimizer_D.zero_grad()
         fake = generator(torch.randn(len(real), 2)).detach()
         loss_D = -critic(real).mean() + critic(fake).mean()
-        loss_D.backward()
-        optimizer_D.step()
+        truth.step(len(real), loss_D, optimizer_D)
         for p in critic.parameters():
             p.data.clamp_(-clip_value, clip_value)
         if i % n_critic == 0:
@@ -24,5 +22,4 @@ for _ in range(3):
             loss_G = -critic(generator(torch.randn(len(real), 2))).mean()
             loss_G.backward()
             optimizer_G.step()
-        truth.step(len(real), loss_D)
 truth.tell()
