@@ -98,18 +98,6 @@ def test_a_probe_may_be_set_when_its_module_has_just_been_imported(
     assert results == [[{"result": 9}]]
 
 
-def test_a_module_that_is_never_imported_stays_so_and_the_verdict_says_it(
-    script: Make, folder: Path
-) -> None:
-    add(folder, "unwanted.py", "raise SystemExit('imported')")
-    made = script("import os\n")
-    made.probe("/unwanted/work > result")
-    made.load().run()
-    made.engine.close()
-    assert "unwanted" not in sys.modules
-    assert made.verdict()["hint"] == "unwanted was never imported"
-
-
 def test_a_script_run_with_m_has_the_name_of_its_module_too(script: Make) -> None:
     made = script("def f():\n    x = 1\n")
     made.main.__spec__ = ModuleSpec("pack.run", None)
@@ -132,29 +120,27 @@ def test_modules_in_an_archive_are_seen(
     assert results == [{"result": 4}]
 
 
-def test_a_module_without_source_says_so_and_runs_as_it_is(script: Make, folder: Path) -> None:
-    source = add(folder, "bare_source.py")
+def test_modules_that_cannot_be_probed_stay_as_they_are_and_the_verdict_says_why(
+    script: Make, folder: Path
+) -> None:
+    add(folder, "unwanted.py", "raise SystemExit('imported')")
+    source, edited = add(folder, "bare_source.py"), add(folder, "edited.py")
     py_compile.compile(str(source), str(folder / "bare.pyc"), doraise=True)
     source.unlink()
+    importlib.import_module("edited")
+    edited.write_text(WORK.replace("n * n", "n + n"))
     importlib.invalidate_caches()
-    made = script("import bare\n")
-    results = made.probe("/bare/work > result")
+    made = script("import bare, edited\n")
+    found = [made.probe(f"/{name}/work > result") for name in ("unwanted", "bare", "edited")]
     made.load()
-    assert made.call("bare.work(2)") == 4
-    assert results == []
-    hint = f"bare comes from {folder / 'bare.pyc'}, not from Python source; probe what calls it"
-    assert made.verdict()["hint"] == hint
-
-
-def test_a_source_that_was_edited_meanwhile_is_not_trusted(script: Make, folder: Path) -> None:
-    file = add(folder, "edited.py")
-    edited: Any = importlib.import_module("edited")
-    file.write_text(WORK.replace("n * n", "n + n"))
-    made = script("")
-    results = made.probe("/edited/work > result")
-    assert edited.work(3) == 9
-    assert results == []
-    assert "edited since, or changed by another tool" in made.verdict()["hint"]
+    assert made.call("bare.work(2), edited.work(3)") == (4, 9)
+    assert found == [[], [], []]
+    assert "unwanted" not in sys.modules
+    unwanted, bare, changed = (verdict["hint"] for verdict in made.engine.verdicts())
+    assert unwanted == "unwanted was never imported"
+    where = folder / "bare.pyc"
+    assert bare == f"bare comes from {where}, not from Python source; probe what calls it"
+    assert "edited since, or changed by another tool" in changed
 
 
 def test_a_module_that_fails_to_import_fails_as_ever(script: Make, folder: Path) -> None:
