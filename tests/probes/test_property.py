@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import gc
 import os
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,25 +48,19 @@ def few_objects() -> Iterator[None]:
 
 def compiled(source: str, engine: Engine | None = None) -> dict[str, Any]:
     """The namespace of the program, plain or with an engine's probes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(PRELUDE + source, FILENAME)
-        code = compile(tree, FILENAME, "exec", dont_inherit=True)
-        if engine is not None:
-            tree = engine.instrument(tree, "__main__", FILENAME)
-            code = compile(tree, FILENAME, "exec", dont_inherit=True)
+    tree = ast.parse(PRELUDE + source, FILENAME)
+    if engine is not None:
+        tree = engine.instrument(tree, "__main__", FILENAME)
     namespace: dict[str, Any] = {}
-    exec(code, namespace)
+    exec(compile(tree, FILENAME, "exec", dont_inherit=True), namespace)
     return namespace
 
 
 def valid(source: str) -> bool:
     """Whether python takes it, and all of it can be reached: the compiler moves lines otherwise."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-            compile(PRELUDE + source, FILENAME, "exec", dont_inherit=True)
+        tree = ast.parse(source)
+        compile(PRELUDE + source, FILENAME, "exec", dont_inherit=True)
     except SyntaxError:
         return False
     parts = ("body", "orelse", "finalbody")
@@ -94,6 +87,7 @@ def check_events(events: dict[str, list[dict[str, Any]]], plain: dict[str, Any])
             change(event["$wrap"]["id"])
 
 
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @thoroughly
 @given(
     st.one_of(functions(), generators()).filter(valid),
