@@ -55,30 +55,16 @@ def way(random: Random, sigma: float, excess: Callable[[int], float], least: int
     return [value + excess(i) for i, value in enumerate(values)], until
 
 
-def decaying(
-    random: Random,
-    tau: Range = (1, 15),
-    by: Range = (0.5, 5),
-    sigma: float = 0.01,
-    often: float = 0,
-) -> Series:
-    """An exponential, with outliers every so often."""
-    t, e = random.uniform(*tau), random.uniform(*by)
-    values, until = way(random, sigma, lambda i: e * math.exp(-i / t), 60)
-    return [v * random.uniform(1.5, 2.9) if random.random() < often else v for v in values], until
+def decaying(random: Random, tau: Range = (1, 15), sigma: float = 0.01) -> Series:
+    """An exponential."""
+    t, e = random.uniform(*tau), random.uniform(0.5, 5)
+    return way(random, sigma, lambda i: e * math.exp(-i / t), 60)
 
 
-def decaying_after_compilation(random: Random) -> Series:
-    values, until = decaying(random, (2, 15), (0.3, 2))
-    return [values[0] * random.uniform(10, 200), *values], (until or 0) + 1
-
-
-def ramp(random: Random, plateau: int = 0) -> Series:
+def ramp(random: Random) -> Series:
     """A way of even slope from one level to another."""
-    length = random.randint(10, 20) if plateau else random.randint(20, 50)
-    excess = random.choice([-0.4, 0.5, 1]) if plateau else random.uniform(0.8, 2)
-    end = plateau + length
-    return way(random, 0.005, lambda i: excess * min(1, max(0, (end - i) / length)), 3 * length)
+    length, excess = random.randint(20, 50), random.uniform(0.8, 2)
+    return way(random, 0.005, lambda i: excess * max(0, (length - i) / length), 3 * length)
 
 
 def modes(
@@ -95,14 +81,6 @@ def rhythm(random: Random, every: Range, slow: Range, first: float) -> Series:
     values, until = levels(random, until=(2, 60), factor=(first, first))
     period, factor = random.randint(*map(int, every)), random.uniform(*slow)
     return [v * factor if i % period == period - 1 else v for i, v in enumerate(values)], until
-
-
-def collecting_garbage(random: Random) -> Series:
-    """A saw whose teeth are short, and a spike at the end of each."""
-    values, until = levels(random, until=(3, 60), factor=(2, 2))
-    every = random.randint(10, 25)
-    teeth = (0.06 * (i % every) / every + 0.4 * (i % every == every - 1) for i in range(300))
-    return [v * (1 + tooth) for v, tooth in zip(values, teeth, strict=False)], until
 
 
 def correlated(
@@ -139,18 +117,13 @@ def varied_lengths(random: Random) -> Series:
 
 
 def drifting(
-    random: Random, by: Range = (0.15, 1), sigma: float = 0.02, power: float = 1, begins: float = 0,
-    n: Range = (200, 400), slow: float = 1, often: float = 0,
+    random: Random, by: Range = (0.15, 1), sigma: float = 0.02, begins: float = 0,
+    n: Range = (200, 400),
 ) -> Series:  # fmt: skip
-    """A rise or a fall, along a power of time, from a part of the series on."""
+    """A rise or a fall, from a part of the series on."""
     steps, rise = random.randint(*map(int, n)), random.uniform(*by)
-    values = [
-        v
-        * (slow if random.random() < often else 1)
-        * (1 + rise * max(0, (i / steps - begins)) ** power)
-        for i, v in enumerate(even(random, steps, sigma))
-    ]
-    return values, None
+    values = even(random, steps, sigma)
+    return [v * (1 + rise * max(0, i / steps - begins)) for i, v in enumerate(values)], None
 
 
 def drifting_after_a_decay(random: Random) -> Series:
@@ -206,13 +179,10 @@ STEADY: dict[str, Callable[[Random], Series]] = {
     "staircase": staircase,
     "decay": decaying,
     "decay in noise": partial(decaying, tau=(2, 20), sigma=0.025),
-    "decay after compiling": decaying_after_compilation,
     "ramp": ramp,
-    "ramp after a plateau": partial(ramp, plateau=80),
     "two modes": partial(modes, factors=(1, 1.4), weights=(65, 35)),
     "accumulating": partial(rhythm, every=(2, 8), slow=(1.3, 3), first=4.5),
     "checkpoints": partial(rhythm, every=(10, 60), slow=(3, 20), first=1.8),
-    "collecting garbage": collecting_garbage,
     "hiccup": hiccup,
     "one slow epoch": partial(excursion, length=(0.07, 0.15), where=(0.35, 0.6), slow=(1.5, 4.5)),
     "varied lengths": varied_lengths,
@@ -238,7 +208,6 @@ DRIFTING: dict[str, Callable[[Random], Series]] = {
     "down": partial(drifting, by=(-0.6, -0.15)),
     "least": partial(drifting, by=(0.036, 0.05), sigma=0.005),
     "in noise": partial(drifting, by=(0.4, 1), sigma=0.08),
-    "in two modes": partial(drifting, by=(0.3, 0.6), sigma=0.03, slow=1.5, often=0.3),
     "bent": partial(drifting, by=(0.1, 0.2), sigma=0.006, begins=0.5),
     "late": partial(drifting, by=(0.7, 1), sigma=0.003, begins=0.88, n=(250, 600)),
     "after a decay": drifting_after_a_decay,
