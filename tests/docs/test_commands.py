@@ -107,10 +107,6 @@ def test_the_demo_trains_the_example_under_the_dashboard(checkout: Path) -> None
     assert {probe["state"] for probe in probes} == {"fired"}
 
 
-def test_the_demo_runs_three_epochs_under_the_dashboard_unless_told(checkout: Path) -> None:
-    assert logged(checkout, "demo") == ["voir --dash examples/digits/main.py --epochs 3"]
-
-
 def test_dev_test_checks_and_then_runs_pytest(checkout: Path) -> None:
     assert logged(checkout, "test", "-k", "one") == [*CHECKS, "python -m pytest -k one"]
     assert (ROOT / ".ci/run").read_text().splitlines()[-1] == "exec ./dev test"

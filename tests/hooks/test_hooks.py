@@ -281,12 +281,6 @@ def test_threads_have_steps_of_their_own_and_their_numbers_are_used_again(hooked
     assert {one.items for one in steps} == {3.0}
 
 
-def test_threads_of_a_workers_loader_are_none_that_train(hooked: Hooked) -> None:
-    fit(*training(), of(4, rows=12))
-    _, steps = hooked.folded()
-    assert [(one.thread, one.items) for one in steps] == [(1, 4)] * 3
-
-
 # What is told
 
 
@@ -317,9 +311,7 @@ def test_loaders_are_told_apart_though_their_iterators_take_each_others_place(
     assert found == {"train": (6, 24), "eval": (12, 24)}
 
 
-def test_a_loader_that_makes_its_iterators_itself_tells_that_it_begins_anew(
-    hooked: Hooked,
-) -> None:
+def test_a_loader_that_makes_its_iterators_itself_tells_that_it_begins_anew(hooked: Hooked) -> None:
     class StatefulDataLoader(DataLoader[Any]):  # As torchdata has it.
         def __iter__(self) -> Any:
             return self._get_iterator()

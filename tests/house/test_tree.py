@@ -47,8 +47,3 @@ def test_every_module_says_what_it_is_in_a_sentence() -> None:
 def test_no_file_has_a_name_that_says_nothing() -> None:
     vague = {"utils", "helpers", "common", "manager", "misc", "util", "helper"}
     assert [m.name for m in modules("overseer", "instruments") if m.path.stem in vague] == []
-
-
-def test_the_packages_are_typed_for_those_who_use_them() -> None:
-    for package in ("overseer", "instruments", "voir"):
-        assert (ROOT / package / "py.typed").is_file()

@@ -69,11 +69,6 @@ def test_it_fits_every_width_and_colours_change_nothing_else(name: str, width: i
     assert len(encodable(plain, "ascii")) == len(plain)
 
 
-def test_a_good_run_fits_on_a_screen() -> None:
-    assert len(lines(load("training"), 80)) <= LINES
-    assert len(lines(load("training"), 120)) <= 12
-
-
 @pytest.mark.parametrize(
     ("facts", "said"),
     [

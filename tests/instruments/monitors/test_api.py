@@ -77,9 +77,7 @@ def test_several_kinds_are_not_guessed_between_and_without_any_there_are_process
     assert (get_gpu_info(), api.gpu_monitor()()) == ({"arch": "cpu", "gpus": {}}, {})
 
 
-def test_devices_are_told_in_one_shape_and_only_those_left_to_scripts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_devices_are_told_in_one_shape_and_only_those_left_to_scripts(monkeypatch: Any) -> None:
     have(monkeypatch, two=TWO)
     first, second = get_gpu_info()["gpus"].values()
     known = {"device": 0, "product": "a", "selection_variable": "TWO_VISIBLE"}

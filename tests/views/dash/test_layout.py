@@ -85,12 +85,6 @@ def test_with_more_rows_nothing_goes_and_plots_grow(name):
     assert heights[-1] >= 40
 
 
-def test_the_first_row_to_go_is_not_the_one_that_matters():
-    lowest = "\n".join(drawn("training", 80, 12))
-    for figure in ("62 %", "loss 0.05212", "items/s", "loading 22 %"):
-        assert figure in lowest
-
-
 def test_on_one_line():
     head, told = words(BOARDS["training"])
     assert (head, words(BOARDS["empty"])[1]) == ("main.py 0:01:26", "")
