@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import signal
-import subprocess
-import time
 from pathlib import Path
 from textwrap import indent
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.running import VOIR, Place, environment
+from tests.running import Place
 
 GIVES = "from voir import give\nfor i in (3, 1, 2):\n    give(x=i)\n"
 TRAIN = "def train():\n    loss = 1\n    return loss\ntrain()\n"
@@ -41,14 +36,14 @@ class Case(NamedTuple):
     record: dict[str, Any] = {}  # noqa: RUF012
 
 
-#: By how a script ends, with its status: reductions come, then ``finalize``.
+#: By how a script ends: its status, and the summary; reductions come before, then ``finalize``.
 ENDINGS = {
-    "by itself": ("", 0),
-    "by sys.exit()": ("import sys; sys.exit()", 0),
-    "by sys.exit(3)": ("import sys; sys.exit(3)", 3),
-    "by an exception": ("raise RuntimeError('no')", 1),
-    "by SIGTERM to itself": ("import os; os.kill(os.getpid(), 15)", -15),
-    "by Ctrl-C": ("import os; os.kill(os.getpid(), 2)", -2),
+    "by itself": ("", 0, "finished"),
+    "by sys.exit()": ("import sys; sys.exit()", 0, "finished"),
+    "by sys.exit(3)": ("import sys; sys.exit(3)", 3, "exit status 3"),
+    "by an exception": ("raise RuntimeError('no')", 1, "exit status 1"),
+    "by SIGTERM": ("import os; os.kill(os.getpid(), 15)", -15, "killed by SIGTERM"),
+    "by Ctrl-C": ("import os; os.kill(os.getpid(), 2)", -2, "interrupted"),
 }
 REDUCES = (
     f'{INIT}ov.given["?x"].min().subscribe(lambda x: ov.stderr.write(f"least: {{x}}\\n"))\n'
@@ -58,10 +53,10 @@ SILENT = ("//train > los", "voirfile.py:3")
 CASES = {
     **{
         f"it ends {how}": Case(
-            GIVES + body, REDUCES, status=status, err=("least: 1", "finalized"), x=[3, 1, 2],
-            record={"exit_status": status},
+            GIVES + body, REDUCES, status=status, err=("least: 1", "finalized", f"· {said}"),
+            x=[3, 1, 2], record={"exit_status": status},
         )
-        for how, (body, status) in ENDINGS.items()
+        for how, (body, status, said) in ENDINGS.items()
     },
     "phases end in order around the script": Case(
         'import sys\nsys.stderr.write("top-level code\\n")\nVALUE = 3\n',
@@ -221,57 +216,3 @@ def test_display_has_colours_only_where_somebody_wants_them(place: Place) -> Non
     place.write("voirfile.py", "def instrument_x(ov):\n    ov.probe('//train > loss').display()\n")
     assert place.voir("main.py").stdout == "loss: 1\n"
     assert "\x1b[" in place.voir("main.py", env={"FORCE_COLOR": "1"}).stdout
-
-
-def test_sigterm_from_outside_finalizes_and_the_process_dies_of_it(place: Place) -> None:
-    place.write("main.py", "import time\nfrom voir import give\ngive(x=1)\ntime.sleep(60)\n")
-    process = subprocess.Popen(
-        [*VOIR, "main.py"], cwd=place.path, env=environment(), stderr=subprocess.PIPE
-    )
-    deadline = time.monotonic() + 30
-    while not place.runs or not (place.runs[0] / "run.json").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.terminate()
-    _, stderr = process.communicate(timeout=30)
-    assert process.returncode == place.record()["exit_status"] == -signal.SIGTERM
-    assert b"killed by SIGTERM" in stderr
-
-
-def test_logged_events_reach_data_fd_and_the_record(place: Place) -> None:
-    place.write("main.py", "from voir import log\nfor i in range(3): log(x=i)\n")
-    reading, writing = os.pipe()
-    place.voir("main.py", env={"DATA_FD": str(writing)}, pass_fds=[writing])
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        sent = [json.loads(line) for line in pipe]
-    for events in (sent, place.metrics()):
-        assert [event["x"] for event in events if "x" in event] == [0, 1, 2]
-
-
-def test_help_lists_options_of_the_voirfile_too(place: Place) -> None:
-    place.write(
-        "voirfile.py",
-        """
-        from dataclasses import dataclass
-        from voir import configurable
-
-        @dataclass
-        class Options:
-            # How many apples to eat, at 100%
-            apples: int = 3
-
-        @configurable
-        def instrument_apples(ov, options: Options):
-            yield ov.phases.init
-            ov.stderr.write(f"apples: {options.apples}\\n")
-        """,
-    )
-    place.write("main.py", "")
-    done = place.voir("--help")
-    assert done.status == 0
-    assert "--apples" in done.stdout
-    assert "How many apples to eat, at 100%" in " ".join(done.stdout.split())
-    assert "apples: 3" in place.voir("main.py").stderr
-    assert "apples: 7" in place.voir("--apples", "7", "main.py").stderr
-    assert "apples: 5" in place.voir("main.py", env={"VOIR_APPLES": "5"}).stderr
