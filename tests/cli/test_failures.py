@@ -116,10 +116,7 @@ def test_a_script_that_cannot_be_run_is_what_python_says(
         ("-m", "no-script", "-m"),
         ("--config nowhere.yaml main.py", "config-missing", "nowhere.yaml"),
         ("--config bad.yaml main.py", "config-malformed", "bad.yaml"),
-        ("--config bad.toml main.py", "config-malformed", "bad.toml"),
         ("--config list.yaml main.py", "config-malformed", "list"),
-        ("--config unknown.toml main.py", "config-option", "run-dir"),
-        ("--voirfile nowhere.py main.py", "voirfile-missing", "nowhere.py"),
         ("--run-dir taken main.py", "run-dir-taken", "taken"),
         ("--completion fish", "usage", "bash"),
     ],
@@ -127,13 +124,7 @@ def test_a_script_that_cannot_be_run_is_what_python_says(
 def test_wrong_usage_ends_with_status_2_before_the_script_runs(
     place: Place, arguments: str, slug: str, hint: str
 ) -> None:
-    files = {
-        "bad.yaml": "stop: [1, 2\n",
-        "bad.toml": "stop = \n",
-        "list.yaml": "- stop\n",
-        "unknown.toml": "run-dri = 'x'\n",
-        "taken/run.json": "{}",
-    }
+    files = {"bad.yaml": "stop: [1, 2\n", "list.yaml": "- stop\n", "taken/run.json": "{}"}
     for name, text in files.items():
         place.write(name, text)
     done = place.voir(*arguments.split())

@@ -56,9 +56,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return base
 
 
-# Which run is meant
-
-
 NAMED = {None: "b", "-1": "b", "-2": "a", "-3": "c", "voir-runs": "b", "voir-runs/c": "c",
          "voir-runs/c/run.json": "c/run.json", "voir-runs/b/rank0": "b/rank0"}  # fmt: skip
 
@@ -111,7 +108,8 @@ def test_runs_are_listed_newest_first(place: Path) -> None:
         "-3 2020-01-02 main.py eval, train 32.0 items/s 2.5 → 0.5 killed",
         "-4 2020-01-01 oldest.py finished",
     ]
-    assert len(said("runs", "voir-runs", "-n", "2").splitlines()) == 1 + 2
+    two = said("runs", "voir-runs", "-n", "2").splitlines()
+    assert [line.split()[0] for line in two] == ["run", "-1", "-2"]
     newest, killed, oldest = json.loads(said("runs", "--json"))[1:]
     assert (newest["run"], newest["exit_status"], newest["tasks"]) == ("voir-runs/b", 0, {})
     assert (oldest["seconds"], oldest["ended"]) == (5.0, "finished")
