@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _PACKET = 0x0A
 #: TracePacket fields, and types of events.
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11, 12, 13, 60
+#: Packets in a packet, and what they may hold.
+_COMPRESSED, _LARGEST = 50, 1 << 28
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 #: Numbers of processes and threads of a rank are beyond these.
 _PIDS = (1 << 22) - 1
@@ -347,9 +350,17 @@ def _packets(data: bytes, trace: Trace) -> Iterator[Fields]:
     end, view = 0, memoryview(data)
     for start, end in whole_packets(data):
         try:
-            yield list(fields(view[start:end]))
+            found = list(fields(view[start:end]))
         except Malformed:
             trace.broken_packets += 1
+            continue
+        packed = dict(found).get(_COMPRESSED)
+        if not isinstance(packed, bytes):
+            yield found
+            continue
+        with suppress(zlib.error):  # As 0.1.0 wrote them.
+            unpacked = zlib.decompressobj().decompress(packed, _LARGEST)
+            yield from _packets(unpacked, Trace(trace.path))
     rest = data[end:]
     trace.torn_bytes = len(rest)
     if rest[:1] == b"\n" or not rest.strip(b"\0"):
@@ -416,7 +427,8 @@ class _Assembly:
         every = list(fields(data))
         found = dict(every)
         kind, track = as_number(found.get(9, 0)), as_number(found.get(11, 0))
-        one = Slice(_string(found, 10, names, 2), _string(found, 3, names, 1), time)
+        label, channel = _string(found, 23, 10, names, 2), _string(found, 22, 3, names, 1)
+        one = Slice(label, channel, time)
         for number, value in every:
             if number == 4:
                 _annotate(one.args, as_bytes(value), names)
@@ -461,9 +473,13 @@ class _Assembly:
         return found
 
 
-def _string(found: dict[int, Value], field: int, names: dict[tuple[int, int], str], of: int) -> str:
-    """A string whose number is in a field; empty where there is none."""
-    number = found.get(field)
+def _string(
+    found: dict[int, Value], plain: int, interned: int, names: dict[tuple[int, int], str], of: int
+) -> str:
+    """A string that a message has, as 0.1.0 wrote them, or has the number of."""
+    if plain in found:
+        return as_text(found[plain])
+    number = found.get(interned)
     return "" if number is None else names.get((of, as_number(number)), f"name {number!r}")
 
 
@@ -479,7 +495,7 @@ def _annotate(args: dict[str, object], data: bytes, names: dict[tuple[int, int],
             value = as_double(data_)
         elif number == 6:
             value = as_text(data_)
-    args[_string(found, 1, names, 3)] = value
+    args[_string(found, 10, 1, names, 3)] = value
 
 
 def _matched(thread: Thread, events: list[tuple[int, int, Slice]]) -> int:

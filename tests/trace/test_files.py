@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 
 import pytest
 
@@ -131,6 +132,23 @@ def test_a_file_that_is_cut_off_lacks_only_its_end(making, processor):
             before = trace.events
         processor.load(data[: border + 1])
         assert processor.error == ""
+
+
+def test_traces_of_version_0_1_are_read(making):
+    """Their packets may be compressed, and have names in full."""
+    data, file = full(making), making.path.with_suffix(".pftrace")
+    whole, ends = read_trace(file).events, [end for _, end in whole_packets(data)]
+    half = ends[len(ends) // 2]
+    file.write_bytes(data[:half] + wire.message(1, wire.message(50, zlib.compress(data[half:]))))
+    assert read_trace(file).events == whole
+    file.write_bytes(data[:half] + wire.message(1, wire.message(50, b"no zlib")))
+    assert 0 < read_trace(file).events < whole
+    named = wire.text(22, "app") + wire.text(23, "mark")
+    named += wire.message(4, wire.text(10, "key") + wire.text(6, "value"))
+    event_ = wire.message(11, wire.number(9, 3) + wire.number(11, 1) + named)
+    file.write_bytes(wire.message(1, wire.number(8, 5) + event_))
+    (one,) = read_trace(file).instants()
+    assert (one.channel, one.label, one.args) == ("app", "mark", {"key": "value"})
 
 
 def test_what_is_damaged_is_counted_and_ends_no_reader(making):
