@@ -73,8 +73,9 @@ def _read(filename: str) -> bytes:
             return file.read()
     except OSError as error:
         what = f"can't open file {filename!r}: [Errno {error.errno}] {error.strerror}"
-        kind = NoSuchFile if isinstance(error, FileNotFoundError) else CannotRun
-        refusal = kind("no-file", what, _remedy(filename, error), status=2)
+        refusal = CannotRun("no-file", what, _remedy(filename, error), status=2)
+        if isinstance(error, FileNotFoundError):
+            refusal = NoSuchFile("no-file", what, refusal.remedy, status=2)
         refusal.system_error = error
         raise refusal from None
 
