@@ -354,7 +354,6 @@ def deliver(
         except BaseException as error:
             # Within the handler: a stop is raised again wherever it is not being handled.
             deliver(event, hearers, wish or error)
-            return
     if wish is not None:
         raise wish
 

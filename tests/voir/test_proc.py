@@ -102,8 +102,9 @@ def test_lines_come_out_whole_however_the_bytes_arrive(chunks: list[bytes]) -> N
     assert b"".join([*found, *lines.feed(b"", last=True)]) == b"".join(chunks)
 
 
-def test_only_a_newline_ends_a_line() -> None:
+def test_only_a_newline_ends_a_line_and_what_is_no_text_leaves_its_neighbours_text() -> None:
     lines = Lines(lambda event, data: data)
+    assert lines.feed(b"one\n\xff\xfe\nthree\n") == ["one\n", b"\xff\xfe\n", "three\n"]
     assert lines.feed("a\rb\u2028c\x0bd\ne".encode()) == ["a\rb\u2028c\x0bd\n"]
     assert lines.feed(b"", last=True) == ["e"]
 
