@@ -186,19 +186,18 @@ class ProbeStream(Given):
         super().__init__(Bus(report), give, f"probe {placed.selector}")
         self._placed, self._absent, self._value = placed, absent, absent
         self._listening: Any = None
+        self._listen = partial(placed.listen, self._hand)
         if placed.overridable:
+            self._listen = partial(placed.intercept, self._replaced)
             self._prepared = lambda event: event
         self._bus.on_change(self._follow)
 
     def _follow(self) -> None:
         """Listen to the probe while somebody listens here."""
         with Bus.lock:
-            heard, placed = bool(self._bus.subscriptions), self._placed
+            heard = bool(self._bus.subscriptions)
             if heard and self._listening is None:
-                overridable = placed.overridable
-                self._listening = (
-                    placed.intercept(self._replaced) if overridable else placed.listen(self._hand)
-                )
+                self._listening = self._listen()
             elif not heard and self._listening is not None:
                 self._listening.dispose()
                 self._listening = None

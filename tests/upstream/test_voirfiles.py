@@ -240,42 +240,30 @@ def test_monitors_of_a_process_and_of_a_node(
     assert entries[-1].data["return_code"] == 0
 
 
-SCRIPT = (
-    "import voir\nfor i in range(9): voir.give(step=True, rate=i, task='train')\nprint('end')\n"
-)
+OWN_STOP = """
+    from voir.instruments import early_stop
+    def instrument_stop(ov):
+        yield ov.phases.init
+        ov.argparser.add_argument("--stop", type=int, default=5)
+        ov.argparser.add_argument("--dash", action="store_true")
+        yield ov.phases.parse_args
+        ov.require(early_stop(n=ov.options.stop, key="loss", task="train", signal="stop"))
+        yield ov.phases.run_script
+        print(ov.options.stop, ov.options.dash)
+"""
 
 
-def test_an_option_that_voir_has_too_means_the_voirfiles_own(place: Place) -> None:
-    place.write(
-        "voirfile.py",
-        """
-        def instrument_stop(ov):
-            yield ov.phases.init
-            ov.argparser.add_argument("--stop", type=int, default=5)
-            ov.argparser.add_argument("--dash", action="store_true")
-            yield ov.phases.run_script
-            print(ov.options.stop, ov.options.dash)
-        """,
+def test_an_option_means_the_voirfiles_own_and_a_stop_may_be_an_event(place: Place) -> None:
+    place.write("voirfile.py", OWN_STOP)
+    script = (
+        "import voir\nfor i in range(4): voir.give(step=True, loss=i, task='train')\nprint('end')"
     )
-    place.write("main.py", SCRIPT)
-    assert place.voir("--dash", "--stop", "2", "main.py").stdout == "end\n2 True\n"
-    assert place.voir("main.py").stdout == "end\n5 False\n"
-
-
-def test_a_stop_that_is_an_event_reaches_who_started_the_program(place: Place) -> None:
-    place.write("main.py", SCRIPT)
-    place.write(
-        "voirfile.py",
-        """
-        from voir.instruments import early_stop
-        def instrument_stop(ov):
-            yield ov.phases.init
-            ov.require(early_stop(n=3, key="rate", task="train", signal="stop"))
-        """,
-    )
-    entries = ran_voir(place, "main.py")
-    assert [entry.event for entry in entries].count("stop") == 1
-    assert (lines(entries), entries[-1].data["return_code"]) == (["end"], 0)
+    place.write("main.py", script)
+    for options, said, stops in ((["--dash", "--stop", "2"], "2 True", 1), ([], "5 False", 0)):
+        entries = ran_voir(place, *options, "main.py")
+        assert lines(entries) == ["end", said]  # Only who started the program stops it.
+        assert [entry.event for entry in entries].count("stop") == stops
+        assert entries[-1].data["return_code"] == 0
 
 
 def test_what_is_logged_may_be_hidden_in_stdout_by_voir_or_by_the_script(place: Place) -> None:
