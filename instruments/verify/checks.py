@@ -12,6 +12,7 @@ from overseer.model.facts import at, entries, main_task, number, others_share, p
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from overseer.model.facts import Facts
 
@@ -78,6 +79,7 @@ class Evidence:
         promised: How many keys instruments declare; ``unkept`` those that never came, and whose.
         cut: Whether the script was stopped before its end.
         line: The line that shows a role, if the script's text tells.
+        instead: The line in place of that of a probe, if the text tells.
     """
 
     run: Facts
@@ -96,6 +98,7 @@ class Evidence:
     unkept: tuple[tuple[str, str], ...] = ()
     cut: bool = False
     line: Callable[[str], str | None] = lambda role: None
+    instead: Callable[[Any], str | None] = lambda probe: None
 
     @property
     def task(self) -> Facts:
@@ -131,7 +134,7 @@ def _probes(e: Evidence) -> Iterator[Check]:
         for n, probe in enumerate(silent[:SHOWN], 1):
             more = f"; and {len(silent) - n} more" if n == SHOWN < len(silent) else ""
             said = f"{probe.get('selector')} {probe.get('state')}: {probe.get('hint', '')}{more}"
-            yield Check("probes", FAIL, said)
+            yield Check("probes", FAIL, said, e.instead(probe))
     elif probes:
         each = [f"{p.get('selector')} {number(p, 'fired') or 0:,.0f}" for p in probes]
         more = f"; and {len(each) - SHOWN} more" if len(each) > SHOWN else ""

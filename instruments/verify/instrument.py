@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cached_property
 
 from overseer.boundary import StopProgram
 from overseer.errors import Problem, VoirError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from overseer.model.fold import Fold
     from overseer.model.steps import Step
     from overseer.reading.observed import Line
+    from overseer.reading.script import Source
 
     from .checks import Evidence
 
@@ -205,29 +206,61 @@ class Witness:
 MANY = 4096
 
 
-def lines_for(ov: Overseer) -> list[Line]:
-    """What to write, by the text of the script; the last lines have capitals for what is unknown.
+class Text:
+    """What the script's text tells to write.
 
     Args:
         ov: The run.
     """
-    from os.path import dirname
 
-    from overseer.reading.observed import read
-    from overseer.reading.script import open_source, project
-    from overseer.reading.voirfile import template
+    def __init__(self, ov: Overseer) -> None:
+        self._ov = ov
 
-    if ov.program is None or ov.program.file is None:
-        return []
-    package = (ov.options.MODULE or "").partition(":")[0].rpartition(".")[0]
-    root = dirname(ov.program.file)
-    for _ in package.split(".") if package else ():
-        root = dirname(root)
-    try:
-        sources = project(open_source(ov.program.file), root, package)
-    except VoirError:  # It cannot be read.
-        return []
-    return [*read(sources).lines, *template(sources)]
+    @cached_property
+    def _sources(self) -> list[Source]:
+        from os.path import dirname
+
+        from overseer.reading.script import open_source, project
+
+        ov = self._ov
+        if ov.program is None or ov.program.file is None:
+            return []
+        package = (ov.options.MODULE or "").partition(":")[0].rpartition(".")[0]
+        root = dirname(ov.program.file)
+        for _ in package.split(".") if package else ():
+            root = dirname(root)
+        try:
+            return project(open_source(ov.program.file), root, package)
+        except VoirError:  # It cannot be read.
+            return []
+
+    @cached_property
+    def _lines(self) -> list[Line]:
+        """The last ones have capitals for what is unknown."""
+        from overseer.reading.observed import read
+        from overseer.reading.voirfile import template
+
+        return [*read(self._sources).lines, *template(self._sources)] if self._sources else []
+
+    def line(self, role: str) -> str | None:
+        """The line that shows ``role``."""
+        return next((one.code for one in self._lines if role in one.role.split()), None)
+
+    def instead(self, probe: dict[str, Any]) -> str | None:
+        """The line to write for that of a probe which came to nothing."""
+        import linecache
+
+        from overseer.reading.script import corrected
+
+        selector, (path, _, line) = probe["selector"], str(probe.get("where")).rpartition(":")
+        written = linecache.getline(path, int(line)).strip() if line.isdecimal() else ""
+        if "nobody listened" in str(probe.get("hint")):
+            return f"{written}.give()" if written.endswith(")") else None
+        better = corrected(selector, self._sources) if self._sources else None
+        if better is None or better == selector:
+            return None
+        given = f'ov.probe("{better}").give()'
+        return written.replace(selector, better) if selector in written else given
 
 
 def _judge(ov: Overseer, witness: Witness) -> None:
@@ -245,7 +278,7 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
     from .checks import Evidence
 
     witness.hooks.finish()
-    fold, lines = witness.measuring.fold, cache(lambda: lines_for(ov))
+    fold, text = witness.measuring.fold, Text(ov)
     found: dict[str, Any] = {}
     if fold is not None:
         told = {task for lane in fold.lanes.values() for task in lane.told_tasks}
@@ -270,7 +303,8 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
         promised=len(witness.promised),
         unkept=tuple(witness.unkept),
         cut=ov.stopped_early is not None,
-        line=lambda role: next((one.code for one in lines() if role in one.role.split()), None),
+        line=text.line,
+        instead=text.instead,
         **found,
     )
 

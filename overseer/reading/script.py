@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import warnings
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cached_property
 
 from ..errors import VoirError
-from ..probes.scopes import scopes
+from ..probes.scopes import loops, scopes
 from ..probes.selector import MAIN, reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..probes.scopes import Scope
 
 #: Modules of a project that are read.
 MODULES = 50
+_REFERENCE = re.compile(r"\s*/([\w.]*)/?([\w/]*)(.*)", re.DOTALL)
+_NAMES = re.compile(r"(?<!as )(?<![#\w])(#(?:end)?loop_)?(?!as )([A-Za-z_]\w*)")
 
 
 class Source:
@@ -134,3 +138,24 @@ def _file(root: str, name: str) -> str | None:
     place = os.path.join(root, *name.split("."))
     tried = (f"{place}.py", os.path.join(place, "__init__.py"))
     return next((path for path in tried if name and os.path.isfile(path)), None)
+
+
+def corrected(selector: str, sources: Sequence[Source]) -> str | None:
+    """A selector with names that exist, in place of those that do not; None: none is near."""
+    of, path, rest = _REFERENCE.fullmatch(selector).groups()  # type: ignore[union-attr]
+    modules = [source for source in sources if source.module == (of or MAIN)] or list(sources[:1])
+    wanted = [name for _, name in _NAMES.findall(rest)]
+    every = {"/".join(scope.path): (m, scope) for m in modules for scope in m.scopes}
+    near = [path] if path in every else get_close_matches(path, every, 5, 0.5)
+    if not near:
+        return None
+    source, scope = every[max(near, key=lambda one: sum(n in every[one][1].bound for n in wanted))]
+    known = [*scope.bound, *scope.read]
+
+    def name(found: re.Match[str]) -> str:
+        marker, wanted = found[1] or "", found[2]
+        bound = [n for n in scope.bound if not marker or loops(scope, n)]
+        close = [wanted] if wanted in known else get_close_matches(wanted, bound, 1, 0.5)
+        return marker + (close[0] if close else wanted)
+
+    return source.selector(scope) + _NAMES.sub(name, rest)

@@ -10,7 +10,7 @@ import pytest
 
 from overseer.errors import VoirError
 from overseer.reading.observed import read
-from overseer.reading.script import open_source, project
+from overseer.reading.script import corrected, open_source, project
 from overseer.reading.voirfile import template
 
 from .record import GOLDEN, NAMES, recorded, text
@@ -176,3 +176,20 @@ def test_other_encodings_and_long_scripts_are_read(tmp_path: Path) -> None:
     loop = "def train(data):\n    for x in data:\n        loss = x\n"
     path.write_text(loop + "".join(f"def f{n}(a):\n    return a + {n}\n" for n in range(5_000)))
     assert len(read([open_source(str(path))]).lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("//fitt > loss", "//fit > loss"),
+        ("//fit > los", "//fit > loss"),
+        ("//fit(xs as batch) > #endloop_xs as step", "//fit(x as batch) > #endloop_x as step"),
+        ("//fit(x as batch, !#loop_y as start, !!#endloop_y as end)", None),
+        ("//nothing/of/the/kind > z", None),
+    ],
+)
+def test_the_selector_in_place_of_a_misspelt_one(
+    selector: str, expected: str | None, tmp_path: Path
+) -> None:
+    found = sources(tmp_path, main="def fit(data):\n    for x in data:\n        loss = x\n")
+    assert corrected(selector, found) in (expected, expected or selector)

@@ -127,6 +127,7 @@ SCREENS = {
     "broken": evidence(
         {"steady": {"verdict": "never steady"}, "loading": None},
         run={"probes": [failed(selector="//trian > loss", state="unresolved")]},
+        instead=lambda probe: 'ov.probe("//train > loss").give()',
         not_finite=30,
         own_shares=(0.1, 0.2),
     ),
@@ -176,8 +177,8 @@ STEP = 'ov.probe("//train(x as batch, loss) > #endloop_x as step").give()'
 #: What a voirfile says, the check that fails, and what is said to write or to look at.
 BROKEN = {
     "good": (STEP, None, "48, given"),
-    "misspelt function": (STEP.replace("train", "trian"), "probes", "the script has train, "),
-    "misspelt variable": (STEP.replace("loss", "los"), "probes", "it has loss, "),
+    "misspelt function": (STEP.replace("train", "trian"), "probes", STEP),
+    "misspelt variable": (STEP.replace("loss", "los"), "probes", "loss) >"),
     "wrong batch": (STEP.replace("x as batch", "few as batch"), "items", STEP),
     "no batch": (STEP.replace("x as batch", "model as batch"), "items", STEP),
     "loss of another task": ('ov.probe("//evaluate > loss").give()', "loss", STEP),
@@ -188,7 +189,7 @@ BROKEN = {
     "a subscriber raises": (
         'ov.probe("//train > loss").subscribe(lambda event: 1 / 0)', "instruments", "voirfile.py:3"
     ),
-    "nothing given": ('ov.probe("//train > loss")', "probes", "add .give()"),
+    "nothing given": ('ov.probe("//train > loss")', "probes", 'ov.probe("//train > loss").give()'),
     "NaN": (STEP, "loss", "not finite"),
 }  # fmt: skip
 
