@@ -117,6 +117,7 @@ def test_a_script_that_cannot_be_run_is_what_python_says(
         ("--config nowhere.yaml main.py", "config-missing", "nowhere.yaml"),
         ("--config bad.yaml main.py", "config-malformed", "bad.yaml"),
         ("--config list.yaml main.py", "config-malformed", "list"),
+        ("--config unknown.toml main.py", "config-option", "run-dir"),
         ("--run-dir taken main.py", "run-dir-taken", "taken"),
         ("--completion fish", "usage", "bash"),
     ],
@@ -125,6 +126,7 @@ def test_wrong_usage_ends_with_status_2_before_the_script_runs(
     place: Place, arguments: str, slug: str, hint: str
 ) -> None:
     files = {"bad.yaml": "stop: [1, 2\n", "list.yaml": "- stop\n", "taken/run.json": "{}"}
+    files["unknown.toml"] = "run-dri = 'x'\n"
     for name, text in files.items():
         place.write(name, text)
     done = place.voir(*arguments.split())

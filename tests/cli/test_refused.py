@@ -52,6 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("init", "usage", "required: SCRIPT"),
         ("init --verbose main.py", "usage", "--verbose"),
         ("init -m no.such.module", "init-script", "there is no module no.such.module"),
+        ("init --static main.ipynb", "init-notebook", "main.ipynb is a notebook"),
         ("init --static nested.py", "init-syntax", "python cannot read nested.py"),
         ("init -o missing/x.py main.py", "init-write", "No such file or directory"),
         ("sql good --to main.py", "sql-unwritable", "main.py exists, and is left alone"),
