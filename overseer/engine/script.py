@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     T = TypeVar("T")
+    Event = dict[str, Any]
 
 _END: Any = object()
 
@@ -67,7 +68,7 @@ class Give:
                 values.update(before)
 
     @contextmanager
-    def wrap(self, name: str, **keys: Any) -> Iterator[dict[str, Any]]:
+    def wrap(self, name: str, **keys: Any) -> Iterator[Event]:
         """Give an event at the beginning of a block, and one at its end, as giving does.
 
         Args:
@@ -76,19 +77,19 @@ class Give:
         """
         number = next(numbers)
         self.produce({"$wrap": {"name": name, "step": "begin", "id": number}, **keys})
-        extra: dict[str, Any] = {}
+        extra: Event = {}
         try:
             yield extra
         finally:
             self.produce({"$wrap": {"name": name, "step": "end", "id": number}, **keys, **extra})
 
     @contextmanager
-    def wrap_inherit(self, name: str, **keys: Any) -> Iterator[dict[str, Any]]:
+    def wrap_inherit(self, name: str, **keys: Any) -> Iterator[Event]:
         """A block of which every event has ``keys``."""
         with self.inherit(**keys), self.wrap(name) as extra:
             yield extra
 
-    def produce(self, values: dict[str, Any]) -> None:
+    def produce(self, values: Event) -> None:
         """Give an event."""
         for handler in _own_handlers():
             handler({**give.inherited.get(), **values})
@@ -104,27 +105,18 @@ class Give:
 give = Give()
 
 
-class _Publish(Give):
-    """Gives events of voir's own: strict operators pass over those that lack their key."""
-
-    def produce(self, values: dict[str, Any]) -> None:
-        """Give an event."""
-        super().produce(Own(values))
+def _publish(values: Event) -> None:
+    """Give an event of voir's own: strict operators pass over it if it lacks their key."""
+    give.produce(Own(values))
 
 
-class _Hand(Give):
-    """Hands such events over that nothing is to be counted from: they are not recorded."""
-
-    def produce(self, values: dict[str, Any]) -> None:
-        """Hand an event over."""
-        event = Own({**give.inherited.get(), **values})
-        for handler in _own_handlers():
-            handler(event)
-        if (overseer := active()) is not None:
-            overseer.bus.push(event)
-
-
-_publish, _handing = _Publish(), _Hand()
+def _hand(values: Event) -> None:
+    """Hand such an event over that nothing is to be counted from: it is not recorded."""
+    event = Own({**give.inherited.get(), **values})
+    for handler in _own_handlers():
+        handler(event)
+    if (overseer := active()) is not None:
+        overseer.bus.push(event)
 
 
 @cache
@@ -143,7 +135,7 @@ def _report(problem: Problem) -> None:
         overseer.report(problem)
 
 
-def _own_handlers() -> tuple[Callable[[dict[str, Any]], object], ...]:
+def _own_handlers() -> tuple[Callable[[Event], object], ...]:
     """Who listens by a ``given()`` of the script's own; giving is there if anybody does."""
     return _operators().own_handlers() if "giving" in sys.modules else ()
 
@@ -189,7 +181,7 @@ def iterate(
     with give.inherit(task=task):
         for done in count():
             if total is not None and done <= total:
-                _publish.produce({"task": task, "progress": (done, total)})
+                _publish({"task": task, "progress": (done, total)})
             if not report_batch:
                 batch = next(iterator, _END)
                 if batch is _END:
@@ -206,8 +198,9 @@ def iterate(
                     batch = next(iterator, _END)
                 if batch is _END:
                     if total is None and not ignore_loading:
-                        with _handing.wrap("step", **empty):
-                            pass  # As voir 0.2 has it: there the end is asked for within a step.
+                        # As voir 0.2 has it: there the end is asked for within a step.
+                        _mark("begin", number, empty, _hand)
+                        _mark("end", number, empty, _hand)
                     return
                 sized = {"task": task, **_size(batch, batch_size)}
                 if not early:
@@ -224,9 +217,9 @@ def iterate(
                     _mark("end", number, sized)
 
 
-def _mark(end: str, number: int, values: dict[str, Any]) -> None:
+def _mark(end: str, number: int, values: Event, tell: Callable[[Event], None] = _publish) -> None:
     """Give one end of a step."""
-    _publish.produce({"$wrap": {"name": "step", "step": end, "id": number}, **values})
+    tell({"$wrap": {"name": "step", "step": end, "id": number}, **values})
 
 
 def _size(batch: Any, size: Any) -> dict[str, Any]:
