@@ -238,10 +238,6 @@ class Engine:
         """How often each probe has fired, by its number."""
         return {placed.number: placed.fired for placed in self._probes}
 
-    def shows(self, key: str) -> bool:
-        """Whether events of a probe carry ``key``."""
-        return any(one.key == key for p in tuple(self._probes) for one in p.wish.captures)
-
     def verdicts(self) -> list[dict[str, Any]]:
         """What became of each probe, as ``run.json`` has it."""
         with self._lock:

@@ -84,6 +84,7 @@ class PlacedProbe:
         triggers: What to insert for each site.
         places: The scopes that it was inserted in.
         trouble: Why it came to nothing, if that is known.
+        heard: Whether anybody has listened to it.
         unseen: Whether some of its calls are inside a graph of torch's, where they make no events.
     """
 
@@ -104,7 +105,7 @@ class PlacedProbe:
         self._lock = threading.RLock()
         self.places: list[tuple[Unit, Scope]] = []
         self.trouble = ""
-        self.unseen = self._closed = False
+        self.unseen = self.heard = self._closed = False
         keys = [capture.key for capture in wish.captures]
         file, _, line = (where or "").rpartition(":")
         more = {"file": file, "line": int(line)} if file and line.isdigit() else {}
@@ -137,11 +138,6 @@ class PlacedProbe:
     def fired(self) -> int:
         """How many events there were while somebody listened."""
         return sum(site.fired for site in self.sites)
-
-    @property
-    def heard(self) -> bool:
-        """Whether somebody listens or intercepts."""
-        return bool(self._listeners or self._interceptors)
 
     def listen(self, fn: Listener, who: str | None = None, always: bool = True) -> Listening:
         """Call ``fn(event)`` for each event, at once, on the thread that made it.
@@ -184,6 +180,8 @@ class PlacedProbe:
     def arrange(self) -> None:
         """Set the sites as those who listen now need them."""
         with self._lock:
+            heard = bool(self._listeners or self._interceptors)
+            self.heard |= heard
             hand = FIRST if self._listeners else 0
             if any(one.always for one in self._listeners):
                 hand = -1
@@ -191,7 +189,7 @@ class PlacedProbe:
                 site.bus = self.hand if self._listeners else None
                 site.hand = hand
                 site.intercept = self.replaced if self._interceptors else None
-                site.silent = int(self._closed or not self.heard)
+                site.silent = int(self._closed or not heard)
 
     def silence(self) -> None:
         """Deliver nothing any more; the code goes on calling."""
