@@ -197,7 +197,7 @@ while os.WIFSTOPPED(status := os.waitpid(job, os.WUNTRACED)[1]):
 code = os.waitstatus_to_exitcode(status)
 sys.exit(code if code >= 0 else 128 - code)
 """
-OPTIONS = ["-m", "overseer", "--quiet", "--no-record", "--dash"]
+OPTIONS = ["-m", "voir", "--quiet", "--no-record", "--dash"]
 
 
 class Play:
