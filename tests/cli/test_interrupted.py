@@ -57,8 +57,9 @@ def test_a_ctrl_c_that_is_forwarded_too_costs_nothing_of_what_the_run_came_to(
 
 
 def test_a_script_that_a_signal_ends_leaves_a_record_though_nothing_was_measured(
-    place: Place,
+    tmp_path: Path,
 ) -> None:
+    place = Place(tmp_path)
     place.write("main.py", "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
     assert place.voir("main.py").status == -signal.SIGTERM
     assert place.record()["exit_status"] == -signal.SIGTERM
