@@ -7,6 +7,7 @@ copies no half-done work of theirs, and python has no reason to warn of a fork w
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
 #: Bytes that must be free when a thread begins; so many are a mapping of their own, never touched.
 ROOM = 1 << 26
+
+#: Signals that scripts handle.
+_HANDLED = (
+    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
+    signal.SIGCHLD,
+)  # fmt: skip
 
 _open: list[Timer] = []
 #: Threads of timers, by their idents.
@@ -161,7 +168,13 @@ class _Hidden:
 
     def asked(self, seconds: float) -> bool:
         """On the thread: wait as long as ``seconds`` to be asked to end; whether it is, once."""
-        return self._wanted.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
+        # A signal that this thread took would not wake the main one, where python handles it. Not
+        # blocked in calls: programs that they start would have it blocked as well.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+        try:
+            return self._wanted.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end(self, patience: float) -> None:
         """Ask it to end, once, and wait for that as long as ``patience`` seconds."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -106,6 +109,27 @@ class TestCalling:
             thread = thread_of(timer)
             monkeypatch.setattr(threading, "_allocate_lock", raising(AssertionError()))
         assert (thread.over(0), calls.count) == (True, 0)
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+    def test_a_thread_that_waits_leaves_signals_to_the_main_one(self, calls):
+        def blocked(task: int) -> bool:
+            status = Path(f"/proc/self/task/{task}/status").read_text()
+            mask = int(status.partition("SigBlk:")[2].split()[0], 16)
+            return bool(mask >> (signal.SIGTERM - 1) & 1)
+
+        called, tasks = [], []
+
+        def body():
+            tasks.append(threading.get_native_id())
+            called.append(blocked(tasks[0]))
+
+        with calls.timer(body, seconds=0.2):
+            assert calls.wait(1)
+            until = time.monotonic() + PATIENCE
+            while not (tasks and blocked(tasks[0])) and time.monotonic() < until:
+                time.sleep(0.01)
+            assert blocked(tasks[0])
+        assert called[0] is False
 
     def test_leaving_it_does_not_wait_for_ever_for_a_call_that_hangs(self, calls, monkeypatch):
         monkeypatch.setattr(timers, "END_PATIENCE", 0.01)
