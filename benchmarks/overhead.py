@@ -401,11 +401,17 @@ def main() -> None:
     for name, package in PACKAGES.items():
         what = f"a python that has {package.replace('==', ' ')}"
         parser.add_argument(f"--{name}", metavar="PYTHON", type=existing, help=what)
+    parser.add_argument(
+        "--beside", metavar="NAME=PYTHON", action="append", help="a voir of another environment"
+    )
     options = parser.parse_args()
     peers = {
         name: getattr(options, name) or (made(name) if options.peers else None) for name in PACKAGES
     }
     found = [*sides(**peers), *(readers() if options.readers else ())]
+    for other in options.beside or ():
+        name, _, python = other.partition("=")
+        found.append(Side(name, (existing(python), "-m", "voir", "--quiet")))
     for name, work in works(options.seconds).items():
         if name in (options.work or (name,)):
             print(f"\n{name}, {options.rounds} rounds, Python {sys.version.split()[0]}:\n")

@@ -1,12 +1,13 @@
 """What starting under voir costs: an empty script, against plain python and other tools.
 
-    python benchmarks/startup.py [--runs N] [--peers]
+    python benchmarks/startup.py [--runs N] [--peers] [--beside NAME=PYTHON]
 
 Runs are interleaved (every side once a round), so that a machine that speeds up or slows down does
 so for all of them; the table has medians, and the median of the per-round differences and ratios to
 plain python. The bare script is the hand-written baseline. Wall time is what one waits for;
 processor time says nearly the same, and says it on a busy machine too. ``--peers`` adds the tools
 that are installed in the same environment: viztracer, pyinstrument, coverage, cProfile.
+``--beside`` adds another voir, by the python of its environment: an earlier one, or upstream.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PEERS = {
 }
 
 
-def sides(peers: bool, tmp: str) -> dict[str, list[str]]:
+def sides(peers: bool, beside: dict[str, str], tmp: str) -> dict[str, list[str]]:
     """What is run, by name: the command up to the script."""
     python = [sys.executable]
     found = {
@@ -44,7 +45,7 @@ def sides(peers: bool, tmp: str) -> dict[str, list[str]]:
     for name, arguments in PEERS.items() if peers else ():
         if name == "cProfile" or importlib.util.find_spec(name):
             found[name] = [*python, *(a.format(tmp=tmp) for a in arguments)]
-    return found
+    return found | {name: [other, "-m", "voir"] for name, other in beside.items()}
 
 
 def once(command: list[str], script: str, directory: str) -> tuple[float, float]:
@@ -67,12 +68,12 @@ def once(command: list[str], script: str, directory: str) -> tuple[float, float]
     return wall, usage.ru_utime + usage.ru_stime
 
 
-def measure(runs: int, peers: bool) -> dict[str, list[tuple[float, float]]]:
+def measure(runs: int, peers: bool, beside: dict[str, str]) -> dict[str, list[tuple[float, float]]]:
     """The times of each side, one a round, after a round that is not counted."""
     with tempfile.TemporaryDirectory() as tmp:
         script = Path(tmp) / "empty.py"
         script.touch()
-        commands = sides(peers, tmp)
+        commands = sides(peers, beside, tmp)
         taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
         for counted in [False] + [True] * runs:
             for name, command in commands.items():
@@ -106,8 +107,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20, help="counted rounds (default: 20)")
     parser.add_argument("--peers", action="store_true", help="also run other tools that are there")
+    parser.add_argument("--beside", metavar="NAME=PYTHON", action="append", help="another voir")
     options = parser.parse_args()
-    taken = measure(options.runs, options.peers)
+    beside = dict(other.split("=", 1) for other in options.beside or ())
+    taken = measure(options.runs, options.peers, beside)
     print(f"An empty script, {options.runs} rounds, Python {sys.version.split()[0]}:\n")
     print(table(taken))
 

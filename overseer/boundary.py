@@ -253,6 +253,17 @@ class Guarded:
             self._report(problem(slug, self.who, error, doing, self.place))
 
 
+def above(descriptor: int) -> int:
+    """A copy of ``descriptor`` above the numbers that the script's own files get.
+
+    Raises:
+        OSError: So many are not allowed.
+    """
+    import fcntl
+
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 200)
+
+
 def name_of(fn: object) -> str:
     """What to call an instrument or subscriber in a message."""
     for attribute in ("__qualname__", "__name__"):

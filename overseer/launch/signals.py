@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
-from ..boundary import Guarded
+from ..boundary import Guarded, above
 from ..clock import monotonic
 from ..timers import Timer
 
@@ -28,9 +28,6 @@ ECHO = 0.25
 #: A signal that comes while the run is closed changes nothing, for the process is about to end; a
 #: second one so many seconds later ends it at once.
 AGAIN = 1.0
-
-#: Below are the descriptors that a script's own files get.
-HIGH = 200
 
 
 def in_child() -> bool:
@@ -176,12 +173,11 @@ class Mark:
 
     def __init__(self, signum: int) -> None:
         import faulthandler
-        import fcntl
 
         self._signum, self.seen = signum, False
         low = os.memfd_create("voir")
         try:
-            self._file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH)
+            self._file = above(low)
         finally:
             os.close(low)
         self._empty = os.fstat(self._file)

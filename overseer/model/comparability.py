@@ -73,7 +73,9 @@ def _doubts(name: str, side: Sequence[Facts]) -> Iterator[str]:
         yield f"{name} did not come to its end"
     failed = [run["exit_status"] for run in side if run.get("exit_status") not in (0, None)]
     if failed:
-        yield f"{name} ended with exit status {failed[0]}"
+        status = failed[0]
+        signalled = isinstance(status, int) and status < 0
+        yield f"{name} ended with {f'signal {-status}' if signalled else f'exit status {status}'}"
     busiest = max((others_share(run) or 0.0 for run in side), default=0.0)
     if busiest > BUSY:
         yield f"{name}: other programs used {100 * busiest:.0f} % of the processors"

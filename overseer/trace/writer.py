@@ -15,6 +15,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
+from ..boundary import above
 from ..clock import process_start
 from ..recorder.log import EVENT, SIZE, Header, lives
 
@@ -63,7 +64,7 @@ class LogWriter:
         self._room = 0 if ring else most // 2
         self._segment = max((most if ring else most // 2) // KEPT, 1 << 12)
         self._piece, self._gap = self._segment // 2 // SIZE * SIZE, False
-        self._head = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._head = _new(path, os.O_EXCL)
         self._tail, self._number = -1, 0
         self._sizes: dict[int, int] = {self._head: 0}
         self._held: dict[int, int] = {}  # How many events a segment has.
@@ -110,8 +111,7 @@ class LogWriter:
             del self._sizes[self._tail]
             self._tail = -1
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            fd = os.open(f"{self._path}.{self._number + 1}", flags, 0o666)
+            fd = _new(f"{self._path}.{self._number + 1}", os.O_TRUNC)
         except OSError as error:
             self._report(error)
             return -1
@@ -231,6 +231,15 @@ class Log:
         """Delete it."""
         for file in reversed(self.files):
             file.unlink(missing_ok=True)
+
+
+def _new(path: Path | str, flag: int) -> int:
+    low = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flag, 0o666)
+    with suppress(OSError):  # So many descriptors are not allowed: this one will do.
+        high = above(low)
+        os.close(low)
+        return high
+    return low
 
 
 def _fold(state: dict[str, Any]) -> bytes:

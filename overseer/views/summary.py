@@ -51,9 +51,10 @@ def render(run: Facts, width: int, colour: bool = False) -> str:
         if not rest[0].pieces and "state" not in run:
             first.append(Piece("nothing measured", "dim"))
     elif not tasks and not entries(run, "probes") and run.get("exit_status") == 0:
-        told = (
-            f"voir init {_short(clean(run.get('script') or 'SCRIPT'))} writes what would give them"
-        )
+        script = clean(run.get("script") or "SCRIPT")
+        told = f"voir init {_short(script)} writes what would give them"
+        if "site-packages" in script:  # A launcher: torch.distributed.run, accelerate's.
+            told = "of its processes: torchrun --no-python voir SCRIPT"
         rest.append(row("steps", Piece("none seen", "dim"), Piece(told, "dim")))
     rest += [*_probes(run), *_instruments(run), _app(run), *record(run)]
     head = layout.head("voir:", first)
