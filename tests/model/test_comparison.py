@@ -146,7 +146,7 @@ def test_what_speaks_against_the_figures_is_said() -> None:
     other["tasks"]["eval"] = {"steps": 3}
     assert compare([run(1000)], [other]).notes == [
         "B did not come to its end",
-        "B ended with exit status -9",
+        "B ended with signal 9",
         "B: other programs used 50 % of the processors",
         "B: steps of train were profiled, which makes them slower",
         "B: its GPU was throttled (power cap)",
