@@ -30,7 +30,7 @@ TABLES = {
 }
 #: Those that are read from the trace: a run without one does not have them.
 TRACED = ("steps", "slices", "instants", "counters")
-#: Longer lists are one value, as JSON.
+#: Longer lists are one value, as JSON; in ``tasks``, where each value is a column, all are.
 _SHORT = 16
 _STEPS = re.compile(r"(.+) steps(?: \d+)?")
 
@@ -53,7 +53,9 @@ def open_database(
     """
     found = run if isinstance(run, Run) else read_run(run)
     ranks = found.ranks or (found,)
-    flat = [(one.rank, name, dict(_flat("", task))) for one in ranks for name, task in _tasks(one)]
+    flat = [
+        (one.rank, name, dict(_flat("", task, 0))) for one in ranks for name, task in _tasks(one)
+    ]
     named = {"rank": "", "task": ""}  # Columns are the same in any case of letters.
     for key in (key for _, _, values in flat for key in values):
         named.setdefault(re.sub(r"\W", "_", key).lower(), key)
@@ -100,18 +102,18 @@ def _tasks(run: Run) -> list[tuple[str, Any]]:
     return [(name, task) for name, task in part(run.facts, "tasks").items() if name]
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _flat(name: str, value: Any, short: int = _SHORT) -> Iterator[tuple[str, Any]]:
     """The values in ``value``, each with its dotted path."""
     pairs: Iterable[tuple[Any, Any]] | None = None
     if isinstance(value, Mapping):
         pairs = value.items()
-    elif isinstance(value, list) and (len(value) <= _SHORT or isinstance(value[0], Mapping)):
+    elif isinstance(value, list) and (len(value) <= short or isinstance(value[0], Mapping)):
         pairs = enumerate(value)
     if pairs is None:
         yield name, _value(value)
         return
     for key, inner in pairs:
-        yield from _flat(f"{name}.{key}" if name else str(key), inner)
+        yield from _flat(f"{name}.{key}" if name else str(key), inner, short)
 
 
 def _value(value: Any) -> Any:
