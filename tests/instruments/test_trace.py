@@ -107,6 +107,11 @@ def test_without_the_flag_nothing_is_written(place):
     assert (list(place.path.rglob("*.pftrace")), "trace" in place.record()) == ([], False)
 
 
+def test_the_files_of_the_script_have_the_numbers_that_they_have_without_it(place):
+    place.write("main.py", "print(open(__file__).fileno())")
+    assert place.voir("--trace", "main.py").stdout == place.python("main.py").stdout
+
+
 @pytest.mark.parametrize(
     ("steps", "every", "expected"), [("12:", "1", [12, 13, 14]), ("2:9", "3", [2, 5, 8])]
 )
