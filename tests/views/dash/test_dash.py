@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import io
 import itertools
@@ -11,11 +10,11 @@ import pty
 import re
 import select
 import signal
-import struct
 import subprocess
 import sys
 import termios
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pyte
 import pytest
@@ -24,37 +23,19 @@ from runs import BOARDS
 from instruments.dash import dash
 from overseer.views.dash.board import Board
 from overseer.views.dash.dash import COST_PART, Dashboard, Lines, sink_for
+from overseer.views.dash.screen import Screen
 from tests.clocks import FakeClock
-
-ROWS, COLUMNS = 24, 80
-
-
-class Sink:
-    """A sink that remembers what was asked of it."""
-
-    def __init__(self):
-        self.seen, self.error = [], None
-
-    def _do(self, what):
-        if self.error:
-            raise self.error
-        self.seen.append(what)
-
-    def draw(self, board):
-        self._do("draw")
-
-    def close(self, board):
-        self._do("close")
-
-    def restore(self):
-        self.seen.append("restore")
 
 
 @pytest.fixture
 def at_work():
-    sink, clock, problems = Sink(), FakeClock(), []
+    sink, clock, problems = Mock(spec=Screen), FakeClock(), []
     dashboard = Dashboard(sink, Board("main.py"), dict, clock, problems.append)
     return SimpleNamespace(dashboard=dashboard, sink=sink, clock=clock, problems=problems)
+
+
+def seen(at_work):
+    return [call[0] for call in at_work.sink.method_calls]
 
 
 def test_frames_take_one_part_of_a_core(at_work, monkeypatch):
@@ -63,41 +44,40 @@ def test_frames_take_one_part_of_a_core(at_work, monkeypatch):
     for _ in range(100):
         at_work.dashboard.tick()
         at_work.clock.advance(0.5)
-    assert len(at_work.sink.seen) == 50 / (0.04 * COST_PART) // 1 + 1
+    assert len(seen(at_work)) == 50 / (0.04 * COST_PART) // 1 + 1
 
 
 def test_the_end_is_drawn_once_and_by_the_parent_of_a_fork(at_work, monkeypatch):
     with monkeypatch.context() as child:
         child.setattr(os, "getpid", lambda: -1)
         at_work.dashboard.close()
-    assert at_work.sink.seen == []
+    assert seen(at_work) == []
     for act in (at_work.dashboard.close, at_work.dashboard.close, at_work.dashboard.tick):
         act()
-    assert at_work.sink.seen == ["close"]
+    assert seen(at_work) == ["close"]
 
 
 @pytest.mark.parametrize("end", ["tick", "close"])
 def test_a_broken_terminal_is_told_once_and_left_alone(at_work, end):
-    at_work.sink.error = OSError(errno.EIO, os.strerror(errno.EIO))
+    at_work.sink.draw.side_effect = at_work.sink.close.side_effect = OSError(5, "broken")
     for name in (end, "tick", "close"):
         getattr(at_work.dashboard, name)()
-    (problem,) = at_work.problems
-    assert problem.what == "cannot write to stderr: Input/output error"
+    assert [one.what for one in at_work.problems] == ["cannot write to stderr: broken"]
 
 
 def test_a_mistake_of_ours_gives_the_terminal_back(at_work):
-    at_work.sink.error = ZeroDivisionError()
+    at_work.sink.draw.side_effect = ZeroDivisionError
     with pytest.raises(ZeroDivisionError):
         at_work.dashboard.tick()
     at_work.dashboard.close()
-    assert at_work.sink.seen == ["restore"]
+    assert seen(at_work) == ["draw", "restore"]
 
 
 def test_a_hanging_terminal_does_not_hold_up_the_end(at_work, monkeypatch):
     held = SimpleNamespace(acquire=lambda timeout: timeout > 1.0)
     monkeypatch.setattr(at_work.dashboard, "_lock", held)
     at_work.dashboard.close()
-    assert not at_work.sink.seen
+    assert not seen(at_work)
 
 
 def test_a_handler_of_the_scripts_for_ctrl_z_stays(at_work):
@@ -138,13 +118,14 @@ def test_a_closed_stderr_is_an_error_of_the_system():
         sink_for(closed, {"TERM": "xterm"}).close(BOARDS["training"])
 
 
-def test_nothing_is_left_behind(tmp_path):
-    """A whole run, its script's errors on no terminal: one line at the end."""
+OPTIONS = ["-m", "voir", "--quiet", "--no-record", "--dash"]
+
+
+def test_without_a_terminal_there_is_one_line_at_the_end(tmp_path):
     (tmp_path / "main.py").write_text("import voir\nvoir.log(best=0.25)\n")
     command = [sys.executable, *OPTIONS, "--no-monitor", "main.py"]
     done = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE)
-    assert b"main.py 0:00:00 | " in done.stderr
-    assert done.stderr.endswith(b"best 0.2500\n")
+    assert re.fullmatch(rb"main.py 0:00:00 \| .*best 0.2500\n", done.stderr)
 
 
 # On a terminal
@@ -157,14 +138,11 @@ while not os.path.exists("drawn"):
 print("last words", end="", flush=True)
 """
 FRAME = b"\x1b[?2026l"
-ENDS = {
+KILL = "os.kill(os.getpid(), signal.{})"
+SIGNALS = ["SIGKILL", "SIGQUIT", "SIGUSR1", "SIGTERM", "SIGINT"]
+ENDS = {name: (KILL.format(name), 128 + getattr(signal, name)) for name in SIGNALS} | {
     "returns": ("", 0),
     "raises": ("raise SystemExit(3)", 3),
-    "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
-    "SIGQUIT": ("os.kill(os.getpid(), signal.SIGQUIT)", 128 + signal.SIGQUIT),
-    "SIGUSR1": ("os.kill(os.getpid(), signal.SIGUSR1)", 128 + signal.SIGUSR1),
-    "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM)", 128 + signal.SIGTERM),
-    "SIGINT": ("os.kill(os.getpid(), signal.SIGINT)", 128 + signal.SIGINT),
     "abort": ("os.abort()", 128 + signal.SIGABRT),
     "segfault": ("ctypes.string_at(0)", 128 + signal.SIGSEGV),
     "_exit": ("os._exit(5)", 5),
@@ -172,32 +150,13 @@ ENDS = {
     # A child that outlives it has a copy of everything that is open.
     "forked": (
         "os.fork() or (os.setsid(), os.closerange(0, 3), time.sleep(15), os._exit(0))\n"
-        "os.kill(os.getpid(), signal.SIGKILL)",
+        + KILL.format("SIGKILL"),
         128 + signal.SIGKILL,
     ),
 }
-
-
-#: What a shell does: a job of its own, which it waits for and continues.
-SHELL = """
-import os, signal, sys
-signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-job = os.fork()
-if not job:
-    os.setpgid(0, 0)
-    os.tcsetpgrp(0, os.getpid())
-    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-while os.WIFSTOPPED(status := os.waitpid(job, os.WUNTRACED)[1]):
-    os.tcsetpgrp(0, os.getpgrp())
-    print("stopped", flush=True)
-    sys.stdin.readline()
-    os.tcsetpgrp(0, job)
-    os.kill(job, signal.SIGCONT)
-code = os.waitstatus_to_exitcode(status)
-sys.exit(code if code >= 0 else 128 - code)
-"""
-OPTIONS = ["-m", "voir", "--quiet", "--no-record", "--dash"]
+#: A shell that says that its job has stopped, and continues it when a line comes.
+SHELL = 'trap : INT; "$@"; s=$?; if [ $s = 148 ]; then echo stopped; read; fg; s=$?; fi; exit $s'
+BASH = ["bash", "--norc", "-ic", SHELL, "bash"]
 
 
 class Play:
@@ -205,45 +164,43 @@ class Play:
 
     def __init__(self, place, end=""):
         (place / "main.py").write_text(SCRIPT + end)
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        environ = {**os.environ, "TERM": "xterm-256color", "CI": "", "PYTHONUTF8": "1"}
-        environ.pop("NO_COLOR", None)
-        command = [sys.executable, "-c", SHELL, *OPTIONS, "main.py"]
+        self.terminal, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (24, 80))
+        kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CI")}
         self.process = subprocess.Popen(
-            command, cwd=place, env=environ, stdin=slave, stdout=slave, stderr=slave,
-            start_new_session=True,
+            [*BASH, sys.executable, *OPTIONS, "main.py"],
+            cwd=place, env={**kept, "TERM": "xterm-256color", "PYTHONUTF8": "1"},
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.close(slave)
         self.place, self.shown = place, b""
+
+    def until(self, mark):
+        while mark not in self.shown:
+            self.shown += os.read(self.terminal, 65536)
 
     def go_on(self):
         """Let the script go on when there is a frame."""
         self.until(FRAME)
         (self.place / "drawn").touch()
 
-    def until(self, mark):
-        while mark not in self.shown:
-            self.shown += os.read(self._master, 65536)
-
-    def type(self, data):
-        os.write(self._master, data)
-
     def end(self):
         """Read to the end, which the last one to hold the terminal makes."""
         try:
-            while select.select([self._master], [], [], 8.0)[0]:
-                self.shown += os.read(self._master, 65536)
+            while select.select([self.terminal], [], [], 8.0)[0]:
+                self.shown += os.read(self.terminal, 65536)
         except OSError:  # Linux says so when the other side is closed.
             pass
-        os.close(self._master)
+        os.close(self.terminal)
         return self.process.wait(timeout=30)
 
     def screen(self):
-        screen = pyte.Screen(COLUMNS, ROWS)
+        """What is seen, and the lines where a dashboard begins."""
+        screen = pyte.Screen(80, 24)
         pyte.ByteStream(screen).feed(self.shown)
-        return screen
+        heads = [at for at, row in enumerate(screen.display) if row.startswith("── main.py")]
+        return screen, heads
 
 
 @pytest.fixture(scope="module")
@@ -258,36 +215,27 @@ def plays(tmp_path_factory):
 @pytest.mark.parametrize("name", ENDS)
 def test_the_terminal_is_sane_however_the_run_ends(plays, name):
     play, status = plays[name]
-    screen = play.screen()
-    rows = [row.rstrip() for row in screen.display]
+    screen, (head,) = play.screen()  # The last frame stays.
     cursor = screen.cursor
     assert status == ENDS[name][1]
     assert (screen.margins, cursor.hidden, cursor.attrs.bold, cursor.x) == (None, False, False, 0)
-    (head,) = heads(screen)  # The last frame stays.
     assert head < cursor.y
-    assert any(row.startswith("last words") for row in rows[:head])
-    assert not rows[cursor.y]
-
-
-def heads(screen):
-    return [at for at, row in enumerate(screen.display) if row.startswith("── main.py")]
+    assert any(row.startswith("last words") for row in screen.display[:head])
+    assert not screen.display[cursor.y].strip()
+    between = re.sub(rb"\x1b\[\?2026h.*?\x1b\[\?2026l", b"", play.shown, flags=re.DOTALL)
+    alone = "".join(f"line {n}\r\n" for n in range(30)).encode() + b"last words"
+    assert between.startswith(alone)
 
 
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
     play = Play(tmp_path)
     play.until(FRAME)
-    play.type(b"\x1a")
+    os.write(play.terminal, b"\x1a")
     play.until(b"stopped")
-    assert (play.screen().margins, heads(play.screen())) == (None, [])
+    screen, heads = play.screen()
+    assert (screen.margins, heads) == (None, [])
     before, play.shown = play.shown, b""
-    play.type(b"\n")
+    os.write(play.terminal, b"\n")
     play.go_on()
     play.shown = before + play.shown
-    assert (play.end(), play.screen().margins) == (0, None)
-
-
-def test_between_the_frames_the_terminal_gets_what_the_script_wrote(plays):
-    shown = plays["SIGKILL"][0].shown
-    between = re.sub(rb"\x1b\[\?2026h.*?\x1b\[\?2026l", b"", shown, flags=re.DOTALL)
-    alone = "".join(f"line {n}\r\n" for n in range(30)).encode() + b"last words"
-    assert between.startswith(alone)
+    assert (play.end(), play.screen()[0].margins) == (0, None)
