@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from emulator import Emulator
-from runs import BOARDS, beginning, training
+from runs import BOARDS, training
 
 from overseer.views.dash.dash import Lines
 from overseer.views.dash.screen import Screen
@@ -29,53 +29,52 @@ def screen(terminal):
     return Screen(terminal, Palette(), Lines(terminal.lines.append))
 
 
-def printed(rows):
-    return [row for row in rows if row.startswith("line ")]
-
-
-def numbered(n, first=0):
-    return [f"line {i}" for i in range(first, first + n)]
+def later(seconds, of=3):
+    board = training(of)
+    board.now += seconds
+    return board
 
 
 def headers(rows):
     return [at for at, row in enumerate(rows) if row.startswith("── main.py")]
 
 
-def later(board, seconds):
-    board.now += seconds
-    return board
-
-
 def print_lines(terminal, n, first=0):
-    for line in numbered(n, first):
-        terminal.print(line)
+    for i in range(first, first + n):
+        terminal.print(f"line {i}")
+
+
+def seen(terminal, lines):
+    """Where the dashboard begins; above it there are so many lines of the script's."""
+    rows = terminal.everything
+    assert [row for row in rows if row.startswith("line ")] == [f"line {n}" for n in range(lines)]
+    assert len(headers(rows)) == 1
+    (head,) = headers(terminal.rows)
+    return head
 
 
 def test_the_script_prints_above_the_dashboard(terminal, screen):
-    for line in numbered(100):
-        terminal.print(line)
+    for n in range(100):
+        terminal.print(f"line {n}")
         screen.draw(BOARD)
-    assert printed(terminal.everything) == numbered(100)
-    assert headers(terminal.rows) == [TOP]
-    assert len(headers(terminal.everything)) == 1
+    assert seen(terminal, 100) == TOP
 
 
 def test_each_frame_is_one_write_and_nothing_new_is_none(terminal, screen):
     screen.draw(BOARD)
     screen.draw(BOARD)
     assert len(terminal.writes) == 1
-    screen.draw(later(training(3), 1))
+    screen.draw(later(1))
     assert len(terminal.writes) == 2
 
 
 @pytest.mark.parametrize("text", ["epoch 1 ...", "\r10 %\r20 %", "\x1b[31mred"])
 def test_what_is_printed_in_pieces_goes_on_where_it_was(terminal, screen, text):
     alone = Emulator()
-    for one in (alone, terminal):
-        one.print(text, end="")
-        if one is terminal:
-            screen.draw(BOARD)
-        one.print(" done")
+    alone.print(text + " done")
+    terminal.print(text, end="")
+    screen.draw(BOARD)
+    terminal.print(" done")
     assert terminal.rows[:TOP] == alone.rows[:TOP]
     assert terminal.screen.buffer[0][12].fg == alone.screen.buffer[0][12].fg
 
@@ -83,10 +82,9 @@ def test_what_is_printed_in_pieces_goes_on_where_it_was(terminal, screen, text):
 def test_a_script_that_resets_the_terminal_gets_its_dashboard_back(terminal, screen):
     screen.draw(BOARD)
     terminal.print("\x1bc", end="")
-    screen.draw(later(training(3), 1))
+    screen.draw(later(1))
     print_lines(terminal, 100)
-    assert printed(terminal.everything) == numbered(100)
-    assert headers(terminal.rows) == [TOP]
+    assert seen(terminal, 100) == TOP
 
 
 @pytest.mark.parametrize("size", [(120, 40), (50, 20), (80, 15), (200, 60), (80, 24)])
@@ -95,11 +93,9 @@ def test_a_resize_leaves_one_dashboard_at_the_bottom(terminal, screen, size, bef
     print_lines(terminal, before)
     screen.draw(training(5))
     terminal.resize(*size)
-    screen.draw(later(training(5), 1))
+    screen.draw(later(1, of=5))
     print_lines(terminal, 30, before)
-    (head,) = headers(terminal.rows)
-    assert len(headers(terminal.everything)) == 1
-    assert printed(terminal.everything) == numbered(before + 30)
+    head = seen(terminal, before + 30)
     assert all(row.startswith("line ") or not row for row in terminal.rows[:head])
 
 
@@ -123,7 +119,7 @@ def test_a_program_that_reads_keys_has_the_whole_screen(terminal, screen):
     screen.draw(BOARD)
     terminal.keys = True
     for seconds in range(3):
-        screen.draw(later(training(3), seconds))
+        screen.draw(later(seconds))
     assert terminal.screen.margins is None
     assert (terminal.repaints, len(terminal.writes), terminal.held) == (1, 2, [True, False])
     terminal.keys = False
@@ -136,30 +132,9 @@ def test_at_a_prompt_of_pythons_own_the_rows_stay(terminal, screen, monkeypatch)
     monkeypatch.setitem(sys.modules, "readline", None)
     screen.draw(BOARD)
     terminal.keys = True
-    screen.draw(later(training(3), 1))
+    screen.draw(later(1))
     assert terminal.screen.margins is not None
     assert len(terminal.writes) == 1
-
-
-@pytest.mark.parametrize("text", ["line 60\n", "no newline"])
-def test_at_the_end_the_last_frame_flows_and_the_terminal_is_whole(terminal, screen, text):
-    print_lines(terminal, 60)
-    screen.draw(BOARD)
-    terminal.print(text, end="")
-    screen.close(BOARD)
-    terminal.print("$ ", end="")
-    assert (terminal.screen.margins, terminal.screen.cursor.hidden) == (None, False)
-    assert (terminal.rows[-1], len(headers(terminal.everything))) == ("$", 1)
-    assert terminal.held == [True, False]
-
-
-def test_restoring_clears_the_rows(terminal, screen):
-    terminal.print("line 0")
-    screen.draw(beginning())
-    screen.draw(BOARD)
-    screen.restore()
-    assert terminal.rows == ["line 0"] + [""] * 23
-    assert terminal.screen.margins is None
 
 
 @pytest.mark.parametrize("colour", [True, False])
@@ -171,15 +146,13 @@ def test_colours(terminal, colour):
 
 
 @pytest.mark.parametrize(
-    ("environ", "encoding", "colour", "unicode"),
+    ("environ", "encoding", "shown"),
     [
-        ({"TERM": "xterm"}, "utf-8", True, True),
-        ({"TERM": "xterm", "NO_COLOR": "1"}, "UTF8", False, True),
-        ({"TERM": "vt100"}, "ascii", False, False),
-        ({"TERM": "vt100", "FORCE_COLOR": "1"}, None, True, False),
+        ("TERM=xterm", "utf-8", (True, True)), ("TERM=xterm NO_COLOR=1", "UTF8", (False, True)),
+        ("TERM=vt100", "ascii", (False, False)), ("TERM=vt100 FORCE_COLOR=1", None, (True, False)),
     ],
-)
-def test_what_a_terminal_can_show(environ, encoding, colour, unicode):
+)  # fmt: skip
+def test_what_a_terminal_can_show(environ, encoding, shown):
     terminal = SimpleNamespace(isatty=lambda: True, encoding=encoding)
-    palette = Palette.of(terminal, environ)
-    assert (palette.colour, palette.unicode) == (colour, unicode)
+    palette = Palette.of(terminal, dict(each.split("=") for each in environ.split()))
+    assert (palette.colour, palette.unicode) == shown
