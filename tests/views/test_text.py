@@ -13,65 +13,43 @@ from overseer.views.text import TO, Layout, cells, coloured, cut, encodable, row
 NAN = float("nan")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+AMOUNTS: list[tuple[Any, list[tuple[Any, ...]]]] = [
+    (amounts.duration, [
         (0, "0 ms"), (0.00004, "0.04 ms"), (0.0034, "3.4 ms"), (0.0342, "34 ms"), (0.0994, "99 ms"),
         (0.0996, "0.10 s"), (9.994, "9.99 s"), (9.996, "10.0 s"), (59.94, "59.9 s"),
         (59.96, "1 min 00 s"), (3599.4, "59 min 59 s"), (3599.6, "1 h 00 min"),
         (90_000, "25 h 00 min"), ("x", None), (None, None), (NAN, None),
-    ],
-)  # fmt: skip
-def test_durations_read_well_at_every_size(seconds: Any, text: str | None) -> None:
-    assert amounts.duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("fraction", "text"),
-    [
+    ]),
+    # Shares are not rounded to none or all.
+    (amounts.percent, [
         (0, "0 %"), (0.00055, "0.055 %"), (0.0094, "0.94 %"), (0.0096, "1 %"), (0.21, "21 %"),
         (0.998, "99.8 %"), (0.9996, "100 %"), (1, "100 %"), (None, None),
-    ],
-)  # fmt: skip
-def test_shares_are_not_rounded_to_none_or_all(fraction: Any, text: str | None) -> None:
-    assert amounts.percent(fraction) == text
-
-
-@pytest.mark.parametrize(
-    ("used", "total", "text"),
-    [
+    ]),
+    (amounts.size, [
         (0, None, "0 B"), (999, None, "999 B"), (1000, None, "0.977 KiB"),
         (13 << 20, None, "13 MiB"), (1000 << 20, None, "0.977 GiB"),
         (2254857830, None, "2.1 GiB"), (7 << 42, None, "28 TiB"),
         (9876543210, 128 << 30, "9.2/128 GiB"), (13 << 20, 128 << 30, "0.013/128 GiB"),
         (5 << 60, None, "5.24e+06 TiB"), (5, 0, "5 B"), (None, 5, None), ("5", None, None),
-    ],
-)  # fmt: skip
-def test_bytes_have_one_notation(used: Any, total: Any, text: str | None) -> None:
-    assert amounts.size(used, total) == text
+    ]),
+    # Rates that stand side by side have the same decimals.
+    (amounts.rates, [
+        (1412.2, 1387.6, ["1,412", "1,388"]), (24.13, 9.87, ["24.13", "9.87"]),
+        (1412.2, 13.474, ["1,412.2", "13.5"]), (140.2, 0.0, ["140", "0"]),
+        (2.5, None, ["2.50"]), (0.0312, ["0.031"]), ("NaN", True, "3", []),
+    ]),
+    # A loss has four digits or says what it is.
+    (amounts.figure, [
+        (0.087124, "0.08712"), (1412.2, "1,412"), (5e12, "5e+12"), ("NaN", "NaN"),
+        ("-Infinity", "-Infinity"), (NAN, "nan"), ("x", None), (True, None), ([], None),
+    ]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ((1412.2, 1387.6), ["1,412", "1,388"]), ((24.13, 9.87), ["24.13", "9.87"]),
-        ((1412.2, 13.474), ["1,412.2", "13.5"]), ((140.2, 0.0), ["140", "0"]),
-        ((2.5, None), ["2.50"]), ((0.0312,), ["0.031"]), (("NaN", True, "3"), []),
-    ],
-)  # fmt: skip
-def test_rates_that_stand_side_by_side_have_the_same_decimals(
-    values: tuple[Any, ...], text: list[str]
-) -> None:
-    assert amounts.rates(*values) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.087124, "0.08712"), (1412.2, "1,412"), (5e12, "5e+12"), ("NaN", "NaN"), ("-Infinity",) * 2,
-     (NAN, "nan"), ("x", None), (True, None), ([], None)],
-)  # fmt: skip
-def test_a_loss_has_four_digits_or_says_what_it_is(value: Any, text: str | None) -> None:
-    assert amounts.figure(value) == text
+@pytest.mark.parametrize(("write", "rows"), AMOUNTS)
+def test_amounts_read_well_at_every_size(write: Any, rows: list[tuple[Any, ...]]) -> None:
+    for *given, text in rows:
+        assert write(*given) == text, given
 
 
 def test_wide_characters_are_counted_as_terminals_show_them() -> None:
@@ -114,15 +92,14 @@ def test_a_table_lines_up_whatever_its_characters() -> None:
 @pytest.mark.parametrize(
     ("environ", "terminal", "expected"),
     [
-        ({"TERM": "xterm"}, True, True), ({"TERM": "xterm"}, False, False),
-        ({"TERM": "dumb"}, True, False), ({"CI": "true"}, True, False),
-        ({"CI": "false"}, True, True), ({"CI": "true", "FORCE_COLOR": "1"}, False, True),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+        ("TERM=xterm", True, True), ("TERM=xterm", False, False), ("TERM=dumb", True, False),
+        ("CI=true", True, False), ("CI=false", True, True), ("CI=true FORCE_COLOR=1", False, True),
+        ("FORCE_COLOR=1 NO_COLOR=1", True, False),
     ],
 )  # fmt: skip
 def test_the_environment_says_whether_there_are_colours(
-    environ: dict[str, str], terminal: bool, expected: bool
+    environ: str, terminal: bool, expected: bool
 ) -> None:
     stream: Any = SimpleNamespace(isatty=lambda: terminal)
-    assert coloured(stream, environ) is expected
+    assert coloured(stream, dict(one.split("=") for one in environ.split())) is expected
     assert not coloured(None, {})
