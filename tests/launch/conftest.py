@@ -10,11 +10,12 @@ import pytest
 
 from tests.running import Ran
 
+VOIR = ["-m", "voir", "--no-record", "--quiet"]
 #: What stands between ``python FLAGS`` and ``SCRIPT ARGUMENTS`` on each side.
 SIDES = {
     "python": [],
-    "launcher": [str(Path(__file__).with_name("minivoir.py"))],
-    "voir": ["-m", "voir", "--no-record", "--quiet", "--no-voirfile"],
+    "voir": [*VOIR, "--no-voirfile"],
+    "told": [*VOIR, "--voirfile", str(Path(__file__).with_name("tell.py"))],
 }
 
 
@@ -35,23 +36,18 @@ class Sides:
 
     def run(self, side, argv, flags=(), stdin=b"", env=None, **options):
         environ = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        environ.update({"PYTHONDONTWRITEBYTECODE": "1", **(env or {})})
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        done = subprocess.run(
-            self.command(side, argv, flags),
-            input=stdin,
-            env=environ,
-            timeout=120,
-            **{"cwd": self.root, **pipes, **options},
-        )
+        environ |= {"PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.root}
+        options = {"env": environ, "timeout": 120, **pipes, **options}
+        done = subprocess.run(self.command(side, argv, flags), input=stdin, **options)
         return Ran(done.returncode, _plain(done.stdout), _plain(done.stderr))
 
-    def same(self, files, *argv, side="voir", **options):
+    def same(self, files, *argv, **options):
         """Both sides end alike; what they ended like."""
         self.write(files if isinstance(files, dict) else {"main.py": files})
         argv = argv or ("main.py",)
         plain = self.run("python", argv, **options)
-        assert self.run(side, argv, **options) == plain
+        assert self.run("voir", argv, **options) == plain
         return plain
 
 

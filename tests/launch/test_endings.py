@@ -36,8 +36,9 @@ def test_every_way_to_exit(same, exit):
 @pytest.mark.parametrize("exit", ["sys.exit('a message')", "1 / 0"])
 @pytest.mark.parametrize("argv", ["main.py", "-m main", "-m pkg.main"])
 def test_every_place_to_exit_from(same, exit, argv):
-    files = {"near.py": f"import sys\n{exit}", "main.py": "import near", "pkg/main.py": "1 / 1"}
-    same({**files, "pkg/__init__.py": f"import sys\n{exit}"}, *argv.split())
+    leaves = f"import sys\n{exit}"
+    files = {"near.py": leaves, "main.py": "import near", "pkg/__init__.py": leaves}
+    same({**files, "pkg/main.py": "1 / 1"}, *argv.split())
 
 
 BROKEN = "type('B', (), {'write': lambda self, text: open('/')})()"
@@ -90,15 +91,6 @@ started.set()
     same({"main.py": code, "__main__.py": code}, *argv.split(), stderr=subprocess.STDOUT)
 
 
-def test_idle_executors_are_shut_down(same):
-    code = """
-from concurrent.futures import ThreadPoolExecutor
-pool = ThreadPoolExecutor(2)
-future = pool.submit(print, "worked")
-"""
-    assert same(code).stdout == "worked\n"
-
-
 HOOKS = {
     "shows": "print('hook', kind, value, [f.name for f in traceback.extract_tb(tb)])",
     "raises": "raise OSError('hook')",
@@ -107,7 +99,7 @@ HOOKS = {
     "exits with a message": "sys.exit('message')",
     "is interrupted": "raise KeyboardInterrupt",
     "delegates": "sys.__excepthook__(kind, value, tb)",
-    "looks back": "print(value is sys.last_value, tb is sys.last_traceback)",
+    "looks back": "print(value is sys.last_value, tb is sys.last_traceback, sys.exc_info())",
 }
 HOOKED = [(hook, "1 / 0") for hook in HOOKS]
 HOOKED += [(hook, "raise KeyboardInterrupt") for hook in ("shows", "raises", "exits")]
@@ -115,8 +107,7 @@ HOOKED += [(hook, "raise KeyboardInterrupt") for hook in ("shows", "raises", "ex
 
 @pytest.mark.parametrize(("hook", "ending"), [*HOOKED, ("shows", "sys.exit(3)")])
 def test_the_scripts_own_excepthook_is_asked(same, hook, ending):
-    same(
-        f"""
+    code = f"""
 import sys, tokenize, traceback  # A hook that has python evaluate text hides the interrupt.
 def helper():
     1 + None
@@ -127,17 +118,12 @@ def f():
     {ending}
 f()
 """
-    )
-
-
-def test_a_hook_is_called_while_nothing_is_handled(same):
-    code = "import sys; sys.excepthook = lambda *args: print(sys.exc_info())\n1 / 0"
-    assert same(code, side="launcher").stdout == "(None, None, None)\n"
+    same(code)
 
 
 @pytest.mark.parametrize("damage", ["del sys.excepthook", "sys.excepthook = None"])
 def test_a_missing_excepthook_is_reported(same, damage):
-    same(f"import sys\n{damage}\n1 / 0", side="launcher")  # With None no thread can be started.
+    same(f"import sys\n{damage}\n1 / 0")
 
 
 @pytest.mark.parametrize("rest", ["", "; import sys; sys.exit(0)", "; sys.stdout.flush()"])
@@ -153,16 +139,16 @@ def test_output_that_cannot_be_written_gives_120(same, rest):
 
 KILL = "import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT); print('alive')\n"
 INTERRUPTS = {
-    "kills with the signal": ("finally: print('end')", signal.default_int_handler, -2, "end\n"),
-    "is caught": ("except KeyboardInterrupt: print(1)", signal.default_int_handler, 0, "1\n"),
-    "stays ignored": ("finally: print('end')", signal.SIG_IGN, 0, "alive\nend\n"),
+    "kills with the signal": ("finally: print('end')", signal.default_int_handler, (-2, "end\n")),
+    "is caught": ("except KeyboardInterrupt: print(1)", signal.default_int_handler, (0, "1\n")),
+    "stays ignored": ("finally: print('end')", signal.SIG_IGN, (0, "alive\nend\n")),
 }
 
 
-@pytest.mark.parametrize(("rest", "before", "status", "out"), INTERRUPTS.values(), ids=INTERRUPTS)
-def test_an_interrupt(same, rest, before, status, out):
-    outcome = same(KILL + rest, preexec_fn=lambda: signal.signal(signal.SIGINT, before))
-    assert (outcome.status, outcome.stdout) == (status, out)
+@pytest.mark.parametrize(("rest", "before", "seen"), INTERRUPTS.values(), ids=INTERRUPTS)
+def test_an_interrupt(same, rest, before, seen):
+    start = {"preexec_fn": lambda: signal.signal(signal.SIGINT, before)}
+    assert same(KILL + rest, **start).seen == seen
 
 
 THREAD = """
@@ -177,24 +163,34 @@ threading.Thread(target=work).start()
 @pytest.mark.parametrize("ending", [*ENDINGS.values(), THREAD], ids=[*ENDINGS, "a thread's"])
 def test_the_run_is_finalized_after_the_traceback_and_the_threads(sides, ending):
     sides.write({"main.py": f"import sys\n{ending}"})
-    plain = sides.run("python", ("main.py",))
-    told = sides.run("launcher", ("main.py",), env={"MINIVOIR_TELL": "1"})
-    assert (told.status, told.stderr) == (plain.status, plain.stderr + "finalized None\n")
+    plain, told = (sides.run(side, ("main.py",)) for side in ("python", "told"))
+    assert (told.status, told.stderr) == (plain.status, plain.stderr + "finalized\n")
 
 
-def test_what_a_script_imports_at_exit_fails_as_ever(same):
+LATE = {
     # It registers with threading, which has shut down.
-    same("import atexit, threading\natexit.register(__import__, 'concurrent.futures.thread')\n")
-
-
-@pytest.mark.parametrize("ending", ["", "raise SystemExit(3)", "1 / 0"])
-def test_objects_that_are_left_over_still_find_their_module(same, ending):
-    script = f"""
+    "an import at exit": "import atexit; atexit.register(__import__, 'concurrent.futures.thread')",
+    "an idle executor": """
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(2)
+future = pool.submit(print, "worked")
+""",
+    # Objects that are left over still find their module.
+    **{
+        f"an object and {ending}": f"""
 import os
 class Left:
     def __del__(self):
         print("gone", __name__, os.sep)
 left = Left()
-{ending}
+{ENDINGS[ending]}
 """
-    assert same(script).stdout == "gone __main__ /\n"
+        for ending in ("the end", "an exit", "an error")
+    },
+}
+
+
+@pytest.mark.parametrize("code", LATE.values(), ids=LATE)
+def test_what_is_late(same, code):
+    outcome = same(f"import sys, threading\n{code}")
+    assert outcome.stdout or "concurrent" in outcome.stderr

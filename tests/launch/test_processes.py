@@ -53,12 +53,11 @@ else:
 @pytest.mark.parametrize("how", ["pass", "sys.exit(3)", "sys.exit('x')", "1 / 0", "os._exit(4)"])
 def test_a_forked_child_ends_as_under_python_and_does_not_finalize_the_run(same, sides, how):
     same(FORKED.format(how), flags=("-W", "ignore"))
-    told = sides.run("launcher", ("main.py",), env={"MINIVOIR_TELL": "1"}, flags=("-W", "ignore"))
+    told = sides.run("told", ("main.py",), flags=("-W", "ignore"))
     assert told.stderr.count("finalized") == 1
 
 
-@pytest.mark.parametrize("side", ["voir", "launcher"])
-def test_a_forked_child_has_the_default_and_dies_of_sigterm_at_once(same, side):
+def test_a_forked_child_has_the_default_and_dies_of_sigterm_at_once(same):
     code = """
 import os, signal
 def fork(act):
@@ -80,4 +79,4 @@ end(child)
 for _ in range(50): end(fork(int))  # A signal that comes before the child is set up is not lost.
 print(signal.pthread_sigmask(signal.SIG_BLOCK, []))
 """
-    assert same(code, flags=("-W", "ignore"), side=side).stdout == "True\nset()\n"
+    assert same(code, flags=("-W", "ignore")).stdout == "True\nset()\n"

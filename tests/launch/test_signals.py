@@ -52,11 +52,11 @@ def waiting(how):
 def end(sides):
     """Run a program that prints ``ready``, and send it signals; its status, stdout and stderr."""
 
-    def end(code, *signals, side="launcher"):
+    def end(code, *signals, side="told"):
         sides.write({"main.py": code})
         # Without PYTHONUNBUFFERED and its like: what is buffered is the subject of a test below.
         environ = {name: value for name, value in os.environ.items() if name[:6] != "PYTHON"}
-        environ |= {"PYTHONDONTWRITEBYTECODE": "1", "MINIVOIR_TELL": "1"}
+        environ["PYTHONDONTWRITEBYTECODE"] = "1"
         pipes = dict.fromkeys(["stdin", "stdout", "stderr"], subprocess.PIPE)
         command = sides.command(side, ["main.py"])
         with subprocess.Popen(command, cwd=sides.root, env=environ, **pipes) as process:
@@ -89,8 +89,7 @@ ENDS = {
 
 @pytest.mark.parametrize(("code", "signals", "status", "out"), ENDS.values(), ids=ENDS)
 def test_the_run_is_finalized_once_and_the_process_ends(end, code, signals, status, out):
-    by = int(signals[0]) if status < 0 else None
-    assert end(code, *signals) == (status, out, f"finalized {by}\n")
+    assert end(code, *signals) == (status, out, "finalized\n")
     if code != THREAD:  # There python may be past the waiting.
         assert end(code, *signals, side="python")[:2] == (status, out)
 
@@ -98,7 +97,7 @@ def test_the_run_is_finalized_once_and_the_process_ends(end, code, signals, stat
 def test_ctrl_c_interrupts_and_finalizes(end):
     status, _, err = end(f"{READY}signal.pause()", signal.SIGINT)
     assert status == -signal.SIGINT
-    assert err.endswith("KeyboardInterrupt\nfinalized None\n")
+    assert err.endswith("KeyboardInterrupt\nfinalized\n")
     assert "overseer" not in err
 
 
@@ -108,7 +107,7 @@ def test_ctrl_c_while_threads_are_awaited_is_no_error(end):
     assert status == plain == 0
     assert complaint.endswith("KeyboardInterrupt: \n")
     *_, interrupt, finalized = err.splitlines()
-    assert (interrupt.rstrip(": "), finalized) == ("KeyboardInterrupt", "finalized None")
+    assert (interrupt.rstrip(": "), finalized) == ("KeyboardInterrupt", "finalized")
     assert "overseer" not in err
 
 

@@ -1,5 +1,6 @@
 """Whatever a source file looks like, it is read, refused and warned about as python does it."""
 
+import re
 import sys
 
 import pytest
@@ -50,56 +51,42 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("flags", [(), ("-W", "error"), ("-W", "default")], ids=" ".join)
+WAYS = ["main.py", "-W error main.py", "-W default main.py", "-W default -m main"]
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_a_source_is_read_as_python_reads_it(same, source, flags):
-    same({"main.py": source}, flags=flags)
-
-
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_the_source_of_a_module_too(same, source):
-    same({"main.py": source}, "-m", "main", flags=("-W", "default"))
-
-
-def test_what_stands_above_a_definition_has_run_before_it(same):
-    code = """
-print("first")
-def f(x=print("second")): return x
-class C:
-    print("third")
-print("fourth", f())
-import json
-"""
-    assert same(code).stdout.split()[:4] == ["first", "second", "third", "fourth"]
+def test_a_source_is_read_as_python_reads_it(same, source, way):
+    flags, argv = re.fullmatch("(-W [a-z]+ )?(.*)", way).groups("")
+    same({"main.py": source}, *argv.split(), flags=flags.split())
 
 
 def test_nothing_of_a_file_with_an_error_runs(same):
     assert same("import near\nprint(1)\nreturn").stdout == ""
 
 
-PREFIXES = {
-    "imports, definitions and literals": ("import a\nfrom b import c\ndef f(): 0\nx = -1\n", ""),
-    "a class with a decorator": ("@f\nclass C(D): x = g()\n", ""),
-    "nested literals": ("x = y = {'a': [1, (2, 3)], 'b': {4}}\n", ""),
-    "the environment between the imports": ("import os\nos.environ['X'] = '1'\nimport a\n", ""),
-    "an annotated literal": ("x: int = 1\n", "")
-    if sys.version_info < (3, 14)
-    else ("", "x: int = 1"),
-    "a call": ("import a\n", "x = a()\ndef f(): 0"),
-    "a name": ("import a\n", "x = a\n"),
-    "an expression": ("", "x = 1 + 1\nimport a"),
-    "a star": ("", "x = [*a]\n"),
-    "an unpacking": ("", "a, b = 1, 2\n"),
-    "an index that is computed": ("import os\n", "os.environ[k] = 1\n"),
-    "a guard": ("import a\n", "if x:\n  import b\n"),
-    "an f-string": ("", "x = f'{y}'\n"),
-    "a deletion": ("x = 1\n", "del x\n"),
-}
+ANNOTATED = ("x: int = 1\n", "") if sys.version_info < (3, 14) else ("", "x: int = 1")
+PREFIXES = [
+    ("import a\nfrom b import c\ndef f(): 0\nx = -1\n", ""),
+    ("@f\nclass C(D): x = g()\n", ""),
+    ("x = y = {'a': [1, (2, 3)], 'b': {4}}\n", ""),
+    ("import os\nos.environ['X'] = '1'\nimport a\n", ""),
+    ("import os\n", "os.environ[k] = 1\n"),
+    ANNOTATED,
+    ("import a\n", "x = a()\ndef f(): 0"),
+    ("import a\n", "x = a\n"),
+    ("", "x = 1 + 1\nimport a"),
+    ("", "x = [*a]\n"),
+    ("", "a, b = 1, 2\n"),
+    ("import a\n", "if x:\n  import b\n"),
+    ("", "x = f'{y}'\n"),
+    ("x = 1\n", "del x\n"),
+]
 if sys.version_info >= (3, 12):
-    PREFIXES["a type alias"] = ("type X = int\n", "f()")
+    PREFIXES.append(("type X = int\n", "f()"))
 
 
-@pytest.mark.parametrize(("prefix", "rest"), PREFIXES.values(), ids=PREFIXES)
+@pytest.mark.parametrize(("prefix", "rest"), PREFIXES)
 def test_the_prefix_is_what_defines_things(prefix, rest):
     unit = read_unit((prefix + rest).encode(), "main.py")
     alone = [compile(part, "main.py", "exec").co_names for part in (prefix, rest)]
@@ -113,7 +100,6 @@ def test_both_parts_are_instrumented_before_each_is_compiled():
         seen.append((len(tree.body), module, filename))
         return tree
 
-    unit.prefix(instrument)
-    assert seen == [(1, "__main__", "main.py")]
-    unit.rest(instrument)
-    assert seen[1:] == [(1, "__main__", "main.py")]
+    for n, part in enumerate((unit.prefix, unit.rest), 1):
+        part(instrument)
+        assert seen == [(1, "__main__", "main.py")] * n
