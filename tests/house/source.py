@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("overseer", "instruments", "voir")
@@ -39,13 +40,8 @@ class Module:
         """``file:line`` of a node, from the root."""
         return f"{self.path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
 
-    def below(self, *prefixes: str) -> bool:
-        """Whether this module is one of ``prefixes`` or in one of them."""
-        return is_below(self.name, *prefixes)
 
-
-@dataclass(frozen=True)
-class Import:
+class Import(NamedTuple):
     """A module that a module imports, wherever in it, and the name taken from it.
 
     Attributes:
@@ -75,25 +71,25 @@ def _name(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def each(*kinds: type[Any], among: Iterable[Module] | None = None) -> Iterator[tuple[str, Any]]:
+    """Every node of some kinds, and where it is; ``among``: in these modules only."""
+    for module in modules() if among is None else among:
+        for node in ast.walk(module.tree):
+            if isinstance(node, kinds):
+                yield module.at(node), node
+
+
 def imports(module: Module) -> Iterator[Import]:
     """Every import statement of ``module``, in functions and for type checking too."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(alias.name, None, module.at(node))
-        elif isinstance(node, ast.ImportFrom):
-            yield from _imported_from(module, node)
-
-
-def _imported_from(module: Module, node: ast.ImportFrom) -> Iterator[Import]:
-    base = _absolute(module, node)
     names = {one.name for one in modules()}
-    for alias in node.names:
-        inner = f"{base}.{alias.name}"
-        if inner in names:
-            yield Import(inner, None, module.at(node))
-        else:
-            yield Import(base, alias.name, module.at(node), alias.asname or alias.name)
+    for at, node in each(ast.Import, ast.ImportFrom, among=[module]):
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                yield Import(alias.name, None, at)
+            elif (inner := f"{_absolute(module, node)}.{alias.name}") in names:
+                yield Import(inner, None, at)
+            else:
+                yield Import(_absolute(module, node), alias.name, at, alias.asname or alias.name)
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:

@@ -4,64 +4,48 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
-from .source import PACKAGES, ROOT, Module, called, imports, is_below, modules
+from .source import PACKAGES, ROOT, Module, called, dotted, each, imports, is_below, modules
+
+OURS = (*PACKAGES, "giving")
 
 
 def test_what_is_imported_by_name_is_so_in_one_place() -> None:
-    by_name = {(name.partition(".")[0], m.name) for m in modules() for name in imported_by_name(m)}
-    found = {each for each in by_name if each[0] in ("instruments", "ptera", "giving")}
-    assert found == {("instruments", "overseer.cli.main"), ("ptera", "overseer.probes.ptera")}
-
-
-def imported_by_name(module: Module) -> Iterator[str]:
-    """What ``module`` imports by a literal name: ``import_module("x")``, ``__import__("x")``."""
-    for node in ast.walk(module.tree):
-        name = called(node) or ""
-        if name.rpartition(".")[2] in ("import_module", "__import__"):
-            assert isinstance(node, ast.Call)
-            first = node.args[0]
-            if isinstance(first, ast.Constant):
-                yield str(first.value)
+    """As in ``import_module("x")`` and ``__import__("x")``."""
+    found = {
+        (str(call.args[0].value).partition(".")[0], at.partition(":")[0])
+        for at, call in each(ast.Call)
+        if (called(call) or "").rpartition(".")[2] in ("import_module", "__import__")
+        and isinstance(call.args[0], ast.Constant)
+    }
+    assert {one for one in found if one[0] in ("instruments", "ptera", "giving")} == {
+        ("instruments", "overseer/cli/main.py"),
+        ("ptera", "overseer/probes/ptera.py"),
+    }
 
 
 def test_what_is_compiled_imports_nothing_in_functions() -> None:
     # There, an import is the script's: a file beside it would be taken for Python's module.
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     (names,) = re.findall('^COMPILED = "(.*)"', setup, re.M)
-    for name in names.split():
-        tree = ast.parse((ROOT / f"overseer/model/{name}.py").read_text(encoding="utf-8"))
-        within = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)]
-        found = [n for one in within for n in ast.walk(one)]
-        assert not [n for n in found if isinstance(n, ast.Import | ast.ImportFrom)], name
+    compiled = [m for m in modules() if m.name in {f"overseer.model.{n}" for n in names.split()}]
+    assert compiled
+    for at, function in each(ast.FunctionDef, ast.Lambda, among=compiled):
+        found = [n for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)]
+        assert not found, at
 
 
-def test_instruments_use_public_names_only() -> None:
-    private = [
+def test_instruments_use_public_names_and_attributes_only() -> None:
+    among = modules("instruments", "voir")
+    found = [
         f"{i.at} takes {i.name} from {i.target}"
-        for module in modules("instruments", "voir")
-        for i in imports(module)
-        if i.target.startswith("overseer") and _is_private(f"{i.target}.{i.name or ''}")
+        for i in (i for module in among for i in imports(module))
+        if is_below(i.target, "overseer") and re.search(r"\._(?!_)", f"{i.target}.{i.name or ''}")
     ]
-    assert private == []
-
-
-def test_instruments_leave_the_overseers_private_attributes_alone() -> None:
-    touched = [
-        f"{module.at(node)}: ov.{node.attr}"
-        for module in modules("instruments")
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "ov"
-        and node.attr.startswith("_")
-    ]
-    assert touched == []
-
-
-def _is_private(name: str) -> bool:
-    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+    for at, node in each(ast.Attribute, among=among):
+        if dotted(node.value) == "ov" and node.attr.startswith("_"):
+            found.append(f"{at}: ov.{node.attr}")
+    assert found == []
 
 
 def test_a_package_only_says_what_it_exports() -> None:
@@ -87,10 +71,9 @@ def _exports(statement: ast.stmt) -> bool:
 
 def test_the_example_does_not_know_voir() -> None:
     for file in (ROOT / "examples").rglob("*.py"):
-        if file.name == "edited.py":  # Shows what a script can do that does know voir.
-            continue
-        example = Module(file, file.stem)
-        assert [i.at for i in imports(example) if is_below(i.target, *PACKAGES, "giving")] == []
+        if file.name != "edited.py":  # That shows what a script can do that does know voir.
+            known = [i for i in imports(Module(file, file.stem)) if is_below(i.target, *OURS)]
+            assert known == []
 
 
 def test_the_example_voirfile_uses_the_public_name_only() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from .source import Module, called, dotted, modules
+from .source import Module, called, dotted, each, is_below, modules
 
 ENDS = {"sys.exit", "os._exit", "exit", "quit", "os.abort"}
 #: Who names sys.stdout without writing to it: two let out what the script has printed; the help
@@ -23,52 +22,28 @@ COMMANDS = ("overseer.cli.commands", "overseer.cli.init", "overseer.cli.trace")
 
 
 def outside(*allowed: str) -> list[Module]:
-    return [module for module in modules() if not module.below(*allowed)]
-
-
-def calls(module: Module, tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The calls in a part of a module: where, and of what."""
-    return ((module.at(node), name) for node in ast.walk(tree) if (name := called(node)))
+    return [module for module in modules() if not is_below(module.name, *allowed)]
 
 
 def test_only_the_command_line_prints_and_exits() -> None:
-    found = [call for module in outside("overseer.cli") for call in calls(module, module.tree)]
-    assert [at for at, name in found if name in ENDS | {"print", "pprint"}] == []
+    calls = each(ast.Call, among=outside("overseer.cli"))
+    assert [at for at, call in calls if called(call) in ENDS | {"print", "pprint"}] == []
 
 
 def test_only_the_scripts_own_ending_raises_system_exit() -> None:
-    raised = [
-        module.at(node)
-        for module in outside("overseer.cli", "overseer.launch.ending")
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Raise) and node.exc is not None and "SystemExit" in _names(node.exc)
-    ]
-    assert raised == []
+    raises = each(ast.Raise, among=outside("overseer.cli", "overseer.launch.ending"))
+    assert [at for at, node in raises if "SystemExit" in ast.unparse(node)] == []
 
 
-def test_nobody_writes_to_the_scripts_stdout() -> None:
-    touched = [
-        module.at(node)
-        for module in outside(*QUIET, *COMMANDS)
-        for node in ast.walk(module.tree)
-        if dotted(node) in ("sys.stdout", "sys.__stdout__")
-    ]
-    assert touched == []
-
-
-def test_who_may_name_stdout_does_not_write_to_it() -> None:
-    functions = [
-        (module, node)
-        for module in modules()
-        if module.name in QUIET
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.FunctionDef) and "stdout" in ast.unparse(node)
-    ]
-    assert functions
-    for module, function in functions:
-        ends = {name.rpartition(".")[2] for _, name in calls(module, function)}
-        assert ends & {"write", "writelines", "print"} == set(), module.at(function)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+def test_nobody_writes_to_the_scripts_stdout_and_who_may_name_it_does_not_write() -> None:
+    named = each(ast.Attribute, among=outside(*QUIET, *COMMANDS))
+    assert [at for at, node in named if dotted(node) in ("sys.stdout", "sys.__stdout__")] == []
+    quiet = [module for module in modules() if module.name in QUIET]
+    functions = each(ast.FunctionDef, among=quiet)
+    naming = [(at, node) for at, node in functions if "stdout" in ast.unparse(node)]
+    assert naming
+    for at, function in naming:
+        calls = {called(node) or "" for node in ast.walk(function)}
+        assert {c.rpartition(".")[2] for c in calls}.isdisjoint({"write", "writelines", "print"}), (
+            at
+        )

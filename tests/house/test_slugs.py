@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
-from .source import ROOT, dotted, imports, modules
+from .source import ROOT, dotted, each, imports, modules
 
 PAGE = (ROOT / "docs/errors.md").read_text(encoding="utf-8")
 #: What stands before the first entry has no heading of this kind.
 ENTRIES = dict(re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
-
-
-def each(kind: type[Any]) -> Iterator[Any]:
-    return (n for module in modules() for n in ast.walk(module.tree) if isinstance(n, kind))
 
 
 def last(node: ast.expr) -> str:
@@ -28,19 +22,19 @@ def slugs() -> set[str]:
     """The literals that stand first in an error, or in what passes one on as ``slug``."""
     errors = {"Problem", "VoirError"}
     for _ in range(3):  # A subclass may stand before its base, or in another file.
-        errors |= {c.name for c in each(ast.ClassDef) if errors & {last(b) for b in c.bases}}
+        errors |= {c.name for _, c in each(ast.ClassDef) if errors & {last(b) for b in c.bases}}
     passing = {
         function.name
-        for function in each(ast.FunctionDef)
+        for _, function in each(ast.FunctionDef)
         if [a.arg for a in function.args.args if a.arg != "self"][:1] == ["slug"]
     } - {"__init__"}
     every = [one for module in modules() for one in imports(module)]
     takers = errors | passing | {one.known_as or "" for one in every if one.name in passing}
-    calls = [(last(call.func), call.args[0]) for call in each(ast.Call) if call.args]
+    calls = [(last(call.func), call.args[0]) for _, call in each(ast.Call) if call.args]
     computed = {last(one) for name, one in calls if name in errors and not is_literal(one)}
     assert computed <= {"slug"}
     given = [one for name, one in calls if name in takers]
-    for n in each(ast.Assign):
+    for _, n in each(ast.Assign):
         if isinstance(n.targets[0], ast.Tuple) and isinstance(n.value, ast.Tuple):
             pairs = zip(n.targets[0].elts, n.value.elts, strict=True)
             given += [value for target, value in pairs if last(target) == "slug"]

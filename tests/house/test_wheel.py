@@ -12,7 +12,6 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
-from email.message import Message
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +36,7 @@ SUFFIX = FILE.removeprefix("_recorder")
 #: What an earlier build, of other sources, has left.
 STALE = b"an extension of an earlier build"
 COMPILED = re.findall('^COMPILED = "(.*)"', (ROOT / "setup.py").read_text(), re.M)[0].split()
+INSTALL = ["-m", "pip", "install", "-q", "--disable-pip-version-check"]
 RECORDED = """
 from overseer.recorder import recorder
 recorder.open(64, 64)
@@ -49,8 +49,7 @@ def train(batches):
         loss = 1 / batch
     return loss
 
-if __name__ == "__main__":
-    print("the last loss is", train([1, 2, 4]))
+print("the last loss is", train([1, 2, 4]))
 """
 VOIRFILE = """
 def instrument_losses(ov):
@@ -73,11 +72,10 @@ class Tree(NamedTuple):
         return {name for name in files if name.endswith((".py", "/py.typed"))}
 
 
-def step(*command: str, cwd: Path, **env: str) -> None:
+def step(*command: str | Path, cwd: Path, **env: str) -> None:
     """Run a step of building or installing; skip when it lacks only an index to install from."""
-    environ = {**os.environ, **env}
     options: Any = {"capture_output": True, "text": True, "timeout": 300}
-    done = subprocess.run(command, cwd=cwd, env=environ, **options)
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **env}, **options)
     said = done.stdout + done.stderr
     if done.returncode != 0 and any(sign in said for sign in NO_INDEX):
         pytest.skip(f"pip has no index to install from: {said.strip().splitlines()[-1]}")
@@ -90,12 +88,11 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     tree = tmp_path_factory.mktemp("tree") / "voir"
     shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
     files = frozenset(f.relative_to(tree).as_posix() for f in tree.rglob("*") if f.is_file())
-    fold = f"overseer/model/fold{SUFFIX}"
-    for name in (EXTENSION, fold):
+    stale = [EXTENSION, f"overseer/model/fold{SUFFIX}"]
+    for name in stale:
         (tree / name).write_bytes(STALE)
-    platform = sysconfig.get_platform()
-    for build in (f"lib.{platform}-{sys.implementation.cache_tag}", "lib"):
-        for name in (EXTENSION, fold, "overseer/deleted.py", "tests/test_old.py"):
+    for build in (f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}", "lib"):
+        for name in (*stale, "overseer/deleted.py", "tests/test_old.py"):
             file = tree / "build" / build / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(STALE)
@@ -107,46 +104,32 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 def dist(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source distribution, and the wheel that is built from it, so that it is complete."""
     out = tmp_path_factory.mktemp("dist")
-    step(sys.executable, "-m", "build", "--outdir", str(out), str(tree.path), cwd=out)
+    step(sys.executable, "-m", "build", "--outdir", out, tree.path, cwd=out)
     return out
 
 
 @pytest.fixture(scope="module")
 def wheel(dist: Path) -> Path:
-    """The wheel."""
     (built,) = dist.glob("*.whl")
-    return built
-
-
-def wheel_of(tree: Tree, out: Path, **env: str) -> Path:
-    """A wheel that is built from the tree itself, as ``pip install .`` does."""
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(tree.path)]
-    step(*command, cwd=out, **env)
-    (built,) = out.glob("*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
 def fallback(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that is built where there is no compiler."""
-    return wheel_of(tree, tmp_path_factory.mktemp("fallback"), CC="false")
-
-
-@pytest.fixture(scope="module")
-def metadata(wheel: Path) -> Message:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
-        return email.message_from_string(archive.read(name).decode("utf-8"))
+    """The wheel that is built from the tree itself, as ``pip install .`` does, with no compiler."""
+    out = tmp_path_factory.mktemp("fallback")
+    step(sys.executable, "-m", "build", "--wheel", "--outdir", out, tree.path, cwd=out, CC="false")
+    (built,) = out.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of the commands of an environment that has the wheel and nothing else."""
     home = tmp_path_factory.mktemp("env")
-    step(sys.executable, "-m", "venv", str(home), cwd=home)
+    step(sys.executable, "-m", "venv", home, cwd=home)
     commands = home / ("Scripts" if os.name == "nt" else "bin")
-    install = ["-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel)]
-    step(str(commands / "python"), *install, cwd=home)
+    step(commands / "python", *INSTALL, wheel, cwd=home)
     return commands
 
 
@@ -162,16 +145,14 @@ def names_in(wheel: Path) -> set[str]:
     return {name for name in names if not name.startswith(f"voir_overseer-{version}.dist-info/")}
 
 
-def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path, tree: Tree) -> None:
+def test_the_wheel_holds_the_packages_and_what_is_compiled_for_this_platform(
+    wheel: Path, fallback: Path, tree: Tree
+) -> None:
     assert {f"{package}/py.typed" for package in PACKAGES} <= tree.packaged
-    names = names_in(wheel)
-    assert {name for name in names if not name.endswith(SUFFIX)} == tree.packaged
-
-
-def test_the_wheel_has_what_is_compiled_and_is_for_this_platform(wheel: Path) -> None:
+    assert names_in(fallback) == tree.packaged
     compiler()
     folds = {f"overseer/model/{name}{SUFFIX}" for name in ("compiled__mypyc", *COMPILED)}
-    assert {name for name in names_in(wheel) if name.endswith(SUFFIX)} == {EXTENSION, *folds}
+    assert names_in(wheel) == tree.packaged | folds | {EXTENSION}
     with zipfile.ZipFile(wheel) as archive:
         assert STALE not in {archive.read(name) for name in {EXTENSION, *folds}}
     assert re.search(r"-cp3\d+-cp3\d+-\w+\.whl\Z", wheel.name)
@@ -185,22 +166,11 @@ def test_the_source_distribution_holds_the_repository(dist: Path, tree: Tree) ->
     assert members - made - {"PKG-INFO", "setup.cfg"} == tree.files
 
 
-def test_the_source_and_its_distribution_make_the_same_wheel(
-    wheel: Path, tree: Tree, tmp_path: Path
-) -> None:
-    assert names_in(wheel_of(tree, tmp_path)) == names_in(wheel)
-
-
-def test_without_a_compiler_the_wheel_has_no_extension(fallback: Path, tree: Tree) -> None:
-    assert names_in(fallback) == tree.packaged
-
-
 def test_without_a_compiler_voir_says_so_and_works(
     fallback: Path, installed: Path, place: Place
 ) -> None:
     python = str(installed / "python")
-    options = ["-q", "--disable-pip-version-check", "--no-deps", "--target", "site"]
-    step(python, "-m", "pip", "install", *options, str(fallback), cwd=place.path)
+    step(python, *INSTALL, "--no-deps", "--target", "site", fallback, cwd=place.path)
     env = {"PYTHONPATH": str(place.path / "site")}
     said = place.run(python, "-m", "voir", "doctor", env=env)
     assert said.status == 0, said.stderr
@@ -214,27 +184,26 @@ def test_without_a_compiler_voir_says_so_and_works(
     assert recorded.seen == (0, "Python 32\n"), recorded.stderr
 
 
-def test_the_extension_in_the_wheel_records(installed: Path, place: Place) -> None:
+def test_the_extension_in_the_wheel_records_and_so_does_the_command_that_tests_other_wheels(
+    installed: Path, place: Place
+) -> None:
     compiler()
     recorded = place.run(str(installed / "python"), "-c", RECORDED)
     assert recorded.seen == (0, "C 32\n"), recorded.stderr
     said = place.run(str(installed / "voir"), "doctor")
     assert "ok    recorder         in C\nok    fold             compiled\n" in said.stdout
-
-
-def test_the_command_that_tests_wheels_of_other_platforms_passes(
-    installed: Path, place: Place
-) -> None:
-    compiler()
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     env = {"PATH": os.pathsep.join([str(installed), os.environ["PATH"]])}
-    command = settings["tool"]["cibuildwheel"]["test-command"]
-    done = place.run("sh", "-c", command, env=env)
+    command = ["sh", "-c", settings["tool"]["cibuildwheel"]["test-command"]]
+    done = place.run(*command, env=env)
     assert done.status == 0, done.stderr
-    assert place.run("sh", "-c", command, env={**env, "VOIR_RECORDER": "python"}).status == 1
+    assert place.run(*command, env={**env, "VOIR_RECORDER": "python"}).status == 1
 
 
-def test_what_the_distribution_says_of_itself(metadata: Message) -> None:
+def test_what_the_distribution_says_of_itself(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_string(archive.read(name).decode("utf-8"))
     assert (metadata["Name"], metadata["Version"]) == ("voir-overseer", "0.2.0")
     assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("MIT", ">=3.11")
     assert metadata["Description-Content-Type"] == "text/markdown"
@@ -247,12 +216,6 @@ def test_what_the_distribution_says_of_itself(metadata: Message) -> None:
     assert extras == {"completion", "examples", "gpu", "test", "trace", "yaml"}
 
 
-def test_the_command_and_the_module_say_the_version(installed: Path, place: Place) -> None:
-    for command in ("voir", "python -m voir"):
-        done = place.run(*f"{installed}/{command}".split(), "--version")
-        assert (done.seen, done.stderr) == ((0, f"voir {version}\n"), "")
-
-
 def test_a_script_is_probed_and_recorded_far_from_the_checkout(
     installed: Path, place: Place
 ) -> None:
@@ -262,6 +225,9 @@ def test_a_script_is_probed_and_recorded_far_from_the_checkout(
     assert done.seen == (0, "the last loss is 0.25\nMinimum loss: 0.25\n"), done.stderr
     assert [probe["fired"] for probe in place.record()["probes"]] == [3]
     assert [event["loss"] for event in place.metrics() if "loss" in event] == [1.0, 0.5, 0.25]
+    for command in ("voir", "python -m voir"):
+        done = place.run(*f"{installed}/{command}".split(), "--version")
+        assert (done.seen, done.stderr) == ((0, f"voir {version}\n"), "")
 
 
 def test_in_an_environment_of_its_own_it_says_where_it_must_be_installed(
