@@ -26,51 +26,40 @@ NEEDED = ["pytest", "hypothesis", "pyte", "pyyaml", "cloudpickle", "jsonschema"]
 SECONDS = 900
 
 
-def _version(python: Path) -> tuple[int, int] | None:
-    """The version of an interpreter that works: pyenv's shims often do not."""
-    asked = [str(python), "-c", "import sys; print(*sys.version_info[:2])"]
-    try:
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
-        major, minor = answer.stdout.split()
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-    return int(major), int(minor)
-
-
 def _interpreters() -> dict[tuple[int, int], Path]:
-    names = [f"python{major}.{minor}" for major, minor in SUPPORTED]
+    """Those that work: pyenv's shims often do not."""
     folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
     folders += sorted(Path.home().glob(".pyenv/versions/*/bin"))
     found: dict[tuple[int, int], Path] = {}
-    for python in (folder / name for folder in folders for name in names):
-        if python.exists() and (version := _version(python)) is not None:
-            found.setdefault(version, python)
+    for major, minor in SUPPORTED:
+        for python in (folder / f"python{major}.{minor}" for folder in folders):
+            try:
+                subprocess.run([python, "-c", ""], capture_output=True, timeout=20, check=True)
+            except (OSError, subprocess.SubprocessError):
+                continue
+            found.setdefault((major, minor), python)
     return found
 
 
 OTHERS = {v: p for v, p in _interpreters().items() if v != sys.version_info[:2]}
 
 
-def _made_from() -> str:
-    """A checksum of what is installed, beside the Python files: those are used where they are."""
-    files = [ROOT / "pyproject.toml", ROOT / "setup.py", *ROOT.glob("overseer/recorder/*.c")]
-    files += ROOT.glob("overseer/model/*.py")
-    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
-
-
-def _environment(version: tuple[int, int], python: Path) -> Path:
+def _environment(version: tuple[int, int]) -> Path:
     """An environment in the tree, kept for as long as what it was made from stays as it was."""
     home = ROOT / f".venv-{version[0]}.{version[1]}"
-    stamp = home / "installed"
-    made_from = _made_from()
+    # Beside the Python files: those are used where they are.
+    files = [ROOT / "pyproject.toml", ROOT / "setup.py", *ROOT.glob("overseer/recorder/*.c")]
+    files += ROOT.glob("overseer/model/*.py")
+    made_from = hashlib.sha256(b"".join(f.read_bytes() for f in sorted(files))).hexdigest()
+    stamp, python = home / "installed", home / "bin/python"
     if not stamp.exists() or stamp.read_text() != made_from:
-        subprocess.run([python, "-m", "venv", "--clear", home], check=True, timeout=120)
-        install = [home / "bin/python", "-m", "pip", "install", "-q", "-e", ROOT, *NEEDED]
+        subprocess.run([OTHERS[version], "-m", "venv", "--clear", home], check=True, timeout=120)
+        install = [python, "-m", "pip", "install", "-q", "-e", ROOT, *NEEDED]
         done = subprocess.run(install, capture_output=True, timeout=300)
         if done.returncode:
             pytest.skip(f"its packages cannot be installed: {done.stderr[-300:]!r}")
         stamp.write_text(made_from)
-    return home / "bin/python"
+    return python
 
 
 others = pytest.mark.parametrize("version", OTHERS, ids=lambda v: f"{v[0]}.{v[1]}")
@@ -82,10 +71,9 @@ pytestmark = [
 
 def run(version: tuple[int, int], cwd: str | Path, *arguments: str) -> Any:
     """Run an interpreter with an environment in which the tree is installed."""
-    command = [str(_environment(version, OTHERS[version])), *arguments]
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("VOIR", "PYTEST"))}
-    options: Any = {"capture_output": True, "text": True, "timeout": SECONDS}
-    return subprocess.run(command, cwd=cwd, env=environ, **options)
+    options: Any = {"capture_output": True, "text": True, "timeout": SECONDS, "env": environ}
+    return subprocess.run([_environment(version), *arguments], cwd=cwd, **options)
 
 
 @others

@@ -65,30 +65,36 @@ WAYS += [(ending, argv) for ending in ("an exit", "an error") for argv in ("-m m
 
 
 @pytest.mark.parametrize(("ending", "argv"), WAYS)
-def test_streams_threads_and_atexit_come_in_pythons_order(same, ending, argv):
+def test_streams_threads_executors_objects_and_atexit_come_in_pythons_order(same, ending, argv):
     code = f"""
-import atexit, sys, threading
+import atexit, os, sys, threading
+from concurrent.futures import ThreadPoolExecutor
 def last():
     names = sorted(n for n in main.__dict__ if n.startswith("__"))
     print("atexit", names, threading.main_thread().is_alive())
     print(getattr(sys, "last_value", "nothing"), sys.excepthook is sys.__excepthook__)
 class Witness:
-    def __del__(self, print=print): print("deleted", flush=True)
-main = sys.modules["__main__"]
-witness = Witness()
+    def __del__(self): print("deleted", __name__, os.sep, flush=True)
+main, witness, started = sys.modules["__main__"], Witness(), threading.Event()
 atexit.register(last)
-started = threading.Event()
 def work():
     started.wait()
     threading.main_thread().join()
     print("thread")
 threading.Thread(target=work).start()
-print("out", end=" ")
+idle = ThreadPoolExecutor(2)
+print("out", idle.submit(len, "four").result(), end=" ")
 print("err", file=sys.stderr)
 started.set()
 {ENDINGS[ending]}
 """
-    same({"main.py": code, "__main__.py": code}, *argv.split(), stderr=subprocess.STDOUT)
+    outcome = same({"main.py": code, "__main__.py": code}, *argv.split(), stderr=subprocess.STDOUT)
+    assert "deleted __main__ /" in outcome.stdout
+
+
+def test_what_a_script_imports_at_exit_fails_as_ever(same):
+    # It registers with threading, which has shut down.
+    same("import atexit, threading\natexit.register(__import__, 'concurrent.futures.thread')\n")
 
 
 HOOKS = {
@@ -165,32 +171,3 @@ def test_the_run_is_finalized_after_the_traceback_and_the_threads(sides, ending)
     sides.write({"main.py": f"import sys\n{ending}"})
     plain, told = (sides.run(side, ("main.py",)) for side in ("python", "told"))
     assert (told.status, told.stderr) == (plain.status, plain.stderr + "finalized\n")
-
-
-LATE = {
-    # It registers with threading, which has shut down.
-    "an import at exit": "import atexit; atexit.register(__import__, 'concurrent.futures.thread')",
-    "an idle executor": """
-from concurrent.futures import ThreadPoolExecutor
-pool = ThreadPoolExecutor(2)
-future = pool.submit(print, "worked")
-""",
-    # Objects that are left over still find their module.
-    **{
-        f"an object and {ending}": f"""
-import os
-class Left:
-    def __del__(self):
-        print("gone", __name__, os.sep)
-left = Left()
-{ENDINGS[ending]}
-"""
-        for ending in ("the end", "an exit", "an error")
-    },
-}
-
-
-@pytest.mark.parametrize("code", LATE.values(), ids=LATE)
-def test_what_is_late(same, code):
-    outcome = same(f"import sys, threading\n{code}")
-    assert outcome.stdout or "concurrent" in outcome.stderr

@@ -1,10 +1,13 @@
 """A deadly signal finalizes the run, then kills; everything else about signals is the script's."""
 
 import os
+import re
 import signal
 import subprocess
 
 import pytest
+
+from tests.running import Ran
 
 # Written at once: a signal in the middle of print() would find its stream locked.
 READY = "import os, signal, sys\nos.write(1, b'ready\\n')\n"
@@ -50,24 +53,23 @@ def waiting(how):
 
 @pytest.fixture
 def end(sides):
-    """Run a program that prints ``ready``, and send it signals; its status, stdout and stderr."""
+    """Run a program that prints ``ready``, and send it signals; how it ended."""
 
     def end(code, *signals, side="told"):
         sides.write({"main.py": code})
         # Without PYTHONUNBUFFERED and its like: what is buffered is the subject of a test below.
         environ = {name: value for name, value in os.environ.items() if name[:6] != "PYTHON"}
-        environ["PYTHONDONTWRITEBYTECODE"] = "1"
         pipes = dict.fromkeys(["stdin", "stdout", "stderr"], subprocess.PIPE)
-        command = sides.command(side, ["main.py"])
-        with subprocess.Popen(command, cwd=sides.root, env=environ, **pipes) as process:
+        options = {"cwd": sides.root, "env": environ, "text": True, **pipes}
+        with subprocess.Popen(sides.command(side, ["main.py"], ["-B"]), **options) as process:
             try:
-                assert process.stdout.readline() == b"ready\n"
+                assert process.stdout.readline() == "ready\n"
                 for one in signals:
                     process.send_signal(one)
                 out, err = process.communicate(timeout=30)
             finally:
                 process.kill()
-        return process.returncode, out.decode(), err.decode()
+        return Ran(process.returncode, out, err)
 
     return end
 
@@ -89,26 +91,24 @@ ENDS = {
 
 @pytest.mark.parametrize(("code", "signals", "status", "out"), ENDS.values(), ids=ENDS)
 def test_the_run_is_finalized_once_and_the_process_ends(end, code, signals, status, out):
-    assert end(code, *signals) == (status, out, "finalized\n")
+    assert end(code, *signals) == Ran(status, out, "finalized\n")
     if code != THREAD:  # There python may be past the waiting.
-        assert end(code, *signals, side="python")[:2] == (status, out)
+        assert end(code, *signals, side="python").seen == (status, out)
 
 
 def test_ctrl_c_interrupts_and_finalizes(end):
-    status, _, err = end(f"{READY}signal.pause()", signal.SIGINT)
-    assert status == -signal.SIGINT
-    assert err.endswith("KeyboardInterrupt\nfinalized\n")
-    assert "overseer" not in err
+    ended = end(f"{READY}signal.pause()", signal.SIGINT)
+    assert ended.status == -signal.SIGINT
+    assert ended.stderr.endswith("KeyboardInterrupt\nfinalized\n")
+    assert "overseer" not in ended.stderr
 
 
 def test_ctrl_c_while_threads_are_awaited_is_no_error(end):
-    plain, _, complaint = end(THREAD, signal.SIGINT, side="python")
-    status, _, err = end(THREAD, signal.SIGINT)
-    assert status == plain == 0
-    assert complaint.endswith("KeyboardInterrupt: \n")
-    *_, interrupt, finalized = err.splitlines()
-    assert (interrupt.rstrip(": "), finalized) == ("KeyboardInterrupt", "finalized")
-    assert "overseer" not in err
+    plain, ended = (end(THREAD, signal.SIGINT, side=side) for side in ("python", "told"))
+    assert ended.status == plain.status == 0
+    assert plain.stderr.endswith("KeyboardInterrupt: \n")
+    assert re.search(r"\nKeyboardInterrupt(: )?\nfinalized\n\Z", ended.stderr)
+    assert "overseer" not in ended.stderr
 
 
 def test_an_ignored_signal_stays_ignored(same):
