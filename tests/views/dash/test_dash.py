@@ -80,18 +80,12 @@ def test_a_hanging_terminal_does_not_hold_up_the_end(at_work, monkeypatch):
     assert not seen(at_work)
 
 
-def test_a_handler_of_the_scripts_for_ctrl_z_stays(at_work):
-    before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-    try:
-        at_work.dashboard.watch()
-        assert signal.getsignal(signal.SIGTSTP) == signal.SIG_IGN
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        at_work.dashboard.watch()
-        assert signal.getsignal(signal.SIGTSTP) != signal.SIG_DFL
-        at_work.dashboard.close()
-        assert signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGTSTP, before)
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+def test_ctrl_z_does_in_the_end_what_the_script_made_of_it(at_work, handler):
+    before = signal.signal(signal.SIGTSTP, handler)
+    at_work.dashboard.watch()
+    at_work.dashboard.close()
+    assert signal.signal(signal.SIGTSTP, before) == handler
 
 
 def test_lines_are_written_if_it_is_time_and_there_is_news(monkeypatch):
