@@ -137,6 +137,14 @@ def test_at_a_prompt_of_pythons_own_the_rows_stay(terminal, screen, monkeypatch)
     assert len(terminal.writes) == 1
 
 
+def test_restoring_clears_the_rows(terminal, screen):
+    terminal.print("line 0")
+    screen.draw(BOARD)
+    screen.restore()
+    assert terminal.rows == ["line 0"] + [""] * 23
+    assert terminal.screen.margins is None
+
+
 @pytest.mark.parametrize("colour", [True, False])
 def test_colours(terminal, colour):
     Screen(terminal, Palette(colour), Lines(print)).draw(BOARD)
