@@ -7,6 +7,7 @@ own rules for calls while a stream is captured (``cudaThreadExchangeStreamCaptur
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from struct import pack, unpack
 from types import SimpleNamespace
 
@@ -16,32 +17,17 @@ GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 class Stream:
     """A queue of work on one device."""
 
-    def __init__(self, gpu):
-        self.gpu = gpu
-        self.device_index = gpu.index
-        self.free_at = gpu.cuda.now
+    def __init__(self, cuda, index):
+        self.cuda, self.device_index, self.free_at = cuda, index, cuda.now
 
     def launch(self, ns):
         """Queue work; returns at once."""
-        self.gpu.context = True
-        self.free_at = max(self.free_at, self.gpu.cuda.now) + ns
-
-
-class Gpu:
-    """One device of the machine."""
-
-    def __init__(self, cuda, index):
-        self.cuda, self.index = cuda, index
-        self.context = False
-        self.allocated = 0
-        self.stream = Stream(self)
+        self.cuda.gpus[self.device_index].context = True
+        self.free_at = max(self.free_at, self.cuda.now) + ns
 
 
 class FakeCuda:
-    """Stands for ``torch.cuda``.
-
-    Args:
-        gpus: How many there are; a tensor is on the first one.
+    """Stands for ``torch.cuda`` with two GPUs; a tensor is on the first one.
 
     Attributes:
         now: The time, in nanoseconds, of the host and of the devices.
@@ -49,21 +35,16 @@ class FakeCuda:
         broken: What has spoilt the graph that is being captured.
         lost: Every call fails.
         made: How many events have been made.
+        captured: By which thread, in which mode and on which stream a graph is being captured.
     """
 
-    def __init__(self, gpus=1):
-        self.now = 5_000_000_000
-        self.gpus = [Gpu(self, index) for index in range(gpus)]
-        self.gpus[0].context, self.gpus[0].allocated = True, 1 << 30
-        self.thread = "script"
-        self.broken = []
-        self.initialized = True
-        self.lost = False
-        self.made = 0
-        self.current = {}
-        self.modes = {}
-        self._captured = None
-        self.Event = lambda enable_timing=False: Event(self, enable_timing)
+    def __init__(self):
+        self.now, self.thread, self.made = 5_000_000_000, "script", 0
+        self.initialized, self.lost, self.broken, self.captured = True, False, [], None
+        self.gpus = [SimpleNamespace(context=not n, allocated=(1 - n) << 30) for n in range(2)]
+        self._streams = [Stream(self, n) for n in range(2)]
+        self._current, self._modes = {}, {}
+        self.Event = partial(Event, self)
 
     def is_initialized(self):
         return self.initialized
@@ -76,51 +57,44 @@ class FakeCuda:
 
     def set_device(self, index):
         self.gpus[index].context = True
-        self.current[self.thread] = self.gpus[index].stream
+        self._current[self.thread] = self._streams[index]
 
     def current_stream(self, index=None):
         assert self.initialized, "voir has started the device"
-        mine = self.current.get(self.thread, self.gpus[0].stream)
-        return mine if index in (None, mine.device_index) else self.gpus[index].stream
+        mine = self._current.get(self.thread, self._streams[0])
+        return mine if index in (None, mine.device_index) else self._streams[index]
 
     def is_current_stream_capturing(self):
-        return self._captured is not None and self._captured[2] is self.current_stream()
+        return self.captured is not None and self.captured[2] is self.current_stream()
 
     def synchronize(self, index=None):
         raise AssertionError("waits for all that the device has to do, for ever if it hangs")
 
     def exchange(self, mode):
         """``cuThreadExchangeStreamCaptureMode``."""
-        before = self.modes.get(self.thread, GLOBAL)
-        self.modes[self.thread] = mode
+        before, self._modes[self.thread] = self._modes.get(self.thread, GLOBAL), mode
         return before
 
     @contextmanager
     def graph(self, mode=GLOBAL):
         """``torch.cuda.graph``: captures what this thread launches on a stream of its own."""
         outside = self.current_stream()
-        inside = Stream(outside.gpu)
-        self.current[self.thread] = inside
-        self._captured = (self.thread, mode, inside)
+        inside = self._current[self.thread] = Stream(self, outside.device_index)
+        self.captured = self.thread, mode, inside
         try:
             yield
         finally:
-            self._captured = None
-            self.current[self.thread] = outside
-
-    def capturing(self, stream):
-        return self._captured is not None and self._captured[2] is stream
+            self.captured, self._current[self.thread] = None, outside
 
     def unsafe(self, call):
         """A call that a capture forbids: to the thread that captures, or to every one."""
         self.works()
-        if self._captured is None or self.modes.get(self.thread, GLOBAL) == RELAXED:
-            return
-        thread, mode, _ = self._captured
-        own = self.modes.get(self.thread, GLOBAL)
-        if thread == self.thread or (mode == GLOBAL and own == GLOBAL):
-            self.broken.append(call)
-            raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+        own = self._modes.get(self.thread, GLOBAL)
+        if self.captured is not None and own != RELAXED:
+            thread, mode, _ = self.captured
+            if thread == self.thread or mode == own == GLOBAL:
+                self.broken.append(call)
+                raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
 
     def works(self):
         if self.lost:
@@ -132,24 +106,19 @@ class Event:
 
     def __init__(self, cuda, enable_timing):
         assert enable_timing
-        self.cuda = cuda
+        self.cuda, self.device, self.at = cuda, None, 0
         cuda.made += 1
-        self.device = None
-        self.at = 0
 
     def record(self, stream=None):
         stream = stream or self.cuda.current_stream()
         self.cuda.works()
-        if self.device is None:
-            self.device = SimpleNamespace(type="cuda", index=stream.device_index)
-        if self.device.index != stream.device_index:
-            raise RuntimeError(
-                f"Event device {self.device.index} does not match recording stream's device"
-                f" {stream.device_index}."
-            )
-        if self.cuda.capturing(stream):
+        index = stream.device_index
+        self.device = self.device or SimpleNamespace(type="cuda", index=index)
+        if self.device.index != index:
+            raise RuntimeError(f"Event device {self.device.index} does not match stream's {index}.")
+        if self.cuda.captured is not None and self.cuda.captured[2] is stream:
             self.cuda.broken.append("a node of voir's is in the graph")
-        stream.gpu.context = True
+        self.cuda.gpus[index].context = True
         self.at = max(stream.free_at, self.cuda.now)
 
     def query(self):

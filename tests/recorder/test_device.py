@@ -21,7 +21,7 @@ MS = 1_000_000
 
 
 class Script:
-    """A training on fake GPUs, recorded, marked and folded.
+    """A training on fake GPUs, recorded, marked and folded; times are milliseconds.
 
     The recorder's clock is the fake one: only :meth:`wait` and what runs let time pass.
     """
@@ -29,70 +29,65 @@ class Script:
     def __init__(self, recorded, cuda):
         self.recorder, self.cuda, self._read = recorded.module, cuda, recorded.data
         self.said, self.steps, self.slept, self.interrupted = [], [], 0.0, False
-        self.marks = Marks(self.said.append, exchange=lambda: cuda.exchange, sleep=self.sleep)
+        self.marks = Marks(self.said.append, exchange=lambda: cuda.exchange, sleep=self._sleep)
         self.fold = Fold(k.table.rows, self.steps.append)
-        self._owners = {kind: object() for kind in (k.LOADING, k.FORWARD, k.OPTIMIZER)}
+        add, span, owned = k.table.add, self.recorder.span, {k.LOADING: 0, k.FORWARD: 0}
         self._spans = {
-            kind: self.recorder.span(
-                k.table.add(kind, "x"), kind, self._run, 0, 0 if kind in self._owners else -1
-            )
+            kind: span(add(kind, "x"), kind, self._run, 0, owned.get(kind, -1))
             for kind in (k.LOADING, k.FORWARD, k.BACKWARD, k.SAVE)
         }
-        self._step = self.recorder.Site(k.table.add(k.OPTIMIZER, "step"), k.OPTIMIZER)
-        self.recorder.put(0, k.MADE, k.table.add(k.MADE, "made"), 1, 0, 0.0, 1, 0)
+        self._step = self.recorder.Site(add(k.OPTIMIZER, "step"), k.OPTIMIZER)
+        self.recorder.put(0, k.MADE, add(k.MADE, "made"), 1, 0, 0.0, 1, 0)
 
-    def sleep(self, seconds):
+    def _sleep(self, seconds):
         if self.interrupted:
             raise KeyboardInterrupt
         self.slept += seconds
         self.cuda.now += round(seconds * 1e9)
 
-    def _run(self, of, host, device, then=None):
+    def _run(self, of, host, device=0.0, then=lambda: None):
         self.cuda.current_stream().launch(round(device * MS))
         self.cuda.now += round(host * MS)
-        if then is not None:
-            then()
+        then()
 
-    def span(self, kind, host, device=0.0, then=None):
-        self._spans[kind](self._owners.get(kind), host, device, then)
+    def span(self, kind, *took):
+        self._spans[kind](self, *took)
 
-    def optimize(self, host, device, within=lambda: None):
-        owner = self._owners[k.OPTIMIZER]
-        self._step.enter(owner)
+    def other(self, *took):
+        self._run(None, *took)
+
+    def model(self):
+        self.span(k.FORWARD, 0.2, 3.0)
+        self.other(0.1, 0.5)
+        self.span(k.BACKWARD, 0.2, 5.0)
+
+    def optimize(self, within=lambda: None):
+        self._step.enter(self)
         within()
-        self.other(host, device)
-        self._step.leave(owner)
-
-    def other(self, host, device=0.0):
-        self._run(None, host, device)
+        self.other(0.2, 1.0)
+        self._step.leave(self)
 
     def wait(self):
         """The script reads its loss: it waits for the device."""
         self.cuda.now = max(self.cuda.now, self.cuda.current_stream().free_at)
 
-    def step(self, load=0.1, wait=False):
-        """10 ms on the device, and about 1 ms on the host without loading."""
-        self.span(k.LOADING, load)
-        self.other(0.1, 0.5)
-        self.span(k.FORWARD, 0.2, 3.0)
-        self.other(0.1, 0.5)
-        self.span(k.BACKWARD, 0.2, 5.0)
-        self.optimize(0.2, 1.0)
-        if wait:
-            self.wait()
-
-    def run(self, n, tick=True, **how):
-        """Some steps, with what voir's timer does after each."""
+    def run(self, n, tick=True, load=0.1, wait=False):
+        """Steps of 10 ms on the device, and 1 ms on the host, with voir's timer after each."""
         for _ in range(n):
-            self.step(**how)
+            self.span(k.LOADING, load)
+            self.other(0.1, 0.5)
+            self.model()
+            self.optimize()
+            if wait:
+                self.wait()
             if tick:
                 self.tick()
 
     def tick(self):
-        before, self.cuda.thread = self.cuda.thread, "voir"
+        self.cuda.thread = "voir"
         self.marks.tick()
         self.fold.feed(self._read())
-        self.cuda.thread = before
+        self.cuda.thread = "script"
 
     def finish(self):
         self.marks.finish()
@@ -101,16 +96,18 @@ class Script:
         return len(self.steps)
 
     def parts(self, at):
-        """Loading, forward, backward, optimizer, communication, other, in ms of whole tenths."""
+        """Loading, forward, backward, optimizer, communication, other, in whole tenths."""
         return [round(ns / MS, 1) for ns in self.steps[at].parts]
 
     def lasted(self):
-        return {round(step.ns / MS) for step in self.steps[1:]}
+        """How often the training has paused, and how long steps took."""
+        steps = {round(step.ns / MS) for step in self.steps[1:]}
+        return self.fold.tasks["train"].pauses.count, steps
 
 
 @pytest.fixture
 def cuda(monkeypatch):
-    made = FakeCuda(gpus=2)
+    made = FakeCuda()
     monkeypatch.setitem(sys.modules, "torch", fake_torch(made))
     return made
 
@@ -149,36 +146,24 @@ def test_loading_is_the_time_in_which_the_device_had_nothing_to_do(script):
     assert script.cuda.made < 50, "events are used again"
 
 
-def test_a_wait_now_and_then_is_no_pause(script):
+def test_a_wait_now_and_then_is_no_pause_and_saving_is_no_part_of_a_step(script):
     """The host reads its loss in every tenth step, which takes it 100 ms; the device 10 ms."""
-    for number in range(100):
-        script.run(1, wait=number % 10 == 9)
-    script.finish()
-    assert (script.fold.tasks["train"].pauses.count, script.lasted()) == (0, {10})
+    for _ in range(10):
+        script.run(9)
+        script.run(1, wait=True)
+    script.span(k.SAVE, 500.0)
+    script.run(2, tick=False, wait=True)
+    assert (script.finish(), script.lasted()) == (102, (1, {10}))
 
 
 def test_the_work_of_an_optimizers_closure_is_no_part_of_the_optimizer(script):
     """As Lightning does: forward and backward lie within the optimizer's step."""
-
-    def closure():
-        script.span(k.FORWARD, 0.1, 3.0)
-        script.other(0.1, 0.5)
-        script.span(k.BACKWARD, 0.1, 5.0)
-
     for _ in range(3):
         script.span(k.LOADING, 0.1)
-        script.optimize(0.1, 1.0, closure)
+        script.optimize(script.model)
     script.cuda.now += 100 * MS
     script.finish()
     assert script.parts(1) == [0.0, 3.0, 5.0, 1.5, 0.0, 0.0]
-
-
-def test_saving_is_no_part_of_a_step(script):
-    script.run(2, tick=False, wait=True)
-    script.span(k.SAVE, 500.0)
-    script.run(2, tick=False, wait=True)
-    assert script.finish() == 4
-    assert (script.fold.tasks["train"].pauses.count, script.lasted()) == (1, {10})
 
 
 def test_what_the_script_waits_for_in_a_for_is_loading(script):
@@ -188,31 +173,27 @@ def test_what_the_script_waits_for_in_a_for_is_loading(script):
             yield [1]
 
     for _ in script.recorder.loop(k.table.add(k.LOOP, "for"), batches()):
-        script.span(k.FORWARD, 0.2, 3.0)
-        script.span(k.BACKWARD, 0.2, 5.0)
-        script.optimize(0.2, 1.0)
+        script.model()
+        script.optimize()
         script.wait()
         script.other(2.0)
     script.finish()
-    assert script.parts(2) == [4.0, 3.0, 5.0, 1.0, 0.0, 2.0]
+    assert script.parts(2) == [4.0, 3.0, 5.0, 1.0, 0.0, 2.5]
 
 
 def test_pairs_and_steps_that_are_given_are_timed_by_the_device(script):
     """Without hooks: a pair splits a step; ``pause`` is none of it."""
 
-    def given(kind, role, number):
-        site = script.recorder.Site(
-            0, k.VALUE, ring=1, keys=("x",), role=role, pair=number, name="step"
-        )
+    def given(kind, role):
+        site = script.recorder.Site(0, k.VALUE, ring=1, keys=("x",), role=role, pair=kind, name="x")
         site.record(k.table.add(kind, "given"), kind, 0, -1, k.NOTHING)
         return site
 
-    pair, ends, pause, resumed = (
-        given(kind, role, kind) for kind in (k.PAIR, k.PAUSE) for role in (k.BEGINS, k.ENDS)
-    )
+    begins, ends = given(k.PAIR, k.BEGINS), given(k.PAIR, k.ENDS)
+    pause, resumed = given(k.PAUSE, k.BEGINS), given(k.PAUSE, k.ENDS)
     for number in range(5):
         script.other(4.0)
-        pair.event(1)
+        begins.event(1)
         script.other(0.1, 6.0)
         script.wait()
         ends.event(1)
@@ -220,9 +201,9 @@ def test_pairs_and_steps_that_are_given_are_timed_by_the_device(script):
             pause.event(1)
             script.other(300.0)
             resumed.event(1)
-    script.finish()
+    assert script.finish() == 5
     assert [script.parts(at)[0] for at in range(1, 5)] == [4.0] * 4
-    assert (len(script.steps), script.lasted()) == (5, {10})
+    assert script.lasted()[1] == {10}
 
 
 # Nothing shows in the script
@@ -234,10 +215,10 @@ def test_a_graph_that_is_being_captured_is_not_spoilt(script, mode):
     script.run(5, tick=False, wait=True)
     with script.cuda.graph(mode):
         script.run(1)
-    script.span(k.LOADING, 0.1, then=lambda: script.cuda.graph(mode).__enter__())
+    script.span(k.LOADING, 0.1, 0.0, lambda: script.cuda.graph(mode).__enter__())
     script.tick()
     assert script.cuda.broken == []
-    script.cuda._captured = None
+    script.cuda.captured = None
     script.run(5, tick=False, wait=True)
     assert (script.finish(), script.said, script.marks.clock) == (11, [], "cuda events")
 
@@ -260,31 +241,27 @@ def test_another_device_that_becomes_the_current_one_is_no_failure(script):
     assert script.parts(30) == [0.1, 3.0, 5.0, 1.0, 0.0, 1.0]
 
 
-def test_a_device_that_is_not_the_current_one_is_found_by_its_memory(recorded, cuda):
-    """A model on cuda:1 in a script that never calls set_device: nothing may be put on cuda:0."""
-    cuda.gpus[0].context, cuda.gpus[0].allocated, cuda.gpus[1].allocated = False, 0, 1 << 30
-    assert find_device().mark().device.index == 1
-    assert not cuda.gpus[0].context
-
-
 @pytest.mark.parametrize(
-    ("initialized", "first", "found"),
+    ("initialized", "memory", "context", "found"),
     [
-        (True, {}, "cuda events"),
-        (False, {}, None),
-        (True, {"allocated": 0, "context": False}, None),
-        (True, {"allocated": 0, "context": True}, "cuda events"),  # The allocator does not count.
+        (True, (1024, 0), True, 0),
+        (False, (1024, 0), True, None),
+        (True, (0, 0), False, None),
+        (True, (0, 0), True, 0),  # The script's allocator does not count.
+        (True, (0, 1024), False, 1),  # A model on cuda:1, without set_device.
     ],
 )
 @pytest.mark.parametrize("accelerator", [True, False], ids=["torch", "torch before 2.6"])
-def test_a_device_is_in_use_once_something_is_on_it(
-    cuda, monkeypatch, initialized, first, found, accelerator
+def test_a_device_is_in_use_once_something_is_on_it_and_no_other_is_touched(
+    cuda, monkeypatch, initialized, memory, context, found, accelerator
 ):
-    cuda.initialized = initialized
-    vars(cuda.gpus[0]).update(first)
+    cuda.initialized, cuda.gpus[0].context = initialized, context
+    cuda.gpus[0].allocated, cuda.gpus[1].allocated = memory
     if not accelerator:
         monkeypatch.delattr(sys.modules["torch"], "accelerator")
-    assert getattr(find_device(), "name", None) == found
+    device = find_device()
+    assert (device and device.mark().device.index) == found
+    assert cuda.gpus[0].context == context
 
 
 @pytest.mark.parametrize("torch", [None, SimpleNamespace(__spec__=None)], ids=["none", "half"])
@@ -298,16 +275,15 @@ def test_torch_is_not_imported_to_look_for_a_device(torch, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["mps", "npu", "hpu"])
 def test_a_device_whose_clock_would_show_is_left_alone_and_that_is_said_once(
-    kind, recorded, monkeypatch
+    kind, script, monkeypatch
 ):
-    monkeypatch.setattr(on, "recorder", recorded.module)
     module = SimpleNamespace(current_allocated_memory=lambda: 1024)
     monkeypatch.setitem(sys.modules, "torch", fake_torch(module, kind))
-    marks = Marks((said := []).append)
+    marks = Marks(script.said.append)
     for _ in range(3):
         marks.tick()
-    assert (len(said), marks.clock, marks.device) == (1, None, None)
-    assert f"is left alone ({kind}: " in said[0]
+    (said,) = script.said
+    assert (f"is left alone ({kind}: " in said, marks.clock, marks.device) == (True, None, None)
     assert not Values().hold(SimpleNamespace(device=SimpleNamespace(type=kind), shape=()), 1, 1)
 
 
@@ -319,18 +295,11 @@ def test_a_lost_device_is_said_once_and_the_host_goes_on(script):
     script.tick()
     script.cuda.lost = True
     script.run(20, wait=True)
-    assert script.finish() == 40
+    assert (script.finish(), script.marks.clock) == (40, None)
     (said,) = script.said
     assert "unspecified launch failure" in said
-    assert script.marks.clock is None
-
-
-def test_a_library_that_fails_to_look_is_said_once(script):
-    def broken():
-        raise OSError("libcuda.so.1: cannot open shared object file")
-
-    marks = Marks(script.said.append, find=broken)
-    assert (marks.tick(), marks.tick(), len(script.said)) == (0, 0, 1)
+    library = Marks(script.said.append, find=lambda: 1 / 0)
+    assert (library.tick(), library.tick(), len(script.said)) == (0, 0, 2)
 
 
 @pytest.mark.parametrize(("interrupted", "words"), [(False, "5 s after"), (True, "interrupted")])
@@ -343,11 +312,10 @@ def test_the_end_does_not_wait_for_ever_for_a_device_that_hangs(
     script.run(100)
     assert len(script.marks._pending) <= 64 + 8, "it fills no memory"
     script.interrupted = interrupted
-    assert script.finish() == 100
+    assert (script.finish(), script.marks.clock) == (100, None)
     assert round(script.slept, 3) <= ASKED / 1000
     (said,) = script.said
     assert words in said
-    assert script.marks.clock is None
 
 
 def test_a_ctrl_c_in_a_mark_passes_on(recorded):
@@ -365,26 +333,24 @@ def test_a_ctrl_c_in_a_mark_passes_on(recorded):
 
 
 def test_a_mark_is_asked_for_with_an_exception_on_its_way(recorded):
-    def fails():
-        raise ZeroDivisionError("no")
-
     asked = []
     recorded.module.marker(on.KINDS, lambda *args: asked.append(args) or True)
-    with pytest.raises(ZeroDivisionError, match="no"):
-        recorded.module.span(k.table.add(k.SAVE, "x"), k.SAVE, fails)()
+    with pytest.raises(ValueError, match="invalid literal"):
+        recorded.module.span(k.table.add(k.SAVE, "x"), k.SAVE, int)("no")
     (event,) = recorded.take()
     assert event.flags == k.FAILED | k.MARKED
-    assert asked == [
-        (event.thread, event.start, event.start, k.BEGINS, 0),
-        (event.thread, event.start, event.start + event.ns, k.ENDS, 0),
-    ]
+    edges = [(event.start, k.BEGINS, 0), (event.start + event.ns, k.ENDS, 0)]
+    assert asked == [(event.thread, event.start, *edge) for edge in edges]
 
 
 # The mode of a thread
 
 
 @pytest.mark.parametrize("before", [GLOBAL, THREAD_LOCAL])
-def test_a_threads_mode_is_set_by_the_driver_and_is_then_as_before(monkeypatch, before):
+@pytest.mark.parametrize("driver", ["libcuda.so.1", None])
+def test_a_threads_mode_is_set_by_the_driver_if_there_is_one_and_is_then_as_before(
+    monkeypatch, before, driver
+):
     mode = [before]
 
     def swap(reference):
@@ -392,22 +358,12 @@ def test_a_threads_mode_is_set_by_the_driver_and_is_then_as_before(monkeypatch, 
 
     def load(name, mode):
         assert mode == os.RTLD_NOLOAD, "no driver is loaded for it"
-        if name != "libcuda.so.1":
+        if name != driver:
             raise OSError(name)
         return SimpleNamespace(cuThreadExchangeStreamCaptureMode=swap)
 
     monkeypatch.setattr(ctypes, "CDLL", load)
     with pytest.raises(ValueError, match="lost"), harmless(find_exchange()):
-        assert mode == [RELAXED]
+        assert mode == [RELAXED if driver else before]
         raise ValueError("lost")
     assert mode == [before]
-
-
-def test_without_a_driver_the_device_is_asked_as_it_is(monkeypatch):
-    def load(name, mode):
-        raise OSError("not loaded")
-
-    monkeypatch.setattr(ctypes, "CDLL", load)
-    assert find_exchange() is None
-    with harmless(None):
-        pass
