@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,23 +11,15 @@ import pytest
 
 from overseer.recorder import log
 
-BOTH = ["_recorder", "fallback"]
-
 
 class Recorded:
-    """One of the recorders, and what it has recorded since it was asked last.
+    """One of the recorders, what it has recorded since it was asked last, and what was lost."""
 
-    Attributes:
-        module: The recorder.
-        lost: How many events were lost.
-    """
-
-    def __init__(self, name: str, structure: int = 1 << 10, values: int = 1 << 10) -> None:
+    def __init__(self, name: str) -> None:
         self.module: Any = importlib.import_module(f"overseer.recorder.{name}")
         self.in_c = name == "_recorder"
-        self.module.open(structure, values)
-        self._at = [0, 0]
-        self.lost = [0, 0]
+        self.module.open(1 << 10, 1 << 10)
+        self._at, self.lost = [0, 0], [0, 0]
         self.take()
 
     def data(self, ring: int = 0) -> bytes:
@@ -39,12 +32,16 @@ class Recorded:
         """What came since the last call."""
         return list(log.events(self.data(ring)))
 
+    def values(self, ring: int = 0) -> list[float | None]:
+        """The values of what came since the last call; None: unknown."""
+        return [None if math.isnan(event.value) else event.value for event in self.take(ring)]
+
     def header(self) -> log.Header:
         """What the header says."""
         return log.header(self.module.header())
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=["_recorder", "fallback"])
 def recorded(request: pytest.FixtureRequest) -> Iterator[Recorded]:
     if request.param == "_recorder":
         pytest.importorskip("overseer.recorder._recorder", reason="built without a compiler")
