@@ -15,16 +15,18 @@ from overseer.recorder import sites as k
 
 
 def test_events_come_in_order_and_what_is_overrun_is_counted(recorded):
-    step, value = recorded.module.Site(1, k.STEP), recorded.module.Site(2, k.VALUE, ring=k.VALUES)
+    step, value = recorded.module.Site(1, k.STEP), recorded.module.Site(2, k.VALUE, keys=("x",))
+    value.record(2, k.VALUE, k.VALUES, 0, k.NUMBER)
     for n in range(5000):
         step.value(float(n))
-    assert [e.value for e in recorded.take()] == [float(n) for n in range(3976, 5000)]
+    assert recorded.values() == [float(n) for n in range(3976, 5000)]
     assert (recorded.lost, recorded.header().lost) == ([3976, 0], (3976, 0))
     step.value(1.0)
     for n in range(5000):
-        value.value(float(n))
-    assert [e.value for e in recorded.take()] == [1.0], "values push no structure out"
-    assert (len(recorded.take(k.VALUES)), recorded.lost) == (1024, [3976, 3976])
+        value.event(n)
+    assert recorded.values() == [1.0], "values push no structure out"
+    assert recorded.values(k.VALUES) == [float(n) for n in range(3976, 5000)]
+    assert (recorded.lost, step.fired, value.fired) == ([3976, 3976], 5001, 5000)
 
 
 def test_text_of_any_length_comes_back(recorded):
@@ -71,48 +73,56 @@ def test_control_words_are_seen_by_other_processes(recorded, tmp_path):
 
 def test_a_foreign_header_is_refused(recorded):
     whole = recorded.module.header()
-    for data in (whole[:100], b"other   " + whole[8:]):
-        with pytest.raises(ValueError, match="no header"):
-            log.header(data)
-    with pytest.raises(ValueError, match="format 99"):
-        log.header(whole[:8] + b"\x63" + whole[9:])
+    foreign = {"no header": [whole[:100], b"other   " + whole[8:]]}
+    foreign["format 99"] = [whole[:8] + b"\x63" + whole[9:]]
+    for words, headers in foreign.items():
+        for data in headers:
+            with pytest.raises(ValueError, match=words):
+                log.header(data)
 
 
-KILLED = """
-import os, signal, sys, time
+ENDING = """
+import os, sys, threading, time
 from overseer.recorder import log, recorder, sites as k
 recorder.open(8, 8, log.process_start(os.getpid()), time.time_ns())
 log.publish(sys.argv[1])
-def fail():
+site = recorder.Site(1, k.STEP)
+site.mark()
+def work():
+    while True:
+        site.mark()
+def end(signal):
     print("ready", flush=True)
-    if sys.argv[2] == "kill":
-        time.sleep(60)
-    elif sys.argv[2] == "exit":
-        os._exit(3)
-    os.kill(os.getpid(), signal.SIGSEGV)
-recorder.Site(1, k.STEP).mark()
-recorder.span(1, k.BACKWARD, fail)()
+    input()
+    if signal:
+        os.kill(os.getpid(), signal)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+recorder.span(1, k.BACKWARD, end)(int(sys.argv[2]))
 """
 
 
 @pytest.mark.parametrize("which", ["c", "python"])
-@pytest.mark.parametrize("how", ["kill", "exit", "segfault"])
-def test_the_header_of_a_killed_process_says_what_it_was_doing(tmp_path, how, which):
+@pytest.mark.parametrize("signalled", [signal.SIGKILL, signal.SIGSEGV, 0])
+def test_a_process_ends_while_threads_record_and_its_header_says_what_it_was_doing(
+    tmp_path, signalled, which
+):
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path), how],
+        [sys.executable, "-c", ENDING, str(tmp_path), str(int(signalled))],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env={**os.environ, "VOIR_RECORDER": which},
     )
     process.stdout.read(5)
-    if how == "kill":
-        assert log.lives(log.read_header(str(tmp_path)))
-        process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    assert log.lives(log.read_header(str(tmp_path)))
+    _, said = process.communicate(b"\n")
+    assert (process.returncode, said) == (-signalled, b"")
     found = log.read_header(str(tmp_path))
     assert not log.lives(found)
-    assert (found.pid, found.threads[0].kind) == (process.pid, k.BACKWARD)
-    assert found.threads[0].since >= found.monotonic
+    main = found.threads[0]
+    assert (found.pid, main.kind) == (process.pid, k.BACKWARD if signalled else 0)
+    assert main.since >= found.monotonic or not signalled
     # In memory, it stays until the run's record is finished.
     assert os.path.realpath(tmp_path) in map(os.path.realpath, log.remove_dead())
     log.remove_dead(frozenset({str(tmp_path)}))
@@ -136,49 +146,22 @@ def test_a_full_disk_costs_the_header_and_not_the_run(recorded):
     assert len(recorded.take()) == 1
 
 
-def alone(code, which="c"):
-    """What a process of its own prints, which must have nothing to say besides."""
-    environ = {**os.environ, "VOIR_RECORDER": which}
-    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
-    return done.stdout
-
-
-@pytest.mark.parametrize("which", ["c", "python"])
-def test_threads_record_while_python_ends(which):
-    code = """
-import sys, threading, time
-from overseer.recorder import recorder, sites as k
-recorder.open(1024, 1024)
-site = recorder.Site(1, k.STEP)
-def work():
-    while True:
-        site.mark()
-for _ in range(4):
-    threading.Thread(target=work, daemon=True).start()
-time.sleep(0.05)
-"""
-    alone(code, which)
-
-
 def test_ten_million_events_take_no_memory():
     code = """
 import resource
 from overseer.recorder import recorder, sites as k
 recorder.open(1 << 16, 1 << 17)
-site = recorder.Site(1, k.VALUE, keys=("loss",))
+site, at, used = recorder.Site(1, k.VALUE, keys=("loss",)), 0, []
 site.record(1, k.VALUE, k.VALUES, 0, k.NUMBER)
-event, at = site.event, 0
-def run(n):
-    for _ in range(n):
+event = site.event
+for n in range(103):
+    for _ in range(100_000):
         event(0.5)
-run(300_000)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-for _ in range(100):
-    run(100_000)
+    used.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     data, at, lost = recorder.drain(1, at)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, at)
+print(used[-1] - used[2], at)
 """
-    grown, at = map(int, alone(code).split())
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    grown, at = map(int, done.stdout.split())
     assert at == 10_300_000
     assert grown < 16_000, "kilobytes: a drain's copy, and no more"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import threading
+import time
 import traceback
 from collections import UserDict
 
@@ -53,18 +55,27 @@ def test_an_exception_passes_and_is_flagged(recorded):
             span(error)
         assert caught.value is error
         names = [entry.name for entry in traceback.extract_tb(caught.tb)]
-        if recorded.in_c:
-            assert names == ["test_an_exception_passes_and_is_flagged", "fail"]
+        assert names == ["test_an_exception_passes_and_is_flagged", "fail"] or not recorded.in_c
     assert [e.flags for e in recorded.take()] == [k.ENDED, k.FAILED, k.FAILED]
 
 
-def test_spans_nest(recorded):
-    inner = recorded.module.span(1, k.BACKWARD, abs)
-    assert recorded.module.span(2, k.SCALER, lambda: inner(-1))() == 1
-    first, second = recorded.take()
-    assert [(first.site, first.depth), (second.site, second.depth)] == [(1, 1), (2, 0)]
-    assert second.start <= first.start
-    assert first.ns <= second.ns
+def test_spans_nest_and_their_depth_saturates_and_comes_back(recorded):
+    span = recorded.module.span(1, k.BACKWARD, lambda n: span(n - 1) if n else 0)
+    for _ in range(2):
+        span(400)
+        found = recorded.take()
+        assert [e.depth for e in found] == [min(depth, 255) for depth in range(400, -1, -1)]
+        assert [e.start for e in found] == sorted((e.start for e in found), reverse=True)
+        assert [e.ns for e in found] == sorted(e.ns for e in found)
+
+
+def test_the_header_shows_what_is_open(recorded):
+    span = recorded.module.span(1, k.BACKWARD, lambda: recorded.header().threads[0])
+    before = time.perf_counter_ns()
+    thread = span()
+    assert (thread.kind, thread.native) == (k.BACKWARD, threading.get_native_id())
+    assert before <= thread.since <= time.perf_counter_ns()
+    assert recorded.header().threads[0].kind == 0
 
 
 def test_a_result_is_measured_or_named(recorded):
@@ -73,8 +84,7 @@ def test_a_result_is_measured_or_named(recorded):
     span()
     span()
     recorded.module.span(1, k.ITERATE, lambda: thing, k.IDENTITY)()
-    identity = float(recorded.module.identity(thing))
-    assert [e.value for e in recorded.take()] == [2.0, 3.0, identity]
+    assert recorded.values() == [2.0, 3.0, float(recorded.module.identity(thing))]
 
 
 class Module:
@@ -88,7 +98,6 @@ class Module:
     def forward(self, *inputs):
         for module in self._modules.values():
             CALL(module, *inputs)
-        return inputs
 
 
 CALL = Module.forward
@@ -132,12 +141,9 @@ def test_modules_within_are_recorded_on_demand(recorded, call):
 
 
 def test_a_model_that_fails_leaves_no_depth_behind(recorded, call):
-    class Failing(Module):
-        _modules = property(lambda self: {"bad": object()}, lambda self, value: None)
-
     for _ in range(3):
         with pytest.raises(AttributeError):
-            call(Failing(), [1])
+            call(Module(bad=object()), [1])
     call(Module(), [1])
     found = [(e.depth, bool(e.flags & k.FAILED)) for e in recorded.take()]
     assert found == [*[(0, True)] * 3, (0, False)]
@@ -149,21 +155,15 @@ def test_a_loop_marks_each_wait(recorded):
     found = recorded.take()
     assert [e.flags for e in found] == [0, k.CAME, 0, k.CAME, 0, k.CAME | k.ENDED]
     assert [e.value for e in found if e.value == e.value] == [2.0, 3.0]
-    assert len({e.object for e in found}) == 1
-    assert {e.site for e in found} == {4}
+    assert len({(e.site, e.object) for e in found}) == 1
 
 
 def test_a_loop_is_over_what_the_script_said(recorded):
     with pytest.raises(TypeError, match="not iterable"):
         recorded.module.loop(1, 3)
-
-    def fails():
-        yield 1
-        raise LookupError
-
-    loop = iter(recorded.module.loop(1, fails()))
+    loop = iter(recorded.module.loop(1, map(int, ["1", "no"])))
     assert next(loop) == 1
-    with pytest.raises(LookupError):
+    with pytest.raises(ValueError, match="invalid literal"):
         next(loop)
     values = {"a": 1}
     with pytest.raises(RuntimeError, match="changed size"):
@@ -179,16 +179,13 @@ def test_over_what_never_waits_nothing_is_recorded(recorded, iterable):
 
 def test_a_loader_that_is_recorded_itself_is_recorded_once(recorded):
     class Batches:
-        left = 2
+        left = iter([[1], [0]])
 
         def __iter__(self):
             return self
 
         def __next__(self):
-            self.left -= 1
-            if self.left < 0:
-                raise StopIteration
-            return [self.left]
+            return next(self.left)
 
     Batches.__next__ = recorded.module.span(2, k.LOADING, Batches.__next__, k.RESULT, 0)
     assert list(recorded.module.loop(1, Batches())) == [[1], [0]]
