@@ -17,20 +17,6 @@ from tests.forking import PATIENCE, server
 
 PYTHON = [sys.executable]
 VOIR = [sys.executable, "-m", "voir"]
-#: A module like ``time``: it passes only where a script says so, whatever else the machine does.
-PASSING = """
-    now = 10**12
-
-    def sleep(seconds):
-        global now
-        now += round(seconds * 1e9)
-
-    def perf_counter_ns():
-        return now
-
-    def perf_counter():
-        return now / 1e9
-    """
 #: What takes PyTorch a second to import: itself, and what its first optimizer imports.
 TORCH = ["torch", "sympy"]
 #: What every record that a test reads is held to.
