@@ -42,6 +42,12 @@ def raises(error):
     return method
 
 
+def strange(name, **members):
+    """An object of a class of that name, whose methods raise these errors."""
+    base = members.pop("base", object)
+    return type(name, (base,), {key: raises(error) for key, error in members.items()})
+
+
 class Colour(enum.Enum):
     RED = "red"
     PAIR = (1, 2)
@@ -57,10 +63,6 @@ class Point:
     y: object = None
 
 
-class Silent:
-    __repr__ = raises(ValueError("not today"))
-
-
 class Classless:
     __class__ = property(raises(RuntimeError("outside of any context")))
 
@@ -69,26 +71,6 @@ class Kindless(type):
     """A class like an expression: it compares, and so has no hash."""
 
     __eq__ = __getattr__ = raises(RuntimeError("a comparison has no truth"))
-
-
-class Odd(metaclass=Kindless):
-    pass
-
-
-class Leaving:
-    __repr__ = raises(SystemExit(3))
-
-
-class Closed:
-    __getattribute__ = raises(RuntimeError)
-
-
-class Lost(collections.UserDict):
-    __iter__ = raises(OSError("gone"))
-
-
-class Text(str):
-    __str__ = raises(ValueError)
 
 
 class Anything:
@@ -104,8 +86,15 @@ class Masked(np.ndarray):
 
 
 Pair = collections.namedtuple("Pair", "left right")
+Silent = strange("Silent", __repr__=ValueError("not today"))
+Lost = strange("Lost", base=collections.UserDict, __iter__=OSError("gone"))
+Text = strange("Text", base=str, __str__=ValueError())
 DEAD = weakref.proxy(Silent())
 SAME = object()
+
+
+def unread(name, error):
+    return f"<{name} that raises {error}>"
 
 
 @pytest.mark.parametrize(
@@ -134,15 +123,14 @@ SAME = object()
         ({"x": np.float32(0.5), "y": np.int64(3), "z": np.array([2.5]), "w": np.zeros((2, 3))},
             {"x": 0.5, "y": 3, "z": 2.5, "w": {"shape": [2, 3], "dtype": "float64"}}),
         ({"x": np.zeros(1).view(Masked)}, {"x": "<Masked>"}),
-        ({"x": Silent(), "y": DEAD}, {"x": "<Silent that raises ValueError>",
-            "y": f"<{type(DEAD).__name__} that raises ReferenceError>"}),
-        ({"x": Classless(), "y": Odd()},
-            {"x": "<Classless that raises RuntimeError>", "y": "<Odd that raises RuntimeError>"}),
-        ({"x": Leaving(), "y": Anything()},
-            {"x": "<Leaving that raises SystemExit>", "y": "anything"}),
-        ({"x": Closed(), "y": Lost(a=1)},
-            {"x": "<Closed that raises RuntimeError>", "y": "<Lost that raises OSError>"}),
-        ({"x": Text("t"), "y": Level(3)}, {"x": "t", "y": 3}),
+        ([Silent(), DEAD], [unread("Silent", "ValueError"),
+            unread(type(DEAD).__name__, "ReferenceError")]),
+        ([Classless(), Kindless("Odd", (), {})()],
+            [unread("Classless", "RuntimeError"), unread("Odd", "RuntimeError")]),
+        ([strange("Leaving", __repr__=SystemExit(3))(), Lost(a=1)],
+            [unread("Leaving", "SystemExit"), unread("Lost", "OSError")]),
+        ([strange("Closed", __getattribute__=RuntimeError())(), Anything(), Text("t")],
+            [unread("Closed", "RuntimeError"), "anything", "t"]),
         ([1, 2], SAME), ("text", SAME), (None, SAME),
     ],
 )  # fmt: skip
@@ -165,19 +153,16 @@ def test_what_is_in_itself_or_nested_without_end_is_cut():
 
 
 def test_neither_ctrl_c_nor_what_a_handler_of_the_scripts_raises_is_swallowed():
-    class Interrupted:
-        __repr__ = raises(KeyboardInterrupt)
-
     class Slow:
         def __repr__(self):
             signal.raise_signal(signal.SIGTERM)
 
-    with pytest.raises(KeyboardInterrupt):
-        encode({"x": Interrupted()})
     before = signal.signal(signal.SIGTERM, raises(SystemExit(3)))
+    interrupted = strange("Interrupted", __repr__=KeyboardInterrupt)()
     try:
-        with pytest.raises(SystemExit):
-            encode({"x": Slow()})
+        for value, error in ((interrupted, KeyboardInterrupt), (Slow(), SystemExit)):
+            with pytest.raises(error):
+                encode({"x": value})
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -212,38 +197,30 @@ def test_every_value_is_one_line_of_strict_json(value):
 # Values on devices
 
 
-class Device:
-    """A tensor of torch's on a device, whose number arrives when it is told to."""
-
-    shape, dtype, device = (1,), "torch.float32", "cuda:0"
-
-    def item(self):
-        raise AssertionError("read while the device works")
-
-
-Device.__module__, Device.__name__ = "torch", "Tensor"
-DESCRIBED = {"shape": [1], "dtype": "float32", "device": "cuda:0"}
+Device = strange("Tensor", item=AssertionError("read while the device works"))
+Device.__module__, Device.shape, Device.dtype = "torch", (1,), "torch.float32"
+Device.device = "cuda:0"
+LOSS, DESCRIBED = {"loss": Device()}, {"shape": [1], "dtype": "float32"}
+LATER = {"loss": {**DESCRIBED, "device": "cuda:0"}}
 
 
 def test_a_number_on_a_device_is_written_once_it_has_arrived():
     told = []
-    line = snapshot({"loss": Device()}, lambda tensor, arrived: not told.append(arrived))
-    assert read_back(line) == {"loss": DESCRIBED}
+    line = snapshot(LOSS, lambda tensor, arrived: not told.append(arrived))
+    assert read_back(line) == LATER
     told[0](math.nan)
     assert read_back(line) == {"loss": "NaN"}
 
 
 @pytest.mark.parametrize("later", [lambda *args: False, raises(RuntimeError("device lost"))])
 def test_of_one_that_will_not_come_there_is_the_shape(later):
-    assert snapshot({"loss": Device()}, later) == {"loss": DESCRIBED}
-    assert simplify({"loss": Device()}) == {"loss": DESCRIBED}
+    assert snapshot(LOSS, later) == simplify(LOSS) == LATER
 
 
 def test_torch_is_read_on_the_host_alone_and_not_inside_vmap():
-    torch = pytest.importorskip("torch")
-    seen, described = [], {"shape": [1], "dtype": "float32"}
+    torch, seen = pytest.importorskip("torch"), []
     torch.vmap(lambda x: seen.append(simplify(x)) or x)(torch.ones(2, 1))
     loss, wide = torch.nn.Parameter(torch.tensor(0.5)), torch.zeros(2, dtype=torch.int64)
     assert simplify([*seen, loss, wide, torch.empty(1, device="meta")]) == [
-        described, 0.5, {"shape": [2], "dtype": "int64"}, {**described, "device": "meta"},
+        DESCRIBED, 0.5, {"shape": [2], "dtype": "int64"}, {**DESCRIBED, "device": "meta"},
     ]  # fmt: skip
