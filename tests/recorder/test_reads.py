@@ -18,12 +18,12 @@ Pair = namedtuple("Pair", ["x", "y"])
 
 
 @pytest.fixture
-def reads(recorded, monkeypatch):
+def values(recorded, monkeypatch):
     monkeypatch.setattr("overseer.recorder.values.recorder", recorded.module)
     values = Values()
     values.know(torch)
     values.know(np)
-    return recorded.module
+    return values
 
 
 def known(value):
@@ -36,23 +36,11 @@ class Lying:
     def __getattr__(self, name):
         raise RuntimeError(name)
 
-    def __len__(self):
-        raise RuntimeError
-
-    def __getitem__(self, at):
-        raise RuntimeError
+    __len__ = __getitem__ = __getattr__
 
 
 class LyingList(list):
     __len__ = __getitem__ = __iter__ = lambda *args: 1 / 0
-
-
-class Graphs:
-    num_graphs, shape = 4, (70, 3)
-
-
-class TensorDict:
-    batch_size = torch.Size([6, 2])
 
 
 def x(*shape):
@@ -61,38 +49,25 @@ def x(*shape):
 
 ENDLESS = []
 ENDLESS.append(ENDLESS)
-LENGTHS = [
-    (x(32, 3), 32),
-    (x(), None),
-    (torch.nn.Parameter(x(5, 2)), 5),
-    (np.zeros((7, 2)), 7),
-    ((x(32, 3), x(32)), 32),
-    ([x(16, 3), [x(16)]], 16),
-    ({"ids": x(8, 20), "labels": x(8)}, 8),
-    (OrderedDict(a="text", b=x(9, 1)), 9),
-    (UserDict(input_ids=x(10, 5)), 10),
-    (Pair(x(11, 1), x(11)), 11),
-    ([{"x": x(3)}, {"x": x(4)}], 2),
-    ([x(3, 10), x(5, 10), x(4, 10)], None),
-    ((x(7, 32), x(32)), None),
-    ([x(3, 5, 5), x(3, 6, 5), x(3, 5, 6), x(3, 7, 7)], None),
-    (((x(3, 5, 5), x(3, 6, 5)), ({"boxes": x(1, 4)}, {"boxes": x(2, 4)})), 2),
-    ((x(3, 5, 5), x(3, 5, 5)), 3),
-    (Graphs(), 4),
-    (TensorDict(), 6),
-    (["one", "two", "three"], 3),
-    (([1, 2, 3, 4],), 4),
-    *((one, None) for one in (5, "text", None, [], Lying(), ENDLESS)),
-    (LyingList([x(12, 1), x(12)]), 12),
-    (x(4, 4).to_sparse(), 4),
-    (x(4, 4).to("meta"), 4),
-]
+GRAPHS = SimpleNamespace(num_graphs=5, shape=(70, 3))
+BOXES = ({"boxes": x(1, 4)}, {"boxes": x(2, 4)})
+RAGGED = [x(3, 10), x(5, 10), x(4, 10)], [x(3, 5, 5), x(3, 6, 5), x(3, 5, 6), x(3, 7, 7)]
+#: By its length: batches.
+LENGTHS = {
+    5: [GRAPHS, x(5, 3), torch.nn.Parameter(x(5, 2)), np.zeros((5, 2)), x(5, 4).to_sparse()],
+    6: [x(6, 4).to("meta"), SimpleNamespace(batch_size=torch.Size([6, 2])), (x(6, 3), x(6))],
+    16: [[x(16, 3), [x(16)]], Pair(x(16, 1), x(16)), LyingList([x(16, 1), x(16)])],
+    8: [{"ids": x(8, 20), "labels": x(8)}, OrderedDict(a="text", b=x(8, 1)), UserDict(a=x(8, 5))],
+    2: [[{"x": x(3)}, {"x": x(4)}], ((x(3, 5, 5), x(3, 6, 5)), BOXES)],
+    3: [(x(3, 5, 5), x(3, 5, 5)), ["one", "two", "three"], ([1, 2, 3],)],
+    None: [x(), 7, "text", None, [], Lying(), ENDLESS, (x(7, 32), x(32)), *RAGGED],
+}
 
 
-@pytest.mark.parametrize("at", range(len(LENGTHS)))
-def test_the_length_of_a_batch(reads, at):
-    batch, expected = LENGTHS[at]
-    assert known(reads.length(batch)) == expected
+@pytest.mark.parametrize("expected", LENGTHS)
+def test_the_length_of_a_batch(recorded, values, expected):
+    found = [known(recorded.module.length(batch)) for batch in LENGTHS[expected]]
+    assert found == [expected] * len(found)
 
 
 class Subclass(torch.Tensor):
@@ -101,39 +76,38 @@ class Subclass(torch.Tensor):
         raise AssertionError("a subclass is never read")
 
 
-NUMBERS = [
-    (0.5, 0.5),
-    (True, 1.0),
-    (3, 3.0),
-    (np.float32(1.5), 1.5),
-    (np.float64(2.5), 2.5),
-    (torch.tensor(1.25), 1.25),
-    (torch.tensor([[1.25]]), 1.25),
-    (torch.arange(10.0)[7], 7.0),
-    (torch.tensor(3, dtype=torch.int64), 3.0),
-    (torch.tensor(2.5, dtype=torch.float64), 2.5),
-    (torch.tensor(1.5, dtype=torch.bfloat16), 1.5),
-    (torch.tensor(0.5, dtype=torch.float16), 0.5),
-    (torch.tensor(True), 1.0),
-    (torch.tensor(0.5, requires_grad=True) * 2, 1.0),
-    ([torch.tensor(4.0)], 4.0),
-    *((one, None) for one in (10**400, "1.0", None, Lying())),
-    (torch.tensor(1.0 + 2j), None),
-    (torch.tensor([1.0, 2.0]), None),
-    (torch.tensor(1.0).to("meta"), None),
-    (torch.tensor(1.0).as_subclass(Subclass), None),
-]
+def typed(value, *names):
+    return [torch.tensor(value, dtype=getattr(torch, name)) for name in names]
 
 
-@pytest.mark.parametrize("at", range(len(NUMBERS)))
-def test_a_number(reads, at):
-    value, expected = NUMBERS[at]
-    assert known(reads.number(value)) == expected
+UNREAD = torch.tensor(1.0, device="meta"), torch.tensor(1.0).as_subclass(Subclass)
+#: By what they are: numbers.
+NUMBERS = {
+    1.0: [True, 1, 1.0, *typed(1, "int64", "bool", "float16", "bfloat16")],
+    2.0: [torch.ones((), requires_grad=True) * 2],
+    1.5: [np.float32(1.5), np.float64(1.5), *typed(1.5, "float32", "float64")],
+    7.0: [torch.arange(10.0)[7], torch.tensor([[7.0]]), [torch.tensor(7.0)]],
+    None: [
+        10**400,
+        "1.0",
+        None,
+        Lying(),
+        *typed(1 + 2j, "complex64"),
+        torch.tensor([1.0, 2.0]),
+        *UNREAD,
+    ],
+}
 
 
-def test_a_number_inside_vmap_is_unknown(reads):
-    seen = []
-    torch.func.vmap(lambda x: seen.append(known(reads.number(x))) or x)(torch.arange(3.0))
+@pytest.mark.parametrize("expected", NUMBERS)
+def test_a_number(recorded, values, expected):
+    found = [known(recorded.module.number(value)) for value in NUMBERS[expected]]
+    assert found == [expected] * len(found)
+
+
+def test_a_number_inside_vmap_is_unknown(recorded, values):
+    seen, number = [], recorded.module.number
+    torch.func.vmap(lambda x: seen.append(known(number(x))) or x)(torch.arange(3.0))
     assert seen == [None]
 
 
@@ -145,13 +119,13 @@ class Interrupting:
         raise KeyboardInterrupt
 
 
-def test_a_ctrl_c_that_arrives_in_a_read_passes_on(reads):
-    site = reads.Site(1, k.STEP, keys=("batch",))
+def test_a_ctrl_c_that_arrives_in_a_read_passes_on(recorded):
+    site = recorded.module.Site(1, k.STEP, keys=("batch",))
     site.record(1, k.STEP, k.STRUCTURE, 0, k.LENGTH)
     with pytest.raises(KeyboardInterrupt):
         site.event(Interrupting())
     with pytest.raises(KeyboardInterrupt):
-        reads.span(1, k.LOADING, Interrupting, k.RESULT)()
+        recorded.module.span(1, k.LOADING, Interrupting, k.RESULT)()
     assert site.event([1, 2]) is None
 
 
@@ -169,10 +143,7 @@ class Device:
 
     def Event(self):
         self.made += 1
-        return SimpleNamespace(record=self.record, query=lambda: self.done)
-
-    def record(self, stream):
-        assert stream == "stream of cuda:0"
+        return SimpleNamespace(record=["stream of cuda:0"].index, query=lambda: self.done)
 
 
 class OnDevice:
@@ -191,38 +162,32 @@ class OnDevice:
         return torch.tensor(self.value)
 
 
-def test_a_number_on_a_device_comes_late(recorded, monkeypatch):
-    device, values = Device(), Values()
-    monkeypatch.setattr("overseer.recorder.values.recorder", recorded.module)
+def test_a_number_on_a_device_comes_late(recorded, values, monkeypatch):
+    device = Device()
     monkeypatch.setattr(torch, "get_device_module", lambda which: device)
-    values.know(torch)
     recorded.module.tensors({OnDevice: 1}, {}, None, values.hold)
     loss, number = recorded.module.Site(0, k.LOSS, keys=("loss",)), k.table.add(k.LOSS, "loss")
     loss.record(number, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
-    for value in (1.5, 2.5):
-        loss.event(OnDevice(value))
+    loss.event(OnDevice(1.5))
+    loss.event(OnDevice(2.5))
     told = recorded.take()
     assert [e.flags for e in told] == [k.LATER, k.LATER]
     assert values.collect(nullcontext) == 2
     device.done = True
     assert values.collect(nullcontext) == 0
-    late = recorded.take()
-    assert [(e.start, e.value, e.object) for e in late] == [
-        (told[0].start, 1.5, number),
-        (told[1].start, 2.5, number),
-    ]
-    assert {k.table.rows[e.site]["kind"] for e in late} == {k.LATE}
     backward = k.table.add(k.BACKWARD, "backward")
     recorded.module.span(backward, k.BACKWARD, id, k.NUMBER, 0)(OnDevice(3.5))
     assert device.made == 2, "events are used again"
-    (span,) = recorded.take()
+    *late, span = recorded.take()
     values.collect(nullcontext)
-    (late_loss,) = recorded.take()
-    assert span.flags & k.LATER
-    assert (late_loss.start, late_loss.object) == (span.start, backward)
+    late += recorded.take()
+    starts = [event.start for event in (*told, span)]
+    assert [e.start for e in late] == starts
+    assert [(e.value, e.object) for e in late] == [(1.5, number), (2.5, number), (3.5, backward)]
+    assert {k.table.rows[e.site]["kind"] for e in late} == {k.LATE}
     device.capturing = True
     loss.event(OnDevice(4.5))
-    assert [e.flags for e in recorded.take()] == [0]
+    assert (span.flags, [e.flags for e in recorded.take()]) == (k.LATER, [0])
 
 
 @pytest.mark.parametrize("name", ["torch", "numpy", "jax"])
