@@ -30,8 +30,7 @@ PATCHED = {
             train(answers=True)
         """,
     "that fails": """
-        import time
-        from train import train
+        from train import time, train
         for name in dir(time):
             if callable(getattr(time, name)) and name != "struct_time":
                 setattr(time, name, lambda *arguments: 1 / 0)
@@ -46,8 +45,7 @@ def test_a_clock(tmp_path, script):
     place.write("train.py", LOOP)
     place.write("patched.py", script)
     plain, watched = place.python("patched.py"), place.voir("patched.py")
-    assert plain.status == 0
-    assert watched.seen == plain.seen
-    assert "Traceback" not in watched.stderr
-    assert "switched off" not in watched.stderr
+    assert (plain.status, watched.seen) == (0, plain.seen)
     assert "8 steps" in watched.stderr
+    for words in ("Traceback", "switched off"):
+        assert words not in watched.stderr

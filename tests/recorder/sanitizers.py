@@ -37,14 +37,14 @@ def library(name: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def environment(tree: Path) -> dict[str, str]:
-    """What the sanitizers need, since python itself is not built with them."""
+def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run python with what the sanitizers need, since it is not built with them itself."""
     # Their report goes to files: pytest loses what a process writes while it is aborted.
     log = f"log_path={tree / 'report'}"
     asan = library("libasan.so")
     if not os.path.isabs(asan):
         pytest.skip("the compiler has no AddressSanitizer")
-    return {
+    env = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "VOIR"))},
         # PyTorch throws exceptions of C++, which the sanitizer looks for when python starts.
         "LD_PRELOAD": f"{asan} {library('libstdc++.so.6')}",
@@ -54,16 +54,9 @@ def environment(tree: Path) -> dict[str, str]:
         "PYTHONMALLOC": "malloc",  # Within Python's own arenas, nothing would be found.
         "PYTHONPATH": str(tree),
     }
-
-
-def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
     return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=tree,
-        env=environment(tree),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
+        command, cwd=tree, env=env, capture_output=True, text=True, timeout=SECONDS
     )
 
 
