@@ -9,20 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from overseer.boundary import (
-    Guarded,
-    OverseerAbort,
-    StopProgram,
-    acting,
-    asked_for,
-    code_of,
-    current,
-    here,
-    name_of,
-    problem,
-    said,
-    where,
-)
+from overseer import boundary
+from overseer.boundary import Guarded, OverseerAbort, StopProgram, current, problem, where
 from overseer.errors import Problem, VoirError
 
 
@@ -91,7 +79,7 @@ def test_what_the_user_or_a_signal_handler_asked_for_passes_and_leaves_it_on(kin
 
 def test_a_failure_without_a_useful_frame_is_placed_where_it_was_asked_for():
     problems = []
-    guarded, place = Guarded(int, "x", problems.append), here()
+    guarded, place = Guarded(int, "x", problems.append), boundary.here()
     guarded("three")
     assert problems[0].where == guarded.place == place
 
@@ -102,10 +90,10 @@ def test_an_error_is_asked_for_if_a_wish_says_so_or_a_signal_handler_of_the_scri
     interrupted = caught(alarm)
     inside_an_enum = caught(signal.Signals, "nonsense")  # SIG_DFL's class can be called too.
     others = [caught(culprit), SystemExit(), GeneratorExit(), inside_an_enum]
-    asked = [asked_for(error) for error in (wish, interrupted, *others)]
+    asked = [boundary.asked_for(error) for error in (wish, interrupted, *others)]
     assert asked == [True, True, False, False, False, False]
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    assert not asked_for(interrupted)  # It is no handler any more.
+    assert not boundary.asked_for(interrupted)  # It is no handler any more.
 
 
 # What is said
@@ -167,7 +155,7 @@ class Odd(Exception):
 )
 def test_an_error_is_said_in_one_line_its_type_and_its_message(error, text):
     error.add_note("a note")
-    assert said(error).removesuffix(" (char 0)") == text
+    assert boundary.said(error).removesuffix(" (char 0)") == text
 
 
 def test_a_problem_says_what_failed_and_a_voir_error_speaks_for_itself():
@@ -180,12 +168,17 @@ def test_a_problem_says_what_failed_and_a_voir_error_speaks_for_itself():
 
 def test_a_callable_goes_by_its_function_s_name_or_its_class_s():
     named = [caught, functools.partial(caught, 1), [].append, SimpleNamespace()]
-    assert list(map(name_of, named)) == ["caught", "caught", "list.append", "SimpleNamespace"]
+    assert list(map(boundary.name_of, named)) == [
+        "caught",
+        "caught",
+        "list.append",
+        "SimpleNamespace",
+    ]
 
 
 def test_whoever_acts_is_current_also_when_others_act_within():
-    with acting("outer"):
-        with acting("inner"):
+    with boundary.acting("outer"):
+        with boundary.acting("inner"):
             assert current() == "inner"
         assert current() == "outer"
     assert current() is None
@@ -193,6 +186,6 @@ def test_whoever_acts_is_current_also_when_others_act_within():
 
 def test_the_code_of_a_callable_is_that_which_runs_in_the_end():
     wrapper = functools.wraps(caught)(lambda: None)
-    assert code_of(functools.partial(wrapper)) is caught.__code__
-    assert code_of(Guarded(print, "x", print)) is Guarded.__call__.__code__
-    assert [code_of(fn) for fn in (print, signal.SIG_DFL, None, 3)] == [None] * 4
+    assert boundary.code_of(functools.partial(wrapper)) is caught.__code__
+    assert boundary.code_of(Guarded(print, "x", print)) is Guarded.__call__.__code__
+    assert [boundary.code_of(fn) for fn in (print, signal.SIG_DFL, None, 3)] == [None] * 4
