@@ -26,19 +26,15 @@ class Run:
     """Work on the GPU as a model's forward, and an optimizer's step that ends each step."""
 
     def __init__(self, recorded, torch):
-        self._recorded, self._module = recorded, recorded.module
-        self.said, self.steps = [], []
+        self._recorded, self.said, self.steps = recorded, [], []
         self.marks = on.Marks(self.said.append)
         self._fold = Fold(k.table.rows, self.steps.append)
         self._weight = torch.randn(2048, 2048, device="cuda")
-        self._owner = object()
-        self._put(k.MADE)
-        self._forward = self._module.span(k.table.add(k.FORWARD, "x"), k.FORWARD, self._work)
-        self._site = self._module.Site(k.table.add(k.OPTIMIZER, "x"), k.OPTIMIZER)
+        add = k.table.add
+        recorded.module.put(0, k.MADE, add(k.MADE, "x"), 1, 0, 0.0, 1, 0)
+        self._forward = recorded.module.span(add(k.FORWARD, "x"), k.FORWARD, self._work)
+        self._site = recorded.module.Site(add(k.OPTIMIZER, "x"), k.OPTIMIZER)
         self.marks.tick()
-
-    def _put(self, kind):
-        self._module.put(0, kind, k.table.add(kind, "x"), 1, 0, 0.0, 1, 0)
 
     def _work(self):
         for _ in range(10):
@@ -46,8 +42,8 @@ class Run:
 
     def step(self):
         self._forward()
-        self._site.enter(self._owner)
-        self._site.leave(self._owner)
+        self._site.enter(self)
+        self._site.leave(self)
 
     def finish(self):
         self.marks.finish()
