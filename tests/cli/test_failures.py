@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +10,20 @@ from typing import Any
 
 import pytest
 
+from overseer import Overseer
+from overseer.engine import overseer
 from tests.running import VOIR, Place
 
-GIVES = "from voir import give\nfor i in range(5): give(x=i)\nprint('the script ran')\n"
+COMMAND = " ".join(VOIR)
+RUNS = "print('the script ran')\n"
+GIVES = f"from voir import give\nfor i in range(5): give(x=i)\n{RUNS}"
+LOGS = f"from voir import log\nlog(x=1)\nlog(x=2)\n{RUNS}"
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     place = Place(tmp_path)
-    place.write("main.py", "print('the script ran')\n")
+    place.write("main.py", RUNS)
     return place
 
 
@@ -28,48 +32,32 @@ def instrument(body: str, phase: str = "init", name: str = "bad") -> str:
 
 
 GOOD = instrument("ov.stderr.write('the good one saw the end\\n')", "finalize", "good")
-LISTENS = instrument("ov.given['?x'].max().subscribe(lambda x: ov.stderr.write(f'max {x}\\n'))")
-#: A voirfile, the script if it matters, and what is said once.
+DIVIDES = instrument("ov.given['?x'].map(lambda x: 1 / (x - 2)).subscribe(lambda x: None)")
+MOST = "ov.given['?x'].max().subscribe(lambda x: ov.stderr.write(f'max {x}\\n'))"
+ON_IMPORT = "from overseer.imports import on_import\non_import('wave', lambda module: 1 / 0)\n"
+FAILS = "ValueError: no", "voirfile.py:3", "the good one saw the end"
+#: A voirfile, what the script does first, and what is said once.
 SAID = {
-    "a voirfile with a syntax error": (
-        "def f():\n    pass\n  oops oops\n", None,
-        ["[voirfile-syntax]", "voirfile.py:3", "--no-voirfile"],
-    ),
+    "a syntax error": ("\n\n  oops oops\n", "", ["[voirfile-syntax]", "voirfile.py:3"]),
     "a voirfile that raises": (
-        "import os\n\nraise RuntimeError('not today')\n", None,
-        ["[voirfile-failed]", "RuntimeError: not today", "voirfile.py:3"],
-    ),
+        "\n\nraise RuntimeError('not today')", "",
+        ["[voirfile-failed]", "RuntimeError: not today", "voirfile.py:3"]),
     "a voirfile that exits": (
-        "import sys\nsys.exit(7)\n", None, ["[voirfile-failed]", "voirfile.py:2"]
-    ),
+        "import sys\nsys.exit(7)\n", "", ["[voirfile-failed]", "voirfile.py:2"]),
     "an instrument that raises at once": (
-        "def instrument_bad(ov):\n    raise KeyError('soon')\n", None,
-        ["KeyError: 'soon'", "voirfile.py:2"],
-    ),
+        "def instrument_bad(ov):\n    raise KeyError('soon')\n" + GOOD, "",
+        ["KeyError: 'soon'", "voirfile.py:2", FAILS[2]]),
     "a selector that is no string": (
-        "def instrument_bad(ov):\n    ov.probe(print).give()\n", None, ['ov.probe("//print > x")']
-    ),
+        "def instrument_bad(ov):\n    ov.probe(print).give()\n", "", ['ov.probe("//print > x")']),
     "what fails when a module is imported": (
-        "from overseer.imports import on_import\non_import('wave', lambda module: 1 / 0)\n",
-        "import wave\nprint('the script ran')\n",
-        ["import wave", "ZeroDivisionError", "voirfile.py:2", "[import]"],
-    ),
-    "an instrument that yields something else": (
-        "def instrument_odd(ov):\n    yield 'load_script'\n", None,
-        ["[not-a-phase]", "'load_script'", "ov.phases.load_script"],
-    ),
+        ON_IMPORT, "import wave\n", ["ZeroDivisionError", "voirfile.py:2", "[import]"]),
+    "what is yielded is no phase": (
+        "def instrument_odd(ov):\n    yield 'soon'\n", "", ["[not-a-phase]", "'soon'"]),
     "a subscriber": (
-        instrument("ov.given['?x'].map(lambda x: 1 / (x - 2)).subscribe(print)")
-        .replace("(print)", "(lambda x: None)") + LISTENS.replace("bad", "good"), GIVES,
-        ["ZeroDivisionError", "instrument_bad", "voirfile.py:3", "max 4"],
-    ),
-    **{
-        f"an instrument in {phase}": (
-            instrument(f"raise ValueError('in {phase}')", phase) + GOOD, None,
-            [f"ValueError: in {phase}", "voirfile.py:3", "the good one saw the end"],
-        )
-        for phase in ("init", "parse_args", "load_script", "run_script", "finalize")
-    },
+        DIVIDES + instrument(MOST, name="good"), GIVES.removesuffix(RUNS),
+        ["ZeroDivisionError", "instrument_bad", "voirfile.py:3", "max 4"]),
+    **{f"an instrument in {phase}": (instrument("raise ValueError('no')", phase) + GOOD, "", FAILS)
+       for phase in ("init", "parse_args", "load_script", "run_script", "finalize")},
 }  # fmt: skip
 
 
@@ -79,8 +67,7 @@ def test_what_fails_is_named_once_with_its_line_and_the_rest_goes_on(
 ) -> None:
     voirfile, script, expected = SAID[name]
     place.write("voirfile.py", voirfile)
-    if script is not None:
-        place.write("main.py", script)
+    place.write("main.py", script + RUNS)
     done = place.voir("--quiet", "main.py")
     assert done.seen == (0, "the script ran\n"), done.stderr
     assert {part: done.stderr.count(part) for part in expected} == dict.fromkeys(expected, 1)
@@ -120,6 +107,7 @@ def test_a_script_that_cannot_be_run_is_what_python_says(
         ("--config unknown.toml main.py", "config-option", "run-dir"),
         ("--run-dir taken main.py", "run-dir-taken", "taken"),
         ("--completion fish", "usage", "bash"),
+        ("--voirfile percent.py --help", "option-help", "--share"),
     ],
 )
 def test_wrong_usage_ends_with_status_2_before_the_script_runs(
@@ -127,45 +115,34 @@ def test_wrong_usage_ends_with_status_2_before_the_script_runs(
 ) -> None:
     files = {"bad.yaml": "stop: [1, 2\n", "list.yaml": "- stop\n", "taken/run.json": "{}"}
     files["unknown.toml"] = "run-dri = 'x'\n"
+    files["percent.py"] = instrument("ov.argparser.add_argument('--share', help='100%')")
     for name, text in files.items():
         place.write(name, text)
     done = place.voir(*arguments.split())
     assert done.seen == (2, "")
-    assert f"[{slug}]" in done.stderr
-    assert hint in done.stderr
+    assert f"[{slug}]" in done.stderr and hint in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_help_names_the_option_whose_text_cannot_be_shown(place: Place) -> None:
-    place.write("voirfile.py", instrument("ov.argparser.add_argument('--share', help='100%')"))
-    done = place.voir("--help")
-    assert done.seen == (2, "")
-    assert "[option-help]" in done.stderr and "--share" in done.stderr
-
-
-def test_a_data_fd_that_is_none_is_said_once(place: Place) -> None:
-    place.write("main.py", "from voir import log\nlog(x=1)\nlog(x=2)\nprint('the script ran')\n")
-    done = place.voir("main.py", env={"DATA_FD": "77"})
-    assert done.seen == (0, "the script ran\n")
-    assert done.stderr.count("[data-fd]") == 1
-
-
-@pytest.mark.parametrize(("env", "said"), [({}, False), ({"DATA_FD": "3"}, True)])
-def test_file_descriptor_3_is_left_alone_unless_data_fd_says_so(
-    place: Place, env: dict[str, str], said: bool
+@pytest.mark.parametrize(
+    ("env", "received", "said"), [({}, False, 0), ({"DATA_FD": "3"}, True, 0),
+                                  ({"DATA_FD": "77"}, False, 1)]
+)  # fmt: skip
+def test_a_file_descriptor_is_written_to_only_where_data_fd_says_so(
+    place: Place, env: dict[str, str], received: bool, said: int
 ) -> None:
-    place.write("main.py", "from voir import log\nlog(x=1)\n")
-    command = f"exec 3>received; exec {sys.executable} -m voir main.py"
-    done = place.run("bash", "-c", command, env=env)
-    assert done.status == 0, done.stderr
-    received = (place.path / "received").read_text()
-    assert ('"x"' in received, bool(received)) == (said, said)
+    place.write("main.py", LOGS)
+    done = place.run("bash", "-c", f"exec 3>received; exec {COMMAND} main.py", env=env)
+    assert done.seen == (0, "the script ran\n")
+    assert done.stderr.count("[data-fd]") == said  # Once, where it is no file descriptor.
+    text = (place.path / "received").read_text()
+    assert ('"x"' in text, bool(text)) == (received, received)
 
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_closed_standard_descriptors_change_nothing(place: Place, closed: str) -> None:
     place.write("main.py", "from voir import give\ngive(x=1)\nopen('proof', 'w').write('ran')\n")
-    done = place.run("sh", "-c", f"exec {sys.executable} -m voir main.py {closed}")
+    done = place.run("sh", "-c", f"exec {COMMAND} main.py {closed}")
     assert done.status == 0, done.stderr
     assert (place.path / "proof").read_text() == "ran"
     assert place.record()["exit_status"] == 0
@@ -173,16 +150,14 @@ def test_closed_standard_descriptors_change_nothing(place: Place, closed: str) -
 
 def test_a_read_only_place_is_said_once_and_the_script_runs(place: Place) -> None:
     place.write("main.py", GIVES)
-    (place.path / "voir-runs").write_text("a file where the directory should be")
+    place.write("voir-runs", "a file where the directory should be")
     done = place.voir("main.py")
     assert done.seen == (0, "the script ran\n")
     assert done.stderr.count("[record-unwritable]") == 1
 
 
 def test_a_full_disk_is_said_once_and_the_script_runs(place: Place) -> None:
-    place.write(
-        "main.py",
-        """
+    full = """
         import resource, signal, time
         from voir import log
         log(before=1)
@@ -191,8 +166,8 @@ def test_a_full_disk_is_said_once_and_the_script_runs(place: Place) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         for i in range(50): log(x=i)
         print("ran")
-        """,
-    )
+        """
+    place.write("main.py", full)
     done = place.voir("main.py")
     assert done.seen == (0, "ran\n")
     assert "metrics.jsonl" in done.stderr
@@ -203,9 +178,6 @@ def test_a_full_disk_is_said_once_and_the_script_runs(place: Place) -> None:
 def test_an_instrument_that_holds_the_script_up_is_named(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from overseer import Overseer
-    from overseer.engine import overseer
-
     monkeypatch.setattr(overseer, "PATIENCE", 0.1)
     told = io.StringIO()
 
@@ -245,6 +217,6 @@ def test_a_deleted_working_directory_does_not_keep_the_script_from_running(place
     (place.path / "gone").mkdir()
     # A deleted directory is no place to import from, so that the checkout has to be named.
     path = {"PYTHONPATH": str(Path(__file__).parents[2])}
-    command = f"cd gone && rmdir ../gone && exec {' '.join(VOIR)} {place.path}/main.py"
+    command = f"cd gone && rmdir ../gone && exec {COMMAND} {place.path}/main.py"
     done = place.run("sh", "-c", command, env=path)
     assert done.seen == (0, "the script ran\n"), done.stderr

@@ -11,9 +11,11 @@ import pytest
 
 from tests.running import Place
 
-GIVES = "from voir import give\nfor i in (3, 1, 2):\n    give(x=i)\n"
+GIVE = "from voir import give\n"
+GIVES = f"{GIVE}for i in (3, 1, 2): give(x=i)\n"
 TRAIN = "def train():\n    loss = 1\n    return loss\ntrain()\n"
 INIT = "yield ov.phases.init\n"
+GIVEN = f"{INIT}ov.given"
 
 
 class Case(NamedTuple):
@@ -46,150 +48,95 @@ ENDINGS = {
     "by Ctrl-C": ("import os; os.kill(os.getpid(), 2)", -2, "interrupted"),
 }
 REDUCES = (
-    f'{INIT}ov.given["?x"].min().subscribe(lambda x: ov.stderr.write(f"least: {{x}}\\n"))\n'
+    f'{GIVEN}["?x"].min().subscribe(lambda x: ov.stderr.write(f"least: {{x}}\\n"))\n'
     'yield ov.phases.finalize\nov.stderr.write("finalized\\n")\n'
 )
-SILENT = ("//train > los", "voirfile.py:3")
+PHASES = "init ended", "parse_args ended", "load_script ended", "top-level code", "run_script ended"
+SILENT = f"{INIT}ov.probe('//train > los').give()"
 CASES = {
-    **{
-        f"it ends {how}": Case(
-            GIVES + body, REDUCES, status=status, err=("least: 1", "finalized", f"· {said}"),
-            x=[3, 1, 2], record={"exit_status": status},
-        )
-        for how, (body, status, said) in ENDINGS.items()
-    },
+    **{f"it ends {how}": Case(
+        GIVES + body, REDUCES, status=status, err=("least: 1", "finalized", f"· {said}"),
+        x=[3, 1, 2], record={"exit_status": status},
+    ) for how, (body, status, said) in ENDINGS.items()},
     "phases end in order around the script": Case(
-        'import sys\nsys.stderr.write("top-level code\\n")\nVALUE = 3\n',
+        'import sys\nsys.stderr.write("top-level code\\n")\n',
         "for phase in ov.phases:\n    yield phase\n    ov.stderr.write(f'{phase.name} ended\\n')",
-        "--quiet main.py",
-        err=("init ended", "parse_args ended", "load_script ended", "top-level code",
-             "run_script ended", "finalize ended"),
-    ),
+        "--quiet main.py", err=(*PHASES, "finalize ended")),
     "an instrument gets the value of a function": Case(
-        "def job():\n    return [42]\n",
-        "value = yield ov.phases.run_script\nov.stderr.write(f'value: {value}\\n')",
-        "-m main:job", err=("value: [42]",),
-    ),
+        "def job():\n    return [42]\n", "value = yield ov.phases.run_script\n"
+        "ov.stderr.write(f'value: {value}\\n')", "-m main:job", err=("value: [42]",)),
     "an instrument can catch what ended the script, which ends as it did": Case(
-        "raise LookupError('lost')\n",
-        "try:\n    yield ov.phases.run_script\nexcept LookupError as error:\n"
-        "    ov.stderr.write(f'caught {error}\\n')",
-        status=1, err=("caught lost",),
-    ),
+        "raise LookupError('lost')\n", "try:\n    yield ov.phases.run_script\nexcept LookupError:\n"
+        "    ov.stderr.write('caught\\n')", status=1, err=("caught",)),
     "an instrument may import what it likes and comes too late when the script has ended": Case(
         TRAIN, "yield ov.phases.run_script\nimport concurrent.futures.thread\n"
-        "ov.probe('//train > loss').display()",
-        err=("it was set when the script had ended",),
-    ),
+        "ov.probe('//train > loss').display()", err=("it was set when the script had ended",)),
     "ov.stop ends the script with 0": Case(
-        "from voir import give\nfor i in range(9): give(x=i); print(i, flush=True)\n",
-        f"{INIT}ov.given['?x'].subscribe(lambda x: ov.stop(x) if x == 2 else None)",
-        out="0\n1\n", err=("stopped early",), x=[0, 1, 2],
-        record={"exit_status": 0, "stopped_early": "ov.stop(2)"},
-    ),
+        f"{GIVE}for i in range(9): give(x=i); print(i, flush=True)\n",
+        f"{GIVEN}['?x'].subscribe(lambda x: ov.stop(x) if x == 2 else None)", out="0\n1\n",
+        err=("stopped early",), x=[0, 1, 2], record={"stopped_early": "ov.stop(2)"}),
     "--stop N lets exactly N steps happen": Case(
-        "from voir import give\nfor i in range(9): print(i); give(step=True, batch_size=4)\n",
-        argv="--stop 5 main.py", out="0\n1\n2\n3\n4\n", err=("stopped early",),
-        x=[], record={"stopped_early": "after 5 steps"},
-    ),
+        f"{GIVE}for i in range(9): print(i); give(step=True, batch_size=4)\n",
+        "", "--stop 5 main.py", 0, "0\n1\n2\n3\n4\n", ("stopped early",), [],
+        {"stopped_early": "after 5 steps"}),
     "ov.abort fails the run with its error": Case(
-        "from voir import give\ngive(x=1)\nprint('unreached')\n",
+        f"{GIVE}give(x=1)\nprint('unreached')\n",
         f"{INIT}ov.listen(lambda e: ov.abort(ArithmeticError('it is NaN')), 'x')",
-        status=1, err=("ArithmeticError: it is NaN",), x=[1], record={"exit_status": 1},
-    ),
+        status=1, err=("ArithmeticError: it is NaN",), x=[1], record={"exit_status": 1}),
     "fail on a stream fails the script": Case(
         "from giving import give\ngive(x=1)\nprint('unreached')\n",
-        f"{INIT}ov.given.where('x').fail('x came')", status=1, err=("Failure",), x=[1],
-    ),
+        f"{GIVEN}.where('x').fail('x came')", status=1, err=("Failure",), x=[1]),
     "fail at the end of a stream fails the run": Case(
-        GIVES, f'{INIT}ov.given["?x"].min().filter(lambda x: x < 2).fail("too low: {{}}")',
-        status=1, err=("Failure",), x=[3, 1, 2], record={"exit_status": 1},
-    ),
+        GIVES, f'{GIVEN}["?x"].min().filter(lambda x: x < 2).fail("too low: {{}}")',
+        status=1, err=("Failure",), x=[3, 1, 2], record={"exit_status": 1}),
     "fail_if_empty fails the run": Case(
-        GIVES, f'{INIT}ov.given["?y"].fail_if_empty("nothing came")',
-        status=1, err=("Failure",), x=[3, 1, 2], record={"exit_status": 1},
-    ),
+        "", f'{GIVEN}["?y"].fail_if_empty("nothing came")', status=1, err=("Failure",)),
     "what is printed reaches stdout because the user asked": Case(
-        GIVES, f"{INIT}ov.given['?x'].print('x is {{}}')", out="x is 3\nx is 1\nx is 2\n",
-        x=[3, 1, 2],
-    ),
+        GIVES, f"{GIVEN}['?x'].print('x is {{}}')", out="x is 3\nx is 1\nx is 2\n", x=[3, 1, 2]),
     "--display prints what giving's own give gives": Case(
-        "from giving import give\nfor i in range(3): give(x=i)\n",
-        argv="--display main.py", out="x: 0\nx: 1\nx: 2\n", x=[0, 1, 2],
-    ),
+        "from giving import give\ngive(x=1)\n", argv="--display main.py", out="x: 1\n", x=[1]),
     "what is given and logged in init is recorded": Case(
-        "pass", f"ov.give(x=1)\n{INIT}ov.log({{'x': 2}})", x=[1, 2]
-    ),
+        "pass", f"ov.give(x=1)\n{INIT}ov.log({{'x': 2}})", x=[1, 2]),
     "events of threads come once, also of those that outlive the main code": Case(
-        "import threading, time\nfrom voir import give\ndef work(n):\n    time.sleep(0.2)\n"
+        f"import threading, time\n{GIVE}def work(n):\n    time.sleep(0.2)\n"
         "    for i in range(20): give(x=n * 20 + i)\n"
-        "for n in range(4): threading.Thread(target=work, args=(n,)).start()\n",
-        x=list(range(80)),
-    ),
+        "for n in range(4): threading.Thread(target=work, args=(n,)).start()\n", x=list(range(80))),
     "a run without events leaves nothing behind": Case("print('hello')\n", out="hello\n"),
     "--no-record leaves nothing behind": Case(GIVES, argv="--no-record main.py"),
-    "a silent probe is named at the end": Case(
-        TRAIN, f"{INIT}ov.probe('//train > los').give()", err=SILENT
-    ),
     "a silent probe is named even when quiet": Case(
-        TRAIN, f"{INIT}ov.probe('//train > los').give()", "--quiet main.py", err=SILENT
-    ),
+        TRAIN, SILENT, "--quiet main.py", err=("//train > los", "voirfile.py:3")),
     "one bad selector does not stop the next": Case(
         TRAIN, f"{INIT}for s in ('> loss', 'loss as x'): ov.probe(f'//train > {{s}}').give()",
-        err=("//train > > loss",), x=[1],
-    ),
+        err=("//train > > loss",), x=[1]),
     "--strict is content with a probe that fired": Case(
-        TRAIN, f"{INIT}ov.probe('//train > loss as x').give()", "--strict main.py", x=[1]
-    ),
+        TRAIN, f"{INIT}ov.probe('//train > loss as x').give()", "--strict main.py", x=[1]),
     "--strict turns a silent probe into 4": Case(
-        TRAIN, f"ov.probe('//train > y').give()\n{INIT}", "--strict main.py", 4
-    ),
-    "--strict turns a failed instrument into 4": Case(
-        "pass", "1 / 0\nyield", "--strict main.py", 4
-    ),
-    "--strict leaves a failing script alone": Case(
-        "raise SystemExit(9)\n", "1 / 0\nyield", "--strict main.py", 9
-    ),
+        TRAIN, SILENT, "--strict main.py", 4, err=("voir: main.py", "//train > los")),
+    "--strict turns a failed instrument into 4": Case("", "1 / 0\nyield", "--strict main.py", 4),
+    "--strict leaves a failing script alone": Case("exit(9)", "1 / 0", "--strict main.py", 9),
     "--debug says what was loaded": Case(
-        "pass", INIT, "--debug main.py", err=("voirfile.py: it is in the current",)
-    ),
+        "", INIT, "--debug main.py", err=("voirfile.py: it is in the current",)),
     "--debug says what was not loaded": Case(
-        "pass", "1 / 0", "--debug --no-voirfile main.py", err=("--no-voirfile",)
-    ),
+        "", "1 / 0", "--debug --no-voirfile main.py", err=("--no-voirfile",)),
     "the script's own options reach it untouched": Case(
         "import sys\nprint(sys.argv[1:])\n", argv="main.py --help -m x --stop 1 -- --quiet",
-        out="['--help', '-m', 'x', '--stop', '1', '--', '--quiet']\n",
-    ),
+        out="['--help', '-m', 'x', '--stop', '1', '--', '--quiet']\n"),
     "the script finds no threads but its own": Case(
-        "import threading, time, voir\nvoir.give(x=1)\ntime.sleep(0.3)\n"
+        f"import threading, time\n{GIVE}give(x=1)\ntime.sleep(0.3)\n"
         "print(threading.active_count(), [t.name for t in threading.enumerate()])\n",
-        out="1 ['MainThread']\n", x=[1],
-    ),
-    "a forked child writes nothing into the run": Case(
-        "import os, sys, voir\nvoir.give(x='parent')\nif not (pid := os.fork()):\n"
-        "    voir.give(x='child')\n    voir.log(x='child')\n    sys.exit(5)\n"
-        "print('child', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n",
-        out="child 5\n", err=("voir: main.py",), x=["parent"],
-    ),
+        out="1 ['MainThread']\n", x=[1]),
     "where the record is is true where the script has gone elsewhere": Case(
-        "import os, voir\nos.mkdir('out')\nos.chdir('out')\nvoir.give(x=1)\n",
-        err=("record    RUN\n",), x=[1],
-    ),
+        f"import os\n{GIVE}os.mkdir('out')\nos.chdir('out')\ngive(x=1)\n", err=("record    RUN\n",),
+        x=[1]),
 }  # fmt: skip
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_comes_to_what_it_should(place: Place, name: str) -> None:
-    case = CASES[name]
+def test_a_run_comes_to_what_it_should(tmp_path: Path, name: str) -> None:
+    case, place = CASES[name], Place(tmp_path)
     place.write("main.py", case.script)
     if case.instrument:
-        body = indent(case.instrument.rstrip(), "    ")
-        place.write("voirfile.py", f"def instrument_it(ov):\n{body}\n")
+        place.write("voirfile.py", "def instrument_it(ov):\n" + indent(case.instrument, "    "))
     done = place.voir(*case.argv.split())
     assert (done.status, done.stdout) == (case.status, case.out), done.stderr
     said = [re.escape(each.replace("RUN", str([*place.runs, ""][0]))) for each in case.err]
@@ -197,21 +144,23 @@ def test_a_run_comes_to_what_it_should(place: Place, name: str) -> None:
     summaries = re.findall(r"^voir: \S*main\.py\s", done.stderr, re.MULTILINE)
     assert len(summaries) == (not case.argv.startswith("--quiet"))
     if "nothing behind" in name:
-        assert [file.name for file in place.path.iterdir()] == ["main.py"]
+        assert [file.name for file in tmp_path.iterdir()] == ["main.py"]
     if case.x is not None:
         found = [line["x"] for line in place.metrics() if "x" in line]
         assert sorted(map(str, found)) == sorted(map(str, case.x))
         assert place.record().items() >= case.record.items()
 
 
-def test_a_traceback_stands_before_the_summary_and_shows_only_the_script(place: Place) -> None:
+def test_a_traceback_stands_before_the_summary_and_shows_only_the_script(tmp_path: Path) -> None:
+    place = Place(tmp_path)
     place.write("main.py", "def f():\n    1 / 0\n\nf()\n")
     plain, under = place.python("main.py"), place.voir("main.py")
     assert under.seen == plain.seen
     assert under.stderr.startswith(plain.stderr + "voir: main.py")
 
 
-def test_display_has_colours_only_where_somebody_wants_them(place: Place) -> None:
+def test_display_has_colours_only_where_somebody_wants_them(tmp_path: Path) -> None:
+    place = Place(tmp_path)
     place.write("main.py", TRAIN)
     place.write("voirfile.py", "def instrument_x(ov):\n    ov.probe('//train > loss').display()\n")
     assert place.voir("main.py").stdout == "loss: 1\n"
