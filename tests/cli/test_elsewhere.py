@@ -50,7 +50,7 @@ def test_the_child_of_a_fork_writes_nothing_into_the_run(place: Place) -> None:
     events = same_under_voir(
         place,
         """
-        import os, sys, warnings
+        import os, sys, voir, warnings
         # Since 3.13 python counts threads when voir's are back already.
         warnings.simplefilter("ignore")
         def f(n):
@@ -60,6 +60,8 @@ def test_the_child_of_a_fork_writes_nothing_into_the_run(place: Place) -> None:
         for leave in (os._exit, sys.exit):
             pid = os.fork()
             if pid == 0:
+                voir.give(x="given")
+                voir.log(x="logged")
                 print("child", f(2), f(3), flush=True)
                 leave(3)
             print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)

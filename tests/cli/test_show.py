@@ -17,7 +17,6 @@ from overseer.cli.commands import Terminal
 from overseer.cli.runs import newest, run_directory
 from overseer.cli.show import show
 from overseer.errors import VoirError
-from overseer.views.summary import render
 from tests.running import Place
 
 from .said import said
@@ -27,16 +26,12 @@ HERE = {"provenance": {"hostname": socket.gethostname()}}
 FAR = {"provenance": {"hostname": "elsewhere"}}
 TASK = {"steps": 9, "units": "items", "rate": {"wall": 31.0, "steady": 32.0},
         "loss": {"first": 2.5, "last": 0.5}}  # fmt: skip
-Facts = dict[str, Any]
 
 
-def facts(started: str = "2026-01-01T00:00:00Z", **more: Any) -> Facts:
-    return {"script": "main.py", "started": started, "pid": os.getpid(), **more}
-
-
-def put(directory: Path, found: Facts) -> Path:
+def put(directory: Path, started: str = "2026-01-01T00:00:00Z", **more: Any) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "run.json").write_text(json.dumps(found, indent=2))
+    facts = {"script": "main.py", "started": started, "pid": os.getpid(), **more}
+    (directory / "run.json").write_text(json.dumps(facts, indent=2))
     return directory
 
 
@@ -48,9 +43,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TZ", "UTC")
     base = tmp_path / "voir-runs"
     tasks = {"eval": {"steps": 20}, "train": TASK}
-    put(base / "c", facts("2020-01-01T10:00:00.5Z", **ENDED, script="/x/oldest.py"))
-    put(base / "a", facts("2020-01-02T10:00:00.5Z", ended="x", ended_by="killed", tasks=tasks))
-    put(base / "b/rank0", facts("2020-01-03T10:00:00.5Z", **ENDED, world_size=2))
+    put(base / "c", "2020-01-01T10:00:00.5Z", **{**ENDED, "script": "/x/oldest.py"})
+    put(base / "a", "2020-01-02T10:00:00.5Z", ended="x", ended_by="killed", tasks=tasks)
+    put(base / "b/rank0", "2020-01-03T10:00:00.5Z", **ENDED, world_size=2)
     (base / "notes").mkdir()
     (base / "README").touch()
     return base
@@ -63,9 +58,8 @@ NAMED = {None: "b", "-1": "b", "-2": "a", "-3": "c", "voir-runs": "b", "voir-run
 def test_a_run_is_named_by_its_path_or_how_far_back_it_is(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {named: run_directory(named) for named in NAMED} == {
-        named: Path("voir-runs") / found for named, found in NAMED.items()
-    }
+    for named, found in NAMED.items():
+        assert run_directory(named) == Path("voir-runs") / found
     with pytest.raises(VoirError, match=r"^-4 is further back than the 3 runs"):
         run_directory("-4")
     monkeypatch.setenv("VOIR_RUN_DIR", "elsewhere")
@@ -81,8 +75,8 @@ def test_of_each_run_only_the_beginning_is_read_to_find_the_newest(
 ) -> None:
     started = []
     for n in range(100):
-        begun = facts(f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z", provenance="x" * 10_000)
-        started.append(put(place / f"{n * 79 % 100}", begun))
+        begun = f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z"
+        started.append(put(place / f"{n * 79 % 100}", begun, provenance="x" * 10_000))
     monkeypatch.setattr(listing, "read_run", None)
     assert newest(place)[:100] == started[::-1]
 
@@ -92,9 +86,6 @@ def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
         (place / "c/metrics.jsonl").write_text(line)
         told = "partial   metrics.jsonl ends within a line" in said("show", "voir-runs/c")
         assert told == partial
-
-
-# Lists
 
 
 def test_runs_are_listed_newest_first(place: Path) -> None:
@@ -117,9 +108,6 @@ def test_runs_are_listed_newest_first(place: Path) -> None:
     assert killed["tasks"] == {"eval": {"steps": 20}, "train": TASK}
 
 
-# One run
-
-
 def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.write("main.py", "from voir import give\nfor n in range(3):\n    give(loss=n)\n")
@@ -132,41 +120,33 @@ def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("found", "first"),
-    [
-        (HERE, "goes on: running"),
-        ({**HERE, "pid": 2**22 + 1}, "killed"),
-        (FAR, "goes on, or did not finish"),
-        (ENDED, "finished"),
-    ],
-)
+    [(HERE, "goes on: running"), ({**HERE, "pid": 2**22 + 1}, "killed"),
+     (FAR, "goes on, or did not finish")],
+)  # fmt: skip
 def test_a_run_without_an_end_goes_on_or_was_killed(
-    tmp_path: Path, found: Facts, first: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, found: dict[str, Any], first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("overseer.record.killed.now_doing", lambda header: "running")
-    monkeypatch.setattr("overseer.record.killed.lives", lambda header: "pid" not in found)
-    monkeypatch.setattr("overseer.record.killed.how", lambda header: "killed")
-    if found.get("pid") is None:
-        monkeypatch.setattr("overseer.record.killed.read_header", lambda directory: object())
-    put(tmp_path, {**facts(seconds=5.0), "tasks": {"train": TASK}, **found})
+    killed = "overseer.record.killed"
+    monkeypatch.setattr(f"{killed}.now_doing", lambda header: "running")
+    monkeypatch.setattr(f"{killed}.lives", lambda header: "pid" not in found)
+    monkeypatch.setattr(f"{killed}.how", lambda header: "killed")
+    if "pid" not in found:
+        monkeypatch.setattr(f"{killed}.read_header", lambda directory: object())
+    put(tmp_path, seconds=5.0, tasks={"train": TASK}, **found)
     lines = said("show", str(tmp_path)).splitlines()
-    assert lines[0] == f"voir: main.py · {first} · 5.00 s"
-    assert lines[1] == "  train     9 steps"
+    assert lines[:2] == [f"voir: main.py · {first} · 5.00 s", "  train     9 steps"]
 
 
 def test_checks_are_shown_as_checks_and_of_a_job_each_rank(tmp_path: Path) -> None:
     checks = [{"check": "loss", "verdict": "PASS", "evidence": "3 seen"}]
     for rank in (0, 2):
-        put(tmp_path / f"rank{rank}", facts(**ENDED, rank=rank, world_size=3, verify=checks))
+        put(tmp_path / f"rank{rank}", **ENDED, rank=rank, world_size=3, verify=checks)
     lines = said("show", str(tmp_path)).splitlines()
     assert [line for line in lines if "main.py" in line] == [
-        "voir: main.py · rank 0 of 3 · finished · 5.00 s · 1 PASS",
-        "voir: main.py · rank 2 of 3 · finished · 5.00 s · 1 PASS",
+        f"voir: main.py · rank {rank} of 3 · finished · 5.00 s · 1 PASS" for rank in (0, 2)
     ]
     assert lines.count("  PASS  loss          3 seen") == 2
     assert lines[-1] == "  missing   rank 1 has recorded nothing"
-
-
-# Watching
 
 
 def watch(run: Path, *acts: Callable[[], object], colour: bool = False) -> list[str]:
@@ -177,37 +157,35 @@ def watch(run: Path, *acts: Callable[[], object], colour: bool = False) -> list[
         assert seconds == 7.0
         next(waiting)()
 
-    argv = [str(run), "--watch", "--every", "7"]
-    shown = [*show(argv, Terminal(colour=colour), wait=wait)]
+    shown = [*show([str(run), "--watch", "--every", "7"], Terminal(colour=colour), wait=wait)]
     assert not [*waiting]
     return shown
 
 
 def test_each_change_is_shown_until_the_run_has_ended(tmp_path: Path) -> None:
-    run, ended = tmp_path / "run", facts(**ENDED)
+    run = tmp_path / "run"
     shown = watch(
         run,
-        lambda: put(run, facts(**FAR)),
+        lambda: put(run, **FAR),
         lambda: None,
-        lambda: put(run, facts(**FAR, tasks={"train": TASK})),
+        lambda: put(run, **FAR, tasks={"train": TASK}),
         lambda: (run / "run.json").write_text("{"),
-        lambda: put(run, ended),
+        lambda: put(run, **ENDED),
     )
     assert shown[0] == f"voir: {run}: there is no such directory; waiting\n"
     assert shown[1].startswith("voir: main.py · goes on, or did not finish\n")
     assert "  train     9 steps\n" in shown[2]
     assert shown[3].startswith(f"voir: {run}/run.json is no valid run.json")
-    assert shown[4:] == watch(run) == [render({**ended, "directory": str(run)}, 80)]
+    assert shown[4:] == watch(run) == [said("show", str(run))]
 
 
 def test_watching_ends_when_the_process_has(tmp_path: Path) -> None:
-    run = put(tmp_path / "run", facts(**FAR))
-    *_, last = watch(run, lambda: put(run, facts(**HERE, pid=2**22 + 1)))
+    put(tmp_path, **FAR)
+    *_, last = watch(tmp_path, lambda: put(tmp_path, **HERE | {"pid": 2**22 + 1}))
     assert last.startswith("voir: main.py · killed")
 
 
 def test_ctrl_c_ends_it_cleanly_and_a_terminal_is_cleared(tmp_path: Path) -> None:
-    put(tmp_path, facts(**FAR))
+    put(tmp_path, **FAR)
     shown, last = watch(tmp_path, lambda: signal.raise_signal(signal.SIGINT), colour=True)
-    assert shown.startswith("\x1b[H\x1b[2J")
-    assert last == "\n"
+    assert (shown.startswith("\x1b[H\x1b[2J"), last) == (True, "\n")
