@@ -9,7 +9,7 @@ import pytest
 from .blocks import Block, blocks
 from .shown import ShownPlace, files_before, name_of
 
-PYTHON = blocks("python")
+VOIRFILES = [block for block in blocks("python") if name_of(block) == "voirfile.py"]
 #: Programs that are no voirfiles, by page and heading: a command to run before, arguments, and what
 #: they print.
 PROGRAMS = {
@@ -20,26 +20,19 @@ PROGRAMS = {
     ("traces", "From a script"): ("true", "", "channels: [('My application', False)]"),
     ("traces", "Reading one back"): ("voir --trace --run-dir run main.py", "run", "0 bytes torn"),
 }  # fmt: skip
-
-
-def voirfiles() -> list[Block]:
-    return [block for block in PYTHON if name_of(block) == "voirfile.py"]
-
-
-def programs() -> list[Block]:
-    return [block for block in PYTHON if name_of(block) == "program.py"]
-
-
-def key(block: Block) -> tuple[str, str]:
-    return Path(block.page).stem, block.heading
+BLOCKS = {
+    (Path(block.page).stem, block.heading): block
+    for block in blocks("python")
+    if name_of(block) == "program.py"
+}
 
 
 def test_the_documentation_has_examples() -> None:
-    assert len(voirfiles()) >= 7
-    assert {key(block) for block in programs()} == set(PROGRAMS), "how is it to be run?"
+    assert len(VOIRFILES) >= 7
+    assert BLOCKS.keys() == PROGRAMS.keys(), "how is it to be run?"
 
 
-@pytest.mark.parametrize("block", voirfiles(), ids=str)
+@pytest.mark.parametrize("block", VOIRFILES, ids=str)
 def test_the_voirfile_runs_and_every_probe_fires(block: Block, tmp_path: Path) -> None:
     place = ShownPlace(tmp_path)
     for before in files_before(block):
@@ -51,13 +44,12 @@ def test_the_voirfile_runs_and_every_probe_fires(block: Block, tmp_path: Path) -
     assert done.stdout
 
 
-@pytest.mark.parametrize("block", programs(), ids=str)
-def test_the_program_runs(block: Block, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", PROGRAMS, ids=str)
+def test_the_program_runs(key: tuple[str, str], tmp_path: Path) -> None:
     place = ShownPlace(tmp_path)
-    for before in files_before(block):
-        place.put(before)
-    place.put(block)
-    command, arguments, printed = PROGRAMS[key(block)]
+    for block in [*files_before(BLOCKS[key]), BLOCKS[key]]:
+        place.put(block)
+    command, arguments, printed = PROGRAMS[key]
     assert place.run("sh", "-c", command, env=place.env).status == 0
     done = place.run("python", "program.py", *arguments.split(), env=place.env)
     assert done.status == 0, done.stderr
@@ -67,6 +59,4 @@ def test_the_program_runs(block: Block, tmp_path: Path) -> None:
 def test_the_summary_that_the_readme_shows_is_of_the_kind_that_is_printed() -> None:
     shown = blocks("text", Path(__file__).parents[2] / "README.md")
     assert shown
-    for screen in shown:
-        assert "voir: " in screen.text
-        assert "record" in screen.text
+    assert all("voir: " in screen.text and "record" in screen.text for screen in shown)

@@ -34,40 +34,32 @@ def selectors(page: str, slow: bool = False) -> list[str]:
     return ROW.findall(text.partition(SLOW)[2 if slow else 0])
 
 
-def states(place: ShownPlace, selectors: list[str]) -> dict[str, str]:
-    """What became of each selector's probe in a run of ``main.py``."""
-    lines = [f"ov.probe({one!r}).subscribe(lambda event: None)" for one in selectors]
+NO_PTERA = pytest.mark.skipif(sys.version_info >= (3, 14), reason="ptera does not run on 3.14")
+SCRIPT = blocks("python", ROOT / "docs/selectors.md")[0].text
+OF_GUIDE = "import pkg.train\npkg.train.train_epoch()\npkg.train.Trainer().step()\n"
+OF_GUIDE += (FIXTURES / "main.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "slow", "least", "script"),
+    [
+        ("docs/selectors.md", False, 16, SCRIPT + USES_JSON),  # One selector names that module.
+        pytest.param("docs/selectors.md", True, 3, SCRIPT, marks=NO_PTERA, id="ptera's engine"),
+        ("docs/guide.md", False, 6, OF_GUIDE),
+    ],
+)
+def test_the_selectors_of_the_page_fire_on_its_script(
+    tmp_path: Path, page: str, slow: bool, least: int, script: str
+) -> None:
+    place = ShownPlace(tmp_path)
+    for name, text in {**PACKAGE, "main.py": script}.items():
+        place.write(name, text)
+    wanted = selectors(page, slow)
+    assert len(wanted) >= least
+    lines = [f"ov.probe({one!r}).subscribe(lambda event: None)" for one in wanted]
     body = ["yield ov.phases.load_script", "ov.log({'x': 1})", *lines]
     place.write("voirfile.py", "\n    ".join(["def instrument_all(ov):", *body]))
     done = place.voir("main.py")
     assert done.status == 0, done.stderr
-    return {probe["selector"]: probe["state"] for probe in place.record()["probes"]}
-
-
-NO_PTERA = pytest.mark.skipif(sys.version_info >= (3, 14), reason="it does not run on 3.14")
-
-
-@pytest.mark.parametrize(
-    ("slow", "least"), [(False, 16), pytest.param(True, 3, marks=NO_PTERA, id="ptera's engine")]
-)
-def test_the_selectors_of_the_page_fire_on_its_script(
-    tmp_path: Path, slow: bool, least: int
-) -> None:
-    place = ShownPlace(tmp_path)
-    script = next(b for b in blocks("python", ROOT / "docs/selectors.md"))
-    assert place.put(script) == "main.py"
-    place.write("main.py", script.text + USES_JSON)  # One selector names that module.
-    wanted = selectors("docs/selectors.md", slow)
-    assert len(wanted) >= least
-    assert states(place, wanted) == dict.fromkeys(wanted, "fired")
-
-
-def test_the_selectors_of_the_guide_fire_on_a_script_like_its_own(tmp_path: Path) -> None:
-    place = ShownPlace(tmp_path)
-    for name, text in PACKAGE.items():
-        place.write(name, text)
-    uses = "import pkg.train\npkg.train.train_epoch()\npkg.train.Trainer().step()\n"
-    place.write("main.py", uses + (FIXTURES / "main.py").read_text())
-    wanted = selectors("docs/guide.md")
-    assert len(wanted) >= 6
-    assert states(place, wanted) == dict.fromkeys(wanted, "fired")
+    states = {probe["selector"]: probe["state"] for probe in place.record()["probes"]}
+    assert states == dict.fromkeys(wanted, "fired")
