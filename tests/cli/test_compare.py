@@ -23,8 +23,7 @@ def put(directory: Path, pace: float, argv: str, minute: int, **provenance: Any)
     """A run ``pace`` times as fast as the one in the golden files."""
     facts, random = json.loads(json.dumps(FIRST)), Random(int(pace * 1000))
     task = facts["tasks"]["train"]
-    for key in ("wall", "steady"):
-        task["rate"][key] *= pace
+    task["rate"] |= {key: task["rate"][key] * pace for key in ("wall", "steady")}
     step = 32 / task["rate"]["steady"]
     means = [step * random.gauss(1, 0.02) for _ in range(90)]
     task["step_seconds"] = {"median": step, "q1": step * 0.98, "q3": step * 1.03}
@@ -58,9 +57,8 @@ def test_it_is_shown_as_people_have_seen_it(name: str, argv: list[str]) -> None:
 @pytest.mark.usefixtures("runs")
 def test_programs_get_the_same_as_json() -> None:
     found = json.loads(said("compare", "a1,a2,a3", "b1,b2,b3", "--json", "--threshold", "3"))
-    assert list(found) == [
-        "before", "after", "threshold", "figures", "verdicts", "notes", "differences"
-    ]  # fmt: skip
+    keys = "before after threshold figures verdicts notes differences"
+    assert list(found) == keys.split()
     assert (found["before"], found["threshold"]) == (["a1", "a2", "a3"], 0.03)
     (verdict,) = found["verdicts"]
     assert (verdict["task"], verdict["verdict"], verdict["over"]) == ("train", "slower", "pairs")
