@@ -97,6 +97,8 @@ CASES = {
         "from giving import give\ngive(x=1)\n", argv="--display main.py", out="x: 1\n", x=[1]),
     "what is given and logged in init is recorded": Case(
         "pass", f"ov.give(x=1)\n{INIT}ov.log({{'x': 2}})", x=[1, 2]),
+    "a signal ends it before anything was measured": Case(
+        "import os\nos.kill(os.getpid(), 15)", status=-15, x=[], record={"exit_status": -15}),
     "events of threads come once, also of those that outlive the main code": Case(
         f"import threading, time\n{GIVE}def work(n):\n    time.sleep(0.2)\n"
         "    for i in range(20): give(x=n * 20 + i)\n"
