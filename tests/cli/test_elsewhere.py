@@ -125,8 +125,9 @@ def test_functions_that_are_sent_run_elsewhere_as_if_never_probed(place: Place) 
         """
     events = same_under_voir(
         place, script, "//f > x", "//f > z", "//f > #enter", "//f > #value", "//f > #exit",
-        "//f > e", "//f(w) > i", "//f(!#loop_i, !!#endloop_i)", "//f(x) > y", "//g > #yield", "//g > got",
-        "//g > #receive", "//A/m > r", "//A/m > q", "/helper/f > x", "/helper/f > #value",
+        "//f > e", "//f(w) > i", "//f(!#loop_i, !!#endloop_i)", "//f(x) > y", "//g > #yield",
+        "//g > got", "//g > #receive", "//A/m > r", "//A/m > q", "/helper/f > x",
+        "/helper/f > #value",
     )  # fmt: skip
     assert len(events) > 15
     assert events.count(2) == 3  # Those of helper.f, and what g yields.

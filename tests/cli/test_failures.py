@@ -136,14 +136,6 @@ def test_closed_standard_descriptors_change_nothing(place: Place, closed: str) -
     assert place.record()["exit_status"] == 0
 
 
-def test_a_read_only_place_is_said_once_and_the_script_runs(place: Place) -> None:
-    place.write("main.py", GIVES)
-    place.write("voir-runs", "a file where the directory should be")
-    done = place.voir("main.py")
-    assert done.seen == (0, "the script ran\n")
-    assert done.stderr.count("[record-unwritable]") == 1
-
-
 def test_a_full_disk_is_said_once_and_the_script_runs(place: Place) -> None:
     full = """
         import resource, signal, time

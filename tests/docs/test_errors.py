@@ -166,7 +166,7 @@ TOLD = {
     "trace-unasked": Case("--trace-steps 1:3 main.py"),
     "trace-steps": Case("--trace --trace-steps 1000:1010 main.py",
                         GIVE + "for number in range(135): give(step=number)\n"),
-    "record-unwritable": Case(script=GIVE + "give(x=1)\n", files={"voir-runs": ""}),
+    "record-unwritable": Case(script=GIVE + "give(x=1)\ngive(x=2)\n", files={"voir-runs": ""}),
 }  # fmt: skip
 #: The script does not run.
 REFUSED = {
@@ -222,6 +222,7 @@ def test_the_message_shown_is_the_one_that_is_printed(slug: str, tmp_path: Path)
     actual = done.stderr.replace(str(tmp_path), "/project")
     actual = actual.replace(sys.executable, "/project/.venv/bin/python")
     assert contains(EXAMPLES[slug], actual), f"it says:\n{actual}"
+    assert actual.count(f"[{slug}]") == 1
     python = slug in ("no-function", "no-main", "no-module")  # Python's own status is 1.
     assert done.status == (slug in REFUSED) * (1 if python else 2)
     assert (done.stdout == "ran\n") == (slug in TOLD and case.script == RAN)
