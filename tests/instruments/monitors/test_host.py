@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instruments.monitors.host import Cores, Cpu, Disk, Machine, Memory, Network
+from instruments.monitors.process import Process
 from overseer.record.cgroup import cpu_limit, memory_limit
 
 from .conftest import FakeOverseer
@@ -163,13 +164,19 @@ def test_memory_is_the_machines_or_the_containers(tmp_path: Path, monkeypatch: A
 
 
 def test_events_and_summary_of_a_run(ov: FakeOverseer) -> None:
-    ov.start(Cpu(), Memory())
+    ov.start(Cpu(), Memory(), Process())
     ov.tick(times=2)
     ov.end("run_script")
     assert [set(event) for event in ov.given("cpudata")] == [{"memory"}, {"memory", "load"}]
     assert ov.given("memdata")[0].keys() == {"memory", "available"}
     host = ov.summary["host"]
     assert {"mean", "max", "cores"} <= host["cpu"].keys()
+    first, second = ov.given("process")
+    assert (second.keys() - first.keys(), second["pid"]) == ({"load"}, os.getpid())
+    assert second["children"] >= 0 and 0 < second["memory"][0] <= second["memory"][1]
+    assert host["cpu"]["process"].keys() == {"mean", "max"}
+    peak = max(event["memory"][0] for event in (first, second))
+    assert host["memory"]["process"] == {"peak": peak}
     assert 0 < host["memory"]["mean"] <= host["memory"]["peak"] <= host["memory"]["total"]
 
 

@@ -245,19 +245,6 @@ def test_what_real_children_inherit_is_counted_once() -> None:
 # In a run
 
 
-def test_event_and_summary(ov: FakeOverseer) -> None:
-    ov.start(Process())
-    ov.tick(times=2)
-    ov.end("run_script")
-    first, second = ov.given("process")
-    assert set(second) - set(first) == {"load"}
-    assert second["pid"] == os.getpid() and second["children"] >= 0
-    assert 0 < second["memory"][0] <= second["memory"][1]
-    host = ov.summary["host"]
-    assert set(host["cpu"]["process"]) == {"mean", "max"}
-    assert host["memory"]["process"] == {"peak": max(first["memory"][0], second["memory"][0])}
-
-
 @pytest.mark.parametrize(("until", "grows"), [(99, True), (16, False)])
 def test_memory_that_grows_for_four_seconds_is_growth(
     ov: FakeOverseer, monkeypatch: Any, until: int, grows: bool
