@@ -1,4 +1,4 @@
-"""What a plain script does, without a voirfile: on by default, ``--no-auto`` turns it off."""
+"""Hooks for scripts without a voirfile: on by default, ``--no-auto`` turns them off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's fold at work: events are drained and folded by a timer, and steps handed to readers."""
+"""Runs the fold: a timer drains events, folds them into steps and passes these to readers."""
 
 from __future__ import annotations
 

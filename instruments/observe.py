@@ -1,4 +1,4 @@
-"""Where a script steps, learns, and only looks at models: for ``voir init``, which runs it briefly.
+"""Finds where a script trains and evaluates, for ``voir init``, which runs it briefly.
 
 Each place is noted with the script's frames that led there, innermost first.
 """

@@ -1,4 +1,4 @@
-"""A run that ends because memory is full keeps what the memory held, and says where."""
+"""Records what the memory held when a run ends because memory is full, and where that was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the phases of a step began and ended, for whoever wants to know.
+"""Calls back with the begin and the end of each phase of a step.
 
 ``phases_of(ov).listen(fn)`` has ``fn(name, start_ns, end_ns)`` called for each phase, on a timer's
 thread, about 0.1 s late; times are of ``ov.clock.now_ns``, the host's. On a GPU a phase is the time

@@ -1,4 +1,4 @@
-"""``rate``: what voirfiles ask for when they want the rate of each window."""
+"""``rate``: the rate of each window of steps, for voirfiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine, the script's processes and GPUs do while the script runs, sampled on timers.
+"""Samples the machine, the script's processes and GPUs on timers while the script runs.
 
 Here is what monitors share: one timer for all of a run, intervals, and what happens when they fail;
 and the instrument that runs them unless told not to.

@@ -1,4 +1,4 @@
-"""One traced run: its log while the script runs, and its trace when that has ended."""
+"""One traced run: writes its log while the script runs, and its trace when that has ended."""
 
 from __future__ import annotations
 

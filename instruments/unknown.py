@@ -1,4 +1,4 @@
-"""What is not known of a run's steps, said plainly, with the line to write in a voirfile."""
+"""Reports what is unknown of a run's steps, with the line to write in a voirfile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script's imports are its own, and so are voir's.
+"""Keeps voir's imports and the script's apart where a file beside the script shadows a module.
 
 Where a file beside the script has the name of a module of Python's, of a dependency or of voir's,
 ``import`` finds that file in the script and the module in voir's code, whoever comes first, and

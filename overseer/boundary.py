@@ -1,4 +1,4 @@
-"""The boundary between voir and other people's code: who is running, and what when it fails.
+"""The boundary to other people's code: names the culprit of a failure, and switches it off.
 
 An error inside an instrument, a reducer or a subscriber is caught where voir calls it, reported
 once with the culprit's name and its own last frame, and that callable is switched off. Only what
@@ -48,13 +48,13 @@ _stopping: list[Callable[[Wish], object]] = []
 
 
 @contextmanager
-def on_stop(insist: Callable[[Wish], object]) -> Iterator[None]:
-    """Within, ``insist(wish)`` is called when a subscriber raises a stop or abort in the script."""
-    _stopping.append(insist)
+def on_stop(react: Callable[[Wish], object]) -> Iterator[None]:
+    """Within, ``react(wish)`` is called when a subscriber raises a stop or abort in the script."""
+    _stopping.append(react)
     try:
         yield
     finally:
-        _stopping.remove(insist)
+        _stopping.remove(react)
 
 
 _running = threading.local()

@@ -1,4 +1,4 @@
-"""Strict JSON of anything, one line a value: what no JSON can hold is described, never refused.
+"""Strict JSON of any value, one line each: what JSON cannot hold is described, never refused.
 
 NaN and the infinities become strings, a tensor of one element its number, a larger one its shape
 and dtype. Containers are followed 8 deep, up to 1,000 values in all. The result is ASCII and valid

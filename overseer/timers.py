@@ -1,4 +1,4 @@
-"""Calling something every so often, on a thread that the script does not see.
+"""Calls functions at intervals, on a thread that the script does not see.
 
 The threads are not in ``threading.enumerate()``, and none exists while the script forks: a fork
 copies no half-done work of theirs, and python has no reason to warn of a fork with threads.

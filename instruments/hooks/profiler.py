@@ -1,4 +1,4 @@
-"""PyTorch's operators and kernels, by its own profiler, for chosen steps."""
+"""Records PyTorch's operators and kernels with its own profiler, for chosen steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress of tqdm's bars, told each time one is drawn: about ten times a second at most."""
+"""Reports tqdm's progress each time a bar is drawn: about ten times a second at most."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the machine, the script's processes and GPUs do: one file a kind; see :mod:`..sampling`."""
+"""Monitors of the machine, of processes and of GPUs, one file each; see :mod:`..sampling`."""

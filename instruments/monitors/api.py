@@ -1,4 +1,4 @@
-"""What voirfiles of voir 0.2 import: functions that read the machine, and ways to call them.
+"""Functions of voir 0.2 that voirfiles import: readings of the machine, and how to schedule them.
 
 Each call of what a ``*_monitor`` function returns is one reading.
 """

@@ -1,4 +1,4 @@
-"""The machine: load of the processors, memory in use, what disks and network have done."""
+"""Samples the machine: processor load, memory in use, disk and network traffic."""
 
 from __future__ import annotations
 

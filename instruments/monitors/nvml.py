@@ -1,4 +1,4 @@
-"""NVIDIA's management library: which devices the script sees, and what they tell.
+"""NVIDIA's management library: the devices that the script sees, and their readings.
 
 Only this file knows NVML. ``pynvml`` (the package nvidia-ml-py) is passed in, never imported.
 """

@@ -1,4 +1,4 @@
-"""Accelerators of AMD, Intel and Habana: for each a function that returns what reads them.
+"""Accelerators of AMD, Intel and Habana: one function each, which returns a reader.
 
 A reader returns for each device, by its number, what it tells now: ``name``, ``uuid``, ``memory``
 as used and total MiB, ``load`` 0 to 1, ``temperature`` in degrees Celsius, ``power`` in W. What it

@@ -1,4 +1,4 @@
-"""The script's process and those below it: found cheaply, each counted once."""
+"""Samples the script's process and its descendants, each counted once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--verify``: runs a script until there is evidence, and judges what voir can see of it."""
+"""``--verify``: runs a script until there is evidence, and checks what voir sees of it."""
 
 from .instrument import instrument_verify
 

@@ -1,4 +1,4 @@
-"""What commands that run no script share: their parser, what they print to, how they end."""
+"""What commands that run no script share: the parser, the output, the exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``voir compare A B``: what two runs, or several of each kind, have not in common."""
+"""``voir compare A B``: the differences between two runs, or two groups of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``voir sql RUN "select ..."``: ask a run, as a database that can only be read."""
+"""``voir sql RUN "select ..."``: a run as a read-only database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``voir trace summary|view|export RUN``: what is in a trace, seen, and handed on."""
+"""``voir trace summary|view|export RUN``: a trace as figures, as a timeline, in other formats."""
 
 from __future__ import annotations
 

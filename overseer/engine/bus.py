@@ -1,4 +1,4 @@
-"""The synchronous bus: what must happen in the script's thread, subscribers and overrides.
+"""The synchronous bus: delivers events to subscribers and overrides in the script's thread.
 
 An event is delivered to its subscribers before the script goes on, one event at a time over all
 threads. Its stock numbers, such as a loss, are also recorded, through a site of the recorder for

@@ -1,4 +1,4 @@
-"""From probes to the trace: spans by selector, counters and instants of any stream.
+"""Records probes and streams in the trace: spans by selector, counters and instants.
 
 They set nothing in the script but the probe; while no trace is written they do nothing.
 """

@@ -1,4 +1,4 @@
-"""A probe as an instrument has it; giving is imported when an operator of its is used."""
+"""Probes as instruments see them; giving is imported when one of its operators is used."""
 
 from __future__ import annotations
 

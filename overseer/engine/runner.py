@@ -1,4 +1,4 @@
-"""Runners of phases of one's own: what an overseer is without a script.
+"""Runs phases without a script: the base of the Overseer.
 
 A subclass names its phases, and runs them in ``_run``::
 

@@ -15,7 +15,7 @@ from itertools import count
 from ..boundary import StopProgram, name_of, said
 from ..clock import thread_time_ns
 from ..errors import Problem
-from ..nothing import nothing
+from ..null_span import null_span
 from . import overseer as runs
 from .bus import Own, keys_in_force, numbers
 from .overseer import active
@@ -289,6 +289,6 @@ def profile(
     """
     run = runs._active  # A call to learn it would be half of what this may cost.
     if run is None or run.profiler is None:
-        return nothing  # type: ignore[no-any-return]
+        return null_span  # type: ignore[no-any-return]
     options = {"level": level, "ms_duration": ms_duration, "steps": steps}
     return Profile(run.profiler, {**options, "skip": skip, "every": every, "rank": rank})

@@ -67,9 +67,9 @@ class Stopping:
         if self.wish is None and not self.over:
             self.wish = error
             self._arm()
-            start_new_thread(self._insist, ())
+            start_new_thread(self._interrupt, ())
 
-    def _insist(self) -> None:
+    def _interrupt(self) -> None:
         sleep(PATIENCE)
         if not (self.raised or self.leaving):
             interrupt(self._main)

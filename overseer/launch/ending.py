@@ -1,4 +1,4 @@
-"""How a script's ending becomes the process's: first it is announced, then the process leaves.
+"""Ends the process as the script ended: announces the ending first, then exits.
 
 Between the two the run is finalized, so that what voir prints stands after the script's traceback,
 and python itself still does everything that comes after: threads, ``atexit``, flushing, status.

@@ -1,4 +1,4 @@
-"""What is named by its module: ``-m module[:function]``, and a directory or zip by its path.
+"""Targets named by a module: ``-m module[:function]``, and a directory or zip by its path.
 
 runpy itself does the finding, the naming and the complaining about what has a ``__main__``; only
 its last step, executing the code it has found, is put off.

@@ -1,4 +1,4 @@
-"""From a target to its program: a script's file, standard input, or what runpy finds."""
+"""Makes a program of a target: a script's file, standard input, or what runpy finds."""
 
 from __future__ import annotations
 

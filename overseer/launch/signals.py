@@ -1,4 +1,4 @@
-"""Signals: before one kills, the run is finalized."""
+"""Finalizes the run before a signal ends the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module's source in two parts: what defines things, and the rest, which does things.
+"""Splits a module's source in two: definitions, and the statements that run.
 
 Prefix and rest are two code objects that run one after the other in one namespace. What python
 says about the source as a whole (errors, warnings) it says once, before any of it runs.

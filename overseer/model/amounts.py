@@ -1,4 +1,4 @@
-"""Numbers as people read them, the same in every view; of what is no number there is no text."""
+"""Formats numbers for people, the same in every view; what is no number has no text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs can be compared, and what speaks against comparing them as they are."""
+"""Which runs can be compared, and the reasons against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine: places probes in code that runs now or later, and knows what became of each."""
+"""The engine: places probes in code that runs now or later, and keeps the state of each."""
 
 from __future__ import annotations
 

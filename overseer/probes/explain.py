@@ -1,4 +1,4 @@
-"""What became of a probe, in words: its verdict, and the nearest names that exist."""
+"""Explains a probe's state in words: its verdict, and the nearest names that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live functions: found for a piece of source, and given other code.
+"""Finds the live functions of a piece of source, and replaces their code.
 
 Most functions are found by name, through the decorators that people use. For closures, and for what
 other decorators hide, all objects of the process are looked at once.

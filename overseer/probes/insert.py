@@ -1,4 +1,4 @@
-"""Inserting: a statement of the script in, the same statement with calls after its bindings out.
+"""Inserts calls after the bindings of a statement.
 
 Nothing that was there is changed in place; nodes on the way to an insertion are copied. The value
 of an expression is passed through a call only where there is no statement to come after: walrus,

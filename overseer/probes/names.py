@@ -1,4 +1,4 @@
-"""Names that inserted code calls: found like builtins, and never in the script's way.
+"""Names that inserted code calls: looked up like builtins, invisible to the script.
 
 They are in the namespace of ``builtins``, where a plain name is looked up last, in every module and
 on every thread. They contain spaces, so no script can spell them, and a token of this process, so

@@ -1,4 +1,4 @@
-"""A placed probe: its sites, and who hears its events or replaces its values."""
+"""A placed probe: its sites, its subscribers, and what replaces its values."""
 
 from __future__ import annotations
 

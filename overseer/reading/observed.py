@@ -1,4 +1,4 @@
-"""From what the hooks saw of a script, and where, to the lines of a voirfile."""
+"""Writes the lines of a voirfile from what the hooks recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was different about two sides of runs, by what ``run.json`` says they were made with."""
+"""The differences between two groups of runs, from what ``run.json`` records."""
 
 from __future__ import annotations
 

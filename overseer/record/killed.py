@@ -1,4 +1,4 @@
-"""Runs without an end: what one that goes on is doing, and how one ended that was killed.
+"""Runs without an end: what a live one is doing, and how a killed one ended.
 
 A process that dies by SIGKILL, a segmentation fault or ``os._exit`` says nothing. Its header is
 still there: what the main thread was in, how many steps there were, when the last one ended, and

@@ -1,4 +1,4 @@
-"""The machine a run was on, its GPUs included: nothing is started, nothing is invented."""
+"""Describes the machine of a run, its GPUs included; starts no device."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 INTERVAL = 1.0
 #: ``run.json`` is written so many times as long after its last writing as that took of a processor,
 #: but this often in any case, in seconds.
-REST, SELDOM = 200, 10.0
+REST, LONGEST = 200, 10.0
 #: How many values a line may hold that has been cut to less before; lines that wait at most.
 SURE, WAITING = 10_000, 10_000
 #: Of how many runs that were killed it is looked whether their record has been finished.
@@ -227,7 +227,7 @@ class Recording:
         )
         took = (clock.cpu_ns() - used) / 1e9
         # A timer's call is rarely early: half an interval tells this flush from the next.
-        self._due = begun + round((min(max(REST * took, INTERVAL), SELDOM) - INTERVAL / 2) * 1e9)
+        self._due = begun + round((min(max(REST * took, INTERVAL), LONGEST) - INTERVAL / 2) * 1e9)
 
     def _write(self, facts: dict[str, Any], durable: bool = False) -> None:
         # Not durable while the script runs: to wait for the disk would slow it down.

@@ -1,4 +1,4 @@
-"""The recorder: callables that stand where things happen, and one log of events of 32 bytes.
+"""The recorder: callables at sites, and one log of events of 32 bytes.
 
 ``recorder`` is the C extension, or :mod:`.fallback` where that was not built or is forced by
 ``VOIR_RECORDER=python``; both have the same interface. :mod:`.sites` says what events stand for,

@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import FunctionType, MethodType, ModuleType
 
 from ..encode import FEW, INT_BITS, simplify
-from ..nothing import nothing
+from ..null_span import null_span
 from ..recorder import recorder, table
 from ..recorder import sites as k
 
@@ -219,7 +219,7 @@ class Channel:
     def span(self, label: object, /, **arguments: Any) -> SpanLike:
         """A context manager, or decorator, whose time is shown under ``label``; they nest."""
         if not self.recording:
-            return nothing  # type: ignore[no-any-return]
+            return null_span  # type: ignore[no-any-return]
         text = label if type(label) is str and len(label) <= LABEL else label_of(label)
         if arguments:
             return Noted(self, text, arguments)

@@ -139,7 +139,7 @@ def _tasks(run: Facts) -> Iterator[Row]:
         for each in _task(clean(name), task, task is main):
             if task is not main and len(tasks) > 1:
                 rate = each.depth and each.label in ("rate", "")
-                each.spare = _RATE if rate else _OTHER if each.depth else _TASK
+                each.optional = _RATE if rate else _OTHER if each.depth else _TASK
             yield each
 
 
@@ -228,7 +228,7 @@ def _time(task: Facts) -> Iterator[Row]:
     parts.pop("loading", None)
     if len(parts) > 1:
         label = "      └" if said else "time"
-        yield _sub(label, *(f"{name} {100 * s:.0f} %" for name, s in parts.items()), spare=_TREE)
+        yield _sub(label, *(f"{name} {100 * s:.0f} %" for name, s in parts.items()), optional=_TREE)
 
 
 def _bar(share: float) -> str:
@@ -238,8 +238,8 @@ def _bar(share: float) -> str:
     return "▒" * filled + "█" * (_BAR - filled)
 
 
-def _sub(label: str, *pieces: Piece | str | None, spare: int = 0) -> Row:
-    return row(label, *pieces, depth=1, style="", spare=spare)
+def _sub(label: str, *pieces: Piece | str | None, optional: int = 0) -> Row:
+    return row(label, *pieces, depth=1, style="", optional=optional)
 
 
 def _progress(run: Facts) -> Iterator[Row]:
@@ -254,7 +254,7 @@ def _progress(run: Facts) -> Iterator[Row]:
 
 def _machine(run: Facts) -> Iterator[Row]:
     """Load and memory of the host, and each device."""
-    yield row("host", _cpu(part(run, "host", "cpu")), _memory(run.get("host")), spare=_HOST)
+    yield row("host", _cpu(part(run, "host", "cpu")), _memory(run.get("host")), optional=_HOST)
     for index, device in enumerate(entries(run, "devices")):
         load = percent(at(device, "utilisation.mean"))
         power, limit = number(device, "power.mean"), number(device, "power.limit")
@@ -337,7 +337,7 @@ def _app(run: Facts) -> Row:
     own = part(run, "app")
     shown = [f"{clean(key)} {_value(value)}" for key, value in list(own.items())[:OWN]]
     more = f"{len(own) - OWN} more in run.json" if len(own) > OWN else None
-    return row("app", *shown, more and Piece(more, "dim"), spare=1)
+    return row("app", *shown, more and Piece(more, "dim"), optional=1)
 
 
 def _value(value: object) -> str:

@@ -39,16 +39,16 @@ class Row:
         pieces: What belongs to it.
         depth: 1 for a row that belongs to the one above it.
         style: Of the label.
-        spare: Above 0 if it may go where there is too little room, the highest first.
+        optional: Above 0 if it may go where there is too little room, the highest first.
     """
 
     def __init__(
         self, label: str, *pieces: Piece | str | None, depth: int = 0, style: str = "bold",
-        spare: int = 0,
+        optional: int = 0,
     ) -> None:  # fmt: skip
         given = [Piece(each) if isinstance(each, str) else each for each in pieces if each]
         self.pieces = [piece for piece in given if piece.text]
-        self.label, self.depth, self.style, self.spare = label, depth, style, spare
+        self.label, self.depth, self.style, self.optional = label, depth, style, optional
 
 
 row = Row
@@ -67,11 +67,13 @@ class Layout:
         self._width, self._colour, self._column = max(width, 40), colour, column
 
     def fitted(self, rows: Iterable[Row], most: int) -> list[Row]:
-        """The rows, without the most spare ones if ``most`` lines do not hold all of them."""
+        """The rows, without the most optional ones if ``most`` lines do not hold all of them."""
         kept = [(len(self._row(row)), row) for row in rows if row.pieces]
         while sum(lines for lines, _ in kept) > most:
-            spare, last = max(((row.spare, i) for i, (_, row) in enumerate(kept)), default=(0, 0))
-            if not spare:
+            optional, last = max(
+                ((row.optional, i) for i, (_, row) in enumerate(kept)), default=(0, 0)
+            )
+            if not optional:
                 break
             del kept[last]
         return [row for _, row in kept]

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from overseer.nothing import nothing
+from overseer.null_span import null_span
 from overseer.recorder import recorder, table
 from overseer.recorder.values import values
 from overseer.trace import channel, channels
@@ -130,7 +130,7 @@ def test_only_channels_that_are_wanted_record(tracing):
     channel("berry").instant("enabled")
     channel("apple").disable()
     channel("apple").instant("disabled")
-    assert channel("apple").span("x") is nothing
+    assert channel("apple").span("x") is null_span
     assert [(one.name, one.recording) for one in channels()] == [
         ("apple", False), ("berry", True), ("chosen", True),
     ]  # fmt: skip
@@ -140,7 +140,7 @@ def test_only_channels_that_are_wanted_record(tracing):
 
 def test_nothing_is_made_while_nothing_is_traced():
     app = channel("idle")
-    assert app.span("x", size=3) is nothing
+    assert app.span("x", size=3) is null_span
     assert app.span("x")(tree) is tree
     with app.span("x"):
         app.instant("x")

@@ -76,8 +76,8 @@ def test_rows_are_wrapped_between_pieces_and_long_pieces_between_words() -> None
     ]
 
 
-def test_what_is_most_spare_goes_first_and_what_is_needed_never() -> None:
-    rows = [row("a", "1"), row("b", "2", spare=1), row("c", "3", spare=2), row("d", "4")]
+def test_what_is_most_optional_goes_first_and_what_is_needed_never() -> None:
+    rows = [row("a", "1"), row("b", "2", optional=1), row("c", "3", optional=2), row("d", "4")]
     layout = Layout(80)
     assert [each.label for each in layout.fitted(rows, 3)] == ["a", "b", "d"]
     assert [each.label for each in layout.fitted(rows, 0)] == ["a", "d"]

@@ -94,19 +94,19 @@ def _with_plots(rows: list[Row], plots: list[tuple[int, Task]], room: int, most:
         worst = max(row.rank for row, lines in zip(rows, kept, strict=True) if lines)
         last = max(at for at, row in enumerate(rows) if kept[at] and row.rank == worst)
         kept[last], total = [], total - 1
-    spare = most - total
+    free = most - total
     plots = [(at, task) for at, task in plots if max(task.loss.points, task.rate.points) > 1]
-    if spare <= _LOW:
+    if free <= _LOW:
         plots = []
-    over = spare - 1 - 2 * _SECOND  # What the first task does not need.
+    over = free - 1 - 2 * _SECOND  # What the first task does not need.
     while len(plots) > 1 and over // (len(plots) - 1) <= _LOW:
         plots.pop()
     share = min(_SECOND, over // max(1, len(plots) - 1) - 1)
     for place, (at, task) in reversed(list(enumerate(plots))):
-        high = share if place else min(spare - 1, _HIGH)
+        high = share if place else min(free - 1, _HIGH)
         figures = () if place else (_figures(task, room, mini=False),)
         kept[at] = [*figures, *_plots(task, room, high)]
-        spare -= high + 1
+        free -= high + 1
     return [padded(line, room) for lines in kept for line in lines]
 
 

@@ -1,4 +1,4 @@
-"""What stands in for a span, or for a part that is traced, when nothing is traced."""
+"""The span that is used when nothing is traced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Nothing:
+class NullSpan:
     """A context manager and decorator that does nothing, as fast as Python can."""
 
     __slots__ = ("__weakref__",)
@@ -22,8 +22,8 @@ class Nothing:
         return function
 
 
-nothing: Any = Nothing()
+null_span: Any = NullSpan()
 # Built in C, taking their arguments as they are, and no descriptors: entering and leaving runs no
 # Python at all. The second makes an empty dictionary of anything, so that no error is held back.
-Nothing.__enter__ = ref(nothing)  # type: ignore[attr-defined]
-Nothing.__exit__ = type.__prepare__  # type: ignore[attr-defined]
+NullSpan.__enter__ = ref(null_span)  # type: ignore[attr-defined]
+NullSpan.__exit__ = type.__prepare__  # type: ignore[attr-defined]
