@@ -1,4 +1,4 @@
-"""What a run leaves behind, as whoever starts one finds it."""
+"""What a run leaves behind, as whoever starts one finds it, and what is kept of given events."""
 
 from __future__ import annotations
 
@@ -9,28 +9,12 @@ from pathlib import Path
 import pytest
 
 from overseer.record.reading import read_run
+from overseer.record.recording import COMBINATIONS, Sampler
 from overseer.recorder.log import header_paths
+from tests.clocks import FakeClock
 from tests.running import SCHEMA, VOIR, Place
 
 GIVES = "from voir import give\nfor step in range(3): give(step=step, loss=1 / (step + 1))\n"
-#: A script that does nothing until its record tells of 200 steps.
-UNTIL_TOLD = """
-    import glob, json, time
-    from voir import give
-
-    def told():
-        for file in glob.glob("voir-runs/*/run.json"):
-            train = json.load(open(file)).get("tasks", {}).get("train", {})
-            if train.get("steps") == 200:
-                return open(file).read()
-
-    for step in range(200):
-        give(step=step, batch_size=2, loss=1 / (step + 1))
-    until = time.monotonic() + 30
-    while not told() and time.monotonic() < until:
-        time.sleep(0.05)
-    open("seen.json", "w").write(told())
-    """
 
 
 @pytest.fixture
@@ -38,12 +22,23 @@ def place(tmp_path):
     return Place(tmp_path)
 
 
-def losses(run):
-    return [event["loss"] for event in read_run(run).metrics if "loss" in event]
-
-
 def test_run_json_has_the_figures_so_far_while_the_script_runs(place):
-    place.write("main.py", UNTIL_TOLD)
+    script = """
+        import glob, json, time
+        from voir import give
+
+        for step in range(200):
+            give(step=step, batch_size=2, loss=1 / (step + 1))
+        until = time.monotonic() + 30
+        seen = {}
+        while seen.get("tasks", {}).get("train", {}).get("steps") != 200:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+            for file in glob.glob("voir-runs/*/run.json"):
+                seen = json.load(open(file))
+        json.dump(seen, open("seen.json", "w"))
+        """
+    place.write("main.py", script)
     ran = place.voir("--quiet", "--no-monitor", "main.py")
     assert ran.seen == (0, ""), ran.stderr
     seen, end = json.loads((place.path / "seen.json").read_text()), place.record()
@@ -61,17 +56,18 @@ def test_a_variable_and_a_file_name_a_parent_and_the_option_the_directory(place)
     place.write("conf.toml", "run-dir = 'configured'\n")
     for script in ("main.py", "main.py", "empty.py"):
         assert place.voir("--quiet", script, env={"VOIR_RUN_DIR": "runs"}).status == 0
-    runs = [*(place.path / "runs").iterdir()]
-    found = sorted((run.name.split("-")[1], len(losses(run))) for run in runs)
-    assert found == [("empty", 0), ("main", 3), ("main", 3)]
-    for _ in range(2):
-        assert place.voir("--quiet", "--config", "conf.toml", "main.py").status == 0
-    assert len([*(place.path / "configured").iterdir()]) == 2
+    found = [
+        (run.name.split("-")[1], ["loss" in event for event in read_run(run).metrics].count(True))
+        for run in (place.path / "runs").iterdir()
+    ]
+    assert sorted(found) == [("empty", 0), ("main", 3), ("main", 3)]
+    assert place.voir("--quiet", "--config", "conf.toml", "main.py").status == 0
+    assert len([*(place.path / "configured").glob("*/run.json")]) == 1
     assert place.voir("--quiet", "--run-dir", "mine", "empty.py").status == 0
     assert read_run(place.path / "mine").facts["exit_status"] == 0
     taken = place.voir("--run-dir", "mine", "main.py")
     assert (taken.status, "[run-dir-taken]" in taken.stderr) == (2, True)
-    assert not (place.path / "voir-runs").exists()
+    assert place.runs == []
 
 
 def test_a_run_that_records_nothing_leaves_nothing(place):
@@ -112,15 +108,14 @@ def test_given_and_logged_lines_stand_in_order_and_data_fd_has_them_at_once(plac
     ran = place.voir("main.py", env={"DATA_FD": str(writing)}, pass_fds=[writing])
     os.close(writing)
     with open(reading) as stream:
-        sent = [json.loads(line) for line in stream]
-    assert {"second": [1]} in sent
+        assert {"second": [1]} in map(json.loads, stream)
     assert ran.stderr.count("[data-fd]") == 1
     lines = [line for line in place.metrics() if "$event" not in line]
     assert [(key, line[key]) for line in lines for key in line if key not in ("t", "n")] == [
         ("first", [1]), ("second", [1]), ("third", [1, 2]), ("lost", 1), ("lost", 2),
     ]  # fmt: skip
-    failed = [one for one in place.record()["instruments"] if one["state"] == "failed"]
-    assert [one["name"] for one in failed] == [f"DATA_FD={writing}"]
+    failed = [one["name"] for one in place.record()["instruments"] if one["state"] == "failed"]
+    assert failed == [f"DATA_FD={writing}"]
 
 
 def test_a_script_that_closes_or_uses_up_descriptors_is_recorded(place):
@@ -139,7 +134,6 @@ def test_a_script_that_closes_or_uses_up_descriptors_is_recorded(place):
         except OSError:
             give(b=1)
         time.sleep(1.2)
-        del held[8:], held
         os.closerange(3, 64)
         give(c=1)
         """
@@ -172,14 +166,8 @@ def test_a_part_of_the_record_that_fails_is_all_that_is_missing(place):
     assert run["provenance"]["voirfiles"]
 
 
-@pytest.mark.parametrize(
-    "replace",
-    [
-        "execv('/bin/sh', ['sh', '-c', 'echo other; exit 5'])",
-        "execlp('sh', 'sh', '-c', 'echo other; exit 5')",
-    ],
-)
-def test_a_script_that_becomes_another_program_is_recorded_until_then(place, replace):
+@pytest.mark.parametrize("function", ["execv('/bin/sh', [*{}])", "execlp('sh', *{})"])
+def test_a_script_that_becomes_another_program_is_recorded_until_then(place, function):
     script = f"""
         import os, subprocess
         from voir import give
@@ -192,7 +180,7 @@ def test_a_script_that_becomes_another_program_is_recorded_until_then(place, rep
             os.execvp("nothing-of-this-name", ["x"])
         except FileNotFoundError:
             print("still here", flush=True)
-        os.{replace}
+        os.{function.format(["sh", "-c", "echo other; exit 5"])}
         """
     place.write("main.py", script)
     ran = place.voir("main.py")
@@ -219,11 +207,9 @@ def test_a_signal_while_the_run_is_closed_costs_nothing(place, signal, phase):
             signal.raise_signal(signal.{signal})
         """
     place.write("voirfile.py", script)
-    ran = place.voir("main.py")
-    run = place.record()
-    assert run["tasks"]["train"]["steps"] == 3
-    assert "  train " in ran.stderr
+    ran, run = place.voir("main.py"), place.record()
     assert (ran.seen, run["exit_status"], run["problems"]) == ((4, "ran\n"), 4, [])
+    assert (run["tasks"]["train"]["steps"], "  train " in ran.stderr) == (3, True)
 
 
 def test_a_header_of_a_run_that_was_finished_is_removed_by_the_next(place):
@@ -243,3 +229,40 @@ def test_a_header_of_a_run_that_was_finished_is_removed_by_the_next(place):
     (run / "metrics.jsonl").unlink()
     place.voir("--quiet", "--run-dir", "run", "next.py")
     assert not path.exists()
+
+
+# What is kept of given events
+
+
+def test_the_first_hundred_are_kept_then_one_a_flush_though_threads_count_ahead():
+    sampler = Sampler(FakeClock())
+    seen = [*range(1, 98), 100, 100, 100, *range(101, 110)]
+    lines = [line for n in seen if (line := sampler({"x": n}, n)) is not None]
+    assert len(lines) == 101
+    assert [line.get("n") for line in lines[-2:]] == [None, 101]
+    sampler.flushed()
+    assert (sampler({"x": 0}, 300) or {})["n"] == 300
+    assert sampler({"x": 0}, 301) is None
+    for number in range(COMBINATIONS):  # Of other keys, the first.
+        assert sampler({str(number): 1}, 1) is not None
+    assert [sampler({"one more": 1}, n) is None for n in (1, 2)] == [False, True]
+
+
+class Model:
+    def __repr__(self):
+        raise AssertionError("the script's own code runs for a sample")
+
+
+def test_values_are_taken_as_they_are_now_and_large_ones_named():
+    clock = FakeClock()
+    sampler = Sampler(clock)
+    clock.advance(0.25)
+    history, batch = [1], [[*range(1000)], Model()]
+    big, figures = dict.fromkeys(range(40)), {"0": (1, 0.5)}
+    event = {"history": history, "batch": batch, "big": big, "gpudata": figures}
+    line = sampler(event, 1)
+    history.append(2)
+    assert line == {
+        "t": 0.25, "history": [1], "batch": ["<list of 1000>", "<Model>"], "big": "<dict of 40>",
+        "gpudata": {"0": [1, 0.5]},
+    }  # fmt: skip
