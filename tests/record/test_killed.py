@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from overseer.clock import process_start
 from overseer.record import killed
-from overseer.record.killed import as_it_is, how
+from overseer.record.killed import as_it_is, how, now_doing
 from overseer.record.reading import read_run
 from overseer.record.runfile import utc
 from overseer.recorder import sites as k
@@ -45,35 +46,19 @@ def header(kind=0, since=0.0, steps=0, stepped=0.0, beat=0.0, pid=PID):
         (header(k.OPTIMIZER, 0, 7, 9.99, 10.0), "killed in the optimizer, right after step 7"),
         (header(k.SAVE, 0, 7, 10.0, 1450.0), "killed in a checkpoint, 1,440 s after step 7"),
         (header(k.STEP, 0, 7, 11.0, 10.0), "killed right after step 7"),
-    ],
-)
-def test_how_a_run_ended_is_told_by_its_header(found, text):
-    assert how(found) == text
-
-
-@pytest.mark.parametrize(
-    ("found", "text"),
-    [
         (header(pid=ME), "running"),
         (header(k.LOADING, 3600 - 12, 5, pid=ME), "in loading for 12 s"),
         (header(0, 0, 5, 3600 - 90, pid=ME), "90 s after step 5"),
     ],
 )
-def test_what_a_run_is_doing_is_told_to_whoever_looks(tmp_path, monkeypatch, headers, found, text):
+def test_how_a_run_ended_and_what_one_is_doing_are_told_by_its_header(monkeypatch, found, text):
     monkeypatch.setattr(killed, "now_ns", lambda: OPENED + 3600 * SECOND)
-    headers[0] = found
-    run = read_run(put(tmp_path, facts()))
-    assert (run.facts["now"], run.finished) == (text, False)
+    assert (now_doing if found.pid == ME else how)(found) == text
 
 
 def facts(**more):
     host = {"hostname": os.uname().nodename}
     return {"pid": PID, "started": utc(STARTED), "provenance": host, "extra": [1], **more}
-
-
-def put(directory, content):
-    (directory / "run.json").write_text(json.dumps(content))
-    return directory
 
 
 @pytest.fixture
@@ -84,24 +69,23 @@ def headers(monkeypatch):
     return found
 
 
-def test_the_record_of_a_killed_run_is_finished(tmp_path, headers, monkeypatch):
+def test_the_record_of_a_killed_run_is_finished_once(tmp_path, headers, monkeypatch):
     headers[0] = header(k.LOADING, 0, 3201, 9.6, 10.0)
     beside, file = Path(header_paths(str(tmp_path))[1]), tmp_path / "run.json"
     beside.touch()
     before = facts(tasks={"train": {"steps": 3000}})
-    end = {
-        "ended": utc(STARTED + 10 * SECOND),
-        "ended_by": "killed in loading, 0.4 s after step 3,201; figures up to step 3,000",
-    }
+    file.write_text(json.dumps(before))
+    by = "killed in loading, 0.4 s after step 3,201; figures up to step 3,000"
+    after = {**before, "ended": utc(STARTED + 10 * SECOND), "ended_by": by}
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda *args: False)
-        assert read_run(put(tmp_path, before)).facts == {**before, **end}
+        assert read_run(tmp_path).facts == after
     assert json.loads(file.read_text()) == before, "where it cannot be written, it is told alone"
     run = read_run(tmp_path)
-    assert run.facts == json.loads(file.read_text()) == {**before, **end}
+    assert run.facts == json.loads(file.read_text()) == after
     assert (run.finished, beside.exists()) == (False, False)
     headers[0] = None
-    assert read_run(tmp_path).facts == run.facts  # Once.
+    assert read_run(tmp_path).facts == after
 
 
 @pytest.mark.parametrize(
@@ -120,7 +104,7 @@ def test_the_record_of_a_killed_run_is_finished(tmp_path, headers, monkeypatch):
 )
 def test_nobody_is_called_dead_who_may_live(found, content, end, tmp_path, headers):
     headers[0] = found
-    put(tmp_path, facts(**content))
+    (tmp_path / "run.json").touch()
     assert as_it_is(tmp_path, facts(**content)).get("ended_by") == end
     assert as_it_is(tmp_path, {}) == {}
 
@@ -147,11 +131,9 @@ LOOP = """
             {end}
     """
 ENDS = {
-    "os.kill(os.getpid(), signal.SIGKILL)": -9,
-    "import faulthandler; faulthandler._sigsegv()": -11,
-    "os._exit(7)": 7,
-    "os.abort()": -6,
-}
+    "os.kill(os.getpid(), signal.SIGKILL)": -9, "import faulthandler; faulthandler._sigsegv()": -11,
+    "os._exit(7)": 7, "os.abort()": -6,
+}  # fmt: skip
 TIMES = int(os.environ.get("VOIR_KILLS", "5"))
 
 
@@ -163,12 +145,10 @@ def test_a_process_that_dies_at_any_moment_leaves_a_run_that_reads(tmp_path, n):
     command = f"ulimit -c 0; exec {' '.join(VOIR)} --run-dir run main.py {at}"
     assert place.run("sh", "-c", command, env={"PYTHONFAULTHANDLER": "0"}).status == status
     run = read_run(tmp_path / "run")
-    task = run.facts["tasks"]["train"]
-    assert 0 < task["steps"] <= at + 1
+    task, by = run.facts["tasks"]["train"], run.facts["ended_by"]
     assert task["items"] == 2 * task["steps"]
-    assert run.facts["ended_by"].startswith("killed ")
-    steps = int(run.facts["ended_by"].partition("step ")[2].partition(";")[0].replace(",", ""))
-    assert task["steps"] <= steps <= at + 1
+    told = int(re.match(r"killed .*?step ([\d,]+)", by)[1].replace(",", ""))
+    assert 0 < task["steps"] <= told <= at + 1
     assert len([event for event in run.metrics if "loss" in event]) > 100
     assert (run.finished, run.metrics.torn) == (False, 0)
     assert not any(Path(path).exists() for path in header_paths(str(tmp_path / "run")))
@@ -179,17 +159,13 @@ def test_a_run_that_is_alive_is_left_alone(tmp_path):
     Place(tmp_path).write("main.py", "import time, voir\nvoir.give(loss=1)\ntime.sleep(60)\n")
     process = subprocess.Popen(command, cwd=tmp_path, env=environment())
     try:
-        until = time.monotonic() + 30
-        while not (run / "run.json").exists() or not beats(run):
+        until, found = time.monotonic() + 30, None
+        while found is None or not found.control[WORD_BEAT]:
             assert time.monotonic() < until
             time.sleep(0.05)
+            found = killed.read_header(str(run)) if (run / "run.json").exists() else None
         assert ("now" in read_run(run).facts, read_run(run).finished) == (True, False)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
     assert read_run(run).facts["exit_status"] == -signal.SIGTERM
-
-
-def beats(directory):
-    found = killed.read_header(str(directory))
-    return found is not None and found.control[WORD_BEAT] > 0

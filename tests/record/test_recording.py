@@ -166,9 +166,8 @@ def test_a_part_of_the_record_that_fails_is_all_that_is_missing(place):
     assert run["provenance"]["voirfiles"]
 
 
-@pytest.mark.parametrize("function", ["execv('/bin/sh', [*{}])", "execlp('sh', *{})"])
-def test_a_script_that_becomes_another_program_is_recorded_until_then(place, function):
-    script = f"""
+def test_a_script_that_becomes_another_program_is_recorded_until_then(place):
+    script = """
         import os, subprocess
         from voir import give
         for step in range(3): give(step=step, loss=1)
@@ -180,7 +179,7 @@ def test_a_script_that_becomes_another_program_is_recorded_until_then(place, fun
             os.execvp("nothing-of-this-name", ["x"])
         except FileNotFoundError:
             print("still here", flush=True)
-        os.{function.format(["sh", "-c", "echo other; exit 5"])}
+        os.execlp("sh", "sh", "-c", "echo other; exit 5")
         """
     place.write("main.py", script)
     ran = place.voir("main.py")
