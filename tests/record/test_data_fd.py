@@ -1,21 +1,26 @@
-"""``DATA_FD``: logged events go to that descriptor, and to no other ever."""
+"""``DATA_FD``: logged events go to that descriptor, and to no other ever; hidden on a terminal."""
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import select
 import signal
 import socket
+import sys
 import threading
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from overseer.record import datafd
+from overseer.record import datafd, smuggle
 from overseer.record.datafd import DataFd
-from overseer.record.smuggle import Separator, pieces
+from overseer.record.smuggle import Separator, SmuggleWriter, pieces
 
 
 @pytest.fixture
@@ -33,10 +38,16 @@ def writer(fd, problems, **options):
 
 def test_logged_events_reach_the_reader_and_nan_stays_a_number(pipe, problems):
     data = writer(pipe[1], problems, owned=True)
-    data.write({"loss": float("inf"), "task": "train"})
-    data.write({"loss": float("nan")})
+    pid = os.fork()
+    if not pid:
+        signal.alarm(20)
+        data.write({"child": True})
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0, "a forked child writes nothing"
+    data.write({"loss": math.inf, "task": "train"})
+    data.write({"loss": math.nan})
     first, second = map(json.loads, os.read(pipe[0], 1000).splitlines())
-    assert first == {"loss": float("inf"), "task": "train"}
+    assert first == {"loss": math.inf, "task": "train"}
     assert math.isnan(second["loss"])
     data.close()
     assert (data.enabled, data.failure(), problems) == (False, None, [])
@@ -78,8 +89,7 @@ def test_a_reader_that_goes_away_is_told_once_and_kills_no_script(pipe, problems
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGPIPE, before)
-    (problem,) = problems
-    assert "Broken pipe" in problem.what
+    assert ["Broken pipe" in problem.what for problem in problems] == [True]
     assert "Broken pipe" in data.failure()["error"]
 
 
@@ -121,16 +131,13 @@ def test_one_that_reads_nothing_is_given_up(pipe, problems, monkeypatch):
     assert (data.enabled, len(problems)) == (False, 1)
 
 
-def test_a_forked_child_writes_nothing(pipe, problems):
-    data = writer(pipe[1], problems)
-    pid = os.fork()
-    if not pid:
-        signal.alarm(20)
-        data.write({"child": True})
-        os._exit(0)
-    assert os.waitpid(pid, 0)[1] == 0
-    data.write({"child": False})
-    assert json.loads(os.read(pipe[0], 1000)) == {"child": False}
+# Hidden in a stream of text: it comes out again whole, and the text as if it were not there.
+
+
+def separated(stream):
+    separator = Separator()
+    fed = [separator.feed(chunk) for chunk in stream]
+    return b"".join(s for s, _ in fed) + separator.rest(), b"".join(h for _, h in fed)
 
 
 @pytest.mark.parametrize("fd", [1, 2])
@@ -139,7 +146,55 @@ def test_on_a_standard_stream_lines_are_hidden_in_escape_sequences(fd, problems,
     data.write({"step": 1})
     os.write(fd, b"shown\n")
     data.write({"text": "x" * 5000})
-    shown, hidden = Separator().feed(capfd.readouterr()[fd - 1].encode())
+    shown, hidden = separated([capfd.readouterr()[fd - 1].encode()])
     assert (shown, problems) == (b"shown\n", [])
     assert [json.loads(line) for line in hidden.splitlines()] == [{"step": 1}, {"text": "x" * 5000}]
     assert max(len(piece) for piece in pieces(b"x" * 10_000)) <= select.PIPE_BUF
+
+
+def test_a_sequence_is_what_other_readers_of_the_format_expect():
+    for text, sequence in (("Jo\n", "\x1b[4:6?0:z"), ("é", "\x1b[<3:9z"), ("", "\x1b[z")):
+        assert smuggle.encode_as_escape_sequence(text) == sequence
+        assert smuggle.decode_escape_sequence(sequence) == text
+    with pytest.raises(ValueError, match="no escape sequence"):
+        smuggle.decode_escape_sequence("plain text")
+
+
+TEXTS = st.lists(st.binary().filter(lambda text: b"\x1b" not in text), min_size=3, max_size=6)
+
+
+@given(TEXTS, st.binary(max_size=5000), st.lists(st.integers(0, 10_000), max_size=8))
+def test_any_cut_of_the_stream_gives_the_same(texts, data, cuts):
+    hidden = [*pieces(data), *[b""] * 6]  # Three pieces at most.
+    stream = b"".join(shown + piece for shown, piece in zip(texts, hidden, strict=False))
+    places = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
+    found = separated(stream[a:b] for a, b in pairwise(places))
+    assert found == (b"".join(texts), data)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [b"\x1b[1;31mred\x1b[0m", b"\x1b[123z", b"\x1b", b"\x1b[", b"\x1b[12", b"\x1b]0;title\x07"],
+)
+def test_other_escape_sequences_are_left_as_they_are(foreign):
+    for stream in ([foreign], [bytes([b]) for b in foreign]):
+        assert separated(stream) == (foreign, b"")
+
+
+def test_a_sequence_of_megabytes_in_small_chunks_takes_time_as_its_bytes():
+    data = b"x" * 2_000_000
+    stream = smuggle.hide(data)
+    small = [stream[i : i + 1000] for i in range(0, len(stream), 1000)]
+    assert separated(small) == (b"", data)
+
+
+def test_a_writer_hides_what_is_printed_and_closes_what_is_no_standard_stream(capsys):
+    with SmuggleWriter(sys.stdout) as hidden:
+        print('{"a": 1}', file=hidden)
+    print("still here")
+    assert separated([capsys.readouterr().out.encode()]) == (b"still here\n", b'{"a": 1}\n')
+    stream = io.StringIO()
+    with SmuggleWriter(stream) as hidden:
+        assert (hidden.write("four"), hidden.write("")) == (4, 0)
+        assert stream.getvalue() == smuggle.encode_as_escape_sequence("four")
+    assert stream.closed
