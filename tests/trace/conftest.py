@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from pathlib import Path
 from typing import Any
@@ -95,21 +96,20 @@ class Making:
         """Events of the value ring."""
         self._records.append((VALS, b"".join(events), {}))
 
-    def write(self, most: int = 1 << 20, ring: bool = False, **facts: Any) -> LogWriter:
+    def write(self, most: int = 1 << 20, **facts: Any) -> None:
         """Write the log."""
         head = {**this_process(), "pid": 77, "name": "made", "wall_ns": WALL, "now_ns": NOW}
         self.path.unlink(missing_ok=True)
-        writer = LogWriter(self.path, {**head, **facts}, most, ring, lambda error: None)
+        writer = LogWriter(self.path, {**head, **facts}, most, False, pytest.fail)
         writer.rows({"sites": self._sites})
         for record_ in self._records:
             writer.events(*record_)
         writer.rows({"dropped": writer.dropped})
         writer.close()
-        return writer
 
-    def trace(self, **facts: Any) -> Trace:
+    def trace(self, most: int = 1 << 20, **facts: Any) -> Trace:
         """The trace of a log of these events."""
-        self.write(**facts)
+        self.write(most, **facts)
         to = self.path.with_suffix(".pftrace")
         self.made = make(Log(self.path), to)
         return open_trace(to)
@@ -144,3 +144,11 @@ def making(tmp_path):
 def row(trace: Trace, name: str) -> list[Any]:
     """The spans of a row by its name."""
     return [one for thread in trace.threads if thread.name == name for one in thread.slices]
+
+
+def spoilt(data: bytes, chosen: random.Random, since: int) -> bytes:
+    """``data`` with three bits that are wrong."""
+    broken = bytearray(data)
+    for _ in range(3):
+        broken[chosen.randrange(since, len(data))] ^= 1 << chosen.randrange(8)
+    return bytes(broken)

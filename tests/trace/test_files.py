@@ -12,7 +12,7 @@ from overseer.trace import channel, open_trace, wire
 from overseer.trace.export import merge
 from overseer.trace.reading import read_trace, whole_packets
 
-from .conftest import Making, event
+from .conftest import Making, event, spoilt
 
 SLICES = """
     select s.name, s.category, s.ts, s.dur, s.depth, ltrim(coalesce(thread.name, t.name)) as row
@@ -167,8 +167,5 @@ def test_what_is_damaged_is_counted_and_ends_no_reader(making):
     assert (trace.events, trace.broken_packets) == (whole, 2), "wrong kinds of fields"
     chosen = random.Random(4)
     for _ in range(40):
-        spoilt = bytearray(data)
-        for _ in range(3):
-            spoilt[chosen.randrange(20, len(data))] ^= 1 << chosen.randrange(8)
-        file.write_bytes(spoilt)
+        file.write_bytes(spoilt(data, chosen, 20))
         assert read_trace(file).events <= whole
