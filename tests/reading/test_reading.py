@@ -33,29 +33,26 @@ def test_the_voirfile_for_what_was_seen_of_a_program(name: str) -> None:
 #: Scripts, and what is probed: of what has no gradients, hooks see nothing, so it is live.
 TEXTS = {
     "a loop with a loss": (
-        "def fit(data):\n    for x in data:\n        loss = x ** 2\n",
+        "def fit(data):\n for x in data:\n  loss = x ** 2\n",
         ["//fit(x as batch, loss) > #endloop_x as step"],
     ),
     "a counter is no batch": (
-        "for i in range(9):\n    train_loss = i\n",
+        "for i in range(9):\n train_loss = i\n",
         ["//(train_loss as loss) > #endloop_i as step"],
     ),
     "the innermost loop": (
-        "for epoch in range(3):\n    for x in DATA:\n        loss = x\n    loss = 0\n",
+        "for epoch in range(3):\n for x in DATA:\n  loss = x\n loss = 0\n",
         ["//(x as batch, loss) > #endloop_x as step"],
     ),
     "a setting is no batch, and an error no loss beside one": (
-        "for size in (8, 9):\n    err = size\n    loss = err ** 2\n",
+        "for size in (8, 9):\n err = size\n loss = err ** 2\n",
         ["//(loss) > #endloop_size as step"],
     ),
-    "a while loop": ("while more():\n    loss = step()\n", ["//(loss) > #endloop_loss as step"]),
-    "two functions": (
-        "for x in D:\n    loss = x\ndef f():\n    for y in D:\n        loss = y\n",
-        [],
-    ),
-    "no loss": ("for x in D:\n    total = x\n", []),
+    "a while loop": ("while more():\n loss = step()\n", ["//(loss) > #endloop_loss as step"]),
+    "two functions": ("for x in D:\n loss = x\ndef f():\n for y in D:\n  loss = y\n", []),
+    "no loss": ("for x in D:\n total = x\n", []),
     "enumerate": (
-        "for i, (x, y) in enumerate(D):\n    loss = m(x)\n    loss.backward()\n    o.step()\n",
+        "for i, (x, y) in enumerate(D):\n loss = m(x)\n loss.backward()\n o.step()\n",
         ["//(x as batch, loss) > #endloop_x as step"],
     ),
     "a step in another function": (
@@ -135,7 +132,7 @@ def test_the_loop_over_epochs_is_the_progress(name: str, tmp_path: Path) -> None
 def test_modules_of_the_project_are_read(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "__init__.py").write_text("from .engine import train\n")
-    engine = "def train(loader):\n    for x in loader:\n        loss = x\n        loss.backward()\n"
+    engine = "def train(data):\n for x in data:\n  loss = x\n  loss.backward()\n"
     (tmp_path / "lib" / "engine.py").write_text(engine)
     (line,) = read(sources(tmp_path, main="from lib import train\ntrain([])\n")).lines
     selector = "/lib.engine/train(x as batch, loss) > #endloop_x as step"
@@ -156,9 +153,7 @@ def test_a_template_has_the_scripts_own_functions(tmp_path: Path) -> None:
     [
         (None, "init-script"),
         (b"# nothing\n", "init-empty"),
-        (b"def f(:\n", "init-syntax"),
-        ("x = 'é'\n".encode("latin-1"), "init-syntax"),
-        (b"x = " + b"+".join([b"1"] * 30_000), "init-syntax"),
+        *((data, "init-syntax") for data in (b"def f(:\n", b"x = '\xe9'\n", b"1" + b"+1" * 30_000)),
     ],
 )
 def test_what_cannot_be_read_is_refused(data: bytes | None, slug: str, tmp_path: Path) -> None:
@@ -171,10 +166,9 @@ def test_what_cannot_be_read_is_refused(data: bytes | None, slug: str, tmp_path:
 
 def test_other_encodings_and_long_scripts_are_read(tmp_path: Path) -> None:
     path = tmp_path / "main.py"
-    path.write_bytes("# coding: latin-1\nx = 'é'\n".encode("latin-1"))
-    assert open_source(str(path)).tree.body
-    loop = "def train(data):\n    for x in data:\n        loss = x\n"
-    path.write_text(loop + "".join(f"def f{n}(a):\n    return a + {n}\n" for n in range(5_000)))
+    loop = "# coding: latin-1\ndef train(data):\n for x in data:\n  loss = x, 'é'\n"
+    long = "".join(f"def f{n}(a):\n return a + {n}\n" for n in range(5_000))
+    path.write_bytes((loop + long).encode("latin-1"))
     assert len(read([open_source(str(path))]).lines) == 1
 
 
