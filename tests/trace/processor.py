@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -37,8 +36,7 @@ class Processor:
         self._protos = ProtoFactory(PlatformDelegate())
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._node = subprocess.Popen([node, str(SHIM), str(web)], **pipes)
-        self._sequence, self._buffer = 0, b""
-        self.error = ""
+        self._sequence, self.error = 0, ""
 
     def load(self, data):
         """Forget the trace before, and load this one."""
@@ -90,25 +88,15 @@ class Processor:
         self._node.stdin.flush()
         return self._read()
 
-    def _need(self, size):
-        while len(self._buffer) < size:
-            data = os.read(self._node.stdout.fileno(), 1 << 16)
-            assert data, "the trace processor ended"
-            self._buffer += data
-
     def _read(self):
         """One reply: a tag, a varint length, the message."""
-        at = size = shift = 0
-        while True:
-            at += 1
-            self._need(at + 1)
-            size |= (self._buffer[at] & 127) << shift
+        stream, size, shift, byte = self._node.stdout, 0, 0, 128
+        stream.read(1)
+        while byte >= 128:
+            (byte,) = stream.read(1)  # Nothing is left when it ended.
+            size |= (byte & 127) << shift
             shift += 7
-            if self._buffer[at] < 128:
-                break
-        self._need(at + 1 + size)
-        message = self._protos.TraceProcessorRpc.FromString(self._buffer[at + 1 : at + 1 + size])
-        self._buffer = self._buffer[at + 1 + size :]
+        message = self._protos.TraceProcessorRpc.FromString(stream.read(size))
         assert not message.fatal_error, message.fatal_error
         return message
 

@@ -131,7 +131,7 @@ def test_spans_that_cross_go_beside(making):
     assert (shown, trace.unfinished) == ({"MainThread", "MainThread (2)"}, 0)
 
 
-def test_given_numbers_late_numbers_and_rows_of_ones_own(making):
+def test_given_numbers_late_numbers_rows_of_ones_own_and_ranks(making):
     given = making.site(k.VALUE, "accuracy", keys=["accuracy"], task="eval")
     loss = making.site(k.LOSS, "", keys=["loss"])
     late = making.site(k.LATE, "")
@@ -149,15 +149,10 @@ def test_given_numbers_late_numbers_and_rows_of_ones_own(making):
     assert trace.counters["accuracy (eval)"].values == [0.75, 1.0]
     assert trace.counters["loss"].values == [0.25, 0.5]
     assert "accuracy (eval): nan" in [one.label for one in trace.instants()]
-    rows = {t.name: [(one.label, one.channel) for one in t.slices] for t in trace.threads}
-    assert rows["operators 1"] == [("aten::mm", "operators")]
-    assert rows["MainThread"] == [("work", "given")]
-    assert len(trace.counters) == 2
-
-
-def test_a_rank_has_tracks_and_numbers_of_its_own(making):
-    making.steps(1)
-    alone, second = making.trace(), making.trace(rank=2)
-    assert [one.name for one in alone.processes + second.processes] == ["made", "rank 2: made"]
-    assert [one.pid for one in alone.processes + second.processes] == [77, 77]
-    assert second.anchors["rank"] == 2
+    assert [(one.label, one.channel) for one in row(trace, "MainThread")] == [("work", "given")]
+    (operator,) = row(trace, "operators 1")
+    assert (operator.label, operator.channel, len(trace.counters)) == ("aten::mm", "operators", 2)
+    ranked = making.trace(rank=2)
+    assert [(one.name, one.pid) for one in trace.processes] == [("made", 77)]
+    assert [(one.name, one.pid) for one in ranked.processes] == [("rank 2: made", 77)]
+    assert ranked.anchors["rank"] == 2
