@@ -35,15 +35,20 @@ def test_it_is_made_when_asked_for_and_named_after_time_script_and_process(tmp_p
     assert [directory(tmp_path, problems).path.name for _ in range(2)] == [f"{NAME}-2", f"{NAME}-3"]
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_one_the_user_named_may_hold_other_things_and_no_record_makes_none(
-    tmp_path, problems, enabled
-):
+def test_the_one_the_user_named_may_hold_other_things(tmp_path, problems):
     (tmp_path / "notes.txt").write_text("mine")
-    run = directory(tmp_path, problems, chosen=str(tmp_path), enabled=enabled)
+    run = directory(tmp_path, problems, chosen=str(tmp_path))
     run.check()
-    assert (run.path, problems) == (tmp_path if enabled else None, [])
-    assert {f.name for f in tmp_path.iterdir()} == {"notes.txt", *["metrics.jsonl"] * enabled}
+    assert (run.path, problems) == (tmp_path, [])
+    assert {file.name for file in tmp_path.iterdir()} == {"notes.txt", "metrics.jsonl"}
+
+
+def test_no_record_makes_no_directory_and_refuses_none(tmp_path, problems):
+    (tmp_path / "run.json").touch()
+    run = directory(tmp_path, problems, chosen=str(tmp_path), enabled=False)
+    run.check()
+    assert (run.path, problems) == (None, [])
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
 
 
 HOLDING = ["run.json", "metrics.jsonl", "trace.pftrace", "job.json", "rank0"]
@@ -171,7 +176,7 @@ def test_ranks_share_a_directory_and_another_run_has_the_next(tmp_path, rank):
     assert where(rank(1, environ={RESTART: "1"})) == "train-ranks-restart1/rank1"
     assert where(rank(1, script="eval.py")) == "eval-ranks/rank1"
     assert where(rank(1, world=4)) == "train-ranks-9/rank1"
-    assert where(rank(1, world=4, started=later + 1)) == "train-ranks-10/rank1"
+    assert where(rank(0, world=4, started=later + 1)) == "train-ranks-10/rank0"
     job = {ID: "../../etc/пароль job\n#1"}
     assert where(rank(0, environ=job)) == "train-torchrun-..-..-etc-job-1/rank0"
 
