@@ -92,7 +92,7 @@ def _overview(run: Path, width: int) -> str:
             found = database.execute(f"select * from {name} limit 0").description
             (count,) = database.execute(f"select count(*) from {name}").fetchone()
             rows.append(row(f"{name:<9} {count:>8,}", ", ".join(column[0] for column in found)))
-    return Layout(width, column=24).text(rows) + 'For example: voir sql "select * from tasks"\n'
+    return Layout(width, column=24).text(rows) + 'For example: voir sql RUN "select * from tasks"\n'
 
 
 def _answered(run: Path, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:

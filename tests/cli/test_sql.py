@@ -20,7 +20,12 @@ FACTS = {
     "started": "1970-01-01T00:00:01Z",
     "argv": ["voir", "main.py"],
     "tasks": {
-        "train": {"steps": 3, "rate": {"wall": 12.5}, "steady": {"verdict": "steady"}},
+        "train": {
+            "steps": 3,
+            "rate": {"wall": 12.5},
+            "steady": {"verdict": "steady"},
+            "means": [1, 2.5],
+        },
         "eval": {"steps": 2, "loss": {"last": "NaN"}, "Steps": "the same column"},
     },
     "provenance": {"git": {"sha": "abc", "dirty": True}},
@@ -72,6 +77,7 @@ def test_every_value_of_the_record_has_its_path_and_tasks_a_row_each(run: Path) 
     known = ("provenance.git.sha", "provenance.git.dirty", "argv.1", "tasks.train.rate.wall")
     assert [found[key] for key in known] == ["abc", 1, "main.py", 12.5]
     train, evaluation = ("train", 3, 12.5, "steady", None), ("eval", 2, None, None, None)
+    assert rows(run, "select means from tasks") == [("[1, 2.5]",), (None,)]
     query = "select task, steps, rate_wall, steady_verdict, loss_last from tasks"
     assert rows(run, query) == [train, evaluation]
 
@@ -121,6 +127,7 @@ def test_rows_are_shown_as_a_table_and_without_a_query_what_there_is(traced: Pat
     counts = [line.split()[:3] for line in lines]
     assert ["slices", "4", "rank,"] in counts and ["tasks", "2", "rank,"] in counts
     assert max(map(len, lines)) <= 80
+    assert lines[-1] == 'For example: voir sql RUN "select * from tasks"'
 
 
 def test_options_may_stand_anywhere_and_the_latest_run_is_meant_if_none_is_named(
