@@ -27,7 +27,7 @@ class Build(build):
 
 
 #: What each event and each step goes through. ``./dev`` installs again when one has changed.
-COMPILED = "fold later noise optimizers pauses rates series statistics steps summary tasks"
+COMPILED = "fold later noise optimizers pauses rates series statistics steps summary tasks told"
 
 
 def compiled() -> list[Extension]:

@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 else:
     import _ast as ast  # Of the rest of ast nothing is used here, and it takes 3 ms to import.
 
-#: Frameworks' own loaders, by module: the class, what to record of it, as what, and what is read.
-#: Those of others (MosaicML, Accelerate) go through PyTorch's.
-LOADERS = {
-    "nvidia.dali.plugin.pytorch": ("DALIGenericIterator", "__next__", k.LOADING, k.RESULT),
+#: What frameworks have of their own, by module: the class, the method to record, as what, and what
+#: is read. Loaders of others (MosaicML, Accelerate) go through PyTorch's.
+FRAMEWORKS = {
+    "nvidia.dali.plugin.pytorch": [("DALIGenericIterator", "__next__", k.LOADING, k.RESULT)],
     # Its iterators are PyTorch's, but for how they begin.
-    "torchdata.stateful_dataloader.stateful_dataloader": (
-        "StatefulDataLoader", "__iter__", k.ITERATE, k.IDENTITY,
-    ),
+    "torchdata.stateful_dataloader.stateful_dataloader": [
+        ("StatefulDataLoader", "__iter__", k.ITERATE, k.IDENTITY),
+    ],
+    # Keras on PyTorch has optimizers of its own, and calls a model once to build it.
+    "keras.src.optimizers.base_optimizer": [
+        ("BaseOptimizer", "__init__", k.MADE, k.NOTHING),
+        ("BaseOptimizer", "apply", k.OPTIMIZER, k.NOTHING),
+    ],
+    "keras.src.trainers.trainer": [("Trainer", "_symbolic_build", k.COMPILE, k.NOTHING)],
 }  # fmt: skip
 #: What a module has that is PyTorch; a script may have another of that name.
 PARTS = ("Tensor", "_C", "nn", "optim")
@@ -105,13 +111,11 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     ov.on_source = _go_over
     waits: dict[str, Callable[[Any], object]] = {
         "torch": partial(_torch, ov, places),
-        "numpy": _known,
-        "jax": _known,
         "tqdm.std": partial(_tqdm, ov, places),
         "torch.utils.data.dataloader": partial(_place, places, "loaders"),
         "torch._dynamo.callback": partial(_place, places, "compilations"),
         "torch.distributed.distributed_c10d": partial(_place, places, "collectives"),
-        **{name: partial(place_other, places) for name in LOADERS},
+        **{name: partial(place_other, places) for name in FRAMEWORKS},
     }
     watches = [on_import(name, place) for name, place in waits.items()]
     try:
@@ -140,19 +144,12 @@ def _go_over(tree: Any) -> None:
     wrap_loops(tree, partial(recorder.loop, table.add(k.LOOP, "for")))
 
 
-def _known(library: Any) -> None:
-    from overseer.recorder.values import values
-
-    values.know(library)
-
-
 def _torch(ov: Overseer, places: Places, torch: Any) -> None:
     if not all(hasattr(torch, part) for part in PARTS):
         return  # Something else of that name.
     from .hooks import pytorch
 
     begun = ov.clock.cpu_ns()
-    _known(torch)
     why = pytorch.models(places, torch)
     if why:
         ov.report(Problem("late-hooks", "auto", f"calls of models are not seen: {why}"))
@@ -172,10 +169,13 @@ def _place(places: Places, hooks: str, module: Any) -> None:
 
 
 def place_other(places: Places, module: Any) -> None:
-    """Record a framework's own loader, if the module has it."""
-    name, method, kind, read = LOADERS[module.__name__]
-    if hasattr(module, name):
-        places.around(getattr(module, name), method, kind, read, 0)
+    """Record what a framework has of its own, if the module has it."""
+    keras = sys.modules.get("keras.src.backend.config")
+    if module.__name__.startswith("keras.") and (keras is None or keras.backend() != "torch"):
+        return  # Elsewhere, what is called there is traced and compiled.
+    for name, method, kind, read in FRAMEWORKS[module.__name__]:
+        if hasattr(module, name):
+            places.around(getattr(module, name), method, kind, read, 0)
 
 
 def _tqdm(ov: Overseer, places: Places, std: Any) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from _thread import allocate_lock
 from collections.abc import Callable, Generator
 from weakref import WeakKeyDictionary
 
 from overseer import Overseer
+from overseer.boundary import Guarded, name_of
 from overseer.clock import sleep
 from overseer.engine.bus import Own
 from overseer.engine.stopping import KINDS
 from overseer.errors import Problem, VoirError
+from overseer.imports import on_import
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 from overseer.recorder.sites import WORD_BEAT, WORD_STEPPED, WORD_STEPS
@@ -30,8 +33,12 @@ if TYPE_CHECKING:
     Raw = Callable[[bytes], object]
 
 #: How often events are folded, in seconds, off the script's thread; of so many at a time, with a
-#: rest in which the script's thread has the interpreter to itself.
-TICK_SECONDS, CHUNK, REST_SECONDS = 0.1, 4096, 0.0005
+#: rest in which the script's thread has the interpreter to itself; and for how long at most.
+TICK_SECONDS, CHUNK, REST_SECONDS, FOLDING_NS = 0.1, 1024, 0.0005, 20_000_000
+#: As many events as there are.
+ALL = 1 << 40
+#: Bytes of events that wait to be folded at most; of more, some are lost.
+BACKLOG = 1 << 26
 #: Events of so many steps are in the record; after that one a second is.
 WHOLE = 100
 
@@ -87,8 +94,12 @@ class Measuring:
         self._sinks: list[Sink] = []
         self._raw: list[Raw] = []
         self._summed: list[Callable[[], object]] = []
-        self._lock = allocate_lock()  # Not reentrant: nothing under it runs the script's code.
-        self._at, self._waiting = 0, b""
+        # Not reentrant: nothing under them runs the script's code. The fold's, and the ring's.
+        self._lock, self._ring = allocate_lock(), allocate_lock()
+        # Events that wait to be folded: bytes from an offset on, and what has come since.
+        self._at = self._offset = self._backlog = self._lost = 0
+        self._buffer, self._pending = b"", list[bytes]()
+        self._first = len(table.rows)
         self._new: list[Step] = []
         self._timer: Any = None
         self._sampled: tuple[int, int] = (0, 0)
@@ -100,14 +111,19 @@ class Measuring:
 
     def run(self) -> Generator[Any, Any, None]:
         """Measure until the script has ended; then sum up."""
+        watches = [on_import(name, _known) for name in ("torch", "numpy", "jax")]
         try:
             # Until then voirfiles say what they want; what is recorded meanwhile waits.
             yield self.ov.phases.load_script(priority=-50)
             self._ready = True
+            if self.batch_size is not None:
+                recorder.sizes(self._sizes(self.batch_size))
             if self._due or self.logged:  # What was asked for and never came is reported.
                 self._begin()
             yield self.ov.phases.run_script(priority=50)  # Before others reduce what it gives.
         finally:
+            for watch in watches:
+                watch.dispose()
             self.close()
 
     # What others ask for
@@ -162,15 +178,14 @@ class Measuring:
             if self.fold is not None:
                 return
             self._marks = Marks(self._untimed)
-            fold = self.fold = Fold(table.rows, self._new.append, self.method)
+            fold = self.fold = Fold(table.rows, self._new.append, self.method, self._first)
             self._summary = Summary(fold, skip, self.multiplier)
             self._rates = [
                 Rates(self._emitter(one), one.interval, one.skip, self.multiplier)
                 for one in self.windows
             ]
         self._arm()
-        if self.batch_size is not None:
-            self.ov.listen(self._size, "batch")
+        recorder.when_full(self._spill)
         self._timer = self.ov.every(TICK_SECONDS, self.tick, first=TICK_SECONDS)
         self._timer.__enter__()
 
@@ -178,15 +193,16 @@ class Measuring:
         """The script is on a device, but its clock is not to be used."""
         self.ov.report(Problem("device-clock", "step model", what))
 
-    def _size(self, event: dict[str, Any]) -> None:
-        """Count a batch by the function that was given; it runs in the script's thread."""
-        size, batch = self.batch_size, event["batch"]
-        if batch is None:  # A step has begun that waits for its batch.
-            return
-        found = size(batch) if callable(size) else size
-        if isinstance(found, (int, float)):
-            site = self.ov.bus.size_site(event.get("task"))
-            recorder.put(k.STRUCTURE, k.SIZE, site, recorder.now(), 0, float(found), 0, 0)
+    def _sizes(self, given: Callable[[Any], Any] | int) -> Callable[[Any], float]:
+        """What tells the items of a given batch, on the script's thread."""
+        count = given if callable(given) else lambda batch: given
+        guarded = Guarded(count, name_of(count), self.ov.report)
+
+        def size(batch: Any) -> float:
+            found = guarded(batch) if batch is not None else None  # A batch that is waited for.
+            return float(found) if isinstance(found, (int, float)) else math.nan
+
+        return size
 
     # At work
 
@@ -194,7 +210,8 @@ class Measuring:
         """Fold what has come, in pieces, and tell the readers."""
         if self._marks is not None:
             self._marks.tick()
-        while self.catch_up(CHUNK):
+        until = recorder.now() + FOLDING_NS
+        while self.catch_up(CHUNK) and recorder.now() < until:
             sleep(REST_SECONDS)
         self._tell()
         self._beat()
@@ -209,20 +226,44 @@ class Measuring:
             recorder.control(WORD_STEPPED, fold.tasks[main].end)
         recorder.control(WORD_BEAT, recorder.now())
 
-    def catch_up(self, most: int | None = None) -> bool:
+    def catch_up(self, most: int = ALL) -> bool:
         """Fold what has come, ``most`` events of it; returns whether there is more."""
         fold = self.fold
         if fold is None:
             return False
         with self._lock:
-            data, self._at, lost = recorder.drain(k.STRUCTURE, self._at)
-            self._waiting += data
-            end = len(self._waiting) if most is None else min(len(self._waiting), most * 32)
-            data, self._waiting = self._waiting[:end], self._waiting[end:]
+            data, lost = self._taken(most)
             fold.feed(data, lost)
             for raw in self._raw:
                 raw(data)
-            return bool(self._waiting)
+            return bool(self._backlog)
+
+    def _taken(self, most: int) -> tuple[bytes, int]:
+        """The next events, and how many were lost by now."""
+        with self._ring:
+            self._drain()
+            if self._offset >= len(self._buffer) or most == ALL:
+                self._pending.insert(0, self._buffer[self._offset :])
+                self._buffer, self._offset = b"".join(self._pending), 0
+                self._pending.clear()
+            data = self._buffer[self._offset : self._offset + most * 32]
+            self._offset += len(data)
+            self._backlog -= len(data)
+            lost, self._lost = self._lost, 0
+        return data, lost
+
+    def _drain(self) -> None:
+        """Take what has come out of the ring."""
+        data, self._at, lost = recorder.drain(k.STRUCTURE, self._at)
+        self._pending.append(data)
+        self._backlog += len(data)
+        self._lost += lost
+
+    def _spill(self) -> None:
+        """The ring is nearly full: events come faster than the timer's thread folds them."""
+        with self._ring:
+            if self._backlog < BACKLOG:
+                self._drain()
 
     def _tell(self) -> None:
         """Hand finished steps to the summary, the windows and whoever else asked for them."""
@@ -231,7 +272,7 @@ class Measuring:
             self._new.clear()
             if steps and self._summary is not None:
                 self._summary.add(steps)
-        if not steps:
+        if not steps or (self.fold is not None and self.fold.lost):
             return
         for rates in self._rates:
             rates.add(steps)
@@ -361,6 +402,13 @@ class Measuring:
         for problem in problems(self, fold):
             self.ov.report(problem)
         self._wished()
+
+
+def _known(library: Any) -> None:
+    """Have the recorder read a library's tensors."""
+    from overseer.recorder.values import values
+
+    values.know(library)
 
 
 _all: WeakKeyDictionary[Overseer, Measuring] = WeakKeyDictionary()

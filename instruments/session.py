@@ -296,9 +296,9 @@ class Session:
         fold = self._measuring.fold
         if fold is None:
             return {}
-        marked = {n: sorted(lane.marked) for n, lane in list(fold.lanes.items()) if lane.marked}
+        tellers = {n: lane.tellers for n, lane in list(fold.lanes.items())}
         steps = {name: fold.steps(name) for name in list(fold.tasks)}
-        return {"made": fold.made, "steps": steps, "marked": marked}
+        return {"made": fold.made, "steps": steps, "tellers": tellers}
 
     def _tick(self) -> None:
         """Write what has come; on a timer's thread."""

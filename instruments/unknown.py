@@ -31,7 +31,10 @@ def problems(measuring: Measuring, fold: Fold) -> list[Problem]:
     steps = sum(task.get("steps", 0) for task in tasks.values())
     found = []
     if fold.lost:
-        what = "more came than could be read: steps and items are not known from there on"
+        n = sum(task.steps for task in fold.tasks.values())
+        what = (
+            f"more events came than could be read: at least {n:,} steps, no other figure is known"
+        )
         found.append(Problem("lost-steps", "the recorder", what, remedy=FEWER))
     if fold.unused > 1 and not steps:
         what = f"backward was called {fold.unused} times, but no optimizer stepped"

@@ -31,7 +31,9 @@ MOST, LOSSES = 200, 20
 STRETCH = 0.5
 TRAIN = "train"
 #: What a voirfile gives: the hooks alone see none of it.
-GIVEN = frozenset({k.STEP, k.PAIR, k.LOSS, k.BATCH, k.SIZE, k.PAUSE})
+GIVEN = frozenset(
+    {k.STEP, k.ENTERS, k.PAIR, k.PAIR_BEGINS, k.WAITS, k.LOSS, k.BATCH, k.PAUSE, k.PAUSE_BEGINS}
+)
 _LEARNS = k.TRAINING | k.GRAD
 
 

@@ -37,9 +37,16 @@ MOST = 1000
 FIRST_GIVEN = 1 << 20
 #: What one end of a pair looks like.
 END = '{"$wrap": {"name": "step", "step": "end", "id": 1}}'
-#: What pairs are recorded as, by their names; others are spans.
+#: What pairs are recorded as, by their names; others are spans. And what their beginnings are.
 PAIRS = {"loading": sites.LOADING, "pause": sites.PAUSE}
-PAIRS |= dict.fromkeys(("step", "compute", "compute_start"), sites.PAIR)
+PAIRS |= dict.fromkeys(("step", "batch", "compute", "compute_start"), sites.PAIR)
+BEGINNINGS = {
+    sites.PAIR: sites.PAIR_BEGINS,
+    sites.LOADING: sites.LOADING_BEGINS,
+    sites.PAUSE: sites.PAUSE_BEGINS,
+}
+#: Plain events that are the ends of a pair ``compute``.
+ENDS = {"compute_start": True, "compute_end": False}
 #: The keys of how many items a step has, and how that is read of their values.
 SIZES = {"batch_size": sites.NUMBER, "batch": sites.LENGTH}
 
@@ -158,6 +165,7 @@ class Bus:
         """Events inherit keys from here on."""
         if not self.inherits:
             self.inherits = True
+            recorder.inherit(keys_in_force)
             self._change(lambda: self.subscriptions)
 
     def _hearers(self, keys: Keys) -> tuple[Subscription, ...]:
@@ -186,6 +194,8 @@ class Bus:
             if self._malformed(wrap):
                 return
             end = wrap["name"], wrap["step"] == "begin"
+        else:
+            end = next((("compute", ENDS[key]) for key in keys if key in ENDS), None)
         place = keys, task if type(task) is str else None, end
         site = self._sites.get(place) or self._new_site(*place)
         site.given(event)
@@ -228,19 +238,15 @@ class Bus:
         for placed in self.sampled:
             placed.arm(1)
 
-    def size_site(self, task: object) -> int:
-        """The site of events that say how many items the last step had."""
-        place = sites.SIZE, task if type(task) is str else None, None
-        if place not in self._sites:
-            self._sites[place] = table.add(sites.SIZE, "size", task=place[1])
-        return int(self._sites[place])
-
     def loading_site(self, task: str) -> Any:
         """A context in which the script waits for a batch of this task."""
         place = sites.LOADING, task, None
         if place not in self._sites:
             number = table.add(sites.LOADING, "loading", task=task)
-            self._sites[place] = recorder.Site(number, sites.LOADING, ring=sites.STRUCTURE)
+            site = recorder.Site(number, sites.LOADING, ring=sites.STRUCTURE)
+            begins = table.add(sites.LOADING_BEGINS, "loading", task=task)
+            site.record(begins, sites.LOADING_BEGINS, sites.STRUCTURE, -1, sites.NOTHING)
+            self._sites[place] = site
             self.recorded()
         return self._sites[place]
 
@@ -378,16 +384,30 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
     """
     key = next((key for key in SIZES if key in keys), "")
     sized, read = (keys.index(key), SIZES[key]) if key else (-1, sites.NOTHING)
+    made: list[tuple[int, str]] = []
 
     def record(kind: int, at: int, how: int, ring: int = sites.STRUCTURE, label: str = "") -> None:
+        made.append((kind, label))
         site.record(table.add(kind, label, keys=keys, **more), kind, ring, at, how)
 
+    def tasked(task: str) -> tuple[int, ...]:
+        """The sites of the same records for a task that only an event tells."""
+        also = {**more, "task": task}
+        return tuple(table.add(kind, label, keys=keys, **also) for kind, label in made)
+
+    if "task" not in more:
+        site.tasked = tasked
     if pair is not None:
         kind = PAIRS.get(pair, sites.SPAN)
+        if site.role == sites.BEGINS:
+            kind = BEGINNINGS.get(kind, kind)
         record(kind, sized, read, sites.VALUES if kind == sites.SPAN else sites.STRUCTURE, pair)
+        if kind == sites.PAIR_BEGINS:
+            record(sites.WAITS, -1, sites.NOTHING, label=pair)
         return kind != sites.SPAN
     if "step" in keys:
         record(sites.STEP, sized, read)
+        record(sites.ENTERS, -1, sites.NOTHING)
     elif sized >= 0:
         record(sites.BATCH, sized, read)
     if "loss" in keys:

@@ -91,20 +91,26 @@ class Probe:
     def give(self, *keys: str, **extra: Any) -> Any:
         """Give each event to the run: as it is, or its value under ``keys``, with ``extra``.
 
-        The stock numbers of events that are given as they are, are recorded in C; Python is called
-        for them only where somebody subscribes, and now and then for the record.
+        The stock numbers of events that are given as they are, or with a ``task``, are recorded in
+        C; Python is called only for subscribers, and now and then for the record.
         """
         placed, bus = self.placed, self._bus
-        if placed.overridable or keys or extra:
+        own = any("task" in site.keys for site in placed.sites)
+        tasked = type(extra.get("task")) is str and len(extra) == 1 and not own
+        if placed.overridable or keys or (extra and not tasked):
             return self._stream.give(*keys, **extra)
         self._giving()
 
         def push(event: Event) -> None:
+            event = {**extra, **event} if tasked else event
             bus.push(inheriting(event) if bus.inherits else event)
 
-        every = [(site, (*site.keys, "$wrap") if site.name else site.keys) for site in placed.sites]
+        every = [
+            (site, (*extra, *site.keys, "$wrap") if site.name else (*extra, *site.keys))
+            for site in placed.sites
+        ]
         for site, all_keys in every:
-            if record_stock(site, site.keys, site.name, selector=placed.selector):
+            if record_stock(site, site.keys, site.name, selector=placed.selector, **extra):
                 bus.recorded()
             bus.counted_by(site, all_keys)
 

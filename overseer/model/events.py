@@ -11,6 +11,8 @@ RECORD = struct.Struct("<QdIHHIHBB")
 
 #: The parts of a step, in the order of :data:`.facts.PARTS`.
 LOADING, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, OTHER = range(6)
+#: Of an open step: what lies between pairs. That is loading, unless something else tells loading.
+BETWEEN = 6
 
 #: The part that a span's own time belongs to, by its kind.
 PART = [OTHER] * 256
@@ -28,5 +30,5 @@ for _kind, _part in {
 
 #: Kinds with which the time of the first step may begin.
 BEGIN = frozenset(
-    {k.LOADING, k.ITERATE, k.FORWARD, k.BACKWARD, k.OPTIMIZER, k.STEP, k.PAIR, k.LOOP}
+    {k.LOADING, k.ITERATE, k.FORWARD, k.BACKWARD, k.OPTIMIZER, k.STEP, k.LOOP, k.PAIR, k.BATCH}
 )

@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import cached_property
 
 from ..recorder import sites as k
-from .events import BEGIN, COMMUNICATION, FORWARD, LOADING, OTHER, PART, RECORD
+from .events import BEGIN, BETWEEN, COMMUNICATION, FORWARD, LOADING, OTHER, PART, RECORD
 from .later import Later
 from .optimizers import Round
 from .pauses import BETWEEN_EPOCHS, CHECKPOINT, DECLARED, EVALUATION
 from .steps import NAN, Late, Segment, Step
 from .tasks import Task
+from .told import Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Fold:
         emit: Called with each finished step.
         method: What tells the steps of a task that has both marks and pairs: ``step`` or ``wrap``
             take one of them only; None: the rule.
+        first: The first site of this run: those before are of earlier ones in this process.
 
     Attributes:
         tasks: By name, in the order in which they began.
@@ -53,19 +55,21 @@ class Fold:
         sites: Sequence[dict[str, Any]],
         emit: Callable[[Step], object] = lambda step: None,
         method: str | None = None,
+        first: int = 0,
     ) -> None:
-        self.sites, self._emit, self.method = sites, emit, method
+        self.sites, self._emit, self.method, self._first = sites, emit, method, first
         self.tasks: dict[str, Task] = {}
         self.lost = self.made = self.time_first = self.graded = False
         self.unused = 0
         self._kinds: list[int] = []
+        self._expected: dict[str, set[tuple[int, bool]]] = {}
         self.lanes: dict[int, Lane] = {}
         self._numbers, self._times = Later(NAN), Later((NAN, NAN))
 
     @property
     def told_by(self) -> str:
         """What tells the steps: ``marks``, ``optimizers``, ``backwards`` or ``batches``."""
-        if any(lane.marked for lane in self.lanes.values()):
+        if any(lane.told_tasks for lane in self.lanes.values()):
             return "marks"
         train = self.tasks.get(TRAIN)
         if train is None or not train.steps:
@@ -88,7 +92,7 @@ class Fold:
         """
         self.lost |= lost > 0
         if len(self._kinds) < len(self.sites):
-            self._kinds = [int(row["kind"]) for row in self.sites]
+            self._know_sites()
         kinds, lanes, thread, lane = self._kinds, self.lanes, 0, None
         loading, forward, backward, optimizer = k.LOADING, k.FORWARD, k.BACKWARD, k.OPTIMIZER
         marked, failed, nested, save, scaler = k.MARKED, k.FAILED, k.IN_OPTIMIZER, k.SAVE, k.SCALER
@@ -164,6 +168,25 @@ class Fold:
             for task in self.tasks.values():
                 task.arrived()
 
+    def _know_sites(self) -> None:
+        """There are new sites: marks and pairs are expected where they have places."""
+        for number in range(len(self._kinds), len(self.sites)):
+            row = self.sites[number]
+            kind = int(row["kind"])
+            self._kinds.append(kind)
+            if kind in (k.STEP, k.PAIR) and number >= self._first:
+                places = self._expected.setdefault(row.get("task") or TRAIN, set())
+                places.add((kind, "selector" in row))
+
+    def expects(self, told: Told, pairs: bool) -> bool:
+        """Whether marks, or with ``pairs`` these too, are expected to tell the steps of a task."""
+        if told.overdue or told.task not in self._expected:
+            return False
+        places = self._expected[told.task]
+        kinds = {kind for kind, probed in places if not (probed and told.by_script)}
+        marks = k.STEP in kinds and self.method != "wrap"
+        return marks or (pairs and k.PAIR in kinds and self.method != "step")
+
     def _new_lane(self, number: int) -> Lane:
         before = self.lanes.get(number)
         if before is not None:
@@ -185,9 +208,9 @@ class Fold:
             task: Of this task; None: of training, or of all tasks where nothing learns.
         """
         found = self.tasks.get(task or TRAIN)
-        if task is None and not (self.made or (found is not None and found.steps)):
+        held = sum(lane.held.get(task or TRAIN, 0) for lane in self.lanes.values())
+        if task is None and not (held or self.made or (found is not None and found.steps)):
             return sum(one.steps for one in self.tasks.values())
-        held = sum(lane.told for lane in self.lanes.values()) if task in (None, TRAIN) else 0
         return (found.steps if found is not None else 0) + held
 
     # What comes later than its event
@@ -197,6 +220,10 @@ class Fold:
         late = Late()
         self._numbers.expect((site, start), late.take)
         return late
+
+    def expect_loss(self, site: int, start: int, task: Task) -> None:
+        """A loss that was given and will come as such an event."""
+        self._numbers.expect((site, start), task.lost)
 
     def arrive(self, site: int, start: int, value: float) -> None:
         """It has come."""
@@ -220,6 +247,14 @@ class Fold:
             self._times.give_up()
 
 
+def _sum(a: list[int], b: list[int]) -> list[int]:
+    return [one + other for one, other in zip(a, b, strict=True)]
+
+
+def _difference(a: list[int], b: list[int]) -> list[int]:
+    return [one - other for one, other in zip(a, b, strict=True)]
+
+
 class Lane:
     """One thread's events, in order.
 
@@ -228,7 +263,6 @@ class Lane:
         thread: The thread's number.
 
     Attributes:
-        marked: Tasks whose steps the script or a voirfile marks.
         begun: Whether anything has happened that counts.
         turn: The open turn.
         inside: Nanoseconds in the spans within the open span of a depth.
@@ -238,8 +272,13 @@ class Lane:
 
     def __init__(self, fold: Fold, number: int) -> None:
         self._fold, self._number = fold, number
-        self.marked: set[str] = set()
-        self._paired: set[str] = set()
+        self._told: dict[str, Told] = {}
+        self._last_told: tuple[str, int] = ("", 0)  # The task of the last step told, and its end.
+        # The time of all turns that have ended, by part; and when the last step was told.
+        self._before = self._told_before = [0, 0, 0, 0, 0, 0, 0]
+        self._inner: Step | None = None  # What happened in steps of other tasks (rule 1).
+        self._declares: dict[int, tuple[Step, list[int], bool]] = {}  # What is open; before it.
+        self._rest = OTHER  # What ``rest`` is while no loop waits.
         self.turn = Step(0)
         self.begun = False
         self.inside = [0] * 257
@@ -257,8 +296,12 @@ class Lane:
         self._learners: set[int] = set()
         self._iterators: dict[int, int] = {}
         self._ended: int | None = None  # The loader that has ended last.
+        self._broken_off: int | None = None  # One that began anew while a step had batches of it.
+        self._seconds: set[int] = set()  # Iterators over a loader that another one goes over.
+        self._second: tuple[int, float] | None = None  # A batch of one of these, and its loader.
+        self._backwards = 0  # Of the last step.
         self._scaled: float | Late | None = None  # The loss before GradScaler made it larger.
-        self._zeroed = self._stepped = False
+        self._zeroed = self._stepped = self._ambiguous = False
         self._looked: list[tuple[float, float, float] | None] = [None, None]  # In two steps (R8).
         self._gap: Segment | None = None
 
@@ -268,13 +311,39 @@ class Lane:
 
     @property
     def told_tasks(self) -> set[str]:
-        """Tasks whose steps the script or a voirfile tells of, by marks or pairs."""
-        return self.marked | self._paired
+        """Tasks whose steps the script or a voirfile tells, by marks or pairs."""
+        return {task for task, told in self._told.items() if told.told}
 
     @property
-    def told(self) -> int:
-        """Steps that optimizers have told and that are not closed yet."""
-        return int(self._round.complete)
+    def held(self) -> dict[str, int]:
+        """Steps that are not closed yet, by task: of optimizers, and of what is held back."""
+        early = {task: len(told.early) for task, told in self._told.items()}
+        if not self._of(TRAIN).told:
+            early[TRAIN] = early.get(TRAIN, 0) + int(self._round.complete)
+        return early
+
+    @property
+    def tellers(self) -> dict[str, list[str]]:
+        """Tasks whose steps marks tell here, and those whose steps pairs tell."""
+        told = self._told.items()
+        return {
+            "marked": [task for task, one in told if one.marked],
+            "paired": [task for task, one in told if one.paired],
+        }
+
+    def resume(self, tellers: dict[str, list[str]]) -> None:
+        """Go on where the ``tellers`` of another lane of this thread were known."""
+        for task in tellers.get("marked", ()):
+            self._of(task).marked = True
+        for task in tellers.get("paired", ()):
+            self._of(task).paired = True
+
+    def _of(self, task: str) -> Told:
+        """What tells a task's steps here."""
+        told = self._told.get(task)
+        if told is None:
+            told = self._told[task] = Told(task)
+        return told
 
     # Spans of torch's
 
@@ -295,8 +364,10 @@ class Lane:
             if self.turn.backwards:  # R2: gradients were not finite.
                 self._cut(at)
                 if self._step is not None:
-                    self._step.forget()
-        elif not (self._fold.made or self.marked or flags & k.FAILED or self._attacks(self.turn)):
+                    self._step.forget(None)
+        elif not (
+            self._fold.made or self._of(TRAIN).told or flags & k.FAILED or self._attacks(self.turn)
+        ):
             self._cut(at)  # R1
             step, self._step = self._step, None
             if step is not None:
@@ -327,23 +398,45 @@ class Lane:
             self._iterates(int(value) if value == value else None, what)
         elif kind == k.SAVE:
             if not depth:  # R19
-                self._train.pause(CHECKPOINT, self.turn.move(ns, OTHER))
+                self._pauses(CHECKPOINT, self.turn.move(ns, OTHER))
         elif kind == k.STEP:
             if flags & k.MARKED:
                 self._plain(start, self.rest)
-            self._marked(self._task_of(site), value, start)
+            self._mark(site, value, start, flags)
+        elif kind == k.ENTERS:
+            self._enters(self._of(self._task_of(site)), start, flags)
+        elif kind == k.PAIR_BEGINS:
+            self._pair_begins(site, value, start, flags)
+        elif kind == k.WAITS:
+            self._waits(self._of(self._task_of(site)), start, flags)
         elif kind == k.PAIR:
-            self._pair(self._task_of(site), value, start, start + ns, flags)
+            self._pair(site, value, start, start + ns, flags)
         elif kind == k.LOSS:
-            fold.task(self._task_of(site)).lost(value)
-        elif kind == k.SIZE:
-            fold.task(self._task_of(site)).resize(value)
+            task = fold.task(self._task_of(site))
+            if flags & k.FAILED:
+                task.unread += 1
+            elif flags & k.LATER:
+                fold.expect_loss(site, start, task)
+            else:
+                task.lost(value)
+        elif kind == k.BATCH:
+            if not self.begun:
+                self.begins(kind, start)
+            self._of(self._task_of(site)).batches.append(value)
         elif kind == k.LATE:
             fold.arrive(what, start, value)
         elif kind == k.DEVICE:
             fold.timed(what, start, value, ns)
-        elif kind == k.PAUSE:  # R19
-            self._train.pause(DECLARED, self._declared(start, ns, flags, None))
+        elif kind == k.LOADING_BEGINS or kind == k.PAUSE_BEGINS:
+            if flags & k.MARKED:
+                self._plain(start, self.rest)
+            if self.begun or kind == k.LOADING_BEGINS:
+                turn = self._until(start)
+                self._declares[kind] = turn, [*turn.parts], turn.waited
+            if kind == k.LOADING_BEGINS and "selector" not in fold.sites[site]:
+                self._iterated(self._of(self._task_of(site)), start)
+        elif kind == k.PAUSE:
+            self._paused(start, ns, flags)
         elif kind == k.COMMUNICATION:
             if flags & k.MARKED:
                 self.on_device(kind, start, depth)
@@ -376,63 +469,232 @@ class Lane:
 
     def _next(self, at: int, loader: int | None) -> Step:
         """A new turn begins."""
+        before = [*self._before]
+        for part, ns in enumerate(self.turn.parts):  # A turn that was a step has fewer.
+            before[part] += ns
+        self._before = before
         self.turn, self.waited = Step(at, loader), 0
         return self.turn
 
-    def _marked(self, task: str, items: float, at: int) -> None:
-        """R1: the script says that a step has ended, and of how many items."""
-        if self._fold.method == "wrap":
-            return
-        new = task not in self.marked
-        self.marked.add(task)
-        if new and task in self._paired and self._fold.task(task).absorb(at, items):
-            return  # Its pair has told this very step.
-        self._tell(task, items, at)
-
-    def _pair(self, task: str, items: float, start: int, end: int, flags: int) -> None:
-        """R1: a pair splits the step of a mark; where there are no marks, it tells a step."""
-        held = self._fold.task(task).held
-        split = held if held is not None and held.start <= start and end <= held.end + 1 else None
-        if flags & k.MARKED:
-            self._plain(start, OTHER, split)
-            self._plain(end, OTHER, split)
-        if split is not None:
-            split.wait(start)
-        elif self.begun and (self.turn.took or self.turn.loader is None):
-            self.turn.wait(start)
-            self._until(end)
-        if self._fold.method != "step" and task not in self.marked:
-            self._paired.add(task)
-            if not self.begun:
-                self.begins(k.PAIR, start)
-            self._tell(task, items, end)
-
-    def _tell(self, task: str, items: float, at: int) -> None:
-        """A step of a task has ended."""
+    def _enters(self, told: Told, at: int, flags: int) -> None:
+        """A loop, or a call, begins in which marks come: a step begins here."""
+        if not self.begun:
+            self.begins(k.STEP, at)
         turn = self._until(at)
+        if flags & k.MARKED:
+            self._plain(at, self.rest, turn)
+        told.entered = at
+        told.before_entered = _sum(self._before, turn.parts)
+
+    def _iterated(self, told: Told, at: int) -> None:
+        """``voir.iterate`` asks for a batch: after another task, a step begins here."""
+        if self._last_told[0] != told.task:
+            told.entered, told.before_entered = at, _sum(self._before, self.turn.parts)
+
+    def _mark(self, site: int, items: float, at: int, flags: int) -> None:
+        """R1: a step has ended, as a mark says."""
+        told, script = self._teller(site)
+        if self._fold.method == "wrap" or flags & k.FAILED:
+            return
+        if told.by_script and not script:
+            if items == items:  # The script tells this step itself.
+                told.batches.append(items)
+            return
+        if not self.begun:
+            self.begins(k.STEP, at)
+        told.marked = True
+        start = max(told.entered, told.end) if told.entered else at
+        self._tell(told, items, start, at)
+
+    def _waits(self, told: Told, at: int, flags: int) -> None:
+        """A loop of pairs begins: what came before is no waiting for its first batch."""
+        if not self.begun:
+            self.begins(k.PAIR, at)
+        turn = self._until(at)
+        turn.resolve(False)
+        if flags & k.MARKED:
+            self._plain(at, OTHER, turn)
+        told.entered, told.before_entered = at, _sum(self._before, turn.parts)
+        if self.rest != LOADING:
+            self.rest = BETWEEN
+        self._rest = BETWEEN
+
+    def _pair_begins(self, site: int, items: float, at: int, flags: int) -> None:
+        """What lies between the last pair and this one was waiting for its batch."""
+        told, _ = self._teller(site)
+        told.begins(items)
+        if not self.begun:
+            self.begins(k.PAIR, at)
+        turn = self._until(at)
+        if flags & k.MARKED:
+            self._plain(at, self.rest, turn)
+        self.rest = self._rest = OTHER
+        told.opened = at
+
+    def _pair(self, site: int, items: float, start: int, end: int, flags: int) -> None:
+        """R1: a pair splits the step of a mark; where there are no marks, it tells a step."""
+        told, script = self._teller(site)
+        if not self.begun:
+            self.begins(k.PAIR, start)
+        turn = self._until(end)
+        if flags & k.MARKED:
+            self._plain(end, self.rest, turn)
+        if self.rest == OTHER:
+            self.rest = BETWEEN
+        self._rest, told.opened = BETWEEN, 0
+        if flags & k.FAILED or (told.by_script and not script):
+            return
+        if told.marked or self._fold.method == "step":
+            held = self._fold.task(told.task).held
+            if start < told.end and held is not None and held.items != held.items:
+                self._fold.task(told.task).resize(items)  # Its mark came before its end.
+            told.ends(items)
+            return
+        told.begins(NAN)
+        told.paired = True
+        if self._fold.expects(told, pairs=False):
+            for one in told.hold(self._ended_step(told, items, start, end)):
+                self._fold.task(told.task).close(self._number, one, one.items)
+        else:
+            self._tell(told, items, start, end)
+
+    def _teller(self, site: int) -> tuple[Told, bool]:
+        """What tells the steps of a site's task, and whether the site is the script's own."""
+        row = self._fold.sites[site]
+        told = self._of(self._task_of(site))
+        script = "selector" not in row
+        if script and not told.by_script:
+            told.by_script = True
+            if told.told:  # A voirfile has told the first of these steps.
+                step = self._fold.task(told.task).take_back()
+                if step is not None:
+                    told.early.append(step)
+        return told, script
+
+    def _tell(self, told: Told, items: float, start: int, at: int) -> None:
+        """A step of a task has ended; what was held back of it is part of it."""
+        early = None
+        for one in told.taken():
+            if one.items == one.items:
+                told.sizes.append(one.items)
+            early = one if early is None else early.add(one)
+        step = self._ended_step(told, items, start, at, early)
+        self._fold.task(told.task).close(self._number, step, step.items)
+
+    def _ended_step(
+        self, told: Told, items: float, start: int, at: int, early: Step | None = None
+    ) -> Step:
+        """The step of a task that ends now, with what was held back of it (R1).
+
+        It begins where the last step ended that was told on this thread; where that is of another
+        task and ended after the ``start`` of this step, it lies within this one.
+        """
+        turn, task = self._until(at), told.task
         self._next(at, turn.loader)
+        other, ended = self._last_told
+        around = other not in ("", task) and start < ended
+        inner, told.others = told.others, None
         if task == TRAIN:
-            for told in self._round.taken():
-                turn = told.add(turn)
-            turn = self._step.add(turn) if self._step is not None else turn
+            turn = self._trained(told, turn, around)
+        else:
+            self._other_step(told, turn, at, around)
+        if early is not None:
+            turn = early.add(turn)
+        if around and inner is not None and told.inner is False:
+            self._fold.task(task).pause(EVALUATION, turn.less(inner))
+        told.inner = around or (early is not None and told.inner is True)
+        size, amount = self._items(turn), told.amount(items)
+        turn.items = size if amount is None else amount
+        for one in self._told.values():
+            if one is not told:
+                one.others = _sum(one.others or [0, 0, 0, 0, 0, 0, 0], turn.parts)
+        told.end, told.before = at, self._before
+        self._told_before = self._before
+        self._last_told = task, at
+        return turn
+
+    def _trained(self, told: Told, turn: Step, around: bool) -> Step:
+        """A step of the training that ends with ``turn``, with the turns that hooks have ended."""
+        inner, self._inner = self._inner, None
+        ended = self._round.taken()
+        if self._step is not None:
+            ended.append(self._step)
             self._step = None
-            self._end_evaluation()
-            self._stepped = True
-        size = self._items(turn)
-        self._fold.task(task).close(self._number, turn, items if items == items else size)
+        for one in reversed(ended):
+            turn = one.add(turn)
+        if around:
+            turn = turn.add(inner) if inner is not None else turn
+            self._evaluation = None
+        if around or not (ended or told.end):
+            self._begin_at(told, turn)
+        self._end_evaluation()
+        self._stepped = True
+        return turn
+
+    def _begin_at(self, told: Told, turn: Step) -> None:
+        """A step begins where the last one of its task ended, or else where its loop began."""
+        since, before = told.end, told.before
+        if not since and told.entered:
+            since, before = told.entered, told.before_entered
+        parts = _difference(self._before, before)
+        if parts != turn.parts:
+            turn.parts, turn.segments, turn.start = parts, [], since or turn.start
+
+    def _other_step(self, told: Told, turn: Step, at: int, around: bool) -> None:
+        """Make ``turn`` the step of another task than the training."""
+        content = turn.content()
+        self._inner = content if self._inner is None else self._inner.add(content)
+        other, ended = self._last_told
+        outer = max((one.opened for one in self._told.values() if one is not told), default=0)
+        if around:
+            self._begin_at(told, turn)
+            return
+        self._aside(turn)
+        parts, since = _difference(self._before, self._told_before), ended
+        if outer and not (other == told.task and ended > outer):
+            # It is the first one within a pair of another task.
+            parts, since = [0, 0, 0, 0, 0, 0, 0], at
+            if told.entered > outer:
+                parts, since = _difference(self._before, told.before_entered), told.entered
+        if parts != turn.parts:
+            turn.parts, turn.segments, turn.start = parts, [], since or turn.start
 
     def declared_loading(self, start: int, ns: int, flags: int) -> None:
         """A pair around loading."""
-        self._declared(start, ns, flags, LOADING)
-        self.turn.waited = True
-
-    def _declared(self, start: int, ns: int, flags: int, part: int | None) -> int:
-        """Time that is declared to be a part, or a pause; what else was found in it stays."""
         turn = self._until(start + ns)
         if flags & k.MARKED:
-            self._plain(start, OTHER)
-            self._plain(start + ns, part)
-        return turn.move(ns, OTHER, part)
+            self._plain(start + ns, LOADING)
+        since, _ = self._since(k.LOADING_BEGINS)
+        for part in (OTHER, BETWEEN):
+            turn.move(min(ns, turn.parts[part] - since[part]), part, LOADING)
+        turn.waited = True
+
+    def _paused(self, start: int, ns: int, flags: int) -> None:
+        """A pair around a pause: all of its time, whatever was found in it (R19)."""
+        if not self.begun:
+            return
+        turn = self._until(start + ns)
+        if flags & k.MARKED:
+            self._plain(start + ns, None)
+        (since, turn.waited), paused = self._since(k.PAUSE_BEGINS), 0
+        for part in range(7):
+            paused += turn.move(turn.parts[part] - since[part], part)
+        self._pauses(DECLARED, paused)
+
+    def _since(self, kind: int) -> tuple[list[int], bool]:
+        """The turn's time when what was declared began, and whether it had waited by then."""
+        none = self.turn, [0, 0, 0, 0, 0, 0, 0], self.turn.waited
+        turn, parts, waited = self._declares.pop(kind, none)
+        return (parts, waited) if turn is self.turn else none[1:]
+
+    def _pauses(self, kind: str, ns: int) -> None:
+        """R19: a pause of the training of this thread, once that has begun."""
+        if self._stepped:
+            self._train.pause(kind, ns)
+            return
+        task = self._last_told[0]
+        if task:
+            self._fold.task(task).pause(kind, ns)
 
     def _loop(self, asks: bool, at: int, value: float, marked: int) -> None:
         """R20: a ``for`` waits for its next item: that is loading, if a tensor comes."""
@@ -447,10 +709,10 @@ class Lane:
 
     def _waited(self, turn: Step, loads: bool) -> None:
         """The wait of a ``for`` is over."""
-        self.rest = OTHER
+        self.rest = self._rest
         turn.waited |= loads
         if not loads:
-            turn.move(self.waited, LOADING, OTHER)
+            turn.move(self.waited, LOADING, self.rest)
 
     # Loaders and models
 
@@ -458,12 +720,18 @@ class Lane:
         """A loader was asked for a batch, at ``start``."""
         turn = self._cut(start)
         loader = turn.loader = self._iterators.get(what, what)
+        self._second = None
         if flags & _NO_BATCH:
-            self._ended = loader
-        else:
-            turn.took = {loader: [value]}
-            self._ended = None
-            self._round.flush()
+            if what not in self._seconds:
+                self._ended = loader
+            return
+        self._ambiguous |= flags & k.AMBIGUOUS > 0
+        if what in self._seconds:
+            self._second = loader, value
+            return
+        turn.took = {loader: [value]}
+        self._ended = None
+        self._round.flush()
 
     def _iterates(self, iterator: int | None, loader: int) -> None:
         """R11: a loader begins anew; what nobody used of it is dropped."""
@@ -471,25 +739,48 @@ class Lane:
             return
         if len(self._iterators) > MANY:
             self._iterators.clear()
+            self._seconds.clear()
         self._iterators[iterator] = loader
+        if self._unfinished(loader):
+            self._seconds.add(iterator)
+            return
+        self._seconds.discard(iterator)
         self._round.flush()
         turn = self.turn
         if self._left.pop(loader, None) and loader in self._mixed:
             self._fold.task(self._mixed[loader]).items = NAN
         self._mixed.pop(loader, None)
         self._goes_on &= loader != self._source
+        if self._step is not None and loader in self._step.took:
+            self._broken_off = loader
         held = self._held.pop(loader, None)
         if held is not None and held.calls and not (self._fold.made or self._stepped):  # R6
             self._evaluated(held)
         if loader in turn.took:
             turn.took = {one: sizes for one, sizes in turn.took.items() if one != loader}
         if self._ended == loader and turn.parts[OTHER] > 0 and not turn.calls and not turn.others:
-            self._train.pause(BETWEEN_EPOCHS, turn.parts[OTHER])  # R19
+            self._pauses(BETWEEN_EPOCHS, turn.parts[OTHER])  # R19
             turn.parts[OTHER] = 0
             for segment in turn.segments:
                 if segment.part == OTHER:
                     segment.part = None
         self._ended = None
+
+    def _unfinished(self, loader: int) -> bool:
+        """Whether the open step has learned from a batch of a loader that has not ended."""
+        if self._ended is not None:
+            return False
+        step, turn = self._step, self.turn
+        learned = turn.backwards and loader in turn.took
+        return bool(learned or (step is not None and step.backwards and loader in step.took))
+
+    def _learn_from_second(self, turn: Step) -> None:
+        """A batch of a second iterator is the training's after all: a model learns from it."""
+        assert self._second is not None
+        loader, size = self._second
+        self._second = None
+        turn.took = {loader: [size]}
+        self._seconds.clear()
 
     def forward(self, ns: int, rows: float, model: int, flags: int) -> None:
         """A model was called: to learn (training mode with gradients), to look (neither), else."""
@@ -499,6 +790,8 @@ class Lane:
                 self._learners.add(model)
             if turn.looks and not turn.took and not turn.calls:  # R3
                 turn = self._cut(turn.end)
+            if self._second is not None:
+                self._learn_from_second(turn)
             turn.call(model, rows, not self._zeroed)  # R13
             return
         turn.others += 1
@@ -526,10 +819,14 @@ class Lane:
             if turn.backwards:
                 self._zeroed, turn.several = True, turn.backwards > 1
             elif self._step is not None and self._step.backwards:
-                self._step.forget()  # A batch before this one was skipped altogether.
+                self._step.forget(self._broken_off)  # A batch before this one was skipped.
+            self._broken_off = None
         turn.backwards += 1
         if self.rest == LOADING:
             self._waited(turn, False)  # R20: what learns is no loader.
+        if self.rest == BETWEEN:
+            turn.resolve(False)
+            self.rest = self._rest = OTHER
         known, self._scaled = self._scaled, None  # R15
         if known is None:
             known = self._fold.expect(site, start) if flags & k.LATER else loss
@@ -591,11 +888,10 @@ class Lane:
 
     def _belongs(self, turn: Step) -> None:
         """The turn belongs to the step, and so do those that were held back (R6, R7)."""
-        self._stepped = True
         if turn.took:
             self._source, self._goes_on = turn.loader, True
-        if self._evaluation is not None:
-            self._end_evaluation()
+        self._end_evaluation()
+        self._stepped = True
         for other in list(self._held) if self._held else ():
             held = self._held.pop(other)
             if held.calls and None is not other != turn.loader is not None:
@@ -631,8 +927,12 @@ class Lane:
             n, items = (int(looks[0]), self._rows(looks[1])) if looks is not None else (0, 0.0)
         if name == INFERENCE and self._fold.graded:
             n = 0  # It may as well be a step, by hand.
-        if n and name not in self.marked:
+        self._aside(turn)
+        if n and name not in self.told_tasks:
             self._fold.task(name).close(self._number, turn, items, n)
+
+    def _aside(self, turn: Step) -> None:
+        """A turn of what is no training."""
         if self._evaluation is None:
             self._evaluation = Step(turn.start)
         self._evaluation.parts = [
@@ -641,12 +941,12 @@ class Lane:
         self._evaluation.loader, self._evaluation.end = turn.loader, turn.end
 
     def _end_evaluation(self) -> None:
-        if self._evaluation is not None:  # R19
-            train, ended = self._train, self._evaluation.end
-            train.pause(EVALUATION, self._evaluation.ns)
-            # What is behind the last step is of the task's time too, as its pause is.
-            train.end = max(train.end, ended) if train.steps else train.end
-            self._evaluation = None
+        evaluation, self._evaluation = self._evaluation, None
+        if evaluation is not None and self._stepped:  # R19
+            train = self._train
+            train.pause(EVALUATION, evaluation.ns)
+            # What comes after the last step is of the task's time too, as its pause is.
+            train.end = max(train.end, evaluation.end)
 
     def _take(self, turn: Step, n: int | None, task: str = TRAIN) -> list[list[float]]:
         """R11: the ``n`` oldest waiting batches of each of its loaders (all, for None)."""
@@ -672,7 +972,7 @@ class Lane:
         self._fold.made = True  # One that was loaded or copied, was not made.
         self._cut(end)
         self.pending, self._zeroed = None, False
-        if TRAIN in self.marked or TRAIN in self._paired:
+        if self._of(TRAIN).told:
             return
         step, self._step = self._step, None
         if step is not None:
@@ -687,11 +987,16 @@ class Lane:
             for other in turns[1:]:
                 whole.add(other)
             whole.loss, whole.late, whole.backwards, whole.inputs = loss, late, backwards, inputs
-        elif whole.several:
-            whole.loss = NAN
+        elif whole.several or (self._ended is not None and whole.backwards < self._backwards):
+            # R15: cut short by the loader's end, its sum is no mean.
+            whole.loss, whole.late, whole.unknown_loss = NAN, [], True
+        self._backwards = whole.backwards
         if whole.looks or self._looked[1] or self._looked[0]:
             self._look(self._looks(whole) if self._learners else None)
-        self._train.close(self._number, whole, self._items(whole))
+        whole.items, told = self._items(whole), self._of(TRAIN)
+        closed = told.hold(whole) if self._fold.expects(told, pairs=True) else [whole]
+        for one in closed:
+            self._train.close(self._number, one, one.items)
 
     def _items(self, turn: Step) -> float:
         took, calls = turn.took, turn.calls
@@ -699,10 +1004,11 @@ class Lane:
             (sizes,) = took.values()
             if len(sizes) == 1:
                 self._last = sizes
-                return sizes[0]
+                return sizes[0] if sizes[0] == sizes[0] else self._learned_rows(turn)
         taken = self._take(turn, max(calls.values()) if calls else None)
         if len(taken) == 1:
-            return sum(taken[0])
+            items = sum(taken[0])
+            return items if items == items else self._learned_rows(turn)
         known = [n for n in turn.inputs.values() if n == n]
         if not taken:  # R13; of a loader's batch, a step behind its first may take all or a piece.
             rows = self._rows(min(known, default=NAN))
@@ -712,6 +1018,11 @@ class Lane:
         only = len(set(known)) == 1 and known[0] in sums  # It was learned from one of them alone.
         return known[0] if only else max(sums)  # R12
 
+    def _learned_rows(self, turn: Step) -> float:
+        """R14: of a dictionary with tensors of several lengths, what the model learned from."""
+        rows = list(turn.inputs.values())
+        return self._rows(rows[0]) if self._ambiguous and len(rows) == 1 else NAN
+
     def _rows(self, rows: float) -> float:
         """R14: a model's rows are items, unless time may be first."""
         return NAN if self._fold.time_first else rows
@@ -719,6 +1030,8 @@ class Lane:
     def _look(self, now: tuple[float, float, float] | None) -> None:
         """R8: what a learned model was shown in the last step was an evaluation, unless the step
         before or after has such looks, too."""
+        if now is not None and not now[1] > now[0]:
+            now = None  # One row at a time is an agent's.
         before, last = self._looked
         held = self._train.held if last and not before and not now else None
         if last and held is not None:
@@ -736,15 +1049,18 @@ class Lane:
             return
         self._cut(self.turn.end)
         self._round.end()
+        for told in self._told.values():
+            for early in told.taken():
+                self._fold.task(told.task).close(self._number, early, early.items)
         if self._step is not None:
             self._fold.unused += self._step.backwards
         self._look(None)
         for held in self._held.values():
             if not self._stepped:
-                told = held.looks or (held.calls and held.loader and not self._fold.made)
+                other = held.looks or (held.calls and held.loader and not self._fold.made)
             else:  # Of the training's loader, it is a step that did not end.
-                told = held.calls and held.loader not in (None, self._source)
-            if told:
+                other = held.calls and held.loader not in (None, self._source)
+            if other:
                 self._evaluated(held)
         self._held.clear()
         self._end_evaluation()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .events import LOADING, OTHER
+from .events import BETWEEN, LOADING, OTHER
 
 NAN = float("nan")
 #: What a turn has until there is something to put in: never changed.
@@ -48,7 +48,7 @@ class Step:
 
     Attributes:
         start: Where it begins, and ``end`` where what is known of it ends; ns.
-        parts: Nanoseconds by part.
+        parts: Nanoseconds by part; while it is open, with what lies between pairs.
         took: The sizes of the batches that each loader gave.
         loader: The loader that was asked last.
         calls: How often each model was called to learn.
@@ -60,7 +60,9 @@ class Step:
         optimizer: The optimizer that stepped in it.
         segments: Its time on a device, where it has one, piece by piece.
         several: Whether gradients of several backwards were thrown away: one of them is the loss.
+        unknown_loss: Whether that leaves the loss unknown, or the sum of its losses is no mean.
         waited: Whether its loading was seen though no loader was asked.
+        between: Nanoseconds of its loading that only pairs tell.
         compiled: Nanoseconds in which something was compiled.
 
     Of a finished step:
@@ -71,22 +73,23 @@ class Step:
     """
 
     __slots__ = (
-        "backwards", "calls", "compiled", "end", "given", "inputs", "items", "late", "loader",
+        "backwards", "between", "calls", "compiled", "end", "given", "inputs", "items", "late",
+        "loader",
         "looks", "loss", "number", "optimizer", "others", "parts", "pause", "segments",
-        "several", "start", "task", "thread", "took", "waited",
+        "several", "start", "task", "thread", "took", "unknown_loss", "waited",
     )  # fmt: skip
 
     def __init__(self, start: int, loader: int | None = None) -> None:
         self.start = self.end = start
-        self.parts = [0, 0, 0, 0, 0, 0]
+        self.parts = [0, 0, 0, 0, 0, 0, 0]
         self.loader = loader
         self.took, self.calls, self.looks = _NO_SIZES, _NO_CALLS, _NO_LOOKS
         self.given = self.inputs = _NO_ROWS
-        self.others = self.backwards = self.compiled = 0
+        self.others = self.backwards = self.compiled = self.between = 0
         self.loss, self.late = 0.0, _NO_LATE
         self.segments = _NO_SEGMENTS
         self.optimizer: int | None = None
-        self.waited = self.several = False
+        self.waited = self.several = self.unknown_loss = False
 
     task: str
     number: int
@@ -150,13 +153,27 @@ class Step:
             self.parts[to] += moved
         return moved
 
-    def wait(self, until: int) -> None:
-        """What was no part of it before ``until`` was waiting for its batch."""
-        self.move(max(0, until - self.start), OTHER, LOADING)
-        self.waited = True
+    def less(self, parts: list[int]) -> int:
+        """Take time out of it; returns how much that was."""
+        return sum(self.move(ns, part) for part, ns in enumerate(parts))
+
+    def resolve(self, loads: bool) -> None:
+        """What lies between its pairs is loading, or nothing that is known."""
+        part = LOADING if loads else OTHER
+        moved = self.move(self.parts[BETWEEN], BETWEEN, part)
+        if loads:
+            self.between, self.waited = moved, True
         for segment in self.segments:
-            if segment.part == OTHER and segment.at <= until:
-                segment.part = LOADING
+            if segment.part == BETWEEN:
+                segment.part = part
+
+    def content(self) -> Step:
+        """A copy of what has happened in it, without its time."""
+        made = Step(self.start, self.loader)
+        made.add(self)
+        made.took = {loader: [*sizes] for loader, sizes in self.took.items()}
+        made.segments, made.parts = _NO_SEGMENTS, [0, 0, 0, 0, 0, 0, 0]
+        return made
 
     def call(self, model: int, rows: float, counts: bool) -> None:
         """A model was called to learn; with ``counts``, from as many ``rows``."""
@@ -226,6 +243,12 @@ class Step:
         self.several |= other.several
         return self
 
-    def forget(self) -> None:
-        """What it has learned came to nothing: its time and items count."""
+    def forget(self, loader: int | None) -> None:
+        """What it has learned came to nothing: its time counts, and its items.
+
+        Args:
+            loader: One that has begun anew since: what it gave before does not count.
+        """
         self.backwards, self.loss, self.late = 0, 0.0, _NO_LATE
+        if loader is not None:
+            self.took = {one: sizes for one, sizes in self.took.items() if one != loader}

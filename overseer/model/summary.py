@@ -164,6 +164,8 @@ class Summary:
     def section(self, clock: str | None = None, final: bool = False) -> dict[str, Any]:
         """The ``tasks`` of ``run.json``, as they are by now; without a ``clock``, by the host's."""
         tasks = dict(self._fold.tasks)
+        if self._fold.lost:  # What is known of these is not how many there were, nor when.
+            return {name: {"steps_at_least": task.steps} for name, task in tasks.items()}
         main = self.main
         made = {}
         for name, task in tasks.items():

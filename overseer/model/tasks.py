@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from .events import OTHER
+from .events import BETWEEN, LOADING, OTHER
 from .pauses import LEAST_NS, UNEXPLAINED, Pauses, Typical
 from .steps import _NO_SEGMENTS, Step
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 #: Steps that wait for what comes later from a device; of more, the oldest go without.
 PENDING = 4096
-#: A mark so soon after a pair's end is of the same step, in nanoseconds.
-SAME_NS = 1_000_000
 
 
 class Losses:
@@ -55,6 +53,7 @@ class Task:
         given: Whether losses are given.
         pauses: Time that is in no step.
         loaded: Whether the loading of any step was seen.
+        unread: How many losses were given that cannot be read.
         first_ns: How long the first step took.
         compiled: How many steps something was compiled in, and their ns.
     """
@@ -62,12 +61,13 @@ class Task:
     def __init__(self, name: str, emit: Callable[[Step], object]) -> None:
         self.name, self._emit = name, emit
         self.steps, self.items, self.start, self.end, self.ns = 0, 0.0, 0, 0, 0
+        self._known = 0.0  # The items of all steps but the latest.
         self.losses, self.pauses = Losses(), Pauses()
-        self.given = self.loaded = False
-        self.first_ns = 0
+        self.given = self.loaded = self._loads = False
+        self.first_ns = self.unread = 0
         self.compiled = [0, 0]
         self.held: Step | None = None
-        self._usual = Typical()
+        self._usual, self._usual_wait = Typical(), Typical()
         self._waiting: deque[Step] = deque()
         self._done: dict[int, int] = {}  # By thread: when a device was done with its last step.
 
@@ -80,25 +80,29 @@ class Task:
         self.steps = number = self.steps + n
         if step.end > self.end:
             self.end = step.end
-        self.items += items
+        self._known, self.items = self.items, self.items + items
         step.task, step.number, step.thread = self.name, number, thread
         step.items, step.pause = items, 0
+        self._loads |= bool(step.took) or (step.waited and not step.between)
+        if step.parts[BETWEEN]:
+            step.resolve(not self._loads)
+        del step.parts[BETWEEN:]
         self.held = step
 
     def resize(self, items: float) -> None:
-        """The latest step has so many items, whatever else was taken for them."""
-        if self.held is not None:
-            self.items += items - self.held.items if self.items == self.items else 0.0
+        """The latest step has so many items; they were not known."""
+        if self.held is not None and items == items:
             self.held.items = items
+            self.items = self._known + items
 
-    def absorb(self, at: int, items: float) -> bool:
-        """Whether the latest step ended just before ``at``; it has then so many items, if known."""
-        held = self.held
-        if held is None or at - held.end > min(held.ns // 2, SAME_NS):
-            return False
-        if items == items:
-            self.resize(items)
-        return True
+    def take_back(self) -> Step | None:
+        """The first step, if it is the only one so far: something stronger tells of it."""
+        step = self.held
+        if step is not None and self.steps == 1:
+            self.held, self.steps, self.items = None, 0, 0.0
+            step.parts.append(0)
+            return step
+        return None
 
     def settle(self) -> None:
         """What is held back is finished, once all has come that comes later."""
@@ -132,7 +136,7 @@ class Task:
             self._done[step.thread] = done
             self.end = max(self.end, done)
         known = step.loss == step.loss or self.losses.n  # NaN is a loss where others were known.
-        if known and step.backwards and not self.given and not step.late:
+        if known and step.backwards and not (self.given or step.late or step.unknown_loss):
             self.losses.add(step.loss)
         other = step.parts[OTHER]
         if other > LEAST_NS and step.number > 1 and not step.compiled:
@@ -140,6 +144,12 @@ class Task:
             if over:
                 self.pause(UNEXPLAINED, over, step)
         self._usual.add(other)
+        if step.between:  # It may as well be what lies between two epochs.
+            if step.between > LEAST_NS and step.number > 1:
+                over = self._usual_wait.excess(step.between)
+                if over:
+                    self.pause(UNEXPLAINED, over, step, LOADING)
+            self._usual_wait.add(step.between)
         if step.compiled:
             self.compiled[0] += 1
             self.compiled[1] += step.ns

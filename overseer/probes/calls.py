@@ -39,9 +39,13 @@ class Trigger:
             string for a marker, which is ``True``.
         focus: Index of the focus among the keys.
         overrides: Whether the variable takes the value that ``relay`` returns.
+        enters: Name of the callable to call where the loop begins in which the event comes; empty:
+            none. With ``in_calls``, where no loop is around, at the beginning of the call.
     """
 
-    __slots__ = ("event", "focus", "name", "others", "overrides", "relay")
+    __slots__ = (
+        "enters", "event", "focus", "in_calls", "name", "others", "overrides", "relay",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,9 +55,12 @@ class Trigger:
         others: tuple[str, ...] = (),
         focus: int = 0,
         overrides: bool = False,
+        enters: str = "",
+        in_calls: bool = True,
     ) -> None:
-        self.name, self.event, self.relay = name, event, relay
+        self.name, self.event, self.relay, self.enters = name, event, relay, enters
         self.others, self.focus, self.overrides = others, focus, overrides
+        self.in_calls = in_calls
 
 
 def fired(trigger: Trigger, value: ast.expr, line: int, unsure: bool = False) -> ast.stmt:
@@ -77,6 +84,12 @@ def fired(trigger: Trigger, value: ast.expr, line: int, unsure: bool = False) ->
 def marked(trigger: Trigger) -> ast.stmt:
     """Fire an event of a marker without a handler, so that the compiler can copy it."""
     return located(_act(trigger, ast.Constant(True), _read_all(trigger.others)))
+
+
+def entered(trigger: Trigger, line: int) -> ast.stmt:
+    """Say that the loop or call begins in which the trigger's event comes."""
+    nothing: list[ast.stmt] = [ast.Pass()]
+    return guarded([ast.Expr(called(trigger.enters))], nothing, line)
 
 
 def _act(trigger: Trigger, value: ast.expr, others: list[ast.expr]) -> ast.stmt:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NOT_SEEN = "<not seen inside torch.compile>"
 #: What a callable returns its first argument for, and the probe to tell if it makes no events.
 _known: dict[Any, tuple[bool, PlacedProbe | None]] = {}
+#: Callables that say where a loop begins: in a graph they do nothing.
+_entrances: set[Any] = set()
 _prepared = threading.Event()
 
 
@@ -47,9 +49,10 @@ def know(placed: PlacedProbe) -> None:
         timed = paired or trigger.name.startswith(("#enter", "#exit", *LOOPS))
         _known[site.event] = (False, placed if timed else None)
         _known[site.relay] = (True, placed if timed or placed.overridable else None)
+        _entrances.add(site.enter_loop)
         if _prepared.is_set():
-            _register(site.event)
-            _register(site.relay)
+            for function in (site.event, site.relay, site.enter_loop):
+                _register(function)
 
 
 def _prepare(dynamo: Any) -> None:
@@ -58,6 +61,8 @@ def _prepare(dynamo: Any) -> None:
     if not hasattr(before, "__voir__"):
 
         def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+            if self.value in _entrances:
+                return _variables().ConstantVariable.create(None)
             known = _known.get(self.value)
             return _call(self, tx, args, *known) if known else before(self, tx, args, kwargs)
 
@@ -67,8 +72,8 @@ def _prepare(dynamo: Any) -> None:
     for method in (PlacedProbe.hand, PlacedProbe.replaced):
         _leave_alone(method)
     _prepared.set()
-    for site in list(_known):
-        _register(site)
+    for function in (*_known, *_entrances):
+        _register(function)
 
 
 def _register(function: Any) -> None:

@@ -70,6 +70,8 @@ class _Inserter:
         self._sure = set(scope.parameters)
         #: Names that are called without a handler.
         self._called: list[str] = []
+        #: Triggers that were placed since the innermost loop began, and want its beginning.
+        self._placed: list[Trigger] = []
 
     def _of_loops(self, marker: str) -> dict[int, list[Trigger]]:
         found: dict[int, list[Trigger]] = {}
@@ -91,8 +93,13 @@ class _Inserter:
         return [name for name in trigger.others if name and name not in sure]
 
     def _fire(self, trigger: Trigger, value: ast.expr, line: int) -> ast.stmt:
+        self._place(trigger)
         unsure = set(self._unsure(trigger)) & set(self._scope.bound)
         return calls.fired(trigger, value, line, bool(unsure) and self._scope.is_function)
+
+    def _place(self, trigger: Trigger) -> None:
+        if trigger.enters and trigger not in self._placed:
+            self._placed.append(trigger)
 
     def _mark(self, triggers: Iterable[Trigger], line: int) -> list[ast.stmt]:
         return [self._fire(trigger, ast.Constant(True), line) for trigger in triggers]
@@ -103,6 +110,7 @@ class _Inserter:
         suspended = isinstance(self._scope.node, ast.AsyncFunctionDef) or self._yields
         if suspended or not self._scope.is_function or self._unsure(trigger):
             return self._fire(trigger, ast.Constant(True), line)
+        self._place(trigger)
         self._called.append(trigger.event)
         return calls.marked(trigger)
 
@@ -119,6 +127,7 @@ class _Inserter:
     ) -> ast.expr:
         """An expression, passed through probes; other variables go along if they have a value."""
         for trigger in triggers:
+            self._place(trigger)
             self._called.append(trigger.relay)
             without = bool(self._unsure(trigger)) if alone is None else alone
             value = calls.passed(trigger, value, without)
@@ -135,12 +144,20 @@ class _Inserter:
             return self._return(node)
         if isinstance(node, With):
             return [self._with(node)]
+        if isinstance(node, (*For, ast.While)):
+            return self._loop(node)
         made = self._copied(node)
         if isinstance(node, Definition) and id(node) in self._inner:
             made.body = _Inserter(self._inner[id(node)], self._orders).whole()
-        if isinstance(node, For):
-            return [made]
         return [made, *self._after(bindings(node), node.lineno)]
+
+    def _loop(self, node: Any) -> list[ast.stmt]:
+        """A loop, after what says that it begins, where that is wanted."""
+        around, self._placed = self._placed, []
+        made = self._copied(node)
+        begun = [calls.entered(trigger, node.lineno) for trigger in self._placed]
+        self._placed = around
+        return [*begun, made]
 
     def _copied(self, node: Any) -> Any:
         """A node with everything inserted in the blocks and expressions that it consists of."""
@@ -253,6 +270,8 @@ class _Inserter:
         exits = [self._end(trigger, line) for trigger in self._named("#exit")]
         if exits:
             made = [calls.finally_(made, exits, line)]
+        placed = (trigger for trigger in self._placed if trigger.in_calls)
+        made = [*(calls.entered(trigger, line) for trigger in placed), *made]
         return [calls.present(dict.fromkeys(self._called), line), *made] if self._called else made
 
     def _entry(self, line: int) -> list[ast.stmt]:

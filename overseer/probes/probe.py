@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from itertools import count
+from sys import intern
 
 from ..boundary import current, name_of, problem, wished
 from ..recorder import recorder, table
-from ..recorder.sites import BEGINS, ENDS, VALUE, VALUES
+from ..recorder.sites import BEGINS, ENDS, PLAIN, VALUE, VALUES
 from .calls import Trigger
 from .names import put
 from .selector import END, FOCUS
@@ -123,7 +124,8 @@ class PlacedProbe:
         along = [c for c in self.wish.captures if c is trigger or not trigger or c.role != END]
         others = tuple("" if c.is_marker else c.name for c in along if c is not trigger)
         at = next((i for i, c in enumerate(along) if c is (trigger or focus)), 0)
-        more: dict[str, Any] = {"keys": tuple(c.key for c in along), "focus": at} if along else {}
+        keys = tuple(intern(c.key) for c in along)
+        more: dict[str, Any] = {"keys": keys, "focus": at} if along else {}
         if trigger and focus and any(c.role == END for c in self.wish.captures):
             role = ENDS if trigger.role == END else BEGINS
             more |= {"role": role, "pair": self.number, "name": focus.key}
@@ -132,7 +134,13 @@ class PlacedProbe:
         if trigger:
             number, overrides = next(_numbers), self.overridable and trigger is focus
             event, relay = put(f"{number}", site.event), put(f"{number} relay", site.relay)
-            self.triggers.append(Trigger(trigger.name, event, relay, others, at, overrides))
+            # A step begins where its loop does, or its call; a loop of pairs waits from there on.
+            marks = site.role == PLAIN
+            wants = trigger is focus and (trigger.key == "step" or not marks)
+            enters = put(f"{number} enters", site.enter_loop) if wants else ""
+            names = trigger.name, event, relay
+            self.triggers.append(Trigger(*names, others, at, overrides, enters, marks))
+            site.last = int(trigger.name.startswith(("#exit", "#endloop_")))
 
     @property
     def fired(self) -> int:

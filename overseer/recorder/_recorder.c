@@ -24,7 +24,7 @@
 #error "the recorder relies on the interpreter lock: free-threaded builds use fallback.py"
 #endif
 
-#define FORMAT 1
+#define FORMAT 2
 #define SAMPLE 251       /* One call in so many times itself: a prime, so that each call of a step has its turn. */
 #define LONG 100000      /* No call of the recorder's takes so many nanoseconds by itself. */
 #define SHOWN 16         /* Threads whose open kind the header shows. */
@@ -34,17 +34,21 @@
 #define RECORDS 6        /* Events that one site may record each time. */
 #define DEEP 4           /* How far a batch is searched for its first tensor, */
 #define WIDE 16          /* and how many members of each container. */
+#define SAME 4           /* More tensors of one shape may be samples side by side. */
 #define OPEN_PAIRS 1024  /* Beginnings without an end that a thread keeps. */
 #define PIECE 30         /* Bytes of text in one slot that continues a note. */
 #define NAMED 16384      /* Modules that have been named, */
 #define NEAR 8           /* each in one of so many places. */
+#define TASKS 1000       /* Tasks of one site that are told apart. */
 
 enum { STRUCTURE, VALUES };
+enum { REACHED = 1, FULL = 2 };                                               /* Why Python is due. */
 enum { NOTHING, NUMBER, LENGTH, MODULE, RESULT, IDENTITY };                   /* What a site reads. */
 enum { SHAPE, TORCH, HELD };
 enum { PLAIN, BEGINS, ENDS };                                                 /* A site's role in a pair. */
-enum { TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128, ZEROED = 1 };
-enum { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, LOOP = 14, THREAD = 22 };  /* As in sites.py. */
+#define ENTERED 0x80000000u /* Marks the numbers of loops that were entered, among those of pairs. */
+enum { AMBIGUOUS = 1, TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128, ZEROED = 1 };
+enum { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, STEP = 11, LOOP = 14, COMPILE = 16, LOSS = 18, ENTERS = 20, THREAD = 22, WAITS = 31 };  /* As in sites.py. */
 
 typedef struct { uint64_t start; double value; uint32_t object; uint16_t site, thread; uint64_t rest; } event_t;
 typedef struct { uint32_t native; uint16_t thread; uint8_t kind, flags; uint64_t since, spare[2]; } shown_t;
@@ -72,7 +76,10 @@ static struct {
     int muted, submodules, due;
     uint32_t generation, untimed, pairs;
     uint64_t armed_kinds, armed_left, marked_kinds;
-    PyObject *armed, *marker, *hold, *grad_enabled, *running_loop, *current_task, *name;
+    PyObject *armed, *marker, *hold, *grad_enabled, *running_loop, *current_task, *name, *size_of, *inherited, *full;
+    PyObject *tracing, *modes, *without_modes;  /* torch's: whether it traces, how many modes there are, a context without. */
+    PyTypeObject *unread[2];            /* The first types of losses and of batches that could not be read. */
+    uint64_t drained;
     uint32_t named[NAMED];
     tensor_type types[TYPES];
     tensor_access torch;
@@ -80,19 +87,26 @@ static struct {
     int n_types, n_dtypes;
     PyTypeObject *site_type, *span_type, *loop_type;
     PyObject *s_ndim, *s_shape, *s_dtype, *s_is_cpu, *s_data_ptr, *s_data, *s_training, *s_parameters, *s_modules;
-    PyObject *s_stated[3], *s_next, *s_wrap, *s_name, *s_step, *s_id, *s_begin, *s_end, *s_qualname;
+    PyObject *s_stated[3], *s_task, *s_enter, *s_exit, *s_next, *s_wrap, *s_name, *s_step, *s_id, *s_begin, *s_end, *s_qualname;
 } G;
 
 static header_t no_header;              /* Where nothing is open: written to, read by nobody. */
 
 /* Threads: a number each while they live; a number is used again when its thread has ended. */
 
-typedef struct { uint64_t start; double value; uintptr_t task; uint64_t id; uint32_t pair, object; uint8_t depth, optimizers, structural, kind, marked; } pair_t;
+typedef struct {
+    uint64_t start, id;
+    double value;
+    uintptr_t task;                     /* Of asyncio. */
+    void *handled;                      /* The exception that was being handled, to compare with. */
+    uint32_t pair, object;
+    uint8_t depth, optimizers, structural, kind, marked;
+} pair_t;
 typedef struct {
     uint32_t generation;
     uint16_t id;
     int8_t shown;
-    uint8_t depth, models, optimizers, busy, zeroed;
+    uint8_t depth, models, optimizers, busy, zeroed, ambiguous, readable;
     pair_t *open;
     int n_open, room;
 } thread_t;
@@ -179,7 +193,9 @@ static inline void put(int ring, int kind, uint16_t site, uint64_t start, uint64
     G.events[ring][head & G.mask[ring]] = (event_t){
         start, value, object, site, T.id, duration | (uint64_t)T.depth << 48 | (uint64_t)flags << 56};
     __atomic_store_n(&G.header->head[ring], head + 1, __ATOMIC_RELEASE);
-    if (ring == STRUCTURE && G.armed_kinds >> kind & 1 && G.armed_left && !--G.armed_left) G.due = 1;
+    if (ring != STRUCTURE) return;
+    if (G.armed_kinds >> kind & 1 && G.armed_left && !--G.armed_left) G.due |= REACHED;
+    if (head - G.drained > G.mask[STRUCTURE] / 4 * 3) G.due |= FULL;
 }
 
 /* What a recorded call costs is timed in one of 251; returns when it began, 0 for the others. */
@@ -196,22 +212,25 @@ static inline void cost(uint64_t begun) {
 
 static inline uint32_t identity(PyObject *o) { return (uint32_t)((uintptr_t)o >> 4); }
 
-/* Takes what a call is to return; where so many events have come as were asked for, Python is called. */
+/* Takes what a call is to return. Python is called where so many events have come as were asked for, and to read
+   events before the ring overruns. */
 static PyObject *reached(PyObject *result) {
     if (!result) return NULL;
+    int due = G.due;
     G.due = 0;
-    G.armed_kinds = 0;
-    PyObject *callback = G.armed;
-    if (!callback) return result;
-    Py_INCREF(callback);
-    PyObject *done = PyObject_CallNoArgs(callback);
-    Py_DECREF(callback);
-    if (done) {
-        Py_DECREF(done);
-        return result;
+    PyObject *callbacks[] = {due & FULL ? G.full : NULL, due & REACHED ? G.armed : NULL};
+    if (due & REACHED) G.armed_kinds = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!callbacks[i]) continue;
+        PyObject *callback = Py_NewRef(callbacks[i]), *done = PyObject_CallNoArgs(callback);
+        Py_DECREF(callback);
+        Py_XDECREF(done);
+        if (!done) {
+            Py_DECREF(result);
+            return NULL;
+        }
     }
-    Py_DECREF(result);
-    return NULL;
+    return result;
 }
 #define RETURN(result) return G.due ? reached(result) : (result)
 
@@ -256,12 +275,46 @@ static int attribute(PyObject *o, PyObject *name, PyObject **found) {
     *found = PyObject_GetAttr(o, name);
     return *found ? 0 : pass();
 }
+/* The same without the __getattr__ of the object's class, which may do anything. */
+static int own_attribute(PyObject *o, PyObject *name, PyObject **found) {
+    *found = PyObject_GenericGetAttr(o, name);
+    return *found ? 0 : pass();
+}
 
 static const tensor_type *tensor_of(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     for (int i = 0; i < G.n_types; i++)
         if (G.types[i].type == type) return &G.types[i];
     return NULL;
+}
+
+/* Whether a tensor of torch's may be read now. While torch traces, what is read would become part of the graph. Where
+   a mode of the script's is on, which would see it, a context without modes is entered: the guard, to be left. */
+static int may_read(PyObject **guard) {
+    *guard = NULL;
+    if (T.readable || !G.tracing) return 1;
+    PyObject *state = PyObject_CallNoArgs(G.tracing), *n = state == Py_None ? PyObject_CallNoArgs(G.modes) : NULL;
+    long modes = n ? PyLong_AsLong(n) : -1;
+    Py_XDECREF(state);
+    Py_XDECREF(n);
+    if (modes > 0 && (*guard = PyObject_CallNoArgs(G.without_modes))) {
+        PyObject *entered = PyObject_CallMethodNoArgs(*guard, G.s_enter);
+        if (!entered) Py_CLEAR(*guard);
+        Py_XDECREF(entered);
+    }
+    T.readable = modes == 0;
+    return pass() < 0 ? -1 : modes == 0 || *guard;
+}
+static int leave_guard(PyObject *guard) {
+    if (!guard) return 0;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *left = PyObject_CallMethodObjArgs(guard, G.s_exit, Py_None, Py_None, Py_None, NULL);
+    Py_XDECREF(left);
+    Py_DECREF(guard);
+    int status = pass();
+    if (!status) PyErr_Restore(type, value, trace);
+    return status;
 }
 
 /* An attribute of one of torch's tensors. */
@@ -305,15 +358,18 @@ static double from_memory(const void *p, char code) {
 }
 
 /* A tensor of one element: from its memory, which is three times as fast as item(). A device's is held: its
-   value comes later, as an event of its own. */
+   value comes later, as an event of its own. Returns 1 if it was read or comes later. */
 static int tensor_number(PyObject *o, long how, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
-    PyObject *shape = NULL, *cpu = NULL, *dtype = NULL, *pointer = NULL;
+    PyObject *shape = NULL, *cpu = NULL, *dtype = NULL, *pointer = NULL, *guard = NULL;
     int status = -1, one = 1;
     char code = 0;
     long n = 0;
+    T.readable = 0;
+    if (how == TORCH && (status = may_read(&guard)) != 1) return status;
+    status = -1;
     if (how == TORCH && dimensions(o, &n) < 0) goto done;
     if (how != TORCH || n) {                                    /* One element may have any number of dimensions. */
-        if ((how == TORCH ? torch_get(o, SHAPE_OF, &shape) : attribute(o, G.s_shape, &shape)) < 0) goto done;
+        if ((how == TORCH ? torch_get(o, SHAPE_OF, &shape) : own_attribute(o, G.s_shape, &shape)) < 0) goto done;
         if (!shape || !PyTuple_Check(shape)) { status = 0; goto done; }
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
             PyObject *size = PyTuple_GET_ITEM(shape, i);
@@ -325,10 +381,10 @@ static int tensor_number(PyObject *o, long how, uint16_t site, uint64_t start, d
     if (cpu != Py_True) {
         if (G.hold && start && (cpu || how == HELD)) {
             PyObject *held = PyObject_CallFunction(G.hold, "OHK", o, site, (unsigned long long)start);
-            if (held) *flags |= held == Py_True ? LATER : 0;
+            if (held == Py_True) *flags |= LATER;
             Py_XDECREF(held);
         }
-        status = pass();
+        status = pass() < 0 ? -1 : (*flags & LATER) != 0;
         goto done;
     }
     if (torch_get(o, DTYPE, &dtype) < 0) goto done;
@@ -338,9 +394,13 @@ static int tensor_number(PyObject *o, long how, uint16_t site, uint64_t start, d
         pointer = G.torch.data_ptr ? G.torch.data_ptr(o, NULL) : PyObject_CallMethodNoArgs(o, G.s_data_ptr);
         void *p = pointer && PyLong_Check(pointer) ? PyLong_AsVoidPtr(pointer) : NULL;
         if (p) *value = from_memory(p, code);
+        one = p != NULL;
+    } else {
+        one = 0;
     }
-    status = pass();
+    status = pass() < 0 ? -1 : one;
 done:
+    if (leave_guard(guard) < 0) status = -1;
     Py_XDECREF(shape);
     Py_XDECREF(cpu);
     Py_XDECREF(dtype);
@@ -348,17 +408,18 @@ done:
     return status;
 }
 
+/* A number: returns 1 if it was read or comes later, 0 if it cannot be read. */
 static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
     *value = NAN;
     if (PyFloat_Check(o)) {
         *value = PyFloat_AS_DOUBLE(o);
-        return 0;
+        return 1;
     }
     if (PyLong_Check(o)) {
         double d = PyLong_AsDouble(o);
         if (d == -1.0 && PyErr_Occurred()) return pass();
         *value = d;
-        return 0;
+        return 1;
     }
     const tensor_type *tensor = tensor_of(o);
     if (tensor && tensor->how) return tensor_number(o, tensor->how, site, start, value, flags);
@@ -366,9 +427,10 @@ static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uin
         return number(PySequence_Fast_GET_ITEM(o, 0), site, start, value, flags);
     if (!strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float) {
         PyObject *f = Py_TYPE(o)->tp_as_number->nb_float(o);
-        if (f && PyFloat_Check(f)) *value = PyFloat_AS_DOUBLE(f);
+        int read = f && PyFloat_Check(f);
+        if (read) *value = PyFloat_AS_DOUBLE(f);
         Py_XDECREF(f);
-        return pass();
+        return pass() < 0 ? -1 : read;
     }
     return 0;
 }
@@ -377,14 +439,18 @@ static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uin
 static int rows(PyObject *o, const tensor_type *tensor, long least, double *value) {
     *value = NAN;
     if (tensor->how == TORCH && G.torch.length) {
-        long n;
-        if (dimensions(o, &n) < 0) return -1;
+        PyObject *guard;
+        long n = -1;
+        int status = may_read(&guard);
+        if (status != 1) return status;
+        status = dimensions(o, &n);
         Py_ssize_t size = n >= least ? G.torch.length(o) : -1;
         if (size >= 0) *value = (double)size;
-        return pass();
+        if (pass() < 0) status = -1;
+        return leave_guard(guard) < 0 ? -1 : status;
     }
     PyObject *shape;
-    if (attribute(o, G.s_shape, &shape) < 0) return -1;
+    if (own_attribute(o, G.s_shape, &shape) < 0) return -1;
     if (shape && PyTuple_Check(shape) && PyTuple_GET_SIZE(shape) >= least && PyLong_CheckExact(PyTuple_GET_ITEM(shape, 0)))
         *value = PyLong_AsDouble(PyTuple_GET_ITEM(shape, 0));
     Py_XDECREF(shape);
@@ -392,6 +458,7 @@ static int rows(PyObject *o, const tensor_type *tensor, long least, double *valu
 }
 
 static int is_mapping(PyObject *o) { return PyDict_Check(o); }
+static int is_number(PyObject *o) { return PyFloat_Check(o) || PyLong_Check(o); }
 static int is_scalar(PyObject *o) {
     return o == Py_None || PyFloat_Check(o) || PyLong_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o);
 }
@@ -400,7 +467,7 @@ static int is_scalar(PyObject *o) {
 static int stated(PyObject *o, double *value) {
     for (int i = 0; i < 3; i++) {
         PyObject *n;
-        if (attribute(o, G.s_stated[i], &n) < 0) return -1;
+        if (own_attribute(o, G.s_stated[i], &n) < 0) return -1;
         if (n && PyTuple_Check(n) && PyTuple_GET_SIZE(n)) {     /* TensorDict's batch_size is a shape. */
             PyObject *first = Py_NewRef(PyTuple_GET_ITEM(n, 0));
             Py_SETREF(n, first);
@@ -415,9 +482,32 @@ static int stated(PyObject *o, double *value) {
 
 static int length(PyObject *o, int deep, double *value);
 
-static int first_of(PyObject *o, int deep, double *value) {     /* Of a dictionary's values. */
+/* A dictionary has the length that most of its tensors have: some may be weights or positions. Without a tensor,
+   its first member counts that has a length. */
+static int mapping(PyObject *o, int deep, double *value) {
     Py_ssize_t at = 0;
     PyObject *key, *member;
+    const tensor_type *tensor;
+    double sizes[WIDE];
+    int n = 0;
+    for (int i = 0; i < WIDE && PyDict_Next(o, &at, &key, &member); i++) {
+        if (!(tensor = tensor_of(member))) continue;
+        Py_INCREF(member);
+        int status = rows(member, tensor, 1, &sizes[n]);
+        Py_DECREF(member);
+        if (status < 0) return -1;
+        n += !isnan(sizes[n]);
+    }
+    for (int i = 0; i < n; i++) {
+        int alike = 0;
+        for (int j = 0; j < n; j++) alike += sizes[j] == sizes[i];
+        if (2 * alike > n) *value = sizes[i];
+    }
+    if (n) {
+        T.ambiguous |= isnan(*value);
+        return 0;
+    }
+    at = 0;
     for (int i = 0; i < WIDE && PyDict_Next(o, &at, &key, &member); i++) {
         Py_INCREF(member);
         int status = is_scalar(member) ? 0 : length(member, deep + 1, value);
@@ -435,12 +525,49 @@ static int picture(PyObject *o, const tensor_type *tensor, double size) {
     return !isnan(three) && isnan(four);
 }
 
-/* A list or tuple: what is stacked has the size of its tensors, if all have one; dictionaries side by
-   side are counted; pictures side by side look like what is stacked: unknown. */
+static int shape_of(PyObject *o, PyObject **found) {
+    return tensor_of(o)->how == TORCH ? torch_get(o, SHAPE_OF, found) : own_attribute(o, G.s_shape, found);
+}
+static int same_shape(PyObject *a, PyObject *b) {
+    PyObject *one = NULL, *other = NULL;
+    int same = shape_of(a, &one) < 0 || shape_of(b, &other) < 0 ? -1 : 0;
+    if (!same && one && other && PyTuple_Check(one) && PyTuple_Check(other)) same = PyObject_RichCompareBool(one, other, Py_EQ);
+    Py_XDECREF(one);
+    Py_XDECREF(other);
+    return same;
+}
+
+/* Whether all members of a list are lists or tuples that are samples side by side: each mixes kinds of values, or
+   they are of unequal length. Returns 2 where these may be columns as well as samples. */
+static int samples(PyObject *o) {
+    Py_ssize_t n = Py_SIZE(o), longest = -1;
+    int ragged = 0, mixed = 0, tensors = 0;
+    for (Py_ssize_t i = 0; i < n && i < WIDE; i++) {
+        PyObject *row = PySequence_Fast_GET_ITEM(o, i);
+        if (!PyTuple_Check(row) && !PyList_Check(row)) return 0;
+        ragged |= longest >= 0 && Py_SIZE(row) != longest;
+        longest = Py_SIZE(row);
+        PyTypeObject *first = NULL;
+        int kinds = 0;
+        for (Py_ssize_t j = 0; j < longest && j < WIDE; j++) {
+            PyObject *value = PySequence_Fast_GET_ITEM(row, j);
+            if (!is_scalar(value)) tensors++;
+            kinds |= first && Py_TYPE(value) != first && (!is_number(value) || !is_number(PySequence_Fast_GET_ITEM(row, 0)));
+            if (!first) first = Py_TYPE(value);
+        }
+        mixed += kinds;
+    }
+    if (mixed == (n < WIDE ? n : WIDE) || (ragged && !tensors)) return 1;
+    return tensors || n < 2 ? 0 : 2;
+}
+
+/* A list or tuple: what is stacked has the size of its tensors, if all have one; dictionaries side by side, and
+   samples, are counted. Pictures, or many tensors of one shape, may be stacked or side by side: unknown. */
 static int members(PyObject *o, int deep, double *value) {
     Py_ssize_t n = Py_SIZE(o);
-    int tensors = 0, mappings = 0, scalars = 0, unequal = 0, pictures = 0;
+    int tensors = 0, mappings = 0, scalars = 0, unequal = 0, pictures = 0, alike = 1, status;
     const tensor_type *tensor;
+    PyObject *first_tensor = NULL;
     double first = NAN;
     for (Py_ssize_t i = 0; i < n && i < WIDE && i < Py_SIZE(o); i++) {
         PyObject *member = PySequence_Fast_GET_ITEM(o, i);
@@ -451,14 +578,19 @@ static int members(PyObject *o, int deep, double *value) {
         } else if ((tensor = tensor_of(member))) {
             double size;
             Py_INCREF(member);
-            int status = rows(member, tensor, 1, &size);
-            int alone = status < 0 ? -1 : picture(member, tensor, size);
+            status = rows(member, tensor, 1, &size);
+            int alone = status < 0 ? -1 : picture(member, tensor, size), same = alone < 0 ? -1 : 0;
+            if (n > SAME && first_tensor && same == 0 && alike) same = same_shape(first_tensor, member);
             Py_DECREF(member);
-            if (alone < 0) return -1;
+            if (alone < 0 || same < 0) return -1;
             if (isnan(size)) continue;
             pictures += alone;
+            alike &= !first_tensor || same;
             unequal |= tensors && size != first;
-            if (!tensors++) first = size;
+            if (!tensors++) {
+                first = size;
+                first_tensor = member;
+            }
         }
     }
     Py_ssize_t looked = n < WIDE ? n : WIDE;
@@ -467,12 +599,18 @@ static int members(PyObject *o, int deep, double *value) {
         return 0;
     }
     if (tensors) {
-        if (!unequal && !(pictures == looked && (deep || n > 3))) *value = first;
+        int aside = tensors == looked && n > SAME && alike;
+        if (!unequal && !aside && !(pictures == looked && (deep || n > 3))) *value = first;
+        return 0;
+    }
+    status = n ? samples(o) : 0;
+    if (status) {
+        if (status == 1) *value = (double)n;
         return 0;
     }
     for (Py_ssize_t i = 0; i < WIDE && i < Py_SIZE(o); i++) {
         PyObject *member = Py_NewRef(PySequence_Fast_GET_ITEM(o, i));
-        int status = is_scalar(member) ? 0 : length(member, deep + 1, value);
+        status = is_scalar(member) ? 0 : length(member, deep + 1, value);
         Py_DECREF(member);
         if (status < 0 || !isnan(*value)) return status;
     }
@@ -482,23 +620,25 @@ static int members(PyObject *o, int deep, double *value) {
 
 static int length(PyObject *o, int deep, double *value) {
     *value = NAN;
+    if (!deep) T.readable = 0;
     if (deep > DEEP || is_scalar(o)) return 0;
     const tensor_type *tensor = tensor_of(o);
     if (tensor) return rows(o, tensor, 1, value);
     if (PyTuple_CheckExact(o) || PyList_Check(o)) return members(o, deep, value);
-    if (PyDict_Check(o)) return first_of(o, deep, value);
+    if (PyDict_Check(o)) return mapping(o, deep, value);
     if (stated(o, value) < 0) return -1;
     if (!isnan(*value)) return 0;
     if (PyTuple_Check(o)) return members(o, deep, value);
     PyObject *data;                                             /* UserDict and its like. */
-    if (attribute(o, G.s_data, &data) < 0) return -1;
-    int status = data && PyDict_Check(data) ? first_of(data, deep, value) : 0;
+    if (own_attribute(o, G.s_data, &data) < 0) return -1;
+    int status = data && PyDict_Check(data) ? mapping(data, deep, value) : 0;
     Py_XDECREF(data);
     return status;
 }
 
 /* What a model is given: one vector may be one sample, so that is not known. */
 static int model_rows(PyObject *o, double *value) {
+    T.readable = 0;
     const tensor_type *tensor = tensor_of(o);
     return tensor ? rows(o, tensor, 2, value) : length(o, 0, value);
 }
@@ -591,11 +731,12 @@ typedef struct { uint16_t site; uint8_t kind, ring, index, read; } record_t;
 typedef struct {
     PyObject_HEAD
     PyObject *keys, *bus, *intercept, *name;
+    PyObject *tasked, *tasks;           /* Makes the sites of a task's records, and those it has made. */
     uint64_t fired;
     long long hand;
     uint32_t pair;
-    int n_records, silent;
-    uint8_t role, focus, kind, ring;
+    int n_records, silent, last;        /* Last: it stands where code is left, also by an exception. */
+    uint8_t role, focus, kind, ring, entered;
     uint16_t number;
     record_t records[RECORDS];
 } Site;
@@ -628,11 +769,15 @@ static int site_traverse(Site *s, visitproc visit, void *arg) {
     Py_VISIT(s->keys);
     Py_VISIT(s->bus);
     Py_VISIT(s->intercept);
+    Py_VISIT(s->tasked);
+    Py_VISIT(s->tasks);
     return 0;
 }
 static int site_clear(Site *s) {
     Py_CLEAR(s->bus);
     Py_CLEAR(s->intercept);
+    Py_CLEAR(s->tasked);
+    Py_CLEAR(s->tasks);
     return 0;
 }
 static void site_free(Site *s) {
@@ -657,11 +802,42 @@ static PyObject *site_record(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static int read_value(PyObject *o, const record_t *r, uint64_t start, double *value, uint8_t *flags) {
+/* How many items a given batch has: as a function of the user's says, if there is one. */
+static int given_length(PyObject *o, double *value) {
+    if (!G.size_of) return length(o, 0, value);
+    uint64_t since = now();
+    PyObject *size_of = Py_NewRef(G.size_of);
+    T.busy++;
+    PyObject *found = PyObject_CallOneArg(size_of, o);
+    T.busy--;
+    if (!T.busy) G.header->own += now() - since;
+    Py_DECREF(size_of);
+    if (!found) return -1;                                      /* What it asked for: a stop, a Ctrl-C. */
+    if (PyFloat_CheckExact(found)) *value = PyFloat_AS_DOUBLE(found);
+    Py_DECREF(found);
+    return 0;
+}
+
+/* The first type of a loss, or of a batch, that could not be read is kept for the report. */
+static void unread(int which, PyObject *o) {
+    if (!G.unread[which] && o != Py_None) G.unread[which] = (PyTypeObject *)Py_NewRef(Py_TYPE(o));
+}
+
+static int read_value(PyObject *o, const record_t *r, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
     *value = NAN;
     if (!o) return 0;
-    if (r->read == NUMBER) return number(o, r->site, start, value, flags);
-    return r->read == LENGTH ? length(o, 0, value) : 0;
+    if (r->read == NUMBER) {
+        int read = number(o, site, start, value, flags);
+        if (r->kind == LOSS && !read) {
+            *flags |= FAILED;
+            unread(0, o);
+        }
+        return read < 0 ? -1 : 0;
+    }
+    if (r->read != LENGTH) return 0;
+    if (given_length(o, value) < 0) return -1;
+    if (isnan(*value)) unread(1, o);
+    return 0;
 }
 
 /* The value under the key of this index; with one value alone, that is the focus. */
@@ -672,27 +848,82 @@ static PyObject *given(const Site *s, PyObject *const *a, Py_ssize_t n, PyObject
     return n && index == s->focus ? a[0] : NULL;
 }
 
+/* The sites of the event's task: that under the key ``task``, else one that is inherited. The first event of a task
+   has Python make them. */
+static int sites_of_task(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint16_t *sites) {
+    PyObject *task = NULL, *inherited = NULL, *made;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(s->keys) && !task; i++)
+        if (PyTuple_GET_ITEM(s->keys, i) == G.s_task) task = Py_XNewRef(given(s, a, n, event, (uint8_t)i));
+    if (!task && G.inherited && PyContextVar_Get(G.inherited, NULL, &inherited) < 0) return -1;
+    if (inherited && PyDict_Check(inherited)) task = Py_XNewRef(PyDict_GetItemWithError(inherited, G.s_task));
+    Py_XDECREF(inherited);
+    if (!task || !PyUnicode_CheckExact(task)) {
+        Py_XDECREF(task);
+        return pass();
+    }
+    if (!s->tasks && !(s->tasks = PyDict_New())) { Py_DECREF(task); return pass(); }
+    made = Py_XNewRef(PyDict_GetItemWithError(s->tasks, task));
+    if (!made && PyDict_GET_SIZE(s->tasks) < TASKS) {
+        PyObject *tasked = Py_NewRef(s->tasked);
+        T.busy++;
+        made = PyObject_CallOneArg(tasked, task);
+        T.busy--;
+        Py_DECREF(tasked);
+        if (made && PyTuple_Check(made) && PyTuple_GET_SIZE(made) == s->n_records)
+            PyDict_SetItem(s->tasks, task, made);
+        else
+            Py_CLEAR(made);
+    }
+    for (int i = 0; made && i < s->n_records; i++) sites[i] = (uint16_t)PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(made, i));
+    Py_XDECREF(made);
+    Py_DECREF(task);
+    return pass();
+}
+
+/* The exception that is being handled: compared only, so it need not be alive. */
+static void *handled(void) {
+    PyObject *exception = PyErr_GetHandledException();
+    Py_XDECREF(exception);
+    return exception;
+}
+/* Whether an exception leaves what began when ``before`` was being handled. */
+static int leaves(const Site *s, const void *before) {
+    if (!s->last) return 0;
+    const void *now_handled = handled();
+    return now_handled && now_handled != before;
+}
+
 /* Record; returns the number of the pair that an end closes or a beginning opens, 0 for an end without. */
 static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint64_t *id, uint64_t *begun) {
     uint64_t start = now();
     double value;
+    uintptr_t task = 0;
+    uint16_t sites[RECORDS];
+    for (int i = 0; i < s->n_records; i++) sites[i] = s->records[i].site;
+    if (s->tasked && sites_of_task(s, a, n, event, sites) < 0) return -1;
+    if ((s->role != PLAIN || s->entered) && current_task(&task) < 0) return -1;
     if (s->role == PLAIN) {
+        uint8_t left = 0;
+        if (s->entered) {
+            int at = find(ENTERED | s->number, 0, task);
+            if (at >= 0 && leaves(s, T.open[at].handled)) left = FAILED;
+        }
         for (int i = 0; i < s->n_records; i++) {
             const record_t *r = &s->records[i];
             uint8_t flags = 0;
-            if (read_value(given(s, a, n, event, r->index), r, start, &value, &flags) < 0) return -1;
+            PyObject *of = given(s, a, n, event, r->index);
+            if (r->kind == ENTERS || (!of && r->kind == LOSS)) continue;    /* The variable has no value yet. */
+            if (read_value(of, r, sites[i], start, &value, &flags) < 0) return -1;
             int marked = r->ring == STRUCTURE ? mark(r->kind, PLAIN, start, start, T.depth, begun) : 0;
             if (marked < 0) return -1;
-            put(r->ring, r->kind, r->site, start, 0, value, 0, flags | (marked ? MARKED : 0));
+            put(r->ring, r->kind, sites[i], start, 0, value, 0, flags | (marked ? MARKED : 0) | (r->kind == STEP ? left : 0));
         }
         return PyErr_Occurred() ? -1 : 0;
     }
-    uintptr_t task;
     const record_t *r = s->n_records ? &s->records[0] : NULL;
     uint8_t flags = 0;
-    if (current_task(&task) < 0) return -1;
     value = NAN;
-    if (r && read_value(given(s, a, n, event, r->index), r, 0, &value, &flags) < 0) return -1;
+    if (r && read_value(given(s, a, n, event, r->index), r, 0, 0, &value, &flags) < 0) return -1;
     pair_t ended = {.marked = 1};
     if (s->role == ENDS) {
         int at = find(s->pair, 0, task);
@@ -703,15 +934,47 @@ static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, ui
     }
     int marked = r && ended.marked && r->ring == STRUCTURE ? mark(r->kind, PLAIN, start, start, T.depth, begun) : 0;
     if (marked < 0) return -1;
+    if (marked) flags |= MARKED;
     if (s->role == BEGINS) {
         pair_t *p = push();
         *id = ++G.pairs;
-        if (p) *p = (pair_t){.start = start, .value = value, .task = task, .id = *id, .pair = s->pair, .marked = (uint8_t)marked};
+        if (p)
+            *p = (pair_t){.start = start, .value = value, .task = task, .id = *id, .handled = handled(), .pair = s->pair, .marked = (uint8_t)marked};
+        if (r && r->ring == STRUCTURE) put(r->ring, r->kind, sites[0], start, 0, value, 0, flags);
         return 0;
     }
-    if (marked) flags |= MARKED;
-    if (r) put(r->ring, r->kind, r->site, ended.start, start - ended.start, isnan(value) ? ended.value : value, 0, flags);
+    if (leaves(s, ended.handled)) flags |= FAILED;
+    if (r) put(r->ring, r->kind, sites[0], ended.start, start - ended.start, isnan(value) ? ended.value : value, 0, flags);
     return 0;
+}
+
+/* site.enter_loop(): a loop, or a call, begins in which the site's events come; one of its records says so. */
+static PyObject *site_enter_loop(PyObject *self, PyObject *unused) {
+    (void)unused;
+    Site *s = (Site *)self;
+    uintptr_t task;
+    uint16_t sites[RECORDS];
+    if (G.muted || s->silent) Py_RETURN_NONE;
+    uint64_t begun = timed(), start = now();
+    here();
+    for (int i = 0; i < s->n_records; i++) {
+        const record_t *r = &s->records[i];
+        if (r->kind != ENTERS && r->kind != WAITS) continue;
+        for (int j = 0; j < s->n_records; j++) sites[j] = s->records[j].site;
+        if (s->tasked && sites_of_task(s, NULL, 0, NULL, sites) < 0) return NULL;
+        int marked = mark(r->kind, PLAIN, start, start, T.depth, &begun);
+        if (marked < 0) return NULL;
+        put(STRUCTURE, r->kind, sites[i], start, 0, NAN, 0, marked ? MARKED : 0);
+    }
+    if (s->role == PLAIN && s->last) {
+        if (current_task(&task) < 0) return NULL;
+        s->entered = 1;
+        int at = find(ENTERED | s->number, 0, task);
+        pair_t *p = at >= 0 ? &T.open[at] : push();
+        if (p) *p = (pair_t){.task = task, .pair = ENTERED | s->number, .handled = handled()};
+    }
+    cost(begun);
+    Py_RETURN_NONE;
 }
 
 static PyObject *event_of(const Site *s, PyObject *const *a, Py_ssize_t n, uint64_t id) {
@@ -907,6 +1170,7 @@ static PyObject *site_with(PyObject *self, PyObject *unused) {
     if (marked < 0) return NULL;
     pair_t *p = push();
     if (p) *p = (pair_t){.task = task, .pair = s->number, .object = identity(self), .start = start, .marked = (uint8_t)marked};
+    if (s->n_records) put(STRUCTURE, s->records[0].kind, s->records[0].site, start, 0, NAN, 0, marked ? MARKED : 0);
     return Py_NewRef(self);
 }
 static PyObject *site_without(PyObject *self, PyObject *const *a, Py_ssize_t n) {
@@ -939,17 +1203,26 @@ static int site_set_intercept(Site *s, PyObject *value, void *unused) {
     Py_XSETREF(s->intercept, value && value != Py_None ? Py_NewRef(value) : NULL);
     return 0;
 }
+static PyObject *site_get_tasked(Site *s, void *unused) { (void)unused; return Py_NewRef(s->tasked ? s->tasked : Py_None); }
+static int site_set_tasked(Site *s, PyObject *value, void *unused) {
+    (void)unused;
+    Py_XSETREF(s->tasked, value && value != Py_None ? Py_NewRef(value) : NULL);
+    return 0;
+}
 static PyMemberDef site_members[] = {
     {"number", T_USHORT, offsetof(Site, number), READONLY, NULL},
     {"keys", T_OBJECT, offsetof(Site, keys), READONLY, NULL},
+    {"role", T_UBYTE, offsetof(Site, role), READONLY, NULL},
     {"name", T_OBJECT, offsetof(Site, name), READONLY, NULL},
     {"fired", T_ULONGLONG, offsetof(Site, fired), 0, NULL},
     {"hand", T_LONGLONG, offsetof(Site, hand), 0, NULL},
     {"silent", T_INT, offsetof(Site, silent), 0, NULL},
+    {"last", T_INT, offsetof(Site, last), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 static PyGetSetDef site_getset[] = {
     {"bus", (getter)site_get_bus, (setter)site_set_bus, NULL, NULL},
     {"intercept", (getter)site_get_intercept, (setter)site_set_intercept, NULL, NULL},
+    {"tasked", (getter)site_get_tasked, (setter)site_set_tasked, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 #define FAST(name) (PyCFunction)(void (*)(void))(name), METH_FASTCALL
 static PyMethodDef site_methods[] = {
@@ -959,6 +1232,7 @@ static PyMethodDef site_methods[] = {
     {"relay", FAST(site_relay), NULL},
     {"value", site_value, METH_O, NULL},
     {"mark", site_value, METH_NOARGS, NULL},                    /* Without a value, that is NULL. */
+    {"enter_loop", site_enter_loop, METH_NOARGS, NULL},
     {"enter", FAST(site_enter), NULL},
     {"leave", FAST(site_leave), NULL},
     {"__enter__", site_with, METH_NOARGS, NULL},
@@ -1024,7 +1298,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     uint64_t begun = timed();
     Py_ssize_t n = PyVectorcall_NARGS(nf), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     uint8_t flags = 0, depth = T.depth, raises = 0;
-    int argument = s->argument, model = s->kind == FORWARD || s->kind == BACKWARD;
+    int argument = s->argument, model = s->kind == FORWARD || s->kind == BACKWARD || s->kind == COMPILE;
     double value = NAN;
     uint64_t start = 0;
     uint32_t object = argument >= 0 && argument < n ? identity(a[argument]) : 0;
@@ -1056,8 +1330,10 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     if (!result) {
         flags |= PyErr_ExceptionMatches(PyExc_StopIteration) ? ENDED : FAILED;
         raises = 1;
-    } else if (s->read == RESULT && length(result, 0, &value) < 0) {
-        Py_CLEAR(result);
+    } else if (s->read == RESULT) {
+        T.ambiguous = 0;
+        if (length(result, 0, &value) < 0) Py_CLEAR(result);
+        if (T.ambiguous) flags |= AMBIGUOUS;
     } else if (s->read == IDENTITY) {
         value = identity(result);
     }
@@ -1253,6 +1529,11 @@ static void closed(void) {
     G.due = 0;
     Py_CLEAR(G.armed);
     Py_CLEAR(G.marker);
+    Py_CLEAR(G.size_of);
+    Py_CLEAR(G.inherited);
+    Py_CLEAR(G.full);
+    Py_CLEAR(G.unread[0]);
+    Py_CLEAR(G.unread[1]);
 }
 
 /* open(structure, values, started, epoch): rings of so many events, powers of two */
@@ -1289,6 +1570,7 @@ static PyObject *m_open(PyObject *module, PyObject *args) {
         G.mask[ring] = n[ring] - 1;
     }
     G.generation++;
+    G.drained = 0;
     pthread_mutex_unlock(&numbering);
     G.muted = 0;
     here();
@@ -1356,6 +1638,7 @@ static PyObject *m_drain(PyObject *module, PyObject *args) {
     char *out = PyBytes_AS_STRING(made);
     memcpy(out, G.events[ring] + at, first * sizeof(event_t));
     memcpy(out + first * sizeof(event_t), G.events[ring], (n - first) * sizeof(event_t));
+    if (ring == STRUCTURE) G.drained = head;
     return Py_BuildValue("NKK", made, (unsigned long long)head, lost);
 }
 
@@ -1440,6 +1723,13 @@ static PyObject *m_arm(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* when_full(callback): call it, on the thread that records, when three quarters of the structure ring are unread */
+static PyObject *m_when_full(PyObject *module, PyObject *callback) {
+    (void)module;
+    Py_XSETREF(G.full, callback == Py_None ? NULL : Py_NewRef(callback));
+    Py_RETURN_NONE;
+}
+
 /* marker(kinds, callback): call it at the boundaries of these kinds (a bit each), in their thread, with the thread's
    number, the start of the event, the time, the edge (BEGINS, ENDS; PLAIN: a mark that nests with nothing), the depth.
    It returns whether times of a device will come for it; without that, no end follows a beginning. */
@@ -1476,13 +1766,14 @@ static void know_torch(PyTypeObject *type) {
     if (G.torch.ndim && base && base->tp_as_mapping) G.torch.length = base->tp_as_mapping->mp_length;
 }
 
-/* tensors(types, dtypes, grad_enabled, hold): which exact types are read, and how
-   types: {type: SHAPE, TORCH or HELD}; dtypes: {dtype: struct code} */
+/* tensors(types, dtypes, grad_enabled, hold, tracing=None, modes=None, without_modes=None): which exact types are
+   read, and how. types: {type: SHAPE, TORCH or HELD}; dtypes: {dtype: struct code}; the last three are torch's. */
 static PyObject *m_tensors(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *types, *dtypes, *grad, *hold, *key, *value;
+    PyObject *types, *dtypes, *grad, *hold, *key, *value, *tracing = Py_None, *modes = Py_None, *without = Py_None;
     Py_ssize_t at = 0;
-    if (!PyArg_ParseTuple(args, "O!O!OO", &PyDict_Type, &types, &PyDict_Type, &dtypes, &grad, &hold)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!O!OO|OOO", &PyDict_Type, &types, &PyDict_Type, &dtypes, &grad, &hold, &tracing, &modes, &without))
+        return NULL;
     G.n_types = G.n_dtypes = 0;                                 /* Types and dtypes are kept alive, for ever. */
     while (PyDict_Next(types, &at, &key, &value) && G.n_types < TYPES)
         if (PyType_Check(key)) {
@@ -1499,6 +1790,9 @@ static PyObject *m_tensors(PyObject *module, PyObject *args) {
     }
     set_callable(&G.grad_enabled, grad);
     set_callable(&G.hold, hold);
+    set_callable(&G.tracing, tracing);
+    set_callable(&G.modes, modes);
+    set_callable(&G.without_modes, without);
     Py_RETURN_NONE;
 }
 
@@ -1509,6 +1803,26 @@ static PyObject *m_tasks(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OO", &running, &current)) return NULL;
     set_callable(&G.running_loop, running);
     set_callable(&G.current_task, current);
+    Py_RETURN_NONE;
+}
+
+/* sizes(size_of): what is called with a given batch and returns its items as a float; None: they are read */
+static PyObject *m_sizes(PyObject *module, PyObject *size_of) {
+    (void)module;
+    set_callable(&G.size_of, size_of);
+    Py_RETURN_NONE;
+}
+/* unread() -> the names of the first types of a given loss, and of a given batch, that could not be read */
+static PyObject *m_unread(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    const char *names[2];
+    for (int i = 0; i < 2; i++) names[i] = G.unread[i] ? G.unread[i]->tp_name : "";
+    return Py_BuildValue("ss", names[0], names[1]);
+}
+/* inherit(variable): the context variable that has the keys which events inherit; None: they inherit none */
+static PyObject *m_inherit(PyObject *module, PyObject *variable) {
+    (void)module;
+    set_callable(&G.inherited, variable);
     Py_RETURN_NONE;
 }
 
@@ -1570,6 +1884,10 @@ static PyMethodDef methods[] = {
     {"marker", m_marker, METH_VARARGS, NULL},
     {"tensors", m_tensors, METH_VARARGS, NULL},
     {"tasks", m_tasks, METH_VARARGS, NULL},
+    {"sizes", m_sizes, METH_O, NULL},
+    {"inherit", m_inherit, METH_O, NULL},
+    {"unread", m_unread, METH_NOARGS, NULL},
+    {"when_full", m_when_full, METH_O, NULL},
     {"method", m_method, METH_O, NULL},
     {"submodules", m_submodules, METH_VARARGS, NULL},
     {"forget", m_forget, METH_O, NULL},
@@ -1586,7 +1904,7 @@ static int intern(void) {
         {&G.s_ndim, "ndim"}, {&G.s_shape, "shape"}, {&G.s_dtype, "dtype"}, {&G.s_is_cpu, "is_cpu"}, {&G.s_data_ptr, "data_ptr"},
         {&G.s_data, "data"}, {&G.s_training, "training"}, {&G.s_parameters, "_parameters"}, {&G.s_modules, "_modules"},
         {&G.s_stated[0], "num_graphs"}, {&G.s_stated[1], "batch_size"}, {&G.s_stated[2], "num_tokens"},
-        {&G.s_next, "__next__"}, {&G.s_wrap, "$wrap"}, {&G.s_name, "name"}, {&G.s_step, "step"}, {&G.s_id, "id"}, {&G.s_begin, "begin"},
+        {&G.s_task, "task"}, {&G.s_enter, "__enter__"}, {&G.s_exit, "__exit__"}, {&G.s_next, "__next__"}, {&G.s_wrap, "$wrap"}, {&G.s_name, "name"}, {&G.s_step, "step"}, {&G.s_id, "id"}, {&G.s_begin, "begin"},
         {&G.s_end, "end"}, {&G.s_qualname, "__qualname__"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!*names[i].place && !(*names[i].place = PyUnicode_InternFromString(names[i].text))) return -1;

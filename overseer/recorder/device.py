@@ -35,6 +35,7 @@ KINDS = sum(
     for kind in (
         *(k.LOADING, k.ITERATE, k.FORWARD, k.BACKWARD, k.OPTIMIZER, k.SCALER, k.SAVE),
         *(k.STEP, k.PAIR, k.PAUSE, k.LOOP, k.COMMUNICATION),
+        *(k.PAIR_BEGINS, k.LOADING_BEGINS, k.PAUSE_BEGINS, k.WAITS, k.ENTERS),
     )
 )
 #: A beginning so soon after another boundary shares its mark: nothing was launched between, ns.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import sys
 import threading
 from collections import deque
 from contextlib import suppress
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 FORMAT, NAME = k.FORMAT, "Python"
-SHOWN, WORDS, SAMPLE, OPEN_PAIRS = 16, 8, 251, 1024
+SHOWN, WORDS, SAMPLE, OPEN_PAIRS, TASKS = 16, 8, 251, 1024, 1000
+ENTERED = 1 << 31  #: Marks the numbers of loops that were entered, among those of pairs.
 _OPEN = struct.Struct("<BBQ")
 _HEADS, _OWN, _CONTROL = 8 * k.HEADS.start, 8 * k.OWN, 80
 _INSIDE, LONG = k.IN_OPTIMIZER << 56, 1_000_000
@@ -95,6 +97,9 @@ class _State:
         self.armed_kinds = self.armed_left = self.marked_kinds = self.calls = 0
         self.marker: Callable[..., object] | None = None
         self.armed: Callable[[], object] | None = None
+        self.size_of: Callable[[Any], float] | None = None
+        self.inherited: Any = None
+        self.full: Callable[[], object] | None = None
         self.running_loop: Callable[[], Any] | None = None
         self.current_task: Any = None
         self.pairs = count(1)
@@ -156,6 +161,8 @@ def _put(
     to.events.append((start, value, site, (thread.id, rest), object_))
     if len(to.events) > to.size + SAMPLE:
         to.trim()
+    if ring == k.STRUCTURE and len(to.events) == to.size // 4 * 3 and _g.full is not None:
+        _g.full()
     if ring == k.STRUCTURE and _g.armed_left and _g.armed_kinds >> kind & 1:
         _g.armed_left -= 1
         _g.due = not _g.armed_left
@@ -227,7 +234,8 @@ def _leave(thread: _Thread, kind: int, depth: int) -> None:
 def _push(thread: _Thread, *entry: Any) -> list[Any]:
     """Open a pair.
 
-    It is ``[pair, object, task, start, value, id, depth, optimizers, structural, marked]``.
+    It is ``[pair, object, task, start, value, id, depth, optimizers, structural, marked,
+    handled]``; ``handled`` is the identity of the exception that was being handled.
     """
     if len(thread.open) >= OPEN_PAIRS:
         del thread.open[0]
@@ -244,9 +252,24 @@ def _find(thread: _Thread, pair: int, object_: int, task: int) -> int:
 
 
 def _read(read: int, found: Any, site: int, start: int) -> tuple[float, int]:
+    """The number that is read of a value, and LATER, or FAILED where it cannot be read."""
+    if found is None and read != k.NUMBER:
+        return NAN, 0
     if read == k.NUMBER:
-        return read_number(found, site, start)
-    return (length(found), 0) if read == k.LENGTH else (NAN, 0)
+        value, flags = read_number(found, site, start)
+        if flags & k.FAILED:
+            readers.note(0, found)
+        return value, flags
+    if read != k.LENGTH:
+        return NAN, 0
+    size = length(found) if _g.size_of is None else _g.size_of(found)
+    if size != size:
+        readers.note(1, found)
+    return size, 0
+
+
+def _handled() -> int:
+    return id(sys.exception()) if sys.exception() is not None else 0
 
 
 class Site:
@@ -271,10 +294,15 @@ class Site:
         self.bus: Callable[[dict[str, Any]], object] | None = None
         self.intercept: Callable[[dict[str, Any], Any], Any] | None = None
         self.records: list[tuple[int, int, int, int, int]] = []
+        self.tasked: Callable[[str], tuple[int, ...]] | None = None
+        self.last = 0
+        self._tasks: dict[str, tuple[int, ...]] = {}
+        self._entered = False
         # Functions, not methods: torch.compile takes only functions for logging functions.
         self.event, self.arrange, self._left = _event(self)
         self._fired = self._left()
         self.relay = lambda *values: self._relay(values)
+        self.enter_loop = lambda: self._enter_loop()
         _g.sites.add(self)
         self.arrange()
 
@@ -310,24 +338,72 @@ class Site:
         self.records.append((site, kind, ring, index, read))
         self.arrange()
 
-    def _given(self, values: Any, index: int) -> Any:
+    def _given(self, values: Any, index: int, default: Any = None) -> Any:
         if isinstance(values, dict):
-            return values.get(self.keys[index]) if index >= 0 else None
+            return values.get(self.keys[index], default) if index >= 0 else default
         if len(values) == len(self.keys):
-            return values[index] if 0 <= index < len(values) else None
-        return values[0] if values and index == self.focus else None
+            return values[index] if 0 <= index < len(values) else default
+        return values[0] if values and index == self.focus else default
+
+    def _sites(self, values: Any) -> tuple[int, ...]:
+        """The sites of the records, for the event's task."""
+        sites = tuple(record[0] for record in self.records)
+        if self.tasked is None:
+            return sites
+        task = self._given(values, self.keys.index("task")) if "task" in self.keys else None
+        if task is None and _g.inherited is not None:
+            task = _g.inherited.get({}).get("task")
+        if type(task) is not str:
+            return sites
+        if task not in self._tasks and len(self._tasks) < TASKS:
+            self._tasks[task] = self.tasked(task)
+        return self._tasks.get(task, sites)
+
+    def _leaves(self, before: int) -> int:
+        """FAILED where an exception leaves what began when ``before`` was being handled."""
+        return k.FAILED if self.last and _handled() not in (0, before) else 0
+
+    def _enter_loop(self) -> None:
+        """A loop, or a call, begins in which the events come; one of the records says so."""
+        if _g.muted or self._silent:
+            return
+        thread, start = _here(), now()
+        for site, (_, kind, _, _, _) in zip(self._sites(()), self.records, strict=True):
+            if kind in (k.ENTERS, k.WAITS):
+                marked = _mark(thread, kind, k.PLAIN, start, start, thread.depth)
+                _put(thread, k.STRUCTURE, kind, site, start, 0, NAN, 0, k.MARKED if marked else 0)
+        if self.role == k.PLAIN and self.last:
+            if not self._entered:
+                self._entered = True
+                self.arrange()
+            task = _task()
+            at = _find(thread, ENTERED | self.number, 0, task)
+            if at >= 0:
+                del thread.open[at]
+            opened = ENTERED | self.number, 0, task, start, NAN, 0, 0, 0, False, False
+            _push(thread, *opened, _handled())
 
     def _record(self, thread: _Thread, values: Any) -> int | None:
         """Record; returns the number of a pair, None for an end without a beginning."""
-        start = now()
+        start, sites = now(), self._sites(values)
         if self.role == k.PLAIN:
-            for site, kind, ring, index, read in self.records:
-                value, flags = _read(read, self._given(values, index), site, start)
+            left = 0
+            at = _find(thread, ENTERED | self.number, 0, _task()) if self._entered else -1
+            if at >= 0:
+                left = self._leaves(thread.open[at][10])
+            for site, (_, kind, ring, index, read) in zip(sites, self.records, strict=True):
+                found = self._given(values, index, _MISSING)
+                if kind == k.ENTERS or (found is _MISSING and kind == k.LOSS):
+                    continue  # The variable has no value yet.
+                value, flags = _read(read, None if found is _MISSING else found, site, start)
+                if kind != k.LOSS:
+                    flags &= ~k.FAILED
                 if _mark(thread, kind, k.PLAIN, start, start, thread.depth, not ring):
                     flags |= k.MARKED
+                flags |= left if kind == k.STEP else 0
                 _put(thread, ring, kind, site, start, 0, value, 0, flags)
             return 0
-        site, kind, ring, index, read = self.records[0] if self.records else _NO_RECORD
+        _, kind, ring, index, read = self.records[0] if self.records else _NO_RECORD
         task, value = _task(), NAN
         if read:
             value = _read(read, self._given(values, index), 0, 0)[0]
@@ -339,14 +415,18 @@ class Site:
             entry = thread.open.pop(found)
         wanted = not ring and (entry is None or entry[9])
         marked = _mark(thread, kind, k.PLAIN, start, start, thread.depth, wanted)
+        flags = k.MARKED if marked else 0
         if entry is None:
             number_ = next(_g.pairs)
-            _push(thread, self.pair, 0, task, start, value, number_, 0, 0, False, marked)
+            opened = (self.pair, 0, task, start, value, number_, 0, 0, False, marked)
+            _push(thread, *opened, _handled())
+            if self.records and not ring:
+                _put(thread, ring, kind, sites[0], start, 0, value, 0, flags)
             return number_
         if self.records:
             value = entry[4] if value != value else value
-            flags = k.MARKED if marked else 0
-            _put(thread, ring, kind, site, entry[3], start - entry[3], value, 0, flags)
+            flags |= self._leaves(entry[10])
+            _put(thread, ring, kind, sites[0], entry[3], start - entry[3], value, 0, flags)
         return int(entry[5])
 
     def _made(self, values: Any, number_: int) -> dict[str, Any]:
@@ -393,6 +473,8 @@ class Site:
             _cost(begun)
         for ring in _g.rings:
             ring.trim()
+        if _g.full is not None and _g.rings and len(_g.rings[0].events) > _g.rings[0].size // 4 * 3:
+            _g.full()
 
     def given(self, event: dict[str, Any]) -> None:
         """The same as ``event`` for an event that is a dictionary already."""
@@ -421,7 +503,7 @@ class Site:
         begun = _timed(thread)
         self._fired += 1
         found, flags = read_number(value, self.number, start)
-        _put(thread, self.ring, self.kind, self.number, start, 0, found, 0, flags)
+        _put(thread, self.ring, self.kind, self.number, start, 0, found, 0, flags & k.LATER)
         _cost(begun)
         if _g.due:
             _reached()
@@ -444,7 +526,7 @@ class Site:
             self._close(thread, again)
             depth = thread.depth
         before = thread.optimizers
-        entry = _push(thread, self.number, who, 0, 0, NAN, 0, depth, before, True, False)
+        entry = _push(thread, self.number, who, 0, 0, NAN, 0, depth, before, True, False, 0)
         _cost(begun)
         start = entry[3] = _enter(thread, self.kind)
         try:
@@ -482,7 +564,9 @@ class Site:
         if not (_g.muted or self.silent):
             who, thread, start = identity(self), _here(), now()
             marked = _mark(thread, self.kind, k.PLAIN, start, start, thread.depth, not self.ring)
-            _push(thread, self.number, who, _task(), start, NAN, 0, 0, 0, False, marked)
+            _push(thread, self.number, who, _task(), start, NAN, 0, 0, 0, False, marked, 0)
+            for site, kind, ring, _, _ in self.records:
+                _put(thread, ring, kind, site, start, 0, NAN, 0, k.MARKED if marked else 0)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -530,9 +614,10 @@ def _event(of: Site) -> tuple[Callable[..., None], Callable[[], None], Callable[
 
     def arrange() -> None:
         nonlocal here, number, mark, idle, site, append
-        slow = _g.muted or of._silent or of._hand or of.role or not _g.rings
+        slow = _g.muted or of._silent or of._hand or of.role or of._entered or not _g.rings
+        slow = slow or (of.tasked is not None and (_g.inherited is not None or "task" in of.keys))
         number, mark, idle = False, False, not (slow or of.records)
-        if not slow and len(of.records) == 1:
+        if not slow and len(of.records) == 1 + any(r[1] == k.ENTERS for r in of.records):
             site, kind, ring, index, read = of.records[0]
             looked = (_g.armed_kinds if _g.armed_left else 0) | _g.marked_kinds
             plain = ring != k.STRUCTURE or not looked >> kind & 1
@@ -551,7 +636,7 @@ def span(
     inner_site: int = 0,
 ) -> Callable[..., Any]:
     """``callable``, with each call recorded."""
-    model = kind in (k.FORWARD, k.BACKWARD)
+    model = kind in (k.FORWARD, k.BACKWARD, k.COMPILE)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if _g.muted or not _g.rings:
@@ -592,8 +677,12 @@ def span(
         finally:
             _leave(thread, kind, depth)
             thread.models -= model
-            if read >= k.RESULT and not flags & (k.ENDED | k.FAILED):
-                value = length(result) if read == k.RESULT else float(identity(result))
+            if read == k.RESULT and not flags & (k.ENDED | k.FAILED):
+                readers.ambiguous = False
+                value = length(result)
+                flags |= k.AMBIGUOUS if readers.ambiguous else 0
+            elif read == k.IDENTITY and not flags & (k.ENDED | k.FAILED):
+                value = float(identity(result))
             flags |= k.MARKED if marked else 0
             _put(thread, k.STRUCTURE, kind, site, start, end - start, value, object_, flags)
             if _g.submodules and kind == k.FORWARD:  # Once more, among those within.
@@ -625,6 +714,7 @@ def span(
             value = model_rows(every[1]) if flags & k.MODEL and len(every) > 1 else NAN
         elif read == k.NUMBER and every:
             value, flags = read_number(every[max(argument, 0)], site, at)
+            flags &= k.LATER
         return flags, value
 
     call.__voir_span__ = True  # type: ignore[attr-defined]
@@ -706,6 +796,8 @@ def close() -> None:
     _g.here = _Here()
     _g.armed, _g.armed_left, _g.armed_kinds, _g.due = None, 0, 0, False
     _g.marker, _g.marked_kinds = None, 0
+    _g.size_of = _g.inherited = _g.full = None
+    readers.unread = ["", ""]
     _g.arrange()
 
 
@@ -819,14 +911,37 @@ def marker(kinds: int, callback: Callable[..., object] | None) -> None:
     _g.arrange()
 
 
-def tensors(types: dict[type, int], dtypes: dict[Any, str], grad_enabled: Any, hold: Any) -> None:
+def tensors(
+    types: dict[type, int], dtypes: dict[Any, str], grad_enabled: Any, hold: Any, *modes: Any
+) -> None:
     """Which exact types of tensors are read, and how."""
-    readers.set(types, dtypes, grad_enabled, hold)
+    readers.set(types, dtypes, grad_enabled, hold, *modes)
 
 
 def tasks(running_loop: Any, current_task: Any) -> None:
     """asyncio's functions that tell the current task, once it is imported."""
     _g.running_loop, _g.current_task = running_loop, current_task
+
+
+def sizes(size_of: Callable[[Any], float] | None) -> None:
+    """What is called with a given batch and returns its items; None: they are read."""
+    _g.size_of = size_of
+
+
+def unread() -> tuple[str, str]:
+    """The names of the first types of a given loss, and of a given batch, that cannot be read."""
+    return readers.unread[0], readers.unread[1]
+
+
+def when_full(callback: Callable[[], object] | None) -> None:
+    """Call ``callback`` when three quarters of the structure ring are unread."""
+    _g.full = callback
+
+
+def inherit(variable: Any) -> None:
+    """The context variable with the keys that events inherit; None: they inherit none."""
+    _g.inherited = variable
+    _g.arrange()
 
 
 def method(callable: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ base type; sizes that an object states are attributes. Everything else is unknow
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import islice
 
 from . import sites as k
@@ -16,39 +17,72 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 DEEP, WIDE = 4, 16
+#: More tensors of one shape may be samples side by side.
+SAME = 4
 _SCALARS = (float, int, str, bytes, type(None))
 _STATED = ("num_graphs", "batch_size", "num_tokens")
 
 
 class Readers:
-    """Which exact types are tensors, and how to ask torch."""
+    """Which exact types are tensors, and how to ask torch.
+
+    Attributes:
+        ambiguous: Set where the tensors of a dictionary do not tell its length.
+        unread: The names of the first types of losses and of batches that cannot be read.
+    """
 
     def __init__(self) -> None:
         self.set({}, {}, None, None)
+        self.ambiguous = False
+        self.unread = ["", ""]
 
-    def set(self, types: dict[type, int], dtypes: dict[Any, str], grad: Any, hold: Any) -> None:
+    def set(
+        self,
+        types: dict[type, int],
+        dtypes: dict[Any, str],
+        grad: Any,
+        hold: Any,
+        tracing: Any = None,
+        modes: Any = None,
+        without_modes: Any = nullcontext,
+    ) -> None:
         """See ``tensors`` of the recorder."""
         self.types, self.dtypes, self.grad_enabled, self.hold = types, dtypes, grad, hold
+        self._tracing, self._modes, self._without = tracing, modes, without_modes
+
+    def note(self, which: int, value: object) -> None:
+        """Note the type of a loss (0), or of a batch (1), that cannot be read."""
+        if value is not None:
+            self.unread[which] = self.unread[which] or type(value).__name__
+
+    def harmless(self) -> Any:
+        """A context in which tensors are read; None while torch traces, which would see that."""
+        if self._tracing is None:
+            return nullcontext()
+        if self._tracing() is not None:
+            return None
+        return self._without() if self._modes() else nullcontext()
 
 
 readers = Readers()
 
 
 def _attribute(value: object, name: str) -> Any:
+    """An attribute, without the ``__getattr__`` of the value's class, which may do anything."""
     try:
-        return getattr(value, name, None)
+        return object.__getattribute__(value, name)
     except Exception:
         return None
 
 
 def read_number(value: Any, site: int = 0, start: int = 0) -> tuple[float, int]:
-    """A number, and the flags of its event; a device's is held, and comes later."""
+    """A number, and flags: LATER where it is on a device, FAILED where it cannot be read."""
     kind = type(value)
     if isinstance(value, (float, int)):
         try:
             return float.__float__(value) if isinstance(value, float) else int.__float__(value), 0
         except OverflowError:
-            return NAN, 0
+            return NAN, k.FAILED
     if readers.types.get(kind):
         return _tensor_number(value, site, start)
     if isinstance(value, (tuple, list)) and kind.__len__(value) == 1:
@@ -57,21 +91,25 @@ def read_number(value: Any, site: int = 0, start: int = 0) -> tuple[float, int]:
         try:
             return float(value), 0
         except Exception:
-            return NAN, 0
-    return NAN, 0
+            return NAN, k.FAILED
+    return NAN, k.FAILED
 
 
 def _tensor_number(value: Any, site: int, start: int) -> tuple[float, int]:
     try:
-        if any(n != 1 for n in value.shape):
-            return NAN, 0
-        if readers.types[type(value)] == 1 and value.is_cpu:
-            known = value.dtype in readers.dtypes and value.data_ptr()
-            return (float(value.item()) if known else NAN), 0
-        later = readers.hold is not None and start and readers.hold(value, site, start) is True
-        return NAN, k.LATER if later else 0
+        context = readers.harmless() if readers.types[type(value)] == 1 else nullcontext()
+        if context is None:
+            return NAN, k.FAILED
+        with context:
+            if any(n != 1 for n in value.shape):
+                return NAN, k.FAILED
+            if readers.types[type(value)] == 1 and value.is_cpu:
+                known = value.dtype in readers.dtypes and value.data_ptr()
+                return (float(value.item()), 0) if known else (NAN, k.FAILED)
+            later = readers.hold is not None and start and readers.hold(value, site, start) is True
+        return NAN, k.LATER if later else k.FAILED
     except Exception:
-        return NAN, 0
+        return NAN, k.FAILED
 
 
 def _members(value: Any) -> Any:
@@ -79,9 +117,17 @@ def _members(value: Any) -> Any:
     return islice(base.__iter__(value), WIDE)
 
 
+def _shape(value: Any) -> Any:
+    context = readers.harmless() if readers.types[type(value)] == 1 else nullcontext()
+    if context is None:
+        return None
+    with context:
+        return _attribute(value, "shape")
+
+
 def _rows(value: Any) -> tuple[float, int]:
     """The first dimension of a tensor, and how many it has."""
-    shape = _attribute(value, "shape")
+    shape = _shape(value)
     if isinstance(shape, tuple) and shape and type(shape[0]) is int:
         return float(shape[0]), len(shape)
     return NAN, 0
@@ -95,6 +141,16 @@ def _stated(value: object) -> float:
         if type(found) is int:
             return float(found)
     return NAN
+
+
+def _mapping(values: Any, deep: int) -> float:
+    """The length of most tensors of a dictionary; without a tensor, its first member's."""
+    members = list(islice(values, WIDE))
+    found = [_rows(one)[0] for one in members if type(one) in readers.types]
+    sizes = [size for size in found if size == size]
+    most = next((size for size in sizes if 2 * sizes.count(size) > len(sizes)), NAN)
+    readers.ambiguous |= bool(sizes) and most != most
+    return most if sizes else _first(members, deep)
 
 
 def _first(members: Any, deep: int) -> float:
@@ -111,6 +167,31 @@ def _picture(value: object) -> bool:
     return dimensions == 3 and size in (1.0, 3.0, 4.0)
 
 
+def _samples(rows: list[Any]) -> int:
+    """1: lists or tuples that are samples side by side, as each mixes kinds of values, or they are
+    of unequal length; 2: they may be columns as well; 0: neither.
+    """
+    if not rows or not all(isinstance(row, (tuple, list)) for row in rows):
+        return 0
+    values = [list(_members(row)) for row in rows]
+    mixed = all(
+        any(
+            type(one) is not type(row[0]) and not (_is_number(one) and _is_number(row[0]))
+            for one in row
+        )
+        for row in values
+    )
+    scalars = all(isinstance(one, _SCALARS) for row in values for one in row)
+    ragged = len({len(row) for row in rows}) > 1
+    if mixed or (ragged and scalars):
+        return 1
+    return 2 if scalars and len(rows) > 1 else 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (float, int))
+
+
 def _sequence(value: Any, deep: int) -> float:
     n = tuple.__len__(value) if isinstance(value, tuple) else list.__len__(value)
     looked = list(_members(value))
@@ -121,9 +202,13 @@ def _sequence(value: Any, deep: int) -> float:
     if looked and (mappings == len(looked) or (scalars == len(looked) and not deep)):
         return NAN if mappings == n == 1 and not deep else float(n)  # As DALI's, which is a batch.
     if sizes:
-        # Pictures side by side look like what is stacked: unknown.
+        # Pictures, or many tensors of one shape, may be stacked or side by side: unknown.
         pictures = sum(map(_picture, tensors)) == len(looked) and (deep or n > 3)
-        return NAN if pictures or len(set(sizes)) > 1 else sizes[0]
+        alike = len(sizes) == len(looked) and n > SAME and len({*map(_shape, tensors)}) == 1
+        return NAN if pictures or alike or len(set(sizes)) > 1 else sizes[0]
+    rows = _samples(looked)
+    if rows:
+        return float(n) if rows == 1 else NAN
     size = _first(looked, deep)
     return float(n) if size != size and looked and scalars == len(looked) else size
 
@@ -137,14 +222,14 @@ def length(value: Any, deep: int = 0) -> float:
     if type(value) is tuple or isinstance(value, list):
         return _sequence(value, deep)
     if isinstance(value, dict):
-        return _first(islice(dict.values(value), WIDE), deep)
+        return _mapping(dict.values(value), deep)
     size = _stated(value)
     if size == size:
         return size
     if isinstance(value, tuple):
         return _sequence(value, deep)
     data = _attribute(value, "data")
-    return _first(islice(dict.values(data), WIDE), deep) if isinstance(data, dict) else NAN
+    return _mapping(dict.values(data), deep) if isinstance(data, dict) else NAN
 
 
 def model_rows(value: Any) -> float:

@@ -54,6 +54,7 @@ class Values:
         self._types: dict[type, int] = {}
         self._dtypes: dict[Any, str] = {}
         self._grad_enabled: Any = None
+        self._modes: tuple[Any, ...] = ()
         self._site = 0
         self.unread = 0
 
@@ -69,13 +70,17 @@ class Values:
                 self._types |= {module.Tensor: TORCH, module.nn.Parameter: TORCH}
                 self._dtypes = {getattr(module, name): code for name, code in DTYPES.items()}
                 self._grad_enabled = module.is_grad_enabled
+                c = module._C
+                self._modes = (
+                    c._get_tracing_state, c._len_torch_function_stack, c.DisableTorchFunction,
+                )  # fmt: skip
             elif name == "numpy":
-                self._types[module.ndarray] = SHAPE
+                self._types |= {module.ndarray: SHAPE, module.memmap: SHAPE}
             elif name == "jax":
                 self._types[type(module.numpy.zeros(()))] = HELD
         except AttributeError:  # It is a file of the script's that has the name.
             return
-        recorder.tensors(self._types, self._dtypes, self._grad_enabled, self.hold)
+        recorder.tensors(self._types, self._dtypes, self._grad_enabled, self.hold, *self._modes)
 
     def hold(self, tensor: Any, site: int, start: int) -> bool:
         """Copy a number from its device, to be recorded when it has arrived.

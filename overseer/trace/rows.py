@@ -208,9 +208,9 @@ class _Rows:
         fold.made = bool(state.get("made"))
         for name, n in state.get("steps", {}).items():
             fold.task(name).steps = n
-        for thread, marked in state.get("marked", {}).items():
+        for thread, tellers in state.get("tellers", {}).items():
             fold.lanes[int(thread)] = lane = Lane(fold, int(thread))
-            lane.marked |= set(marked)
+            lane.resume(tellers)
         self._fold = fold
         return fold
 

@@ -307,7 +307,6 @@ def recorded(ring: int = 0) -> list[tuple[int, object, object]]:
 
 
 def test_the_stock_numbers_of_events_are_recorded_whoever_subscribes(bus: Bus) -> None:
-    bus.size_site(None)
     bus.give({"step": 1, "batch": [1, 2, 3]})
     bus.give({"step": True, "batch_size": 4, "loss": 0.5})
     bus.give({"loss": 0.25, "task": "eval"})
@@ -330,7 +329,8 @@ def test_pairs_are_recorded_by_their_names(bus: Bus) -> None:
     for name in ("step", "loading", "pause", "epoch"):
         for step in ("begin", "end"):
             bus.give({"$wrap": {"name": name, "step": step, "id": 1}, "batch": [1, 2]})
-    assert [kind for kind, *_ in recorded()] == [k.PAIR, k.LOADING, k.PAUSE]
+    begun = k.PAIR_BEGINS, k.PAIR, k.LOADING_BEGINS, k.LOADING, k.PAUSE_BEGINS, k.PAUSE
+    assert [kind for kind, *_ in recorded()] == [*begun]
     assert [kind for kind, *_ in recorded(1)] == [k.SPAN]
 
 

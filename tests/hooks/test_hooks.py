@@ -23,7 +23,7 @@ pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from instruments.auto import LOADERS, place_other
+from instruments.auto import FRAMEWORKS, place_other
 from overseer.recorder import recorder
 from overseer.recorder import sites as k
 
@@ -334,7 +334,7 @@ def test_a_loader_of_another_framework_is_waited_for(hooked: Hooked) -> None:
 
 def other(package: str, kind: type) -> Any:
     """A framework's module, with its loader."""
-    (name,) = (name for name in LOADERS if name.startswith(package))
+    (name,) = (name for name in FRAMEWORKS if name.startswith(package))
     return SimpleNamespace(__name__=name, **{kind.__name__: kind})
 
 

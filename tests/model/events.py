@@ -32,10 +32,15 @@ SPANS = {
     "save": (k.SAVE, 0, 0), "pair": (k.PAIR, 0, -1), "pause": (k.PAUSE, 0, 0),
     "compile": (k.COMPILE, 0, 0), "grads": (k.GRADIENTS, 0, 0),
     "wait-for-others": (k.COMMUNICATION, 0, 0),
+    "turn": (k.STEP, 0, -1), "left-turn": (k.STEP, k.FAILED, -1),
+    "left-pair": (k.PAIR, k.FAILED, -1),
 }  # fmt: skip
+#: What says that one of these begins.
+BEGINS = {k.PAIR: k.PAIR_BEGINS, k.PAUSE: k.PAUSE_BEGINS}
 MARKS = {
     "mark": (k.STEP, 0), "asks": (k.LOOP, 0), "came": (k.LOOP, k.CAME), "loss": (k.LOSS, 0),
-    "size": (k.SIZE, 0), "time-first": (k.TIME_FIRST, 0), "thread-begins": (k.THREAD, 0),
+    "batch": (k.BATCH, 0), "unread-loss": (k.LOSS, k.FAILED),
+    "time-first": (k.TIME_FIRST, 0), "thread-begins": (k.THREAD, 0),
 }  # fmt: skip
 #: A site for each kind, and one of the task ``eval`` for marks, pairs and losses.
 SITES: list[dict[str, Any]] = [{"kind": kind} for kind in range(64)]
@@ -113,12 +118,22 @@ class Writer:
     ) -> int:
         kind, flags, form = SPANS[word]
         start = self.now
-        if inner is not None:
-            self.depth, self.optimizers = self.depth + 1, self.optimizers + (kind == k.OPTIMIZER)
-            end = self._block(words, inner + 1) + 1
-            self.depth, self.optimizers = self.depth - 1, self.optimizers - (kind == k.OPTIMIZER)
-        self.now += ns
         site = TASK_EVAL if rest[:1] == ["eval"] else 0
+        begins = k.LOADING_BEGINS if word == "loading" else BEGINS.get(kind)
+        if begins is not None:
+            self.put(begins, start, 0, NAN, 0, 0, site)
+        if inner is not None:
+            deeper = kind not in (*BEGINS, k.STEP)
+            self.depth, self.optimizers = (
+                self.depth + deeper,
+                self.optimizers + (kind == k.OPTIMIZER),
+            )
+            end = self._block(words, inner + 1) + 1
+            self.depth, self.optimizers = (
+                self.depth - deeper,
+                self.optimizers - (kind == k.OPTIMIZER),
+            )
+        self.now += ns
         object_ = identity(rest[0]) if form > 0 else 0
         value = float(rest[-1]) if rest and form in (2, -1) and rest[-1] != "eval" else NAN
         if word in ("next", "end"):
@@ -148,7 +163,9 @@ class Folded:
         self, data: bytes, piece: int = 0, method: str | None = None, lost: int = 0
     ) -> None:
         self.steps: list[Step] = []
-        self.fold = Fold(SITES, self.steps.append, method)
+        used = {site for _, _, _, site, _, _ in EVENT.iter_unpack(data)}
+        sites = [row if at in used else {"kind": 63} for at, row in enumerate(SITES)]
+        self.fold = Fold(sites, self.steps.append, method)
         size = piece * EVENT.size or len(data) or 1
         for at in range(0, len(data), size):
             self.fold.feed(data[at : at + size], lost if not at else 0)

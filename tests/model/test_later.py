@@ -14,7 +14,8 @@ from overseer.recorder import sites as k
 from overseer.recorder.log import EVENT
 
 THREAD, TIMER = 1, 2
-SITES = [{"kind": kind} for kind in range(k.DEVICE + 2)]
+#: No place of a mark or a pair: else these are waited for.
+SITES = [{"kind": 0 if kind in (k.STEP, k.PAIR) else kind} for kind in range(k.DEVICE + 2)]
 MADE = (THREAD, k.MADE, 0, 0, 0.0, 1, 0)
 
 

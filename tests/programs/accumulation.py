@@ -17,6 +17,6 @@ for i, (x, y) in enumerate(loader):
     if (i + 1) % 4 == 0 or i + 1 == len(loader):
         optimizer.step()
         optimizer.zero_grad()
-        truth.step(items, total)
+        truth.step(items, total if (i + 1) % 4 == 0 else None)  # Else the sum is no mean.
         items, total = 0, 0
 truth.tell()

@@ -24,6 +24,6 @@ for _ in range(3):
             scaler.update()
             optimizer.zero_grad()
             scheduler.step()
-            truth.step(items, total)
+            truth.step(items, total if (batch_idx + 1) % accum_iter == 0 else None)
             items, total = 0, 0.0
 truth.tell()

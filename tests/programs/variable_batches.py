@@ -33,6 +33,6 @@ for accumulate in (1, 2):
             if i % accumulate == 0 or i == len(loader):
                 optimizer.step()
                 optimizer.zero_grad()
-                truth.step(items, total)
+                truth.step(items, None if i % accumulate else total)
                 items, total = 0, 0.0
 truth.tell()

@@ -73,7 +73,7 @@ def test_without_a_usable_extension_the_fallback_is_used_and_the_reason_told(pla
     empty, damaged, later = (place.path / name for name in ("empty", "damaged", "later"))
     empty.write_bytes(b"")
     damaged.write_bytes(b"no library\n" * 100)
-    text = SOURCE.read_text("utf-8").replace("#define FORMAT 1\n", "#define FORMAT 99\n")
+    text = SOURCE.read_text("utf-8").replace("#define FORMAT 2\n", "#define FORMAT 99\n")
     # At -O0 compilers leave no code out, nor what they warn of.
     compiled(later, "-O0", *WARNINGS, source=place.write("later.c", text))
     other = FILE.replace(f"{sys.version_info.major}{sys.version_info.minor}", "38")
@@ -84,7 +84,7 @@ def test_without_a_usable_extension_the_fallback_is_used_and_the_reason_told(pla
         (built, other, f"{absent}No module named"),
         (empty, FILE, absent),
         (damaged, FILE, absent),
-        (later, FILE, "the C extension is of format 99, voir of 1"),
+        (later, FILE, "the C extension is of format 99, voir of 2"),
     ]:
         used, reason = chosen(place, extension, name)
         assert (used, reason.startswith(why)) == ("Python", True), reason

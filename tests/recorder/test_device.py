@@ -185,12 +185,13 @@ def test_pairs_and_steps_that_are_given_are_timed_by_the_device(script):
     """Without hooks: a pair splits a step; ``pause`` is none of it."""
 
     def given(kind, role):
-        site = script.recorder.Site(0, k.VALUE, ring=1, keys=("x",), role=role, pair=kind, name="x")
+        pair = k.PAIR if kind in (k.PAIR, k.PAIR_BEGINS) else k.PAUSE
+        site = script.recorder.Site(0, k.VALUE, ring=1, keys=("x",), role=role, pair=pair, name="x")
         site.record(k.table.add(kind, "given"), kind, 0, -1, k.NOTHING)
         return site
 
-    begins, ends = given(k.PAIR, k.BEGINS), given(k.PAIR, k.ENDS)
-    pause, resumed = given(k.PAUSE, k.BEGINS), given(k.PAUSE, k.ENDS)
+    begins, ends = given(k.PAIR_BEGINS, k.BEGINS), given(k.PAIR, k.ENDS)
+    pause, resumed = given(k.PAUSE_BEGINS, k.BEGINS), given(k.PAUSE, k.ENDS)
     for number in range(5):
         script.other(4.0)
         begins.event(1)

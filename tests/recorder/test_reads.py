@@ -179,7 +179,7 @@ def test_a_number_on_a_device_comes_late(recorded, values, monkeypatch):
     assert {k.table.rows[e.site]["kind"] for e in late} == {k.LATE}
     device.capturing = True
     loss.event(OnDevice(4.5))
-    assert (span.flags, [e.flags for e in recorded.take()]) == (k.LATER, [0])
+    assert (span.flags, [e.flags for e in recorded.take()]) == (k.LATER, [k.FAILED])
 
 
 @pytest.mark.parametrize("name", ["torch", "numpy", "jax"])

@@ -130,17 +130,24 @@ def pair(recorded, number=1):
     halves = []
     for role, key in ((k.BEGINS, "a"), (k.ENDS, "b")):
         half, heard = site(recorded, key, "batch", role=role, pair=number, name="a")
-        half.record(5, k.PAIR, k.STRUCTURE, 1, k.LENGTH)
+        begins = role == k.BEGINS
+        kind = k.PAIR_BEGINS if begins else k.PAIR
+        half.record(4 if begins else 5, kind, k.STRUCTURE, 1, k.LENGTH)
         halves.append((half, heard))
     (begin, began), (end, ended) = halves
     return begin.event, end.event, began, ended
 
 
-def test_a_pair_is_one_span_and_two_marked_events(recorded):
+def spans(recorded):
+    """The numbers of the spans of pairs."""
+    return [event.value for event in recorded.take() if event.site == 5]
+
+
+def test_a_pair_is_a_beginning_and_a_span_and_two_marked_events(recorded):
     begin, end, began, ended = pair(recorded)
     begin(True, [1, 2])
     end(True)
-    assert recorded.values() == [2.0], "the beginning knew the batch, the end did not"
+    assert spans(recorded) == [2.0], "the beginning knew the batch, the end did not"
     first, second = began[0]["$wrap"], ended[0]["$wrap"]
     assert (first["name"], first["step"], second["step"]) == ("a", "begin", "end")
     assert first["id"] == second["id"]
@@ -154,7 +161,7 @@ def test_an_end_belongs_to_the_latest_beginning_of_its_pair(recorded):
     begin(True, [1, 2])
     for one in (end, end, end, other_end):
         one(True)
-    assert recorded.values() == [2.0, 1.0, 3.0]
+    assert spans(recorded) == [2.0, 1.0, 3.0]
 
 
 def test_of_beginnings_without_end_the_latest_thousand_are_kept(recorded):
@@ -162,7 +169,7 @@ def test_of_beginnings_without_end_the_latest_thousand_are_kept(recorded):
     for half in [begin] * 3000 + [end] * 3000:
         half(True, [1])
     assert recorded.take(), "the ring keeps the last"
-    assert recorded.header().head[0] - 1 <= 1100
+    assert recorded.header().head[0] - 1 - 3000 <= 1100
 
 
 def test_pairs_of_tasks_and_threads_are_kept_apart(recorded):
@@ -178,11 +185,11 @@ def test_pairs_of_tasks_and_threads_are_kept_apart(recorded):
         await asyncio.gather(work(1, 0.03), work(2, 0.01), work(3, 0.02))
 
     asyncio.run(main())
-    assert recorded.values() == [2.0, 3.0, 1.0]
+    assert spans(recorded) == [2.0, 3.0, 1.0]
     begin(True, [1])
     on_a_thread(end, True)
     end(True)
-    assert [e.value for e in recorded.take() if e.site] == [1.0]
+    assert spans(recorded) == [1.0]
 
 
 def test_halves_of_a_span_are_matched_by_their_object(recorded):

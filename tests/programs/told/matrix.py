@@ -1,0 +1,199 @@
+"""Runs each program with each set of lines in every order, and compares what voir says.
+
+``VOIR_RECORDER=python python -m tests.programs.told.matrix`` prints, as JSON, what differs by case.
+The recorder in Python takes its time from the program's own clock, so that figures are exact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import pairwise, permutations
+from pathlib import Path
+from typing import Any
+
+from .programs import PROGRAMS, TASKS, TELLING, Program
+from .truth import MS, T
+
+EVERY = {**PROGRAMS, **TELLING, **TASKS}
+
+
+def sets(program: Program) -> Iterator[tuple[str, list[str]]]:
+    """Sets of lines that make sense: the name says what they tell."""
+    rest = [line for line in (program.loss, program.pause, *program.also) if line]
+    for n, mark in enumerate(program.marks):
+        yield f"mark{n}", [mark, *rest]
+    for n, mark in enumerate(program.bare):
+        yield f"bare{n}", [mark, *rest]
+    for n, pair in enumerate(program.pairs):
+        yield f"pair{n}", [pair, *rest]
+        for m, mark in enumerate(program.marks):
+            yield f"mark{m}+pair{n}", [mark, pair, *rest]
+        for m, mark in enumerate(program.bare):
+            yield f"bare{m}+pair{n}", [mark, pair, *rest]
+    if program.loading:
+        for n, mark in enumerate(program.marks):
+            yield f"mark{n}+loading", [mark, program.loading, *rest]
+        for n, pair in enumerate(program.pairs):
+            yield f"pair{n}+loading", [pair, program.loading, *rest]
+        if program.marks and program.pairs:
+            lines = [program.marks[0], program.pairs[0], program.loading, *rest]
+            yield "mark0+pair0+loading", lines
+
+
+def cases() -> dict[str, tuple[str, str, list[str]]]:
+    """By name: the program, what is told, and the lines in their order."""
+    found = {}
+    for name, program in EVERY.items():
+        told_alone = [] if name not in TELLING else [program.loss, *program.also]
+        alone = [("itself", [line for line in told_alone if line])] if name in TELLING else []
+        for told, lines in [*alone, *sets(program)]:
+            if program.updates and "pair" in told and "+pair" not in told:
+                continue  # Each pair would be a step.
+            orders = list(permutations(lines))
+            for number, order in enumerate(orders[:: max(1, len(orders) // 12)]):
+                found[f"{name}: {told} #{number}"] = name, told, list(order)
+    return found
+
+
+class Said:
+    """What voir says of a program: by task, its steps."""
+
+    def __init__(self, script: Path, lines: list[str], options: tuple[str, ...] = ()) -> None:
+        from instruments.measuring import instrument_rates, measuring_of
+        from overseer import Overseer
+
+        self.steps: dict[str, list[Any]] = {}
+
+        def instrument_lines(ov: Overseer) -> Any:
+            measuring_of(ov).also(self._take)
+            yield ov.phases.load_script
+            for line in lines:
+                task, colon, selector = line.partition(": ")
+                if colon:
+                    ov.probe(selector).give(task=task)
+                else:
+                    ov.probe(line).give()
+
+        T.begin()
+        overseer = Overseer([instrument_rates, instrument_lines], stderr=io.StringIO())
+        with contextlib.redirect_stdout(io.StringIO()):
+            overseer(["--no-record", *options, str(script)])
+        self.problems = [problem.slug for problem in overseer.problems]
+        self.tasks = overseer.summary.get("tasks", {})
+        self.fold = measuring_of(overseer).fold
+
+    def _take(self, steps: list[Any]) -> None:
+        for step in steps:
+            self.steps.setdefault(step.task, []).append(step)
+
+
+def total(values: Any) -> float:
+    """Milliseconds."""
+    return round(sum(values), 6)
+
+
+def differences(program: Program, told: str, lines: list[str], said: Said) -> list[str]:
+    """What voir says that is not so."""
+    found: list[str] = []
+
+    def same(what: str, is_said: Any, true: Any) -> None:
+        if is_said != true:
+            found.append(f"{what}: said {is_said}, true {true}")
+
+    true = T.tasks["train"]["steps"]
+    steps = said.steps.get("train", [])
+    same("steps", len(steps), len(true))
+    if found:
+        return found
+    items = [step.items for step in steps]
+    own = [line for line in lines if ": " not in line]
+    words = "as batch", "batch,", "batch)", "> batch"
+    sized = any(w in line for line in own for w in words)
+    if not (sized or "voir." in program.text):
+        same("items", [i for i in items if i == i], [])
+    else:
+        same("items", items, [step["items"] for step in true])
+    itself = "voir." in program.text and "step=True" not in program.text
+    loads = "pair" in told or "loading" in told or itself
+    # A pair's or a mark's first step begins with it: what it waited for is not known.
+    later = [(step, s) for step, s in zip(true, steps, strict=True) if not step["first"]]
+    waited = [said.parts[0] / MS for _, said in later]
+    spent = [sum(said.parts) / MS for _, said in later]
+    if loads:
+        same("loading", total(waited), total(step["load"] for step, _ in later))
+    else:
+        same("loading", any(step.loaded for step in steps), False)
+    paused = sum(step["pause"] for step in true)
+    if program.pause:
+        same("pause", said.tasks["train"]["pause"]["seconds"] * 1e3, paused)
+    same("time", total(spent), total(step["load"] + step["work"] for step, _ in later))
+    first = sum(steps[0].parts) / MS
+    # A function's first call, or a pair that no loop is around, begins without its batch.
+    least = true[0]["work"] + (0.0 if program.calls else true[0]["load"])
+    if "+loading" in told or not program.calls:
+        same("first step", round(first, 6), least if not program.calls else first)
+    losses = T.tasks["train"]["losses"]
+    if program.loss:
+        loss = said.tasks["train"]["loss"]
+        same("losses", [loss["first"], loss["last"]], [losses[0], losses[-1]])
+    same("problems", said.problems, [])
+    return found + others(said)
+
+
+def others(said: Said) -> list[str]:
+    """What voir says of other tasks that is not so."""
+    found: list[str] = []
+    for task, known in T.tasks.items():
+        if task == "train":
+            continue
+        true, steps = known["steps"], said.steps.get(task, [])
+        if len(steps) != len(true):
+            return [f"{task}: said {len(steps)} steps, true {len(true)}"]
+        times = [round(sum(step.parts) / MS, 6) for step in steps]
+        if task == "eval":
+            real = [step["load"] + step["work"] for step in true]
+            if [step.items for step in steps] != [step["items"] for step in true]:
+                found.append(f"eval: items {[step.items for step in steps]}")
+            after = [s["load"] + s["work"] for s in true if s["after"]]
+            pause = said.tasks["train"]["pause"]["seconds"] * 1e3
+            if round(pause, 6) != sum(after):
+                found.append(f"eval: pauses {pause}, true {sum(after)}")
+        else:
+            ends = [step["at"] / MS for step in true]
+            real = [None, *(b - a for a, b in pairwise(ends))]
+            if task == "inner":  # The first after a step begins where that ended.
+                real = [5.0 if n % 4 else None for n in range(len(true))]
+        wrong = [(a, b) for a, b in zip(times[1:], real[1:], strict=True) if b and a != b]
+        if wrong:
+            found.append(f"{task}: times said and true {wrong[:3]}")
+    return found
+
+
+def main() -> None:
+    """Run all cases, or those whose name has the argument in it."""
+    from overseer.recorder import fallback, recorder
+
+    assert recorder is fallback
+    fallback.now = T.now
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    found: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for name, (program, told, lines) in cases().items():
+            if wanted not in name:
+                continue
+            script = Path(directory) / "main.py"
+            script.write_text(EVERY[program].script)
+            try:
+                found[name] = differences(EVERY[program], told, lines, Said(script, lines))
+            except Exception as error:
+                found[name] = [f"{type(error).__name__}: {error}"]
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
