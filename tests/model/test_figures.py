@@ -155,6 +155,10 @@ def test_a_run_of_which_all_is_known_has_every_figure() -> None:
     assert (found["eval"]["steps"], found["eval"]["items"]) == (3, 15)
 
 
+def test_training_stands_first_whatever_came_before_it() -> None:
+    assert list(section(f"3 {{ wait 10; mark eval 8 }}; 20 {{ {LOADED} }}")) == ["train", "eval"]
+
+
 def test_what_is_not_known_is_absent() -> None:
     train = section("20 { learn M nan; back nan; opt O }")["train"]
     assert train["units"] == "steps"
