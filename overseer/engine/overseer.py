@@ -496,7 +496,7 @@ class Overseer(Giving, Scheduler):
         from ..imports import on_import, tell_failures
         from ..record.recording import Recording
 
-        self.recording = Recording(self, target.name if target else "")
+        self.recording = Recording(self, target.title if target else "")
         operators = f"{__package__}.operators"
 
         def connect(module: Any) -> None:

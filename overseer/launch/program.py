@@ -46,6 +46,11 @@ class Target:
     def __init__(self, kind: str, name: str, argv: tuple[str, ...] = ()) -> None:
         self.kind, self.name, self.argv = kind, name, argv
 
+    @property
+    def title(self) -> str:
+        """What the user typed: ``main.py``, ``-m package.module``."""
+        return self.name if self.kind == "script" else f"-m {self.name}"
+
 
 class CannotRun(UsageError):
     """The target is not there or is not a program; python's words, and its exit status.
