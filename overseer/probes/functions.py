@@ -67,9 +67,12 @@ def _live(unit: Unit, scopes: list[Scope]) -> list[FunctionType]:
                 found[key_of(function.__code__)] = function
     if all(scope.key in found and not scope.many for scope in scopes):
         return [found[scope.key] for scope in scopes]
-    keys = {scope.key for scope in scopes}
+    keys, everything = {scope.key for scope in scopes}, gc.get_objects()
+    if unit.module != "__main__" and not any(one is module for one in everything):
+        gc.unfreeze()  # The module was there before the script: it is frozen, with its functions.
+        everything = gc.get_objects()
     # The type first: of a million objects, a few thousand are functions.
-    functions = [one for one in gc.get_objects() if type(one) is FunctionType]
+    functions = [one for one in everything if type(one) is FunctionType]
     return [
         one
         for one in functions
