@@ -141,7 +141,7 @@ def processes() -> int:
 
 def _go_over(tree: Any) -> None:
     """Have the script's loops told."""
-    wrap_loops(tree, partial(recorder.loop, table.add(k.LOOP, "for")))
+    wrap_loops(tree, table.add(k.LOOP, "for"))
 
 
 def _torch(ov: Overseer, places: Places, torch: Any) -> None:
@@ -184,18 +184,18 @@ def _tqdm(ov: Overseer, places: Places, std: Any) -> None:
     progress.place(ov, places, std)
 
 
-# What a `for` of the script waits for is loading, if its body learns
+# What a loop of the script waits for is loading, if its body learns
 
 
-def wrap_loops(tree: ast.Module, loop: Callable[[Any], Any]) -> None:
-    """Have the loops whose body learns go over their iterables through ``loop``.
+def wrap_loops(tree: ast.Module, site: int) -> None:
+    """Have the waits of loops whose body learns recorded.
 
     A body learns that calls ``.backward(`` or ``.step(``, itself or in a function of the same file.
     The tree is changed in place; without such a loop it stays as it is.
 
     Args:
         tree: A module.
-        loop: Takes an iterable and returns an iterator. What Dynamo compiles never calls it.
+        site: The number of the site.
     """
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     functions = [(one.name, _called(one)) for one in _walk([tree]) if isinstance(one, kinds)]
@@ -205,11 +205,15 @@ def wrap_loops(tree: ast.Module, loop: Callable[[Any], Any]) -> None:
         learns |= {function for function, calls in functions if calls & learns}
     name = ""
     for node in _walk([tree]):
-        if isinstance(node, ast.For) and _called(node) & learns:
+        if isinstance(node, ast.AsyncFor) and _called(node) & learns:
+            from .hooks.asynchronous import wrap
+
+            wrap(node, site)
+        elif isinstance(node, ast.For) and _called(node) & learns:
             # Not imported for a script that does not learn.
             from overseer.probes.names import COMPILING, put
 
-            name = name or put("loop", loop)
+            name = name or put("loop", partial(recorder.loop, site))  # Dynamo never sees it.
             # The position at which a loop asks for its iterator: tracebacks are as before.
             there = {one: getattr(node, one) for one in node._attributes}
             compiling = ast.Call(_name(COMPILING, there), [], [], **there)

@@ -55,8 +55,8 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
         ov.bus.sample()  # The next event of each probe is for the next frame.
         return ov.summary.get("tasks") or measuring.facts()
 
-    script = os.path.basename(ov.options.SCRIPT or ov.options.MODULE or "")
-    board = Board(script or "voir", now(), given, now)
+    assert ov.recording is not None
+    board = Board(os.path.basename(ov.recording.title) or "voir", now(), given, now)
     dashboard = Dashboard(sink, board, facts, ov.clock, ov.report)
     measuring.also(board.take)
     heard = [ov.listen(board.hear, key) for key in HEARD]

@@ -135,7 +135,7 @@ class Session:
         head = {
             **this_process(),
             "boot_id": place().partition(" ")[2],
-            "name": ov.options.SCRIPT or ov.options.MODULE or "script",
+            "name": ov.recording.title or "script",
             "python": sys.version.split()[0],
             "rank": rank.rank if rank is not None else None,
             "wall_ns": ov.clock.wall_ns(),
@@ -449,7 +449,7 @@ def _place(ov: Overseer, settings: Settings) -> Path | None:
 
         directory = Path(os.path.abspath(os.path.expanduser(settings.directory)))
         directory.mkdir(parents=True, exist_ok=True)
-        name = safe_name(ov.options.SCRIPT or ov.options.MODULE or "script")
+        name = safe_name(ov.recording.title)
         return directory / f"{stamp(ov.clock.wall_ns())}-{name}-{os.getpid()}.pftrace"
     found = ov.recording.directory.path
     if found is None and ov.options.no_record:

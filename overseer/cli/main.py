@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 from ..boundary import name_of, said
@@ -41,6 +42,10 @@ NEEDED = {"voirfile", "no_voirfile", "debug"}
 #: Options, and variables, that ask nothing of an instrument.
 PLAIN = {"--no-record", "--no-voirfile", "--quiet", "--run-dir", "--strict"}
 VARIABLES = {f"VOIR_{option[2:].replace('-', '_').upper()}" for option in PLAIN}
+#: Of more frozen objects than this, not all are python's own: 3.12 has some 400 immortal ones.
+FROZEN = 1000
+#: Packages that search all objects for functions.
+SEARCHING = frozenset({"codefind", "ptera"})
 #: The state of a probe whose place torch.compile has taken: nobody did anything wrong.
 COMPILED_AWAY = "compiled away"
 
@@ -195,7 +200,7 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
         lambda signum: killed(overseer, signum, notices),
         lambda: overseer.exit_status is not None or overseer.status == "finalized",
     )
-    with signals, before_exec(lambda: replaced(overseer, notices)):
+    with signals, before_exec(lambda: replaced(overseer, notices)), frozen(overseer):
         try:
             value = overseer(argv)
             if isinstance(value, int) and not isinstance(value, bool):
@@ -221,6 +226,29 @@ def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
     if overseer.failed_checks:
         ending.leave(error, UNVERIFIED, instead=True)
     ending.leave(error, strictness(overseer))
+
+
+@contextmanager
+def frozen(overseer: Overseer) -> Iterator[None]:
+    """Keep what there is when the script begins out of the script's garbage collections.
+
+    At the end python disposes of it, unless the script has frozen its own objects. Where somebody
+    has frozen objects before, or a voirfile has imported what searches all objects for functions,
+    nothing is frozen.
+    """
+    later: list[object] = []
+
+    def freeze() -> None:
+        if gc.get_freeze_count() < FROZEN and not SEARCHING & sys.modules.keys():
+            gc.freeze()
+            later.append([])
+
+    overseer.ready = freeze
+    try:
+        yield
+    finally:
+        if later and id(later[0]) in map(id, gc.get_objects()):
+            gc.unfreeze()
 
 
 def announced(overseer: Overseer, ending: Ending, error: BaseException | None) -> int:

@@ -93,7 +93,8 @@ def parser() -> CommandParser:
     add("--port", type=int, default=0, help="where to listen (any)")
     add("--no-browser", action="store_true", help="only say the address")
     add = part("export", "write it as JSON, for TensorBoard, or the ranks of a job as one file")
-    add("--to", choices=(*_EXPORTS,), help="its format; without it, trace.pftrace is made")
+    add("--to", choices=(*_EXPORTS,),
+        help="its format; without it, that of PATH, or trace.pftrace is made")  # fmt: skip
     add("--output", "-o", metavar="PATH", help="the file, or directory")
     return made
 
@@ -208,8 +209,11 @@ def _export(options: Namespace) -> Iterator[str]:
     written = found = trace_files(options.run)
     place = found[0].parent if len(found) == 1 else Path(options.run)
     try:
-        if options.to is not None:
-            written = _EXPORTS[options.to](found, place, options.output)
+        to = options.to
+        if to is None and options.output is not None:
+            to = "json" if options.output.endswith(".json") else "perfetto"
+        if to is not None:
+            written = _EXPORTS[to](found, place, options.output)
     except OSError as error:
         where = getattr(error, "filename", None) or options.output or place
         what = f"{str(where).removesuffix('.part')} cannot be written: {error.strerror or error}"

@@ -111,6 +111,7 @@ class Overseer(Giving, Scheduler):
         stopping: What the run was asked to end by.
         figures: The ``tasks`` of ``run.json`` as of now; whether they are final.
         on_source: Changes the syntax tree of a script in place.
+        ready: Called right before the script's first code runs.
         version: Of voir.
         profiler: Begins to trace a part of the script, returns what ends that; None: nothing does.
     """
@@ -160,6 +161,7 @@ class Overseer(Giving, Scheduler):
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
         self.on_source: Callable[[ast.Module], object] | None = None
+        self.ready: Callable[[], object] = bool
         self.profiler: Callable[..., Callable[[], object]] | None = None
         self.stopping = Stopping()
         self.late: BaseException | None = None
@@ -496,7 +498,7 @@ class Overseer(Giving, Scheduler):
         from ..imports import on_import, tell_failures
         from ..record.recording import Recording
 
-        self.recording = Recording(self, target.name if target else "")
+        self.recording = Recording(self, target.title if target else "")
         operators = f"{__package__}.operators"
 
         def connect(module: Any) -> None:
@@ -515,7 +517,7 @@ class Overseer(Giving, Scheduler):
             usage = "Usage: voir [VOIR OPTIONS] SCRIPT [OPTIONS]"
             raise UsageError("no-script", "no script was given", usage)
         self.program = locate(target)
-        self.program.adapt = self.on_source
+        self.program.adapt, self.program.ready = self.on_source, self.ready
         with self.overhead.script():
             self.program.load(self._instrument)
         self._loaded = True

@@ -39,8 +39,10 @@ class Module(MainProgram):
     def load(self, instrument: Instrument | None = None) -> None:
         """Set the stage, let runpy find the module, and run the prefix of it."""
         self._set_stage()
+        ahead = self._ahead()
+        self.begin()
         self._find(self.target.name, alter_argv=True)
-        self._unit = self._source()
+        self._unit = ahead if ahead is not None and self._is(ahead) else self._source()
         self.run_prefix(instrument)
 
     def run_whole(self) -> None:
@@ -81,6 +83,14 @@ class Module(MainProgram):
         # On one line, as python's: programs read the last line of stderr.
         raise CannotRun("no-module", f"{what}. Is it installed for {sys.executable}?") from None
 
+    def _ahead(self) -> Unit | None:
+        """The unit, as far as it is known before its packages run: its tree is voir's."""
+        try:
+            with open(self.file or "", "rb") as file:
+                return read_unit(file.read(), self.file or "", warn=False)
+        except Exception:
+            return None
+
     def _source(self) -> Unit | None:
         """The unit whose code is what python would run; ``None`` when there is no such source."""
         spec: Any = self._spec
@@ -92,7 +102,12 @@ class Module(MainProgram):
             unit = read_unit(data, code.co_filename, warn=False)
         except Exception:
             return None
-        return unit if unit.code == code else None  # A stale or rewritten .pyc wins in python.
+        return unit if self._is(unit) else None
+
+    def _is(self, unit: Unit) -> bool:
+        """Whether python runs this code: a stale or rewritten .pyc wins there."""
+        code = self._code
+        return code is not None and (unit.code, unit.filename) == (code, code.co_filename)
 
 
 class MainOf(Module):
@@ -131,6 +146,7 @@ class Function(Program):
             what = f"-m {self.target.name} names no function"
             raise CannotRun("no-function", what, "For example: -m package.module:main")
         _stage_for_a_module(self.target)
+        self.begin()
         self._function = self._resolve(_import(name), path)
 
     def run(self) -> object:

@@ -46,6 +46,11 @@ class Target:
     def __init__(self, kind: str, name: str, argv: tuple[str, ...] = ()) -> None:
         self.kind, self.name, self.argv = kind, name, argv
 
+    @property
+    def title(self) -> str:
+        """What the user typed: ``main.py``, ``-m package.module``."""
+        return self.name if self.kind == "script" else f"-m {self.name}"
+
 
 class CannotRun(UsageError):
     """The target is not there or is not a program; python's words, and its exit status.
@@ -74,9 +79,11 @@ class Program:
         target: What the user asked for.
         file: The script's file, when it has one.
         adapt: Changes the syntax tree of a script in place, before any of it is compiled.
+        ready: Called once, right before any code of the script, or of its packages, runs.
     """
 
     adapt: Callable[[ast.Module], object] | None = None
+    ready: Callable[[], object] = bool
 
     def __init__(self, target: Target, file: str | None) -> None:
         self.target = target
@@ -100,6 +107,11 @@ class Program:
 
     def run(self) -> object:
         """Run the rest; the program's value, which only a function has."""
+
+    def begin(self) -> None:
+        """Code of the script is about to run."""
+        ready, self.ready = self.ready, bool
+        ready()
 
     def retire(self) -> None:
         """Take from ``__main__`` what python takes from it when a script has ended."""
@@ -141,6 +153,7 @@ class MainProgram(Program):
 
     def execute(self, code: CodeType) -> None:
         """Execute ``code`` in ``__main__``, with as much stack as python would leave it."""
+        self.begin()
         try:
             with _as_deep_as(1 + len(self.under)):
                 exec(code, self.main.__dict__)

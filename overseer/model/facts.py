@@ -10,9 +10,10 @@ import math
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     Facts = Mapping[str, Any]
+    T = TypeVar("T")
 
 #: The parts of a step, in the order in which they come.
 PARTS = ("loading", "forward", "backward", "optimizer", "communication", "other")
@@ -54,6 +55,11 @@ def entries(of: object, key: str) -> list[Facts]:
     """The mappings in the list under ``key``."""
     found = of.get(key) if isinstance(of, dict) else None
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def ordered(tasks: Mapping[str, T]) -> dict[str, T]:
+    """Tasks in the order in which they are shown: ``train`` first, the others as they came."""
+    return dict(sorted(tasks.items(), key=lambda task: task[0] != "train"))
 
 
 def main_name(steps: Mapping[str, float]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .spans import Span
+from .steps import NAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class Window:
 class Rates:
     """Reads windows off the steps of every task.
 
+    Items of a task are unknown from the first step on of which they are: its windows are in steps.
+
     Args:
         emit: Called with each window when it closes.
         interval: The length of a window.
@@ -134,6 +137,7 @@ class Rates:
         self._emit, self._interval, self._multiplier = emit, interval, multiplier
         self._skip = skip or Span(steps=0)
         self._began: dict[str, tuple[int, int]] = {}
+        self._unsized: set[str] = set()
         self._windows: dict[str, Window] = {}
 
     def add(self, steps: Iterable[Step]) -> None:
@@ -143,6 +147,8 @@ class Rates:
             if not before and len(self._began) >= TASKS:
                 continue
             self._began[step.task] = began, step.number
+            if step.items != step.items:
+                self._unsized.add(step.task)
             if step.ns and not self._skips(step, began):  # Else nobody knows when it began.
                 self._take(step, step.number - before)
 
@@ -164,7 +170,7 @@ class Rates:
             self._close(self._windows.pop(step.task))
 
     def _close(self, window: Window) -> None:
-        window.items *= self._multiplier
+        window.items *= self._multiplier if window.task not in self._unsized else NAN
         self._emit(window)
 
     def finish(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .events import LOADING
-from .facts import HOST_CLOCK, PARTS, main_name
+from .facts import HOST_CLOCK, PARTS, main_name, ordered
 from .rates import TASKS, Threads
 from .series import Series, Totals
 from .spans import Span
@@ -163,7 +163,7 @@ class Summary:
 
     def section(self, clock: str | None = None, final: bool = False) -> dict[str, Any]:
         """The ``tasks`` of ``run.json``, as they are by now; without a ``clock``, by the host's."""
-        tasks = dict(self._fold.tasks)
+        tasks = ordered(self._fold.tasks)
         if self._fold.lost:  # What is known of these is not how many there were, nor when.
             return {name: {"steps_at_least": task.steps} for name, task in tasks.items()}
         main = self.main

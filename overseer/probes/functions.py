@@ -10,7 +10,7 @@ import gc
 import sys
 from types import CodeType, FunctionType, MethodType
 
-from .names import COMPILING, LOOP, OURS
+from .names import OURS, PLAIN
 from .unit import key_of
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def renew(unit: Unit, scope: Scope) -> str:
 
 def probed(code: CodeType) -> bool:
     """Whether probes' calls are in ``code``; of an earlier run, if they are not this one's."""
-    names = (name for name in code.co_names if name not in (COMPILING, LOOP))
+    names = (name for name in code.co_names if name not in PLAIN)
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return any(name.startswith(OURS) for name in names) or any(map(probed, inner))
 
@@ -67,9 +67,12 @@ def _live(unit: Unit, scopes: list[Scope]) -> list[FunctionType]:
                 found[key_of(function.__code__)] = function
     if all(scope.key in found and not scope.many for scope in scopes):
         return [found[scope.key] for scope in scopes]
-    keys = {scope.key for scope in scopes}
+    keys, everything = {scope.key for scope in scopes}, gc.get_objects()
+    if unit.module != "__main__" and not any(one is module for one in everything):
+        gc.unfreeze()  # The module was there before the script: it is frozen, with its functions.
+        everything = gc.get_objects()
     # The type first: of a million objects, a few thousand are functions.
-    functions = [one for one in gc.get_objects() if type(one) is FunctionType]
+    functions = [one for one in everything if type(one) is FunctionType]
     return [
         one
         for one in functions

@@ -41,7 +41,10 @@ def _visible() -> list[str]:
 EXCEPTION = put("exception", sys.exception)
 #: Returns whether Dynamo traces the caller: never, until torch has that.
 COMPILING = put("compiling", bool)
-#: Goes over a loop's iterable; the hooks put what records it there.
-LOOP = put("loop", iter)
+#: Go over a loop's iterable, and are called where an item has come; the hooks put what records
+#: these there.
+LOOP, ASYNC_LOOP, CAME = put("loop", iter), put("async loop", aiter), put("came", bool)
+#: Names that are no probe's.
+PLAIN = (COMPILING, LOOP, ASYNC_LOOP, CAME)
 
-__all__ = ["COMPILING", "EXCEPTION", "LOOP", "OURS", "put"]
+__all__ = ["COMPILING", "EXCEPTION", "OURS", "PLAIN", "put"]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
 import unicodedata
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from ..clock import gmtime, strftime
 from ..errors import Problem, UsageError
 from .job import Job, NotOurs, find_rank
 from .metrics import SHORT
+from .recording import REPLACED
 
 #: What a run writes; a directory that has one of these holds a run.
 RUN_FILES = ("run.json", "metrics.jsonl", "trace.pftrace", "job.json")
@@ -82,6 +85,8 @@ class RunDirectory:
     def check(self) -> None:
         """Refuse a directory the user named that cannot be this run's, before the script runs.
 
+        A process that has replaced itself by voir again takes the next name: ``DIR-2``.
+
         Raises:
             UsageError: It holds a run already, or is no directory.
         """
@@ -93,6 +98,10 @@ class RunDirectory:
                 what = f"--run-dir {chosen} is not a directory"
                 remedy = "Name a directory; it is made when it does not exist."
                 raise UsageError("run-dir-not-a-directory", what, remedy)
+            rank = f"rank{self.rank.rank}" if self.rank else ""
+            name, numbers = chosen.name, count(2)
+            while _replaced(chosen / rank / "run.json"):
+                chosen = self._chosen = chosen.with_name(f"{name}-{next(numbers)}")
             try:
                 self._inspect(chosen)
             except NotOurs as why:
@@ -138,6 +147,15 @@ class RunDirectory:
             return self._job.find(parent)
         parent.mkdir(parents=True, exist_ok=True)
         return new_directory(parent, self._own)
+
+
+def _replaced(file: Path) -> bool:
+    """Whether a ``run.json`` is of this process, before it became another program."""
+    try:
+        facts = json.loads(file.read_bytes())
+        return bool(facts["ended_by"] == REPLACED and facts["pid"] == os.getpid())
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def claim(directory: Path) -> Path:

@@ -52,7 +52,7 @@ class Recording:
 
     Args:
         ov: The run, an :class:`~overseer.engine.overseer.Overseer`.
-        script: As the user named it.
+        title: The script as the user named it, ``-m`` included.
 
     Raises:
         UsageError: ``--run-dir`` names a directory that holds a run already.
@@ -60,10 +60,11 @@ class Recording:
     Attributes:
         started: The monotonic clock at the start; ``started_wall`` is the time of day.
         ended_by: How the run ended, if not by its script's end.
+        title: As it was given.
     """
 
-    def __init__(self, ov: Any, script: str) -> None:
-        self._ov, self._script, options = ov, script, ov.options
+    def __init__(self, ov: Any, title: str) -> None:
+        self._ov, self.title, options = ov, title, ov.options
         self.started_wall, self.started = ov.clock.wall_ns(), ov.clock.now_ns()
         self.ended_by: str | None = None
         self._before = ov.overhead.outside_ns
@@ -96,7 +97,7 @@ class Recording:
 
                 ov = self._ov
                 self._directory = RunDirectory(
-                    self._script,
+                    self.title,
                     self._process,
                     self.started_wall,
                     report=ov.report,
@@ -270,8 +271,10 @@ class Recording:
             return None
 
     def _name(self) -> str:
+        """The script's file; of a module, what the user typed."""
         program = self._ov.program
-        return (program.file if program is not None else None) or self._script
+        file = program.file if program is not None and not self._ov.options.MODULE else None
+        return file or self.title
 
     @cached_property
     def _provenance(self) -> Provenance:

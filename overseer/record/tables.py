@@ -200,8 +200,10 @@ def _steps(thread: Thread, start: int) -> Rows:
         if one.label == "step" and task:
             parts = {child.label: _seconds(child) for child in one.children}
             number, items = (_value(one.args.get(key)) for key in ("step", "items"))
-            times = (one.start - start) / 1e9, _seconds(one)
-            yield task[1], number, *times, parts.get("loading"), parts.get("compute"), items
+            # A part that takes no time has no span; of unknown loading there is neither part.
+            absent = 0.0 if parts.keys() & {"loading", "compute"} else None
+            split = [parts.get(key, absent) for key in ("loading", "compute")]
+            yield task[1], number, (one.start - start) / 1e9, _seconds(one), *split, items
 
 
 def _seconds(one: Slice) -> float | None:

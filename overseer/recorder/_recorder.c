@@ -1422,7 +1422,45 @@ static PyObject *m_span(PyObject *module, PyObject *args, PyObject *kwargs) {
     return (PyObject *)s;
 }
 
-/* Loop: what a `for` of the script goes over; a mark before each next() and one after it, and no frame. */
+/* A loop of the script asks for its next item, and it has come, or there is none. */
+
+static int asks(uint16_t site, uint32_t object) {
+    here();
+    uint64_t begun = timed(), start = now();
+    int marked = mark(LOOP, PLAIN, start, start, T.depth, &begun);
+    if (marked < 0) return -1;
+    put(STRUCTURE, LOOP, site, start, 0, NAN, object, marked ? LATER : 0);
+    cost(begun);
+    return 0;
+}
+static int came(uint16_t site, uint32_t object, PyObject *item) {
+    here();
+    uint64_t begun = timed(), end = now();
+    double value = NAN;
+    int status = item ? length(item, 0, &value) : 0;
+    int marked = status < 0 ? 0 : mark(LOOP, PLAIN, end, end, T.depth, &begun);
+    put(STRUCTURE, LOOP, site, end, 0, value, object, CAME | (item ? 0 : ENDED) | (marked > 0 ? LATER : 0));
+    cost(begun);
+    return status < 0 || marked < 0 ? -1 : 0;
+}
+
+/* asks(site), came(site) or came(site, item): of an `async for`, whose waits lie between two calls */
+static PyObject *m_asks(PyObject *module, PyObject *site) {
+    (void)module;
+    long number = PyLong_AsLong(site);
+    if (PyErr_Occurred() || (!G.muted && G.events[0] && asks((uint16_t)number, 0) < 0)) return NULL;
+    Py_RETURN_NONE;
+}
+static PyObject *m_came(PyObject *module, PyObject *args) {
+    (void)module;
+    int site;
+    PyObject *item = NULL;
+    if (!PyArg_ParseTuple(args, "i|O", &site, &item)) return NULL;
+    if (!G.muted && G.events[0] && came((uint16_t)site, 0, item) < 0) return NULL;
+    RETURN(Py_NewRef(Py_None));
+}
+
+/* Loop: what a `for` of the script goes over; both are recorded at each next(), without a frame. */
 
 typedef struct { PyObject_HEAD PyObject *iterator; uint32_t object; uint16_t site; } Loop;
 
@@ -1430,22 +1468,10 @@ static PyObject *loop_next(PyObject *self) {
     Loop *l = (Loop *)self;
     iternextfunc next = Py_TYPE(l->iterator)->tp_iternext;
     if (G.muted || !G.events[0]) return next(l->iterator);
-    here();
-    uint64_t begun = timed(), start = now();
-    int marked = mark(LOOP, PLAIN, start, start, T.depth, &begun);
-    if (marked < 0) return NULL;
-    put(STRUCTURE, LOOP, l->site, start, 0, NAN, l->object, marked ? LATER : 0);
-    cost(begun);
+    if (asks(l->site, l->object) < 0) return NULL;
     PyObject *iterator = Py_NewRef(l->iterator), *result = next(iterator);
     Py_DECREF(iterator);
-    uint64_t end = now();
-    double value = NAN;
-    int status = result ? length(result, 0, &value) : 0;
-    uint64_t since = begun ? end : 0;
-    marked = status < 0 ? 0 : mark(LOOP, PLAIN, end, end, T.depth, &since);
-    put(STRUCTURE, LOOP, l->site, end, 0, value, l->object, CAME | (result ? 0 : ENDED) | (marked > 0 ? LATER : 0));
-    cost(since);
-    if (status < 0 || marked < 0) Py_CLEAR(result);
+    if (came(l->site, l->object, result) < 0) Py_CLEAR(result);
     RETURN(result);
 }
 static int loop_traverse(Loop *l, visitproc visit, void *arg) {
@@ -1897,6 +1923,8 @@ static PyMethodDef methods[] = {
     {"number", m_number, METH_O, NULL},
     {"span", (PyCFunction)(void (*)(void))m_span, METH_VARARGS | METH_KEYWORDS, NULL},
     {"loop", m_loop, METH_VARARGS, NULL},
+    {"asks", m_asks, METH_O, NULL},
+    {"came", m_came, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 static int intern(void) {

@@ -729,6 +729,30 @@ def _name(args: tuple[Any, ...]) -> None:
             _g.name(args[0])
 
 
+def asks(site: int, object_: int = 0) -> None:
+    """A loop of the script asks for its next item."""
+    if _g.muted or not _g.rings:
+        return
+    thread, at = _here(), now()
+    flags = k.LATER if _mark(thread, k.LOOP, k.PLAIN, at, at, thread.depth) else 0
+    _put(thread, k.STRUCTURE, k.LOOP, site, at, 0, NAN, object_, flags)
+
+
+def came(site: int, item: Any = _MISSING, object_: int = 0) -> None:
+    """It has come; without an ``item``, there is none."""
+    if _g.muted or not _g.rings:
+        return
+    thread, at = _here(), now()
+    flags, value = k.CAME | k.ENDED, NAN
+    if item is not _MISSING:
+        flags, value = k.CAME, length(item)
+    if _mark(thread, k.LOOP, k.PLAIN, at, at, thread.depth):
+        flags |= k.LATER
+    _put(thread, k.STRUCTURE, k.LOOP, site, at, 0, value, object_, flags)
+    if _g.due and item is not _MISSING:
+        _reached()
+
+
 class _Loop:
     """An iterator that records when the next item is asked for, and when it comes."""
 
@@ -742,24 +766,13 @@ class _Loop:
         return self
 
     def __next__(self) -> Any:
-        if _g.muted or not _g.rings:
-            return next(self._iterator)
-        thread, at = _here(), now()
-        flags = k.LATER if _mark(thread, k.LOOP, k.PLAIN, at, at, thread.depth) else 0
-        _put(thread, k.STRUCTURE, k.LOOP, self._site, at, 0, NAN, self._object, flags)
-        flags, value, end = k.ENDED, NAN, 0
+        asks(self._site, self._object)
         try:
             result = next(self._iterator)
-            end, flags = now(), 0
-            value = length(result)
-        finally:
-            at = end or now()
-            flags |= k.CAME
-            if _mark(thread, k.LOOP, k.PLAIN, at, at, thread.depth):
-                flags |= k.LATER
-            _put(thread, k.STRUCTURE, k.LOOP, self._site, at, 0, value, self._object, flags)
-        if _g.due:
-            _reached()
+        except BaseException:
+            came(self._site, object_=self._object)
+            raise
+        came(self._site, result, self._object)
         return result
 
 

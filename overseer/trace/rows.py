@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..clock import perf_counter
-from ..model.events import LOADING, RECORD
+from ..model.events import RECORD
 from ..model.fold import TRAIN, Fold, Lane
 from ..recorder import sites as k
 from ..recorder.log import text_at
@@ -238,12 +238,11 @@ class _Rows:
         arguments: dict[str, object] = {"step": step.number - 1}
         if math.isfinite(step.items):
             arguments["items"] = int(step.items)
-        loading = step.parts[LOADING] if step.loaded else 0
         spans, at = [("step", start, end)], start
-        inside = ("loading", loading), ("compute", step.ns - step.parts[LOADING])
-        for label, ns in (*inside, ("pause", step.pause)) if step.pause else inside:
-            if ns > 0 and at < end:
-                since, at = at, min(at + ns, end)
+        compute = step.ns - step.loading
+        for label, ns in (("loading", step.loading), ("compute", compute), ("pause", step.pause)):
+            since, at = at, min(at + ns, end)
+            if since < at and (step.loaded or label == "pause"):  # Else neither part is known.
                 spans.append((label, since, at))
         self._encoder.nested(row, "steps", spans, arguments)
 

@@ -23,10 +23,10 @@ _NAME, _VALUE = 15, 17
 #: How many differences of the runs are shown.
 _MOST = 16
 _TEXT = {"seconds": duration, "share": percent, "bytes": size, "number": figure}
-_REPEATS = (
-    "one run a side: the interval is of these runs only. What the next ones would show, "
-    "repeats tell: voir compare A1,A2,A3 B1,B2,B3"
-)
+_REPEATS = "What the next ones would show, repeats tell: voir compare A1,A2,A3 B1,B2,B3"
+#: What is said of one run a side, with an interval and without.
+_SINGLE = f"one run a side: the interval is of these runs only. {_REPEATS}"
+_UNCERTAIN = f"one run a side, without an interval: no percentage is shown. {_REPEATS}"
 
 
 def render(
@@ -93,9 +93,9 @@ def _range(one: Compared, values: Sequence[float], spread: Sequence[float] | Non
 def _change(one: Compared) -> str:
     if one.figure.kind == "number":
         return "the same" if one.before == one.after else ""
-    if one.ratio is None:
+    if one.ratio is None or one.interval is None:  # Without it the ratio may be chance.
         return ""
-    return f"{_signed(one.ratio)} %" + (f" ({_interval(one.interval)})" if one.interval else "")
+    return f"{_signed(one.ratio)} % ({_interval(one.interval)})"
 
 
 def _interval(interval: tuple[float, float]) -> str:
@@ -111,10 +111,12 @@ def _conclusions(found: Comparison, single: bool) -> Iterator[Row]:
     for index, verdict in enumerate(found.verdicts):
         said = f"{clean(verdict.task)}: {_concluded(verdict)}"
         yield row("" if index else "verdict", said, verdict.why)
+    known = any(one.interval for one in found.rows)
     if not found.verdicts:
         yield row("verdict", "nothing to compare: they have no task in common")
-    else:
-        yield row("", _REPEATS if single else None)
+    elif single:
+        yield row("", _SINGLE if known else _UNCERTAIN)
+    if found.verdicts and known:
         least = f"less than {100 * found.threshold:g} % counts as no difference"
         yield row("", f"intervals are 95 %; {least}")
     for index, note in enumerate(found.notes):

@@ -21,8 +21,8 @@ MOST, OWN, BARS = 40, 8, 4
 #: What goes first where there is too little room: the highest.
 _OTHER, _HOST, _RATE, _TREE, _TASK = 6, 5, 4, 3, 2
 _BAR = 16
-#: Where PyTorch's and Accelerate's launchers are: their steps are made in other processes.
-LAUNCHERS = ("/torch/distributed/", "/accelerate/commands/")
+#: PyTorch's and Accelerate's launchers, as modules: their steps are made in other processes.
+LAUNCHERS = ("torch.distributed.", "accelerate.commands.")
 
 
 def screen(run: Facts, width: int, colour: bool = False) -> str:
@@ -55,7 +55,7 @@ def render(run: Facts, width: int, colour: bool = False) -> str:
     elif not tasks and not entries(run, "probes") and run.get("exit_status") == 0:
         script = clean(run.get("script") or "SCRIPT")
         told = f"voir init {_short(script)} writes what would give them"
-        if any(each in script for each in LAUNCHERS):
+        if any(each in script.replace("/", ".") for each in LAUNCHERS):
             told = "of its processes: torchrun --no-python voir SCRIPT"
         rest.append(row("steps", Piece("none seen", "dim"), Piece(told, "dim")))
     rest += [*_probes(run), *_instruments(run), _app(run), *record(run)]

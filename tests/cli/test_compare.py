@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -52,6 +53,23 @@ def test_it_is_shown_as_people_have_seen_it(name: str, argv: list[str]) -> None:
     actual = said("compare", *argv)
     golden(f"compare/{name}", actual)
     assert max(map(len, actual.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("runs")
+def test_without_an_interval_figures_stand_side_by_side_and_why_they_do(tmp_path: Path) -> None:
+    for name in ("a1", "b1"):
+        file = tmp_path / name / "run.json"
+        facts = json.loads(file.read_text())
+        del facts["tasks"]["train"]["rate"]["steady"]
+        facts["tasks"]["train"]["steady"] = {"verdict": "never steady"}
+        file.write_text(json.dumps(facts))
+    text = said("compare", "a1", "b1")
+    assert "  overall           1,388 items/s     1,263 items/s\n" in text
+    told = " ".join(text.split())
+    assert "train: no difference shown · one run a side, and never steady" in told
+    assert "one run a side, without an interval: no percentage is shown" in told
+    assert "intervals are 95 %" not in told
+    assert re.findall(r"[+-][\d.]+ %", text) == []
 
 
 @pytest.mark.usefixtures("runs")

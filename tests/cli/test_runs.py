@@ -65,6 +65,9 @@ CASES = {
     "an instrument gets the value of a function": Case(
         "def job():\n    return [42]\n", "value = yield ov.phases.run_script\n"
         "ov.stderr.write(f'value: {value}\\n')", "-m main:job", err=("value: [42]",)),
+    "a module is titled as the user named it": Case(
+        GIVES, REDUCES, "-m main", err=("voir: -m main · finished",), x=[3, 1, 2],
+        record={"script": "-m main"}),
     "an instrument can catch what ended the script, which ends as it did": Case(
         "raise LookupError('lost')\n", "try:\n    yield ov.phases.run_script\nexcept LookupError:\n"
         "    ov.stderr.write('caught\\n')", status=1, err=("caught",)),
@@ -143,7 +146,7 @@ def test_a_run_comes_to_what_it_should(tmp_path: Path, name: str) -> None:
     assert (done.status, done.stdout) == (case.status, case.out), done.stderr
     said = [re.escape(each.replace("RUN", str([*place.runs, ""][0]))) for each in case.err]
     assert re.search(".*".join(said), done.stderr, re.DOTALL), done.stderr
-    summaries = re.findall(r"^voir: \S*main\.py\s", done.stderr, re.MULTILINE)
+    summaries = re.findall(r"^voir: (?:\S*main\.py|-m main\S*)\s", done.stderr, re.MULTILINE)
     assert len(summaries) == (not case.argv.startswith("--quiet"))
     if "nothing behind" in name:
         assert [file.name for file in tmp_path.iterdir()] == ["main.py"]

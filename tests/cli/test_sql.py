@@ -58,6 +58,8 @@ def traced(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     steps = [
         Slice("step", "steps", 2 * S, 3 * S, {"step": 0, "items": 8}, parts),
         Slice("step", "steps", 5 * S, None, {"step": 1}),
+        Slice("step", "steps", 6 * S, S, {"step": 2}, [Slice("compute", "steps", 6 * S, S)]),
+        Slice("step", "steps", 7 * S, S, {"step": 3}, [Slice("pause", "steps", 7 * S, 0)]),
     ]
     row = Thread("train steps", None, steps, [Slice("epoch 0", "app", 4 * S, None, {"lr": 0.1})])
     loss = {"loss": Counter("loss", "nats", [(3 * S, 2.0), (4 * S, float("nan"))])}
@@ -98,12 +100,18 @@ def test_steps_spans_and_counters_come_from_the_trace(traced: Path) -> None:
     assert rows(traced, "select * from steps") == [
         (0, "train", 0, 1.0, 3.0, 1.0, 2.0, 8),
         (0, "train", 1, 4.0, None, None, None, None),
+        (0, "train", 2, 5.0, 1.0, 0.0, 1.0, None),
+        (0, "train", 3, 6.0, 1.0, None, None, None),
     ]
     assert rows(traced, "select id, parent, label, depth, t, seconds from SLICES") == [
         (1, None, "step", 0, 1.0, 3.0),
         (2, 1, "loading", 1, 1.0, 1.0),
         (3, 1, "compute", 1, 2.0, 2.0),
         (4, None, "step", 0, 4.0, None),
+        (5, None, "step", 0, 5.0, 1.0),
+        (6, 5, "compute", 1, 5.0, 1.0),
+        (7, None, "step", 0, 6.0, 1.0),
+        (8, 7, "pause", 1, 6.0, 0.0),
     ]
     assert rows(traced, "select label, t, args from instants") == [("epoch 0", 3.0, '{"lr": 0.1}')]
     counters = [("loss", "nats", 2.0, 2.0), ("loss", "nats", 3.0, None)]
@@ -125,7 +133,7 @@ def test_rows_are_shown_as_a_table_and_without_a_query_what_there_is(traced: Pat
     assert said("sql", str(traced), query) == table
     lines = said("sql", str(traced)).splitlines()
     counts = [line.split()[:3] for line in lines]
-    assert ["slices", "4", "rank,"] in counts and ["tasks", "2", "rank,"] in counts
+    assert ["slices", "8", "rank,"] in counts and ["tasks", "2", "rank,"] in counts
     assert max(map(len, lines)) <= 80
     assert lines[-1] == 'For example: voir sql RUN "select * from tasks"'
 
@@ -161,6 +169,6 @@ def test_the_database_is_written_whole(traced: Path, tmp_path: Path) -> None:
     assert said("sql", str(traced), "--to", str(file)) == f"{file}\n"
     for database in (sqlite3.connect(file), open_database(read_run(traced))):
         with closing(database):
-            assert database.execute("select count(*) from slices").fetchone() == (4,)
+            assert database.execute("select count(*) from slices").fetchone() == (8,)
             assert database.execute("select count(*) from metrics").fetchone() == (6,)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []

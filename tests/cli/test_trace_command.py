@@ -109,6 +109,14 @@ def test_the_json_is_complete_and_finite(run: Path, tmp_path: Path) -> None:
     assert counts.items() >= {"run_script": 1, "epoch": 3, "step": 12}.items()
 
 
+@pytest.mark.parametrize(("name", "like"), [("out.json", "json"), ("out.trace", "perfetto")])
+def test_an_output_alone_tells_the_format(run: Path, tmp_path: Path, name: str, like: str) -> None:
+    file = tmp_path / name
+    assert said("trace", "export", str(run), "-o", str(file)) == f"{file}\n"
+    asked = exported(run, like, tmp_path / "asked")
+    assert file.read_bytes() == asked.read_bytes()
+
+
 def test_tensorboard_finds_steps(run: Path, tmp_path: Path) -> None:
     written = exported(run, "tensorboard", tmp_path)
     assert written.name.endswith(".pt.trace.json")

@@ -38,6 +38,14 @@ def test_a_relative_path_is_made_absolute_and_a_link_is_kept(
     assert existing("python") == str(tmp_path / "bin/python")
 
 
+def test_what_collections_go_through(tmp_path: Path) -> None:
+    once = run_path(str(BENCHMARKS / "collector.py"))["once"]
+    script = tmp_path / "main.py"
+    script.write_text("import gc\nprint(0, 0, len(gc.get_objects()), 0)\n")
+    tracked = [once(side, script, "time")[2] for side in ("voir", "python", "voir, nothing frozen")]
+    assert tracked == sorted(tracked)
+
+
 def test_what_a_trace_costs(tmp_path: Path) -> None:
     options = ("--rounds", "0", "--seconds", "0.01", "--events", "2400")
     ran = Place(tmp_path).python(str(BENCHMARKS / "trace.py"), *options)

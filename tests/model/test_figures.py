@@ -77,6 +77,17 @@ def test_what_is_not_known_is_none_or_in_steps() -> None:
     assert (found.loading_share, found.loading_rate, found.compute_rate) == (None, None, None)
 
 
+def test_windows_are_in_steps_from_the_first_step_on_whose_items_are_unknown() -> None:
+    steps = [step(i + 1, items=NAN if i == 3 else 32.0) for i in range(8)]
+    steps += [step(i + 1, task="eval") for i in range(2)]
+    units = [(w.task, w.units) for w in windows(steps, Span(steps=2))]
+    assert units == [
+        ("train", "items"), *[("train", "steps")] * 3, ("eval", "items"),
+    ]  # fmt: skip
+    skipped = windows(steps[:8], Span(steps=2), skip=Span(steps=4))
+    assert [(w.units, w.rate) for w in skipped] == [("steps", pytest.approx(100))] * 2
+
+
 @pytest.mark.parametrize(("skip", "first"), [(Span(steps=7), 8), (Span(seconds=0.05), 6)])
 def test_what_is_skipped_is_in_no_window(skip: Span, first: int) -> None:
     steps = [
@@ -153,6 +164,10 @@ def test_a_run_of_which_all_is_known_has_every_figure() -> None:
     assert train["first_step_seconds"] == pytest.approx(0.01)
     assert train["pause"]["kinds"]["evaluation"]["count"] == 1
     assert (found["eval"]["steps"], found["eval"]["items"]) == (3, 15)
+
+
+def test_training_stands_first_whatever_came_before_it() -> None:
+    assert list(section(f"3 {{ wait 10; mark eval 8 }}; 20 {{ {LOADED} }}")) == ["train", "eval"]
 
 
 def test_what_is_not_known_is_absent() -> None:

@@ -179,6 +179,25 @@ def test_a_script_that_becomes_another_program_is_recorded_until_then(place):
     assert read_run(place.runs[0]).finished
 
 
+@pytest.mark.parametrize(("rank", "where"), [({}, ""), ({"RANK": "1"}, "rank1/")])
+def test_a_script_that_starts_itself_again_has_a_directory_for_each_life(place, rank, where):
+    script = """
+        import os, sys, voir
+        life = int(os.environ.get("LIFE", "1"))
+        voir.give(life=life)
+        if life < 3:
+            os.environ["LIFE"] = str(life + 1)
+            os.execv(sys.executable, [sys.executable, "-m", "voir", "--run-dir", "run", "main.py"])
+        """
+    place.write("main.py", script)
+    assert place.voir("--run-dir", "run", "main.py", fresh=True, env=rank).status == 0
+    lives = [place.path / name / where / "metrics.jsonl" for name in ("run", "run-2", "run-3")]
+    given = [json.loads(line) for file in lives for line in file.read_text().splitlines()]
+    assert [event["life"] for event in given if "life" in event] == [1, 2, 3]
+    ran = place.voir("--run-dir", "run", "main.py", env=rank)
+    assert (ran.status, "[run-dir-taken]" in ran.stderr) == (2, True), "of another process"
+
+
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("phase", ["run_script", "finalize"])
 def test_a_signal_while_the_run_is_closed_costs_nothing(place, signal, phase):

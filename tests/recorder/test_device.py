@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -166,13 +167,26 @@ def test_the_work_of_an_optimizers_closure_is_no_part_of_the_optimizer(script):
     assert script.parts(1) == [0.0, 3.0, 5.0, 1.5, 0.0, 0.0]
 
 
-def test_what_the_script_waits_for_in_a_for_is_loading(script):
+def asynchronously(recorder, site, batches):
+    """As the hooks record an ``async for``."""
+    recorder.asks(site)
+    for batch in batches:
+        recorder.came(site, batch)
+        yield batch
+        recorder.asks(site)
+    recorder.came(site)
+
+
+@pytest.mark.parametrize("how", ["for", "async for"])
+def test_what_the_script_waits_for_in_a_for_is_loading(script, how):
+    loop = script.recorder.loop if how == "for" else partial(asynchronously, script.recorder)
+
     def batches():
         for _ in range(4):
             script.cuda.now += 4 * MS
             yield [1]
 
-    for _ in script.recorder.loop(k.table.add(k.LOOP, "for"), batches()):
+    for _ in loop(k.table.add(k.LOOP, "for"), batches()):
         script.model()
         script.optimize()
         script.wait()

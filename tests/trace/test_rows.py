@@ -38,6 +38,14 @@ def test_steps_have_their_parts_and_each_kind_of_span_its_row(making):
     assert [thread.name for thread in trace.threads][1] == "train steps", "tasks come first"
 
 
+def test_steps_whose_loading_is_unknown_are_not_split(making):
+    made, backward, optimizer = map(making.site, (k.MADE, k.BACKWARD, k.OPTIMIZER))
+    making.host(event(made, 0, 5, what=9))
+    for at in (10, 1010):
+        making.host(event(backward, at, 300, 0.5), event(optimizer, at + 400, 100, what=9))
+    assert [one.children for one in row(making.trace(), "train steps")] == [[], []]
+
+
 @pytest.mark.parametrize(
     ("what", "expected"),
     [

@@ -156,6 +156,7 @@ def test_progress_stands_in_for_steps_that_nobody_saw() -> None:
     [
         ("main.py", "voir init main.py writes what would give them"),
         ("lib/torch/distributed/run.py", "of its processes: torchrun --no-python voir SCRIPT"),
+        ("-m accelerate.commands.launch", "of its processes: torchrun --no-python voir SCRIPT"),
     ],
 )
 def test_a_run_without_steps_says_how_to_see_them(script: str, said: str) -> None:

@@ -10,6 +10,7 @@ import math
 from collections import deque
 from itertools import pairwise
 
+from ...model.facts import ordered
 from ...recorder.values import values
 from ..text import cut
 
@@ -195,7 +196,7 @@ class Board:
         clock: The monotonic clock, in seconds.
 
     Attributes:
-        tasks: By name, in the order in which they came.
+        tasks: By name, in the order in which they are shown.
         meters: ``cpu``, ``process``, then each GPU.
         flows: Bytes a second by ``disk`` and ``net``, each by its direction.
     """
@@ -290,7 +291,7 @@ class Board:
         """The task of that name; None: there are too many."""
         name = str(name or "train")
         if name not in self.tasks and len(self.tasks) < _TASKS:
-            self.tasks[name] = Task(name)
+            self.tasks = ordered({**self.tasks, name: Task(name)})
         return self.tasks.get(name)
 
     def _losses(self) -> None:

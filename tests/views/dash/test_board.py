@@ -66,6 +66,12 @@ def test_losses_come_with_the_steps_and_one_on_a_device_is_waited_for_in_order(b
     assert course(board, 1.0, 3.0, 2) == [2.5, 1.0]
 
 
+def test_training_stands_first_and_other_tasks_as_they_came(board):
+    for task in ("b", "train", "a"):
+        board.hear({"rate": 1.0, "task": task})
+    assert list(read(board).tasks) == ["train", "b", "a"]
+
+
 def test_where_the_script_gives_losses_they_count_and_not_those_of_steps():
     given, now = [5.0, 4.5, 4.0], [0]
     board = Board("main.py", given=lambda task: given[now[0]], clock=lambda: float(now[0]))
