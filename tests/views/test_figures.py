@@ -46,7 +46,7 @@ class Run:
 
     def step(self, task: str, ms: list[float], items: float, compiled: int = 0) -> None:
         step = Step(self.now)
-        step.parts = [round(part * MS) for part in ms]
+        step.parts = [*(round(part * MS) for part in ms), 0]
         step.waited, step.compiled = ms[LOADING] > 0, compiled
         self.now += sum(step.parts)
         step.end, step.loss, step.backwards = self.now, 1.0, 1
