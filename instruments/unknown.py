@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from overseer.errors import Problem
+from overseer.recorder import sites as k
+from overseer.recorder import table
+
+from .advice import SIZE, Advice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,24 +14,15 @@ if TYPE_CHECKING:
 
     from overseer.model.fold import Fold
 
-    from .measuring import Measuring
+    from .measuring import Measuring, Windows
 
-STEP = 'ov.probe("//train_epoch(inp as batch) > #endloop_inp as step").give()'
-LOADING = (
-    'ov.probe("//train_epoch(inp as batch, !#loop_inp as compute_start, '
-    '!!#endloop_inp as compute_end)").give()'
-)
 FEWER = "Steps of some microseconds come faster than they can be read: give every hundredth."
-LINES = {
-    "train_rate": f"Give each step, for example {STEP}",
-    "loading_rate": f"Give the work on each batch as a pair, for example {LOADING}",
-    "compute_rate": f"Give the work on each batch as a pair, for example {LOADING}",
-}
+WITHIN = "Nothing waits between the pairs that are given: show what is loading"
 
 
 def problems(measuring: Measuring, fold: Fold) -> list[Problem]:
     """What to report at the end of a run."""
-    tasks = measuring.ov.summary.get("tasks", {})
+    tasks, advice = measuring.ov.summary.get("tasks", {}), Advice(measuring.ov)
     steps = sum(task.get("steps", 0) for task in tasks.values())
     found = []
     if fold.lost:
@@ -38,29 +33,49 @@ def problems(measuring: Measuring, fold: Fold) -> list[Problem]:
         found.append(Problem("lost-steps", "the recorder", what, remedy=FEWER))
     if fold.unused > 1 and not steps:
         what = f"backward was called {fold.unused} times, but no optimizer stepped"
-        found.append(Problem("no-step", "auto", what, remedy=LINES["train_rate"]))
+        found.append(Problem("no-step", "auto", what, remedy=_remedy(advice, "step")))
     for windows in measuring.windows:
         if windows.skip and steps and not windows.tasks:
             what = f"a skip of {windows.skip} leaves out all {steps} steps"
-            remedy = "Skip fewer; the warm-up is found anyway."
-            found.append(Problem("no-rate", "rate", what, remedy=remedy))
+            anyway = "Skip fewer; the warm-up is found anyway."
+            found.append(Problem("no-rate", "rate", what, remedy=anyway))
             break
-        found += _without(measuring, windows.logged, windows.told)
+        found += _without(measuring, advice, windows)
     main: dict[str, Any] = tasks.get("train") or next(iter(tasks.values()), {})
     if "items" not in main and main.get("steps") and any(w.logged for w in measuring.windows):
         what = "how many items a batch holds is not known: rates are of steps"
-        found.append(Problem("batch-size", "step model", what, remedy=LINES["train_rate"]))
+        line = advice.line("step")
+        remedy = _remedy(advice, "step") if line and "batch" in line else SIZE
+        found.append(Problem("batch-size", "step model", what, remedy=remedy))
     return found
 
 
-def _without(measuring: Measuring, logged: tuple[str, ...], told: set[str]) -> list[Problem]:
+def ignored(measuring: Measuring) -> str | None:
+    """What to do where ``--metric`` leaves out the kind of step that is given."""
+    kind, what = (k.PAIR, "pairs") if measuring.method == "step" else (k.STEP, "step events")
+    if measuring.method is None or not any(row["kind"] == kind for row in table.rows):
+        return None
+    return f"--metric {measuring.method} ignores {what}: leave it out"
+
+
+def _without(measuring: Measuring, advice: Advice, windows: Windows) -> list[Problem]:
     """Figures that flags asked for, and that never came."""
     found = []
-    for key in logged:
-        if key not in told:
-            what, line = "the run showed nothing that it could be told from", LINES[key]
-            if measuring.method is not None and key == "train_rate":
-                what = f"nothing was given that --metric {measuring.method} takes for a step"
-                line = LINES["compute_rate"] if measuring.method == "wrap" else line
-            found.append(Problem("no-rate", f"--{key.replace('_', '-')}", what, remedy=line))
+    for key in windows.logged:
+        if key not in windows.told:
+            what, role = "the run showed nothing that it could be told from", "loading"
+            if key == "train_rate":
+                role = "step"
+                if measuring.method is not None:
+                    what = f"nothing was given that --metric {measuring.method} takes for a step"
+            remedy = ignored(measuring) or _remedy(advice, role)
+            found.append(Problem("no-rate", f"--{key.replace('_', '-')}", what, remedy=remedy))
     return found
+
+
+def _remedy(advice: Advice, role: str) -> str | None:
+    """What to do where no ``step`` or ``loading`` was shown."""
+    line, what = advice.line(role), "Give each step" if role == "step" else "Give what is loading"
+    if role == "loading" and any(row["kind"] == k.PAIR for row in table.rows):
+        what = WITHIN
+    return f"{what}, for example {line}" if line is not None else None

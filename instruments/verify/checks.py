@@ -9,19 +9,26 @@ from typing import NamedTuple
 from overseer.model.amounts import count, duration, figure, percent
 from overseer.model.facts import at, entries, main_task, number, others_share, part, wall_seconds
 
+from ..advice import GENERIC, SIZE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from overseer.model.facts import Facts
 
 PASS, FAIL, WARN, SKIP = "PASS", "FAIL", "WARN", "SKIP"
 #: Where steps or items differ by more than this part, and by more than so many steps, a voirfile
-#: contradicts the hooks.
+#: contradicts the hooks; where a share differs by more, or a loss by this part, it may.
 DIFFERS, SOME = 0.1, 2
-#: voir's own part of the steps' time that is worth a word, and that is too much.
-DEAR, MUCH = 0.01, 0.1
+#: voir's own part of the steps' time that is worth a word, also where a probe fires so many times a
+#: step; and that is too much.
+DEAR, HOT, MUCH = 0.05, (0.01, 20), 0.1
+#: What tells steps that no probe gives.
+GIVE = "voir.iterate or give()"
+#: The share of loading that is none.
+NOTHING = 0.005
 #: Seconds of a step up to which voir's own cost is nobody's fault.
 SHORT = 0.01
 #: Pauses that need an explanation: so many seconds, and so much of the time.
@@ -32,13 +39,6 @@ BRIEF = 2.0
 SHOWN = 5
 #: Where voir's own instruments are: what they only wait for need not come.
 OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-#: Lines for scripts whose text does not tell; the names in capitals are to be replaced.
-GENERIC = {
-    "step": 'ov.probe("//FUNCTION(BATCH as batch) > #endloop_BATCH as step").give()',
-    "loss": 'ov.probe("//FUNCTION > LOSS as loss").give()',
-    "loading": 'ov.probe("//FUNCTION(!#enter as loading, !!#exit as loaded)").give()',
-    "pause": 'ov.probe("//FUNCTION(!#enter as pause, !!#exit as resumed)").give()',
-}
 
 
 class Check(NamedTuple):
@@ -68,26 +68,29 @@ class Evidence:
     Attributes:
         run: What ``run.json`` will say.
         told_by: What tells the steps: ``marks``, ``optimizers``, ...
-        steps_given: How many steps a voirfile gives.
-        batches: Whether it gives batches, and not only how many items they have; ``sizeless`` how
+        marks: By selector, how many steps are given, "" for those that no probe gives; ``pairs``
+            the same of these.
+        batches: Whether batches are given, and not only how many items they have; ``sizeless`` how
             often one without a length.
-        hooks: The same task as the hooks alone see it: ``steps``, ``items``; empty: not at all.
+        hooks: The task as the hooks alone see it; empty: not at all.
         losses: How many losses there were; ``not_finite`` of them.
         given: How many were given, ``elsewhere`` of them in an evaluation.
         loss_limit: What the loss must come down to.
         own_shares: voir's own part of the time, in stretches of a second.
         promised: How many keys instruments declare; ``unkept`` those that never came, and whose.
+        ignored: What to do where an option leaves out the steps that are given.
         cut: Whether the script was stopped before its end.
-        line: The line that shows a role, if the script's text tells.
+        line: The line that shows a role; None: it is there.
         instead: The line in place of that of a probe, if the text tells.
     """
 
     run: Facts
     told_by: str = "optimizers"
-    steps_given: int = 0
+    marks: Mapping[str, int] = field(default_factory=dict)
+    pairs: Mapping[str, int] = field(default_factory=dict)
     batches: bool = False
     sizeless: int = 0
-    hooks: dict[str, float] = field(default_factory=dict)
+    hooks: Facts = field(default_factory=dict)
     losses: int = 0
     not_finite: int = 0
     given: int = 0
@@ -96,8 +99,9 @@ class Evidence:
     own_shares: tuple[float, ...] = ()
     promised: int = 0
     unkept: tuple[tuple[str, str], ...] = ()
+    ignored: str | None = None
     cut: bool = False
-    line: Callable[[str], str | None] = lambda role: None
+    line: Callable[[str], str | None] = GENERIC.get
     instead: Callable[[Any], str | None] = lambda probe: None
 
     @property
@@ -110,9 +114,14 @@ class Evidence:
         """How many steps it has."""
         return number(self.task, "steps") or 0
 
+    @property
+    def told(self) -> int:
+        """How many steps are given: by marks, or by pairs where there are none."""
+        return sum(self.marks.values()) or sum(self.pairs.values())
+
     def write(self, role: str) -> str | None:
         """The line that shows ``role``; None where steps have to be shown first."""
-        return (self.line(role) or GENERIC[role]) if self.steps or role == "step" else None
+        return self.line(role) if self.steps or role == "step" else None
 
 
 def judge(e: Evidence) -> list[Check]:
@@ -157,16 +166,25 @@ def _not_reached(probe: Facts) -> bool:
 
 
 def _steps(e: Evidence) -> Check:
-    steps, hooks = e.steps, e.hooks.get("steps", 0)
+    steps, hooks, line = e.steps, number(e.hooks, "steps") or 0, e.write("step")
+    promised = any(not _of_voir(probe) for probe in entries(e.run, "probes"))
     if not steps:
         if status := e.run.get("exit_status"):
             what = f"none was seen: the script had failed before, with status {status}"
             return Check("steps", WARN, what)
-        promised = any(not _of_voir(probe) for probe in entries(e.run, "probes"))
-        return Check("steps", FAIL if promised else WARN, "none was seen", e.write("step"))
-    if hooks and abs(e.steps_given - hooks) > max(SOME, DIFFERS * hooks):
-        what = f"{e.steps_given:,} are given, but the hooks saw {hooks:,.0f}"
-        return Check("steps", FAIL, what, e.write("step"))
+        return Check("steps", FAIL if promised else WARN, "none was seen", e.ignored or line)
+    if len(twice := {**e.marks, **e.pairs}) > 1 and "" in twice:
+        what = " and ".join(f"{source or GIVE} ({n:,})" for source, n in twice.items())
+        hint = f"leave out the line of the voirfile: {GIVE} is enough"
+        return Check("steps", FAIL, f"they are given twice, by {what}", hint)
+    if e.told and hooks and abs(steps - hooks) > e.cut:
+        verdict = FAIL if abs(steps - hooks) > max(SOME, DIFFERS * hooks) else WARN
+        what = f"{steps:,.0f} are given, but the hooks saw {hooks:,.0f}"
+        return Check("steps", verdict, what, line)
+    ends = [one for one in e.marks or e.pairs if "#endloop_" in one]
+    if ends and not hooks and line is not None and "#endloop_" not in line:
+        what = f"{steps:,.0f}: {ends[0]} also counts turns without a step"
+        return Check("steps", WARN, what, line)
     by = "given" if e.told_by == "marks" else f"told by {e.told_by}"
     return Check("steps", PASS, f"{steps:,.0f}, {by}")
 
@@ -181,6 +199,15 @@ def _loss(e: Evidence) -> Check:
     if e.given and 2 * e.elsewhere > e.given:
         what = f"{e.elsewhere:,} of {e.given:,} are given in evaluations"
         return Check("loss", FAIL, what, e.write("loss"))
+    if e.steps < 2 * e.given < 4 * e.steps and abs(e.given - e.steps) > e.cut:
+        return Check(
+            "loss", WARN, f"{e.given:,} are given, of {e.steps:,.0f} steps", e.write("step")
+        )
+    first, hooks = number(loss, "first"), number(e.hooks, "loss.first")
+    one_each = abs(e.given - (number(e.hooks, "steps") or 0)) <= 1
+    if one_each and first is not None and hooks is not None and _differs(first, hooks):
+        what = f"the first that is given is {figure(first)}, that of backward {figure(hooks)}"
+        return Check("loss", WARN, what, e.write("loss"))
     if e.loss_limit is not None and (lowest is None or lowest > e.loss_limit):
         what = f"the lowest is {figure(lowest)}, wanted {figure(e.loss_limit)}"
         return Check("loss", FAIL, what, "give it more steps (--stop N), or another learning rate")
@@ -188,18 +215,22 @@ def _loss(e: Evidence) -> Check:
     return Check("loss", PASS, f"{e.losses:,} seen, all finite, from {path}")
 
 
+def _differs(given: float, seen: float) -> bool:
+    return abs(given - seen) > DIFFERS * abs(seen)
+
+
 def _items(e: Evidence) -> Check:
-    items, hooks = number(e.task, "items"), e.hooks.get("items")
-    if e.batches and 2 * e.sizeless > e.steps_given:
+    items, hooks, line = number(e.task, "items"), number(e.hooks, "items"), e.write("step")
+    line = line if line is not None and "batch" in line else SIZE
+    if e.batches and 2 * e.sizeless > e.told:
         verdict = FAIL if hooks else WARN
-        return Check("items", verdict, "what is given as batch has no length", e.write("step"))
+        return Check("items", verdict, "what is given as batch has no length", line)
     if items is None or not e.steps:
-        hint = e.write("step") if e.steps else None
-        return Check("items", SKIP, "how many a step has is not known", hint)
-    each, by = items / e.steps, (hooks or 0) / (e.hooks.get("steps") or 1)
-    if e.batches and by and abs(each - by) > DIFFERS * by:
+        return Check("items", SKIP, "how many a step has is not known", line if e.steps else None)
+    each, by = items / e.steps, (hooks or 0) / (number(e.hooks, "steps") or 1)
+    if e.batches and by and _differs(each, by):
         what = f"{each:,.4g} a step are given, but the hooks saw {by:,.4g}"
-        return Check("items", FAIL, what, e.write("step"))
+        return Check("items", FAIL, what, line)
     return Check("items", PASS, f"{items:,.0f}, {each:,.4g} a step")
 
 
@@ -207,10 +238,16 @@ def _items(e: Evidence) -> Check:
 
 
 def _loading(e: Evidence) -> Check:
-    share = percent(at(e.task, "loading.share"))
+    share, hooks = number(e.task, "loading.share"), number(e.hooks, "loading.share")
+    line = e.write("loading")
     if share is None:
-        return Check("loading", SKIP, "nothing shows it", e.write("loading"))
-    return Check("loading", PASS, f"{share} of the time")
+        return Check("loading", SKIP, "nothing shows it", line)
+    said = f"{percent(share)} of the time"
+    if e.pairs and hooks is not None and abs(share - hooks) > DIFFERS:
+        return Check("loading", WARN, f"{said}, but the hooks saw {percent(hooks)}", line)
+    if e.pairs and share < NOTHING and line is not None:
+        return Check("loading", WARN, f"{said}: nothing waits between the pairs", line)
+    return Check("loading", PASS, said)
 
 
 def _steady(e: Evidence) -> Check:
@@ -244,11 +281,14 @@ def _cost(e: Evidence) -> Check:
     if share is None:
         return Check("own cost", SKIP, "the steps took too short a time to tell")
     each = number(e.task, "step_seconds.median") or 0.0
-    said = f"at least {percent(share)} of the time"
-    hint = "fewer probes in the innermost loop" if entries(e.run, "probes") else None
+    said, probes = f"at least {percent(share)} of the time", entries(e.run, "probes")
+    hot = max(probes, key=lambda one: number(one, "fired") or 0.0, default={})
+    often, hint = (number(hot, "fired") or 0.0) / (e.steps or 1), None
+    if often >= HOT[1]:
+        hint = f"give fewer: {hot.get('selector')} fires {often:,.0f} times a step"
     if min(e.own_shares[-2:]) > MUCH and len(e.own_shares) > 1 and each >= SHORT:
         return Check("own cost", FAIL, said, hint)
-    if share > DEAR:
+    if share > (HOT[0] if hint else DEAR):
         return Check("own cost", WARN, f"{said}, of steps of {duration(each)}", hint)
     return Check("own cost", PASS, said)
 

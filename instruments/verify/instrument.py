@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import re
 
 from overseer.boundary import StopProgram
-from overseer.errors import Problem, VoirError
+from overseer.errors import Problem
 from overseer.model.facts import at
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from overseer import Overseer
     from overseer.model.fold import Fold
     from overseer.model.steps import Step
-    from overseer.reading.observed import Line
-    from overseer.reading.script import Source
 
     from .checks import Evidence
 
@@ -88,10 +86,14 @@ class Witness:
 
     def __init__(self, ov: Overseer) -> None:
         from overseer.model.fold import Fold
+        from overseer.model.summary import Summary
 
         self._ov, self.measuring = ov, measuring_of(ov)
-        self.hooks = Fold(HooksOnly())  # type: ignore[arg-type]
-        self.given = self.elsewhere = self.steps = self.pairs = self.sizeless = 0
+        self.hooks = Fold(HooksOnly(), lambda step: self.seen.add([step]))  # type: ignore[arg-type]
+        self.seen = Summary(self.hooks, None, self.measuring.multiplier)
+        self.given = self.elsewhere = self.sizeless = 0
+        #: How often a source has told a step of training, by marks and by pairs.
+        self.told: dict[int, dict[str, int]] = {k.STEP: {}, k.PAIR: {}}
         self.own_shares: list[float] = []
         self._since = (0, 0)
         #: Of each thread: whether models only looked, and whether it has a loss of that.
@@ -149,9 +151,9 @@ class Witness:
             ]
         for event in events(data):
             kind, ours, batch = self._kinds[event.site]
-            if kind in (k.STEP, k.PAIR) and ours:
-                self.steps += kind == k.STEP
-                self.pairs += kind == k.PAIR
+            if kind in self.told and ours:
+                source = table.rows[event.site].get("selector", "")
+                self.told[kind][source] = self.told[kind].get(source, 0) + 1
                 self.sizeless += batch and event.value != event.value
             if kind not in (k.LOSS, k.FORWARD, k.BACKWARD, k.LOADING):
                 continue
@@ -208,63 +210,6 @@ class Witness:
 MANY = 4096
 
 
-class Text:
-    """What the script's text tells to write.
-
-    Args:
-        ov: The run.
-    """
-
-    def __init__(self, ov: Overseer) -> None:
-        self._ov = ov
-
-    @cached_property
-    def _sources(self) -> list[Source]:
-        from os.path import dirname
-
-        from overseer.reading.script import open_source, project
-
-        ov = self._ov
-        if ov.program is None or ov.program.file is None:
-            return []
-        package = (ov.options.MODULE or "").partition(":")[0].rpartition(".")[0]
-        root = dirname(ov.program.file)
-        for _ in package.split(".") if package else ():
-            root = dirname(root)
-        try:
-            return project(open_source(ov.program.file), root, package)
-        except VoirError:  # It cannot be read.
-            return []
-
-    @cached_property
-    def _lines(self) -> list[Line]:
-        """The last ones have capitals for what is unknown."""
-        from overseer.reading.observed import read
-        from overseer.reading.voirfile import template
-
-        return [*read(self._sources).lines, *template(self._sources)] if self._sources else []
-
-    def line(self, role: str) -> str | None:
-        """The line that shows ``role``."""
-        return next((one.code for one in self._lines if role in one.role.split()), None)
-
-    def instead(self, probe: dict[str, Any]) -> str | None:
-        """The line to write for that of a probe which came to nothing."""
-        import linecache
-
-        from overseer.reading.script import corrected
-
-        selector, (path, _, line) = probe["selector"], str(probe.get("where")).rpartition(":")
-        written = linecache.getline(path, int(line)).strip() if line.isdecimal() else ""
-        if "nobody listened" in str(probe.get("hint")):
-            return f"{written}.give()" if written.endswith(")") else None
-        better = corrected(selector, self._sources) if self._sources else None
-        if better is None or better == selector:
-            return None
-        given = f'ov.probe("{better}").give()'
-        return written.replace(selector, better) if selector in written else given
-
-
 def _judge(ov: Overseer, witness: Witness) -> None:
     from .checks import FAIL, judge
 
@@ -277,36 +222,43 @@ def _judge(ov: Overseer, witness: Witness) -> None:
 
 def _gathered(ov: Overseer, witness: Witness) -> Evidence:
     """What the run has shown."""
+    from ..advice import Advice
+    from ..unknown import ignored
     from .checks import Evidence
 
     witness.hooks.finish()
-    fold, text = witness.measuring.fold, Text(ov)
+    fold, advice = witness.measuring.fold, Advice(ov)
     found: dict[str, Any] = {}
     if fold is not None:
-        told = {task for lane in fold.lanes.values() for task in lane.told_tasks}
-        found["told_by"] = "marks" if told else fold.told_by
+        if (
+            ov.stopped_early and getattr(ov.options, "stop", None) is None
+        ):  # Some steps came before the stop did.
+            now = f"after {fold.steps()} steps"
+            ov.stopped_early = re.sub(r"^after \d+ steps", now, ov.stopped_early)
+        given = TRAIN in {task for lane in fold.lanes.values() for task in lane.told_tasks}
+        found["told_by"] = "marks" if given else fold.told_by
         if TRAIN in fold.tasks:
             losses = fold.tasks[TRAIN].losses
             found.update(losses=losses.n, not_finite=losses.not_finite)
-        seen = witness.hooks.tasks.get(TRAIN)
-        if seen is not None and TRAIN in told and not fold.lost:
-            items = {"items": seen.items} if seen.items == seen.items else {}
-            found["hooks"] = {"steps": seen.steps, **items}
+        if not fold.lost:
+            found["hooks"] = witness.seen.section(final=True).get(TRAIN, {})
     rows = [row for row in table.rows if row["kind"] in (k.STEP, k.PAIR)]
     return Evidence(
         run=ov.facts(),
         batches=any("batch" in row.get("keys", ()) for row in rows),
         sizeless=witness.sizeless,
-        steps_given=witness.steps or witness.pairs,
+        marks=witness.told[k.STEP],
+        pairs=witness.told[k.PAIR],
         given=witness.given,
         elsewhere=witness.elsewhere,
         loss_limit=ov.options.verify_loss,
         own_shares=tuple(witness.own_shares[1:]),
         promised=len(witness.promised),
         unkept=tuple(witness.unkept),
+        ignored=ignored(witness.measuring),
         cut=ov.stopped_early is not None,
-        line=text.line,
-        instead=text.instead,
+        line=advice.line,
+        instead=advice.instead,
         **found,
     )
 

@@ -14,9 +14,10 @@ from tempfile import NamedTemporaryFile
 from ..errors import VoirError
 from ..launch.script import module_file
 from ..probes.selector import MAIN
-from ..reading.observed import Findings, observe, read
+from ..reading.observed import Findings, observe
 from ..reading.script import Source, open_source, project
-from ..reading.voirfile import code, template, voirfile_text
+from ..reading.text import lines, read
+from ..reading.voirfile import code, voirfile_text
 from ..views.text import Layout, Piece, clean, row
 from .commands import CommandParser, Terminal
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Steps that the script is run for, as instruments/observe.py has it.
 STEPS = 20
+#: Lines that are shown where nothing is written.
+MANY = 6
 #: Processor seconds of other programs that are worth a word where no step was seen.
 CHILDREN = 1.0
 _ABOUT = f"""\
@@ -64,10 +67,10 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     if not found.lines and not found.notes:
         looked = "backward() and a loop that binds a variable with the name of a loss"
         yield layout.head("voir:", [Piece(f"wrote nothing: it looked for {looked}")])
-        lines = template(sources)
-        what = "what could be given, with names for capitals" if lines else "it has no loop to name"
+        shown = [line.code for line in lines(sources) if line.role != "loading"][:MANY]
+        what = "what could be given, with names for capitals" if shown else "it has no loop to name"
         yield layout.text([row("note", what)])
-        yield "".join(f"    {clean(line.code)}\n" for line in lines)
+        yield "".join(f"    {clean(line)}\n" for line in shown)
         return
     flags = ["--voirfile", path] if options.output else []
     text = voirfile_text(script.path, " ".join([*flags, *command]), found)

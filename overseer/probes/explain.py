@@ -103,11 +103,20 @@ def _missing(placed: PlacedProbe, units: Sequence[Unit]) -> str:
         return _elsewhere(wish) or _no_code(wish, units)
     absent = [name for name in wish.modules if name != MAIN and name not in sys.modules]
     if not absent:
-        return "the script was never loaded"
+        have = [name for name, of in list(sys.modules.items()) if _defines(of, wish.path)]
+        said = "no script runs as __main__" if have else "the script was never loaded"
+        return said + "".join(f"; write {reference(name, wish.path)}" for name in have[:1])
     from difflib import get_close_matches
 
     near = ", ".join(get_close_matches(absent[0], list(sys.modules), 3, 0.8))
     return f"{absent[0]} was never imported" + (f"; {near} was" if near else "")
+
+
+def _defines(module: Any, path: tuple[str, ...]) -> bool:
+    """Whether a module has defined the first function or class of a path itself."""
+    found = getattr(module, "__dict__", {}).get(path[0]) if path else None
+    home = getattr(found, "__module__", None) if isinstance(found, (type, FunctionType)) else None
+    return home is not None and home == getattr(module, "__name__", None)
 
 
 def _named(wish: Wish) -> str:

@@ -1,4 +1,4 @@
-"""The loop around a line of a script: which names mark its turns, hold its batch and its loss."""
+"""The loop around a line of a script: how a selector names it, and what holds its batch."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import ast
 import re
 from typing import NamedTuple
 
-from ..probes.scopes import For, all_bindings, loops
+from ..probes.scopes import For, all_bindings, bindings, loops, own_nodes
 from ..probes.targets import targets
 from .script import Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from ..probes.scopes import Scope
 
-_LOSS = re.compile(r"loss|(^|_)(err|cost|objective)", re.IGNORECASE)
+LOOPS = (*For, ast.While)
+#: How a variable is called that holds a batch, and what is called to get one.
+_BATCH = re.compile(r"xs?|xb|x_\w+|inp|(\w+_)?(inputs?|images?|batch|samples?)", re.IGNORECASE)
+_GETS = re.compile(r"next|sample|((get|next|load|make|draw|sample)_)+(\w+_)?(batch|sample)\w*")
+#: The end of a range that an event can tell.
+_END = re.compile(r"\d+|[^\W\d]\w*(\.\w+)?")
 _PROGRESS = """\
 ov.probe("{}({}) > #endloop_{}").subscribe(
     lambda event: ov.give(
@@ -33,6 +38,16 @@ class Frame(NamedTuple):
     scope: Scope
     line: int
 
+    @property
+    def selector(self) -> str:
+        """The code that it is in, as a selector names it."""
+        return self.source.selector(self.scope)
+
+    @property
+    def place(self) -> str:
+        """``file:line``, for a person."""
+        return self.source.place(self.line)
+
     def within(self, body: Sequence[Any]) -> bool:
         """Whether these statements have the line."""
         return bool(body) and body[0].lineno <= self.line <= (body[-1].end_lineno or 0)
@@ -42,9 +57,9 @@ class Turns(NamedTuple):
     """A loop of the script.
 
     Attributes:
-        frame: Where it runs; the line is one in its body.
+        frame: Where it runs; the line is its first.
         node: The loop.
-        batch: The variable that holds its batch, if its target tells.
+        batch: The variable that holds its batch, if the text tells.
         marker: The variable by which a selector names it; None: none is unambiguous.
     """
 
@@ -54,27 +69,23 @@ class Turns(NamedTuple):
     marker: str | None
 
     @property
-    def selector(self) -> str:
-        """The code that it is in, as a selector names it."""
-        return self.frame.source.selector(self.frame.scope)
+    def work(self) -> str | None:
+        """The line that gives the work on each batch as a pair: what lies between is waiting."""
+        if self.batch is None or self.marker is None:
+            return None
+        comes = self.batch in targets(getattr(self.node, "target", ast.Tuple([])))
+        start = f"!{'#loop_' * comes}{self.batch} as compute_start"
+        pair = f"{named(self.batch, 'batch')}, {start}, !!#endloop_{self.marker} as compute_end"
+        return given(f"{self.frame.selector}({pair})")
 
     def has(self, frame: Frame) -> bool:
         """Whether a frame's line is in its body."""
         return frame.scope is self.frame.scope and frame.within(self.node.body)
 
-    def step(self, batch: str | None = None, loss: str | None = None) -> str | None:
-        """The line that gives each turn as a step, with its batch and its loss, if it has them."""
-        if self.marker is None:
-            return None
-        also = {"batch": batch or self.batch, "loss": loss}
-        along = ", ".join(named(name, role) for role, name in also.items() if name)
-        inside = f"({along})" if along else ""
-        return given(f"{self.selector}{inside} > #endloop_{self.marker} as step")
 
-
-def given(selector: str) -> str:
-    """The line that gives what a selector captures."""
-    return f'ov.probe("{selector}").give()'
+def given(selector: str, task: str = "") -> str:
+    """The line that gives what a selector captures, to a task other than training."""
+    return f'ov.probe("{selector}").give(' + (f'task="{task}")' if task else ")")
 
 
 def named(name: str, role: str) -> str:
@@ -92,14 +103,15 @@ def turns(frame: Frame) -> Turns | None:
         batch, names = None, [n for part in (node.test, *node.body) for n in all_bindings(part)]
     else:
         batch, names = _batch(node.target, node.iter), targets(node.target)
+    batch = batch or next((name for name, _ in taken(node)), None)
     ours = [batch, *names] if batch else names
     usable = (name for name in ours if name.isascii() and loops(frame.scope, name) == [node])
-    return Turns(frame, node, batch, next(usable, None))
+    return Turns(frame._replace(line=node.lineno), node, batch, next(usable, None))
 
 
 def loops_in(scope: Scope) -> list[Any]:
     """The loops that run in a scope."""
-    return [node for node in scope.own if isinstance(node, (*For, ast.While))]
+    return [node for node in scope.own if isinstance(node, LOOPS)]
 
 
 def turns_of(stack: Sequence[Frame], others: Sequence[Sequence[Frame]] = ()) -> Turns | None:
@@ -114,7 +126,7 @@ def turns_of(stack: Sequence[Frame], others: Sequence[Sequence[Frame]] = ()) -> 
         while found is not None:
             if not others or any(found.has(one) for other in others for one in other):
                 return found
-            outer = turns(frame._replace(line=found.node.lineno))
+            outer = turns(found.frame)
             found = outer if outer is not None and outer.node is not found.node else None
     return None
 
@@ -129,7 +141,7 @@ def progress(stack: Sequence[Frame], loop: Turns) -> tuple[str, str] | None:
         loop: The loop whose turns are the steps.
     """
     within = next(place for place, frame in enumerate(stack) if loop.has(frame))
-    for frame in (*stack[:within:-1], stack[within]._replace(line=loop.node.lineno)):
+    for frame in (*stack[:within:-1], loop.frame):
         for node in frame.scope.own:
             match node:
                 case ast.For(ast.Name(name), ast.Call(ast.Name("range"), args), body) if (
@@ -150,48 +162,62 @@ def _epochs(frame: Frame, loop: ast.For, name: str, args: list[ast.expr]) -> str
             done += " + 1"
         case _:
             return None
-    match end:
-        case ast.Constant(int(number)):
-            ends, of = [], str(number)
-        case ast.Name(end_name):
-            ends, of = [end_name], f'event["{end_name}"]'
-        case ast.Attribute(ast.Name(end_name), part):
-            ends, of = [end_name], f'event["{end_name}"].{part}'
-        case _:
-            return None
+    ends, of = names_in(end), ast.unparse(end)
     scope, names = frame.scope, [name, *ends]
     changed = {*scope.deleted, *(one for part in loop.body for one in all_bindings(part))}
-    if name in ends or changed & {*names} or loops(scope, name) != [loop]:
+    simple = _END.fullmatch(of) and name not in ends and not changed & {*names}
+    if not simple or loops(scope, name) != [loop] or not all(bound_in(frame, n) for n in names):
         return None
-    if not all(_ours(frame, one) for one in names):
-        return None
-    return _PROGRESS.format(frame.source.selector(scope), ", ".join(names), name, done, of)
-
-
-def conditional(loop: Turns, frame: Frame, others: Iterable[Frame]) -> bool:
-    """Whether an ``if`` in the loop decides about the frame's line, and not about all others."""
-    ifs = [node for node in ast.walk(loop.node) if isinstance(node, ast.If)]
-    branches = [part for node in ifs for part in (node.body, node.orelse) if frame.within(part)]
-    return not all(one.within(branch) for one in others for branch in branches)
+    of = f'event["{ends[0]}"]{of.removeprefix(ends[0])}' if ends else of
+    return _PROGRESS.format(frame.selector, ", ".join(names), name, done, of)
 
 
 def _batch(target: Any, over: Any) -> str | None:
     """The variable that holds a turn's batch: the first one, but for a counter or a setting."""
-    if isinstance(over, (ast.Tuple, ast.List, ast.Constant)):
-        return None
     names = {called(node) for node in ast.walk(over) if isinstance(node, ast.Call)}
-    parts = list(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else [target]
-    if "enumerate" in names:
-        parts = parts[1:]
-    elif names & {"range", "trange", "count"}:
+    counts, by_number = "enumerate" in names, names & {"range", "trange", "count"}
+    if isinstance(over, (ast.Tuple, ast.List, ast.Constant)) or (by_number and not counts):
         return None
-    return next((name for part in parts for name in targets(part) if name.strip("_")), None)
+    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    found = (name for part in parts[counts:] for name in targets(part))
+    return next((name for name in found if name.strip("_")), None)
 
 
-def calls_at(frame: Frame, *names: str) -> list[Any]:
-    """The calls in a frame's line; with ``names``, of functions or methods of these names."""
-    found = [n for n in frame.scope.own if isinstance(n, ast.Call) and frame.within([n])]
-    return [node for node in found if not names or called(node) in names]
+def taken(loop: Any) -> Iterator[tuple[str, Any]]:
+    """Variables that hold a batch which a loop takes in its body, and what they are bound to.
+
+    That is a slice, or a call, of which the function's name or the variable's says what it is.
+    """
+    for node in own_nodes(loop.body):
+        names = [name for name in bindings(node) if name.strip("_")]
+        if not isinstance(node, ast.Assign) or not names:
+            continue
+        value = node.value.elts[0] if isinstance(node.value, ast.Tuple) else node.value
+        if isinstance(value, ast.Call):
+            says = _GETS.fullmatch(called(value)) or _BATCH.fullmatch(names[0])
+            takes = bool(says) and names[0] not in names_in(value)
+        else:
+            inside = ast.walk(value.slice) if isinstance(value, ast.Subscript) else ()
+            takes = any(isinstance(one, ast.Slice) for one in inside)
+        if takes:
+            yield names[0], value
+
+
+def function_at(frame: Frame, value: Any) -> Scope | None:
+    """The function of the frame's module that an expression calls."""
+    func, path, source = getattr(value, "func", None), frame.scope.path, frame.source
+    if isinstance(func, ast.Name):
+        return source.named(*path, func.id) or source.named(func.id)
+    if not isinstance(func, ast.Attribute):
+        return None
+    own = source.named(*path[:-1], func.attr) if ast.unparse(func.value) == "self" else None
+    methods = [one for one in source.scopes if one.is_function and one.path[-1] == func.attr]
+    return own or (methods[0] if len(methods) == 1 else None)
+
+
+def calls(*nodes: Any) -> list[Any]:
+    """The calls that run with statements."""
+    return [node for node in own_nodes(nodes) if isinstance(node, ast.Call)]
 
 
 def called(call: Any) -> str:
@@ -205,36 +231,6 @@ def names_in(*nodes: Any) -> list[str]:
     return [one.id for one in every if isinstance(one, ast.Name)]
 
 
-def loss_at(frame: Frame) -> str | None:
-    """The variable that ``backward`` is called on in a line, if it is called on one."""
-    for call in calls_at(frame, "backward", "manual_backward"):
-        of = getattr(call.func, "value", None)
-        known = [name for name in names_in(*call.args, *([of] if of else [])) if _ours(frame, name)]
-        named = [name for name in known if _LOSS.search(name)]
-        if named or isinstance(of, ast.Name):
-            return next(iter(named), known[0] if known else None)
-    return None
-
-
-def _ours(frame: Frame, name: str) -> bool:
+def bound_in(frame: Frame, name: str) -> bool:
+    """Whether a selector for a frame's code can name a variable."""
     return name in frame.scope.bound and name.isascii()
-
-
-def losing(sources: Sequence[Source]) -> list[tuple[Turns, str]]:
-    """The innermost loops in which a variable is bound that has the name of a loss."""
-    found = []
-    for source, scope in ((one, scope) for one in sources for scope in one.scopes):
-        for node in loops_in(scope):
-            loop, names = turns(Frame(source, scope, node.body[0].lineno)), _losses(node)
-            within = [one for part in node.body for one in ast.walk(part)]
-            nested = (one for one in within if isinstance(one, (*For, ast.While)))
-            if loop is not None and names and not any(map(_losses, nested)):
-                found.append((loop, names[0]))
-    return found
-
-
-def _losses(loop: Any) -> list[str]:
-    """The variables with such a name that a loop's body binds, likeliest first."""
-    bound = [name for part in loop.body for name in all_bindings(part)]
-    found = [name for name in bound if _LOSS.search(name) and name.isascii()]
-    return sorted(found, key=lambda name: (name != "loss", "loss" not in name.lower()))

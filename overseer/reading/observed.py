@@ -8,26 +8,13 @@ from functools import cache
 from typing import NamedTuple
 
 from ..errors import VoirError
-from ..probes.scopes import bindings
-from .loop import (
-    Frame,
-    Turns,
-    called,
-    calls_at,
-    conditional,
-    given,
-    losing,
-    loss_at,
-    named,
-    names_in,
-    progress,
-    turns_of,
-)  # fmt: skip
+from .loop import Frame, Turns, function_at, given, named, progress, taken, turns_of
+from .marks import loss_at, mark
 from .script import open_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..probes.scopes import Scope
@@ -94,7 +81,8 @@ class Seen:
         """What to write for what was seen, and what to say besides ``notes``."""
         loops = self._loops()
         found = [line for loop, stack in loops for line in self._steps(loop, stack)]
-        found += [line for loop, _ in loops for line in self._loading(loop)]
+        if "loading" not in self.train:
+            found += [line for loop, _ in loops for line in loading(loop, self._learns)]
         found += [line for loop, stack in loops for line in self._progress(loop, stack)]
         found += self._pauses()
         return Findings([*notes, *self.notes], [*{line.code: line for line in found}.values()])
@@ -117,65 +105,27 @@ class Seen:
         return [one for key, one in found.items() if key not in within]
 
     def _steps(self, loop: Turns, stack: Stack) -> Iterator[Line]:
-        step = next(filter(loop.has, stack))
-        inside = [stack for stack in self.stacks("backward") if any(map(loop.has, stack))]
+        inside = [one for one in self.stacks("backward") if any(map(loop.has, one))]
         first = inside[0] if inside else []
         own = next((turns_of([frame]) for frame in first if loop.has(frame)), None)
-        if conditional(loop, step, [next(filter(loop.has, stack)) for stack in inside]):
-            where = loop.frame.source.place(loop.node.lineno)
-            self.notes.append(f"Turns of the loop at {where} add up: leave their steps to voir.")
+        found = mark(loop, stack[: next(n for n, one in enumerate(stack, 1) if loop.has(one))])
+        here = found is not None and found.frame.scope is loop.frame.scope
+        whole = found is not None and found.whole and (own is None or own.node is loop.node)
+        batch = loop.batch if whole and here else None
+        # A variable that each turn binds needs the batch: the model may be called after it.
+        if found is None or not (batch or found.name.startswith("#") or not found.whole):
+            what = f"No probe counts the steps at {stack[0].place} exactly"
+            self.notes.append(f"{what}: leave them to voir.")
             return
-        adds_up = own is not None and own.node is not loop.node
-        loss = loss_at(first[0]) if first else None
-        alone = loss if len(inside) == 1 and not adds_up else None
-        here = alone if first and first[0].scope is loop.frame.scope else None
-        plain = loop._replace(batch=None) if adds_up else loop
-        batch = None if adds_up else self._batch(loop)
-        code = plain.step(batch, here)
-        where = loop.frame.source.place(loop.node.lineno)
-        if code is not None:
-            role = "step loss" if here else "step"
-            sizes = batch is not None and "items" not in self.train
-            also = "; voir does not see the items of its batch" if sizes else ""
-            yield Line(role, code, f"Each turn of the loop at {where} is a step{also}.")
-        for stack in inside:
-            name, at = loss_at(stack[0]), stack[0]
-            if name is None or name == here or (name == "loss" and alone is None):
-                continue
-            if sum(name in bindings(node) for node in at.scope.own) == 1:
-                what = f"backward() is called on it at {at.source.place(at.line)}."
-                focus = named(name, "loss") if alone else name
-                code = given(f"{at.source.selector(at.scope)} > {focus}")
-                yield Line("loss" if alone else "value", code, what)
-
-    def _batch(self, loop: Turns) -> str | None:
-        """The variable with the batch: the loop's, else what the model is called on, if needed."""
-        if loop.batch is not None or "items" in self.train:
-            return loop.batch
-        return next((name for name, _ in self._arguments(loop)), None)
-
-    def _arguments(self, loop: Turns) -> Iterator[tuple[str, Any]]:
-        """Variables bound in the loop that models learn from, and where they are bound.
-
-        They are the first argument of the model, or any of a function that calls it.
-        """
-        for stack in self.stacks("learn"):
-            frame = next(filter(loop.has, stack), None)
-            for call in calls_at(frame) if frame is not None else ():
-                passed = [*call.args, *(word.value for word in call.keywords)]
-                for name in names_in(*(passed[:1] if frame is stack[0] else passed)):
-                    for node in ast.walk(loop.node):
-                        if isinstance(node, ast.Assign) and name in bindings(node):
-                            yield name, node
-
-    def _loading(self, loop: Turns) -> Iterator[Line]:
-        """Functions that give the batches, where no loader was seen."""
-        for _, node in self._arguments(loop) if "loading" not in self.train else ():
-            found = _function(loop.frame, node.value)
-            if found is not None and not self._learns(found):
-                code = given(f"{loop.frame.source.selector(found)}{LOADING}")
-                what = f"{found.path[-1]}() gives the batches: the time in it is loading."
-                yield Line("loading", code, what, live=True)
+        loss = loss_at(first[0]) if len(inside) == 1 and whole else None
+        along = loss if loss and first[0].scope is found.frame.scope else None
+        what = found.what(loop)
+        if batch is not None and self.train and "items" not in self.train:
+            what += " voir does not see the items of its batch."
+        yield Line("step loss" if along else "step", found.step(batch, along), what)
+        if loss and not along:
+            code = given(f"{first[0].selector} > {named(loss, 'loss')}")
+            yield Line("loss", code, f"backward() is called on it at {first[0].place}.")
 
     def _progress(self, loop: Turns, stack: Stack) -> Iterator[Line]:
         """The epochs that are done, of how many, where there is a training."""
@@ -193,7 +143,7 @@ class Seen:
             if not functions or not steps or seen > max(1, steps // 2):
                 continue
             frame = functions[-1]
-            code = given(f"{frame.source.selector(frame.scope)}{PAUSE}")
+            code = given(f"{frame.selector}{PAUSE}")
             what = f"{frame.scope.path[-1]}() evaluates: the time in it is a pause."
             yield Line("pause", code, what, live="eval" not in self.tasks)
 
@@ -231,36 +181,15 @@ def observe(seen: Mapping[str, Any]) -> Findings:
     return Seen(sites, tasks).findings(*notes)
 
 
-def read(sources: Sequence[Source]) -> Findings:
-    """What the text alone says: of a training that voir will see, else of a loop with a loss."""
-    sites: Sites = {"step": [], "backward": []}
-    for source, scope in ((one, scope) for one in sources for scope in one.scopes):
-        for call in (node for node in scope.own if isinstance(node, ast.Call)):
-            schedules = any("sched" in name.lower() for name in names_in(call.func))
-            if isinstance(call.func, ast.Attribute) and not schedules and called(call) in sites:
-                sites[called(call)].append(([Frame(source, scope, call.lineno)], 0))
-    if sites["backward"]:
-        note = "It calls backward(): where that runs, voir sees steps without a voirfile."
-        return Seen(sites, {"train": {"items": None}}).findings(note)
-    loops = losing(sources)
-    if len({id(loop.frame.scope) for loop, _ in loops}) != 1 or len(loops) > 1:
-        return Findings([], [])
-    loop, loss = loops[0]
-    code = loop.step(None, loss)
-    where = loop.frame.source.place(loop.node.lineno)
-    what = f"Each turn of the loop at {where} is a step, with {loss}."
-    return Findings([], [Line("step loss", code, what, live=True)] if code is not None else [])
+def loading(loop: Turns, learns: Callable[[Scope], bool]) -> Iterator[Line]:
+    """Functions that give a loop's batches, but for those that learn."""
+    for name, value in taken(loop.node):
+        found = function_at(loop.frame, value) if name == loop.batch else None
+        if found is not None and not learns(found):
+            code = given(f"{loop.frame.source.selector(found)}{LOADING}")
+            what = f"{found.path[-1]}() gives the batches: the time in it is loading."
+            yield Line("loading", code, what, live=True)
 
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _function(frame: Frame, call: Any) -> Scope | None:
-    """The function of the frame's module that is called."""
-    func, path = getattr(call, "func", None), frame.scope.path
-    if isinstance(func, ast.Name):
-        return frame.source.named(*path, func.id) or frame.source.named(func.id)
-    if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and path:
-        return frame.source.named(*path[:-1], func.attr) if func.value.id == "self" else None
-    return None

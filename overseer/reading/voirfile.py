@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import os
 
-from .loop import Frame, given, loops_in, turns
-from .observed import Line
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .observed import Findings
-    from .script import Source
+    from .observed import Findings, Line
 
 #: What stands before the lines that are comments.
 SEEN = "What is given counts in place of what voir sees. Remove the '# ' of a line to give it."
-#: Functions that a template names.
-MANY = 3
 
 
 def voirfile_text(script: str, command: str, found: Findings) -> str:
@@ -56,18 +48,5 @@ def code(line: Line, before: str = "") -> list[str]:
     whole = f"    {before}{line.code}"
     if len(whole) <= 100:
         return [whole]
-    start, _, rest = line.code.partition('"')
-    selector, _, end = rest.rpartition('"')
-    return [f"    {before}{part}" for part in (start, f'    "{selector}"', end)]
-
-
-def template(sources: Sequence[Source]) -> list[Line]:
-    """Lines with capitals for what is not known, in the script's own functions that have loops."""
-    found = []
-    for source, scope in ((one, scope) for one in sources for scope in one.scopes):
-        nodes = loops_in(scope)
-        loop = turns(Frame(source, scope, nodes[-1].body[0].lineno)) if nodes else None
-        if loop is not None and (code := loop.step()) is not None:
-            loss = given(f"{loop.selector} > LOSS as loss")
-            found += [Line("step", code, ""), Line("loss", loss, "")]
-    return found[: 2 * MANY]
+    selector, _, end = line.code.removeprefix('ov.probe("').partition('").')
+    return [f"    {before}{part}" for part in ("ov.probe(", f'    "{selector}"', f").{end}")]

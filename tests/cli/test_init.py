@@ -72,7 +72,7 @@ def test_a_modules_own_functions_are_probed(place: Place) -> None:
 
 UNKNOWN = {
     "no loop": ("print(1)\n", "it has no loop to name"),
-    "two training loops": (LOOP + LOOP.replace("train", "again"), "//again(x as batch)"),
+    "two training loops": (LOOP + LOOP.replace("train", "again"), "//again(x as batch, loss)"),
     "a deep expression": ("x = " + "+".join(["1"] * 900), "it has no loop to name"),
     "a loop without a loss": ("for x in [1]:\n    y = x\n", "// > LOSS as loss"),
 }

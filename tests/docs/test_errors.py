@@ -147,7 +147,7 @@ TOLD = {
     "batch-size": Case("--train-rate main.py",
                        GIVE + "for step in range(9): give(step=step, batch=object())\n"),
     "entry-point": Case(files=GAUGES, env=LIB),
-    "no-rate": Case("--train-rate main.py"),
+    "no-rate": Case("--train-rate main.py", EPOCH),
     "no-step": Case(script=BACKWARDS),
     "late-hooks": voirfile("import torch._dynamo\n\ndef instrument_losses(ov):\n    pass\n",
                            script="import torch\n"),

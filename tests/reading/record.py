@@ -14,8 +14,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from overseer.reading.observed import Findings, observe, read
+from overseer.reading.observed import Findings, observe
 from overseer.reading.script import open_source, project
+from overseer.reading.text import read
 from overseer.reading.voirfile import voirfile_text
 from tests.forking import close_all
 from tests.programs.record import HERE, programs

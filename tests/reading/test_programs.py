@@ -10,7 +10,7 @@ import pytest
 from tests.programs.record import HERE, programs
 from tests.running import Place
 
-from .programs import check
+from .programs import check, worse
 from .record import findings, recorded, text
 
 SEEN = recorded()
@@ -18,7 +18,7 @@ LOADING = "//get_batch(!#enter as loading, !!#exit as loaded)"
 #: What is written and is no comment: of all others, hooks see all that there is to see.
 LIVE = {
     "by_hand": ["//(loss) > #endloop__ as step"],
-    "functions_of_parameters": ["//(loss) > #endloop_size as step"],
+    "functions_of_parameters": ["//(x as batch, loss) > #endloop_size as step"],
     "gpt_get_batch": [LOADING],
     "module_level": [LOADING],
     "nanogpt": [LOADING],
@@ -51,6 +51,22 @@ def test_only_what_hooks_cannot_see_is_no_comment(name: str) -> None:
 @pytest.mark.parametrize("name", [*LIVE, *SOME])
 def test_nothing_is_worse_with_the_voirfile(name: str, tmp_path: Path) -> None:
     check(name, Place(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["graphs", "k_fold"])
+def test_a_step_by_a_variable_counts_as_the_hooks_do(name: str, tmp_path: Path) -> None:
+    (step,) = [one.code for one in findings(name, SEEN[name]).lines if one.role == "step loss"]
+    assert "> loss as step" in step
+    place = Place(tmp_path)
+    place.write("voirfile.py", text(name, SEEN[name]).replace(f"# {step}", step))
+    flags = ["--run-dir", "run", "--voirfile", "voirfile.py"]
+    done = place.voir(*flags, str(HERE / f"{name}.py"), warm=True)
+    truth = {"losses": None, "unknown": [], **json.loads(done.stdout.splitlines()[-1])}
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert worse(truth, run["tasks"]) == {}
+    assert [one["fired"] for one in run["probes"] if "as step" in one["selector"]] == [
+        truth["steps"]
+    ]
 
 
 def test_the_progress_is_that_of_the_epochs(tmp_path: Path) -> None:

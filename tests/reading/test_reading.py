@@ -9,9 +9,8 @@ from textwrap import dedent, indent
 import pytest
 
 from overseer.errors import VoirError
-from overseer.reading.observed import read
 from overseer.reading.script import corrected, open_source, project
-from overseer.reading.voirfile import template
+from overseer.reading.text import lines, read
 
 from .record import GOLDEN, NAMES, recorded, text
 
@@ -64,6 +63,80 @@ TEXTS = {
         "for i, x in enumerate(D):\n loss = m(x)\n loss.backward()\n if i % 4 == 0:\n  o.step()\n",
         [],
     ),
+    "gradients that add up, with a variable beside the step": (
+        "for i, x in enumerate(D):\n loss = m(x)\n loss.backward()\n"
+        " if i % 4 == 0:\n  norm = clip(m)\n  o.step()\n",
+        ["// > norm as step"],
+    ),
+    "updates that add up, by a function of the script": (
+        "def apply(g): return g\nclass Optimizer:\n def step(self): return 1\n"
+        "for i, x in enumerate(D):\n loss = m(x)\n if i % 4 == 0:\n  optimizer.step()\n",
+        ["//Optimizer/step > #exit as step"],
+    ),
+    "updates that add up, without a name": (
+        "for i, x in enumerate(D):\n loss = m(x)\n if i % 4 == 0:\n  optimizer.step()\n",
+        [],
+    ),
+    "turns that skip a batch": (
+        "for x in D:\n if bad(x):\n  continue\n loss = m(x)\n",
+        ["//(x as batch, loss) > loss as step"],
+    ),
+    "a variable bound after the step": (
+        "for x in D:\n if bad(x):\n  break\n loss = m(x)\n loss.backward()\n o.step()\n"
+        " value = loss.item()\n",
+        ["//(x as batch, loss) > value as step"],
+    ),
+    "a variable bound twice is none": (
+        "n = 0\nfor x in D:\n if bad(x):\n  continue\n loss = m(x)\n loss = loss / 2\n"
+        " loss.backward()\n o.step()\n n += 1\n",
+        [],
+    ),
+    "what may raise": (
+        "for x in D:\n try:\n  loss = m(x)\n except ValueError:\n  pass\n",
+        ["//(x as batch, loss) > loss as step"],
+    ),
+    "what may raise between the loss and the step": (
+        "for x in D:\n try:\n  loss = m(x)\n  loss.backward()\n  o.step()\n"
+        " except ValueError:\n  pass\n",
+        [],
+    ),
+    "training and evaluation by a flag": (
+        "def run(data, train):\n for x in data:\n  loss = m(x)\n  if train:\n   grad = g(loss)\n",
+        ["//run(x as batch, loss) > grad as step"],
+    ),
+    "training and evaluation by a flag that leaves": (
+        "def run(data, train):\n for x in data:\n  loss = m(x)\n  if not train:\n   continue\n"
+        "  grad = g(loss)\n",
+        ["//run(x as batch, loss) > grad as step"],
+    ),
+    "a branch that calls what learns": (
+        "def learn(x):\n loss = m(x)\n loss.backward()\n o.step()\n"
+        "def run(data):\n for x in data:\n  if m.training:\n   learn(x)\n",
+        [],
+    ),
+    "an evaluation beside the training": (
+        "def train(D):\n for x in D:\n  loss = m(x)\n"
+        "def evaluate(D):\n for x in D:\n  loss = m(x)\n",
+        [
+            "//train(x as batch, loss) > #endloop_x as step",
+            "//evaluate(x as batch, loss) > #endloop_x as step",
+        ],
+    ),
+    "a batch that a function gives": (
+        "def get_batch(): return 1, 2\nwhile more():\n x, y = get_batch()\n loss = m(x)\n",
+        [
+            "//(x as batch, loss) > #endloop_x as step",
+            "//get_batch(!#enter as loading, !!#exit as loaded)",
+        ],
+    ),
+    "a batch that is cut out": (
+        "for i in range(0, 9, 3):\n piece, y = X[i:i + 3], Y[i:i + 3]\n loss = m(piece)\n",
+        ["//(piece as batch, loss) > #endloop_i as step"],
+    ),
+    "a number is no batch": (
+        "for i in range(9):\n rate = get(i)\n row = X[i]\n loss = m(row)\n",
+        ["//(loss) > #endloop_i as step"],
+    ),
     "micro-batches": (
         "while True:\n for micro in range(4):\n  loss = m(x)\n  loss.backward()\n o.step()\n",
         ["// > #endloop_loss as step"],
@@ -79,7 +152,9 @@ TEXTS = {
 def test_the_text_alone(name: str, tmp_path: Path) -> None:
     body, selectors = TEXTS[name]
     found = read(sources(tmp_path, main=body))
-    assert [line.code for line in found.lines] == [f'ov.probe("{s}").give()' for s in selectors]
+    tasks = ['task="eval"' if "evaluate" in s else "" for s in selectors]
+    expected = [f'ov.probe("{s}").give({task})' for s, task in zip(selectors, tasks, strict=True)]
+    assert [line.code for line in found.lines] == expected
     assert {line.live for line in found.lines} <= {"backward" not in body}
 
 
@@ -139,13 +214,37 @@ def test_modules_of_the_project_are_read(tmp_path: Path) -> None:
     assert line.code == f'ov.probe("{selector}").give()'
 
 
-def test_a_template_has_the_scripts_own_functions(tmp_path: Path) -> None:
-    found = sources(tmp_path, main="def go(xs):\n    for x in xs:\n        print(x)\n")
-    assert [line.code for line in template(found)] == [
-        'ov.probe("//go(x as batch) > #endloop_x as step").give()',
-        'ov.probe("//go > LOSS as loss").give()',
+def test_what_could_be_given_is_in_the_scripts_own_names(tmp_path: Path) -> None:
+    text = """
+        def save():
+            pass
+
+        def evaluate(xs):
+            for x in xs:
+                print(x)
+
+        def train(xs):
+            for x in xs:
+                loss = x
+            save()
+        """
+    assert [line.code for line in lines(sources(tmp_path, main=text))] == [
+        'ov.probe("//train(x as batch, loss) > #endloop_x as step").give()',
+        'ov.probe("//train > loss").give()',
+        'ov.probe("//train(x as batch, !#loop_x as compute_start, '
+        '!!#endloop_x as compute_end)").give()',
+        'ov.probe("//evaluate(x as batch) > #endloop_x as step").give(task="eval")',
+        'ov.probe("//evaluate > LOSS as loss").give(task="eval")',
+        'ov.probe("//save(!#enter as pause, !!#exit as resumed)").give()',
+        'ov.probe("//evaluate(!#enter as pause, !!#exit as resumed)").give()',
     ]
-    assert template(sources(tmp_path, main="print(1)\n")) == []
+    assert lines(sources(tmp_path, main="print(1)\n")) == []
+
+
+def test_a_loop_of_iterate_lacks_its_loss_alone(tmp_path: Path) -> None:
+    text = "for x in voir.iterate('train', D, report_batch=True):\n    loss = m(x)\n"
+    (line,) = lines(sources(tmp_path, main=text))
+    assert (line.role, line.code) == ("loss", "give(loss=loss) in the loop at main.py:1")
 
 
 @pytest.mark.parametrize(

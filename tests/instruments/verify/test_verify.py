@@ -26,12 +26,13 @@ TASK: dict[str, Any] = {
     "loading": {"share": 0.12},
     "pause": {"kinds": {"evaluation": {"seconds": 1.5, "count": 3}}},
 }
+FIRED = {"selector": "//f > x", "state": "fired", "fired": 200}
 RUN: dict[str, Any] = {
     "script": "main.py",
     "exit_status": 0,
     "seconds": 10.0,
     "stopped_early": "after 200 steps",
-    "probes": [{"selector": "//f > x", "state": "fired", "fired": 200}],
+    "probes": [FIRED],
     "instruments": [{"name": "instrument_probes", "state": "ok"}],
     "tasks": {"train": TASK},
 }
@@ -50,7 +51,10 @@ def failed(**more: Any) -> dict[str, Any]:
 
 
 SEEN = {"steps": 200, "items": 600}
-GIVEN = {"told_by": "marks", "steps_given": 200, "batches": True}
+END = "//f(x as batch) > #endloop_x as step"
+GIVEN = {"told_by": "marks", "marks": {END: 200}, "batches": True, "given": 200}
+PAIR = "//f(!#loop_x as compute_start, !!#endloop_x as compute_end)"
+ONCE = 'ov.probe("//f(x as batch) > loss as step").give()'
 UNEXPLAINED = {"kinds": {"unexplained": {"seconds": 3.0, "count": 9}}}
 NOT_REACHED = {"probes": [failed(hint="it was never reached")]}
 WATTS = (("watts", "gpu.power"),)
@@ -71,29 +75,71 @@ CASES: dict[str, tuple[Evidence, str]] = {
     "steps WARN: none, as it failed": (
         evidence({"steps": None}, run={"exit_status": 1}), "with status 1 None"
     ),
-    "steps FAIL: fewer are given": (
-        evidence(**{**GIVEN, "steps_given": 3}, hooks={"steps": 200}, line=lambda role: role),
-        "3 are given, but the hooks saw 200 step",
+    "steps FAIL: an option ignores them": (
+        evidence({"steps": None}, ignored="leave --metric out"), "none was seen leave --metric out"
     ),
-    "steps PASS: about as many are given": (evidence(**GIVEN, hooks={"steps": 198}), "given"),
+    "steps FAIL: fewer are given": (
+        evidence({"steps": 3, "items": 48}, **{**GIVEN, "given": 0}, hooks={"steps": 200}),
+        "3 are given, but the hooks saw 200 ov.probe",
+    ),
+    "steps WARN: one more is given": (
+        evidence(**GIVEN, hooks={"steps": 199}), "200 are given, but the hooks saw 199"
+    ),
+    "steps PASS: the hooks saw as many": (evidence(**GIVEN, hooks={"steps": 200}), "200, given"),
+    "steps PASS: the stop came within one": (
+        evidence(**GIVEN, hooks={"steps": 199}, cut=True), "200, given"
+    ),
+    "steps FAIL: the script and a voirfile give them": (
+        evidence(**{**GIVEN, "marks": {END: 100, "": 100}}), "and voir.iterate or give() (100)"
+    ),
+    "steps WARN: turns that leave count": (
+        evidence(**GIVEN, line=lambda role: ONCE), f"turns without a step {ONCE}"
+    ),
+    "steps PASS: no turn leaves": (evidence(**GIVEN), "given"),
     "loss SKIP: none": (evidence({"loss": None}, losses=0), "> LOSS as loss"),
     "loss FAIL: not finite": (evidence(not_finite=30), "30 of 200"),
     "loss FAIL: of evaluations": (evidence(given=48, elsewhere=40), "40 of 48"),
+    "loss WARN: some steps have none": (evidence(given=150), "150 are given, of 200 steps"),
+    "loss PASS: one in ten steps": (evidence(given=20), "all finite"),
+    "loss WARN: not what backward was called on": (
+        evidence(given=200, hooks={"steps": 200, "loss": {"first": 4.0}}), "that of backward 4"
+    ),
+    "loss PASS: of some of the micro-batches": (
+        evidence(given=800, hooks={"steps": 200, "loss": {"first": 4.0}}), "all finite"
+    ),
     "loss FAIL: it stays high": (evidence(loss_limit=0.3), "0.4, wanted 0.3"),
     "loss PASS: it comes down": (evidence(loss_limit=0.4), "2 to 0.5"),
     "items SKIP: unknown": (evidence({"items": None}), "as step"),
     "items FAIL: no batch": (evidence(**GIVEN, sizeless=200, hooks=SEEN), "no length"),
     "items WARN: no batch, and none was seen": (evidence(**GIVEN, sizeless=200), "no length"),
+    "items WARN: no batch, in the line that would be written": (
+        evidence(**GIVEN, sizeless=200, line=lambda role: None), "batch_size_calc"
+    ),
     "items FAIL: another batch": (
         evidence(**GIVEN, hooks=SEEN), "16 a step are given, but the hooks saw 3"
     ),
     "items PASS: in another unit": (
         evidence(**{**GIVEN, "batches": False}, hooks=SEEN), "16 a step"
     ),
+    "loading WARN: the hooks saw more": (
+        evidence(pairs={PAIR: 200}, hooks={"steps": 200, "loading": {"share": 0.4}}),
+        "12 % of the time, but the hooks saw 40 %",
+    ),
+    "loading WARN: a pair around all of it": (
+        evidence({"loading": {"share": 0.0}}, pairs={PAIR: 200}), "between the pairs ov."
+    ),
+    "loading PASS: no line would show more": (
+        evidence({"loading": {"share": 0.0}}, pairs={PAIR: 200}, line=lambda role: None), "0 %"
+    ),
     "loading SKIP: unknown": (evidence({"loading": None}), "as loading"),
     "steady WARN: never": (evidence({"steady": {"verdict": "never steady"}}), "never, in 200"),
     "steady SKIP: too few steps": (evidence({"steady": {}}), "too few"),
     "pauses WARN: unexplained": (evidence({"pause": UNEXPLAINED}), "as pause"),
+    "own cost PASS: some per cent": (evidence(own_shares=(0.03, 0.04)), "at least 4 %"),
+    "own cost WARN: a probe in an inner loop": (
+        evidence(run={"probes": [{**FIRED, "fired": 20_000}]}, own_shares=(0.03, 0.04)),
+        "//f > x fires 100 times a step",
+    ),
     "own cost WARN: dear once": (evidence(own_shares=(0.01, 0.4)), "at least 20 %"),
     "own cost FAIL: dear twice in a row": (evidence(own_shares=(0.3, 0.4)), "at least 35 %"),
     "own cost WARN: dear on short steps": (
@@ -181,7 +227,9 @@ BROKEN = {
     "misspelt variable": (STEP.replace("loss", "los"), "probes", "loss) >"),
     "wrong batch": (STEP.replace("x as batch", "few as batch"), "items", STEP),
     "no batch": (STEP.replace("x as batch", "model as batch"), "items", STEP),
-    "loss of another task": ('ov.probe("//evaluate > loss").give()', "loss", STEP),
+    "loss of another task": (
+        'ov.probe("//evaluate > loss").give()', "loss", 'ov.probe("//train > loss").give()'
+    ),
     "step in the wrong loop": (
         'ov.probe("//main > #endloop_epoch as step").give()', "steps", STEP
     ),
