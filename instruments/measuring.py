@@ -321,6 +321,9 @@ class Measuring:
         def emit(window: Window) -> None:
             """Say what one window came to."""
             windows.tasks.add(window.task)
+            of = self.fold.tasks[window.task] if self.fold is not None else None
+            if of is None or of.items != of.items:
+                window.items = math.nan
             task, rate, units = window.task, window.rate, f"{window.units}/s"
             if windows.given and rate is not None:
                 event: dict[str, Any] = {"task": task, "rate": rate, "units": units}

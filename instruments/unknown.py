@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from overseer.errors import Problem
+from overseer.model.facts import main_name
+from overseer.model.tasks import BATCH
+from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
-from overseer.recorder import table
 
 from .advice import SIZE, Advice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from overseer.model.fold import Fold
 
     from .measuring import Measuring, Windows
@@ -41,13 +41,32 @@ def problems(measuring: Measuring, fold: Fold) -> list[Problem]:
             found.append(Problem("no-rate", "rate", what, remedy=anyway))
             break
         found += _without(measuring, advice, windows)
-    main: dict[str, Any] = tasks.get("train") or next(iter(tasks.values()), {})
-    if "items" not in main and main.get("steps") and any(w.logged for w in measuring.windows):
-        what = "how many items a batch holds is not known: rates are of steps"
-        line = advice.line("step")
-        remedy = _remedy(advice, "step") if line and "batch" in line else SIZE
+    main = main_name({name: task.get("steps", 0) for name, task in tasks.items()})
+    if main is not None and "items_unknown" in tasks[main]:
+        what = f"the items of {main} are unknown: {tasks[main]['items_unknown']}"
+        kind, why = recorder.unread()[1], fold.tasks[main].why
+        what += f" ({kind})" if why == BATCH and kind else ""
+        remedy = _with_batch(advice, why)
         found.append(Problem("batch-size", "step model", what, remedy=remedy))
+    unread = sum(task.unread for task in fold.tasks.values())
+    if unread:
+        what = f"{unread} losses that were given cannot be read: {recorder.unread()[0]}"
+        remedy = "Give a number or a tensor of one element, for example float(loss)."
+        found.append(Problem("loss-unread", "step model", what, remedy=remedy))
     return found
+
+
+def _with_batch(advice: Advice, why: str) -> str:
+    """What shows the items of steps."""
+    line = advice.line("step")
+    if line is None or "batch" not in line:
+        if why == BATCH:
+            return SIZE
+        rows = (row for row in table.rows if row["kind"] == k.STEP and "selector" in row)
+        selectors = (str(row["selector"]) for row in rows)
+        code, _, step = next(selectors, "//FUNCTION > #endloop_BATCH as step").partition(" > ")
+        line = f'ov.probe("{code.partition("(")[0]}(BATCH as batch) > {step}").give()'
+    return f"Give the batch with each step, for example {line}"
 
 
 def ignored(measuring: Measuring) -> str | None:

@@ -15,7 +15,7 @@ from .later import Later
 from .optimizers import Round
 from .pauses import BETWEEN_EPOCHS, CHECKPOINT, DECLARED, EVALUATION
 from .steps import NAN, Late, Segment, Step
-from .tasks import Task
+from .tasks import BATCH, GIVEN, LEFT, Task
 from .told import Told
 
 TYPE_CHECKING = False
@@ -562,6 +562,7 @@ class Lane:
         """What tells the steps of a site's task, and whether the site is the script's own."""
         row = self._fold.sites[site]
         told = self._of(self._task_of(site))
+        told.sized |= "batch" in row.get("keys", ())
         script = "selector" not in row
         if script and not told.by_script:
             told.by_script = True
@@ -605,6 +606,10 @@ class Lane:
         told.inner = around or (early is not None and told.inner is True)
         size, amount = self._items(turn), told.amount(items)
         turn.items = size if amount is None else amount
+        if amount is not None or told.sized:
+            turn.why = BATCH
+        elif not turn.took and not turn.calls:
+            turn.why = GIVEN
         for one in self._told.values():
             if one is not told:
                 one.others = _sum(one.others or [0, 0, 0, 0, 0, 0, 0], turn.parts)
@@ -748,7 +753,7 @@ class Lane:
         self._round.flush()
         turn = self.turn
         if self._left.pop(loader, None) and loader in self._mixed:
-            self._fold.task(self._mixed[loader]).items = NAN
+            self._fold.task(self._mixed[loader]).leave_unknown()
         self._mixed.pop(loader, None)
         self._goes_on &= loader != self._source
         if self._step is not None and loader in self._step.took:
@@ -1013,14 +1018,16 @@ class Lane:
         if not taken:  # R13; of a loader's batch, a step behind its first may take all or a piece.
             rows = self._rows(min(known, default=NAN))
             within = turn.loader is not None and self._last and self._ended is None
-            return rows if not within or rows in self._last else NAN
+            if within and rows not in self._last:
+                turn.why, rows = LEFT, NAN
+            return rows
         self._last = sums = [sum(sizes) for sizes in taken]
         only = len(set(known)) == 1 and known[0] in sums  # It was learned from one of them alone.
         return known[0] if only else max(sums)  # R12
 
     def _learned_rows(self, turn: Step) -> float:
         """R14: of a dictionary with tensors of several lengths, what the model learned from."""
-        rows = list(turn.inputs.values())
+        rows, turn.why = list(turn.inputs.values()), BATCH
         return self._rows(rows[0]) if self._ambiguous and len(rows) == 1 else NAN
 
     def _rows(self, rows: float) -> float:
@@ -1066,4 +1073,4 @@ class Lane:
         self._end_evaluation()
         for loader, task in self._mixed.items():
             if loader in self._left:
-                self._fold.task(task).items = NAN
+                self._fold.task(task).leave_unknown()

@@ -63,6 +63,7 @@ class Step:
         unknown_loss: Whether that leaves the loss unknown, or the sum of its losses is no mean.
         waited: Whether its loading was seen though no loader was asked.
         between: Nanoseconds of its loading that only pairs tell.
+        why: Where its items are unknown: why, a key of ``tasks.WHY``.
         compiled: Nanoseconds in which something was compiled.
 
     Of a finished step:
@@ -76,7 +77,7 @@ class Step:
         "backwards", "between", "calls", "compiled", "end", "given", "inputs", "items", "late",
         "loader",
         "looks", "loss", "number", "optimizer", "others", "parts", "pause", "segments",
-        "several", "start", "task", "thread", "took", "unknown_loss", "waited",
+        "several", "start", "task", "thread", "took", "unknown_loss", "waited", "why",
     )  # fmt: skip
 
     def __init__(self, start: int, loader: int | None = None) -> None:
@@ -86,7 +87,7 @@ class Step:
         self.took, self.calls, self.looks = _NO_SIZES, _NO_CALLS, _NO_LOOKS
         self.given = self.inputs = _NO_ROWS
         self.others = self.backwards = self.compiled = self.between = 0
-        self.loss, self.late = 0.0, _NO_LATE
+        self.loss, self.late, self.why = 0.0, _NO_LATE, ""
         self.segments = _NO_SEGMENTS
         self.optimizer: int | None = None
         self.waited = self.several = self.unknown_loss = False

@@ -8,6 +8,7 @@ from .rates import TASKS, Threads
 from .series import Series, Totals
 from .spans import Span
 from .statistics import Sample, quartiles
+from .tasks import WHY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Record:
                 "steps": task.steps or None,
                 "items": _whole(task.items * self._multiplier) if sized else None,
                 "units": "items" if sized else "steps",
+                "items_unknown": WHY[task.why] if task.why and not sized else None,
                 "first_step_seconds": task.first_ns / 1e9 or None,
                 "compiled": _compiled(task.compiled),
                 "rate": {

@@ -6,12 +6,20 @@ from collections import deque
 
 from .events import BETWEEN, LOADING, OTHER
 from .pauses import LEAST_NS, UNEXPLAINED, Pauses, Typical
-from .steps import _NO_SEGMENTS, Step
+from .steps import _NO_SEGMENTS, NAN, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: Why the items of steps are unknown.
+BATCH, INPUT, LEFT, GIVEN = "batch", "input", "left", "given"
+WHY = {
+    BATCH: "its batches have no size that can be read",
+    INPUT: "no loader gives batches, and what the models are given does not tell",
+    LEFT: "batches of several sizes were left over, or used in pieces",
+    GIVEN: "its steps are given without a batch",
+}
 #: Steps that wait for what comes later from a device; of more, the oldest go without.
 PENDING = 4096
 
@@ -45,7 +53,8 @@ class Task:
         emit: Called with each finished step, in order.
 
     Attributes:
-        steps: How many have finished or are held back; ``items`` of them: NaN: unknown.
+        steps: How many have finished or are held back; ``items`` of them: NaN: unknown, and
+            ``why``, a key of :data:`WHY`.
         start: Where the first began, and ``end`` where the last ended, ns.
         ns: Of the finished steps.
         held: The latest step, unless it is finished.
@@ -61,6 +70,7 @@ class Task:
     def __init__(self, name: str, emit: Callable[[Step], object]) -> None:
         self.name, self._emit = name, emit
         self.steps, self.items, self.start, self.end, self.ns = 0, 0.0, 0, 0, 0
+        self.why = ""
         self._known = 0.0  # The items of all steps but the latest.
         self.losses, self.pauses = Losses(), Pauses()
         self.given = self.loaded = self._loads = False
@@ -81,6 +91,8 @@ class Task:
         if step.end > self.end:
             self.end = step.end
         self._known, self.items = self.items, self.items + items
+        if items != items and not self.why:
+            self.why = step.why or INPUT
         step.task, step.number, step.thread = self.name, number, thread
         step.items, step.pause = items, 0
         self._loads |= bool(step.took) or (step.waited and not step.between)
@@ -88,6 +100,10 @@ class Task:
             step.resolve(not self._loads)
         del step.parts[BETWEEN:]
         self.held = step
+
+    def leave_unknown(self) -> None:
+        """Which batches the steps have used is not known."""
+        self.items, self.why = NAN, LEFT
 
     def resize(self, items: float) -> None:
         """The latest step has so many items; they were not known."""

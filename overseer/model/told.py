@@ -19,6 +19,7 @@ class Told:
         overdue: Whether that was waited for in vain.
         end: When the last step ended, ns; 0: there was none.
         before: The thread's time by part up to then.
+        sized: Whether batches are given with its marks or pairs.
         sizes: Items of the open step, from its pairs, and ``batches`` from batches given alone.
         opened: When the open pair began, ns; 0: none is open.
         entered: When the last loop or call began in which marks come; ``before_entered``: as
@@ -29,12 +30,13 @@ class Told:
 
     __slots__ = (
         "_begun", "batches", "before", "before_entered", "by_script", "early", "end",
-        "entered", "inner", "marked", "opened", "others", "overdue", "paired", "sizes", "task",
+        "entered", "inner", "marked", "opened", "others", "overdue", "paired", "sized", "sizes",
+        "task",
     )  # fmt: skip
 
     def __init__(self, task: str) -> None:
         self.task = task
-        self.marked = self.paired = self.by_script = self.overdue = False
+        self.marked = self.paired = self.by_script = self.overdue = self.sized = False
         self.early: list[Step] = []
         self.end = self.opened = self.entered = 0
         self.before = self.before_entered = [0, 0, 0, 0, 0, 0, 0]

@@ -154,6 +154,9 @@ def _task(name: str, task: Facts, main: bool) -> Iterator[Row]:
         steps = "no steps seen"  # So that the loss below stands under its task's name.
     compiled, took = number(task, "compiled.steps") or 0, duration(at(task, "compiled.seconds"))
     again = f"{compiled:,.0f} compile, {took}" if compiled > 1 and took else None
+    why = at(task, "items_unknown")
+    if items is None and isinstance(why, str):
+        items = "items unknown"
     yield row(name, steps, items, first and f"first step {first}", again, _pauses(task, main))
     yield from _rate(task)
     yield from _time(task)

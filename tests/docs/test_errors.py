@@ -146,6 +146,7 @@ TOLD = {
     "bad-method": voirfile(RATE),
     "batch-size": Case("--train-rate main.py",
                        GIVE + "for step in range(9): give(step=step, batch=object())\n"),
+    "loss-unread": Case(script=GIVE + "for step in range(9): give(loss=object())\n"),
     "entry-point": Case(files=GAUGES, env=LIB),
     "no-rate": Case("--train-rate main.py", EPOCH),
     "no-step": Case(script=BACKWARDS),

@@ -43,7 +43,7 @@ def given(selector: str) -> str:
 #: By options and what a voirfile gives: what a message says to do.
 SAID = {
     ("--train-rate", "//train > loss"): f"Give each step, for example {given(STEP)}",
-    ("--train-rate", SIZELESS): f"Give each step, for example {given(STEP)}",
+    ("--train-rate", SIZELESS): f"Give the batch with each step, for example {given(STEP)}",
     ("--loading-rate", STEP): f"Give what is loading, for example {given(LOADING)}",
     ("--metric step", WORK): "--metric step ignores pairs: leave it out",
     ("--metric wrap", STEP): "--metric wrap ignores step events: leave it out",

@@ -187,7 +187,7 @@ n = stopped = 0
 for _ in range(300):
     try:
         n += 1
-        giving.give(step=True)
+        giving.give(step=True, batch_size=1)
     except BaseException:
         stopped += 1
 print(n, stopped)
