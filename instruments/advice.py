@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from overseer.apart import aside
 from overseer.errors import VoirError
 from overseer.probes.selector import MAIN
 
@@ -56,10 +57,11 @@ class Advice:
 
     @cached_property
     def _lines(self) -> dict[str, str]:
-        from overseer.reading.text import lines, read
+        with aside:
+            from overseer.reading.text import lines, read
 
-        found = read(self._sources)
-        every = [*found.lines, *lines(self._sources)]
+            found = read(self._sources)
+            every = [*found.lines, *lines(self._sources)]
         own = {one.role.partition(" ")[0]: one.code for one in reversed(every)}
         if found.notes and not any(one.role.startswith("step") for one in found.lines):
             own["step"] = found.notes[-1]

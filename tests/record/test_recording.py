@@ -158,7 +158,7 @@ def test_a_script_that_becomes_another_program_is_recorded_until_then(place):
     script = """
         import os, subprocess
         from voir import give
-        for step in range(3): give(step=step, loss=1)
+        for step in range(3): give(step=step, batch_size=2, loss=1)
         subprocess.run(["true"])
         if os.fork() == 0:
             os.execv("/bin/true", ["true"])
