@@ -38,6 +38,11 @@ class Advice:
 
     @cached_property
     def _sources(self) -> list[Source]:
+        with aside:
+            return self._read()
+
+    def _read(self) -> list[Source]:
+        """The script, and the modules of its project that it imports."""
         from os.path import dirname
 
         from overseer.reading.script import open_source, project

@@ -14,7 +14,10 @@ from overseer.recorder.log import header_paths
 from tests.clocks import FakeClock
 from tests.running import SCHEMA, VOIR, Place
 
-GIVES = "from voir import give\nfor step in range(3): give(step=step, loss=1 / (step + 1))\n"
+GIVES = """
+from voir import give
+for step in range(3): give(step=step, batch_size=1, loss=1 / (step + 1))
+"""
 
 
 @pytest.fixture
