@@ -40,7 +40,7 @@ ALL = 1 << 40
 #: Bytes of events that wait to be folded at most; of more, some are lost.
 BACKLOG = 1 << 26
 #: Events of so many steps are in the record; after that one a second is.
-WHOLE = 100
+WHOLE, SAMPLED_NS = 100, 1_000_000_000
 
 
 class Windows:
@@ -284,8 +284,13 @@ class Measuring:
         """Give the steps that hooks have found, to whoever subscribes; and some to the record."""
         ov, fold = self.ov, self.fold
         assert fold is not None
-        marked = {task for lane in fold.lanes.values() for task in lane.told_tasks}
         wanted = ov.bus.wants(("task", "step", "batch_size", "loss"))
+        n, last = self._sampled
+        if not wanted and (
+            ov.bus.sampler is None or (n >= WHOLE and steps[-1].end - last < SAMPLED_NS)
+        ):
+            return
+        marked = {task for lane in fold.lanes.values() for task in lane.told_tasks}
         for step in steps:
             if step.task in marked:
                 continue
@@ -313,7 +318,7 @@ class Measuring:
 
     def _sample(self, event: dict[str, Any], at: int) -> None:
         n, last = self._sampled
-        if self.ov.bus.sampler is not None and (n < WHOLE or at - last >= 1_000_000_000):
+        if self.ov.bus.sampler is not None and (n < WHOLE or at - last >= SAMPLED_NS):
             self._sampled = n + 1, at
             self.ov.bus.sampler(event, event["step"])
 

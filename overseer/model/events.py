@@ -6,13 +6,22 @@ import struct
 
 from ..recorder import sites as k
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 #: start, value, object, site, thread, duration (low and high), depth, flags.
 RECORD = struct.Struct("<QdIHHIHBB")
 
 #: The parts of a step, in the order of :data:`.facts.PARTS`.
-LOADING, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, OTHER = range(6)
+LOADING: Final = 0
+FORWARD: Final = 1
+BACKWARD: Final = 2
+OPTIMIZER: Final = 3
+COMMUNICATION: Final = 4
+OTHER: Final = 5
 #: Of an open step: what lies between pairs. That is loading, unless something else tells loading.
-BETWEEN = 6
+BETWEEN: Final = 6
 
 #: The part that a span's own time belongs to, by its kind.
 PART = [OTHER] * 256

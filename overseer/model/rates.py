@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .events import LOADING
 from .spans import Span
 from .steps import NAN
 
@@ -36,18 +37,20 @@ class Threads:
     __slots__ = ("_spans",)
 
     def __init__(self) -> None:
-        self._spans: dict[int, tuple[int, int]] = {}
+        self._spans: dict[int, list[int]] = {}
 
     def add(self, step: Step) -> None:
         """Take in a step."""
-        if step.thread in self._spans or len(self._spans) < THREADS:
-            begin = self._spans.get(step.thread, (step.start, 0))[0]
-            self._spans[step.thread] = begin, step.end
+        span = self._spans.get(step.thread)
+        if span is not None:
+            span[1] = step.end
+        elif len(self._spans) < THREADS:
+            self._spans[step.thread] = [step.start, step.end]
 
     @property
     def abreast(self) -> float:
         """How many of them work at once."""
-        return abreast(self._spans.values())
+        return abreast((begin, end) for begin, end in self._spans.values())
 
 
 class Window:
@@ -69,12 +72,12 @@ class Window:
         self._loaded = False
         self._threads = Threads()
 
-    def add(self, step: Step, n: int) -> None:
-        """Take in a step, or ``n`` that are not told apart."""
+    def add(self, step: Step, n: int, ns: int) -> None:
+        """Take in a step, or ``n`` that are not told apart, of ``ns``."""
         self.steps += n
         self.items += step.items
-        self.ns += step.ns
-        self.loading += step.loading
+        self.ns += ns
+        self.loading += step.parts[LOADING]
         self._loaded |= step.loaded
         self._threads.add(step)
 
@@ -115,6 +118,16 @@ class Window:
         return None if share is None else 1 - share
 
 
+class _Task:
+    """When a task began, how many steps it has had, its window; NaN once items are unknown."""
+
+    __slots__ = ("began", "multiplier", "steps", "window")
+
+    def __init__(self, began: int) -> None:
+        self.began, self.steps, self.multiplier = began, 0, 1.0
+        self.window: Window | None = None
+
+
 class Rates:
     """Reads windows off the steps of every task.
 
@@ -136,45 +149,44 @@ class Rates:
     ) -> None:
         self._emit, self._interval, self._multiplier = emit, interval, multiplier
         self._skip = skip or Span(steps=0)
-        self._began: dict[str, tuple[int, int]] = {}
-        self._unsized: set[str] = set()
-        self._windows: dict[str, Window] = {}
+        self._tasks: dict[str, _Task] = {}
 
     def add(self, steps: Iterable[Step]) -> None:
         """Take in finished steps."""
         for step in steps:
-            began, before = self._began.get(step.task, (step.start, 0))
-            if not before and len(self._began) >= TASKS:
-                continue
-            self._began[step.task] = began, step.number
+            task = self._tasks.get(step.task)
+            if task is None:
+                if len(self._tasks) >= TASKS:
+                    continue
+                task = self._tasks[step.task] = _Task(step.start)
+            n, task.steps, ns = step.number - task.steps, step.number, step.ns
             if step.items != step.items:
-                self._unsized.add(step.task)
-            if step.ns and not self._skips(step, began):  # Else nobody knows when it began.
-                self._take(step, step.number - before)
+                task.multiplier = NAN
+            if not ns or self._skips(step, task.began):  # Nobody knows when it began.
+                continue
+            window = task.window
+            if window is None:
+                window = task.window = Window(step)
+            window.add(step, n, ns)
+            if self._interval.steps is not None:
+                closes = window.steps >= self._interval.steps
+            else:
+                closes = step.end >= window.opened + (self._interval.seconds or 0.0) * 1e9
+            if closes:
+                self._close(task)
 
     def _skips(self, step: Step, began: int) -> bool:
         if self._skip.steps is not None:
             return step.number <= self._skip.steps
         return step.start < began + (self._skip.seconds or 0) * 1e9
 
-    def _take(self, step: Step, n: int) -> None:
-        window = self._windows.get(step.task)
-        if window is None:
-            window = self._windows[step.task] = Window(step)
-        window.add(step, n)
-        if self._interval.steps is not None:
-            closes = window.steps >= self._interval.steps
-        else:
-            closes = step.end >= window.opened + (self._interval.seconds or 0) * 1e9
-        if closes:
-            self._close(self._windows.pop(step.task))
-
-    def _close(self, window: Window) -> None:
-        window.items *= self._multiplier if window.task not in self._unsized else NAN
-        self._emit(window)
+    def _close(self, task: _Task) -> None:
+        window, task.window = task.window, None
+        if window is not None:
+            window.items *= self._multiplier * task.multiplier
+            self._emit(window)
 
     def finish(self) -> None:
         """The run is over: the windows still open count too."""
-        while self._windows:
-            _, window = self._windows.popitem()
-            self._close(window)
+        for task in self._tasks.values():
+            self._close(task)

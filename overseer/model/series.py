@@ -46,10 +46,10 @@ class Row(Totals):
 
     __slots__ = ("bounded", "number")
 
-    def __init__(self, number: int, n: int, items: float, parts: list[int]) -> None:
+    def __init__(self, number: int, n: int, items: float, parts: list[int], ns: int) -> None:
         super().__init__(n, items)
         self.number, self.parts = number, parts
-        self.bounded = float(sum(parts))
+        self.bounded = float(ns)
 
 
 class Series:
@@ -66,10 +66,10 @@ class Series:
         self._block = 1
         self._verdict: tuple[int, Verdict] | None = None
 
-    def add(self, step: Step, n: int, items: float) -> None:
-        """Take in the next step, or ``n`` that are not told apart."""
+    def add(self, step: Step, n: int, items: float, ns: int) -> None:
+        """Take in the next step, or ``n`` that are not told apart, of ``ns``."""
         self.steps += n
-        row = Row(step.number - n + 1, n, items, step.parts)
+        row = Row(step.number - n + 1, n, items, step.parts, ns)
         if self._block == 1:
             self._rows.append(row)
         else:
@@ -135,7 +135,7 @@ class Series:
 
 def _joined(rows: list[Row]) -> Row:
     first = rows[0]
-    made = Row(first.number, 0, 0.0, [0, 0, 0, 0, 0, 0])
+    made = Row(first.number, 0, 0.0, [0, 0, 0, 0, 0, 0], 0)
     made.bounded = 0.0
     for row in rows:
         made.n += row.n

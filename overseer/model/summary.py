@@ -45,7 +45,8 @@ class Record:
         n, self._before = step.number - self._before, step.number
         self._start = self._start or step.start
         self._threads.add(step)
-        if not step.ns:  # Only its end was told.
+        ns = step.ns
+        if not ns:  # Only its end was told.
             self._untimed = self._untimed[0] + n, self._untimed[1] + step.items
             return
         if step.compiled:
@@ -59,8 +60,8 @@ class Record:
             self._skipped += n
             return
         items = step.items * self._multiplier
-        self._series.add(step, n, items)
-        self._sample.add(step.number, step.ns / n, items / n)
+        self._series.add(step, n, items, ns)
+        self._sample.add(step.number, ns / n, items / n)
 
     def section(self, task: Task, main: bool, clock: str, final: bool) -> dict[str, Any]:
         """The task's part of ``run.json``; what is not known is absent.

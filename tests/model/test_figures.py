@@ -114,7 +114,8 @@ def test_each_task_has_windows_of_its_own_and_threads_at_once_add_up() -> None:
 def test_totals_are_exact_however_long_the_run_and_its_rows_bounded(n: int) -> None:
     series = Series()
     for number in range(1, n + 1):
-        series.add(step(number, 10 + number % 3), 1, 32)
+        at = step(number, 10 + number % 3)
+        series.add(at, 1, 32, at.ns)
     of = series.totals()
     assert (of.n, of.items) == (n, 32 * n)
     assert of.ns == sum(10 + number % 3 for number in range(1, n + 1)) * MS
@@ -125,7 +126,7 @@ def test_totals_are_exact_however_long_the_run_and_its_rows_bounded(n: int) -> N
 def test_totals_from_a_step_on_leave_out_the_steps_before() -> None:
     series = Series()
     for number in range(1, 101):
-        series.add(step(number), 1, NAN if number < 50 else 32)
+        series.add(step(number), 1, NAN if number < 50 else 32, step(number).ns)
     assert series.totals().items != series.totals().items
     assert (series.totals(51).n, series.totals(51).items) == (50, 1600)
     assert series.totals(5000).n == 0
