@@ -493,8 +493,10 @@ class Lane:
 
     def _mark(self, site: int, items: float, at: int, flags: int) -> None:
         """R1: a step has ended, as a mark says."""
+        if self._fold.method == "wrap":
+            return
         told, script = self._teller(site)
-        if self._fold.method == "wrap" or flags & k.FAILED:
+        if flags & k.FAILED:
             return
         if told.by_script and not script:
             if items == items:  # The script tells this step itself.

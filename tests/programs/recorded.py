@@ -13,7 +13,9 @@ import pytest
 
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
-from tests.model.test_logs import compare
+from overseer.model.events import OPTIMIZER
+from overseer.model.fold import TRAIN
+from tests.model.test_logs import compare, folded
 from tests.programs.record import HERE, programs
 from tests.running import Place
 
@@ -68,7 +70,10 @@ def test_figures_of_frameworks_are_the_true_ones(
     framework: str, python: Path, tmp_path: Path
 ) -> None:
     record(python, tmp_path, f"frameworks/with_{framework}")
-    compare(tmp_path / f"with_{framework}.log.gz")
+    log = tmp_path / f"with_{framework}.log.gz"
+    compare(log)
+    steps = [step for step in folded(log)[2] if step.task == TRAIN]
+    assert all(step.parts[OPTIMIZER] > 0 for step in steps)
 
 
 TIMED = """

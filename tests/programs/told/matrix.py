@@ -70,9 +70,11 @@ class Said:
         from overseer import Overseer
 
         self.steps: dict[str, list[Any]] = {}
+        self.windows: list[dict[str, Any]] = []
 
         def instrument_lines(ov: Overseer) -> Any:
             measuring_of(ov).also(self._take)
+            ov.given.where("rate", task="train").subscribe(self.windows.append)
             yield ov.phases.load_script
             for line in lines:
                 task, colon, selector = line.partition(": ")
@@ -176,6 +178,35 @@ def others(said: Said) -> list[str]:
     return found
 
 
+def optioned(program: Program, script: Path) -> Iterator[tuple[str, list[str]]]:
+    """What options make of a program of which marks and pairs tell the same steps."""
+    lines = [line for line in (program.marks[0], program.pairs[0], program.loss) if line]
+    said = Said(script, lines)
+    plain = said.tasks["train"]
+    n, items = plain["steps"], plain.get("items")
+    for only in ("step", "wrap"):
+        told = Said(script, lines, ("--metric", only)).tasks["train"]
+        sized = only == "step" or "batch," in program.pairs[0]
+        true = n, items if sized else None
+        yield f"--metric {only}", [] if (told["steps"], told.get("items")) == true else [told]
+    told = Said(script, lines, ("--items-per-step", "3")).tasks["train"]
+    wrong = told["steps"] != n or told.get("items") != (items and 3 * items)
+    yield "--items-per-step", [told] if wrong else []
+    told = Said(script, lines, ("--skip", "3")).tasks["train"]
+    wrong = (told["steps"], told["rate"]["skipped"], told["rate"]["n"]) != (n, 3, n - 3)
+    yield "--skip", [told] if wrong else []
+    windows = Said(script, lines, ("--interval", "5", "--train-rate")).windows
+    steps = said.steps["train"]
+    rates = []
+    for at in range(0, n, 5):
+        some = steps[at : at + 5]
+        seconds = sum(sum(step.parts) for step in some) / 1e9
+        known = all(step.items == step.items for step in some)
+        rates.append(round((sum(s.items for s in some) if known else len(some)) / seconds, 6))
+    found = [round(window["rate"], 6) for window in windows]
+    yield "--interval", [] if found == rates else [found, rates]
+
+
 def tried(program: str, wanted: str = "") -> dict[str, list[str]]:
     """What differs, by case, of one program."""
     from overseer.recorder import fallback, recorder
@@ -184,15 +215,19 @@ def tried(program: str, wanted: str = "") -> dict[str, list[str]]:
     fallback.now = T.now
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+        script = Path(directory) / "main.py"
         for name, (of, told, lines) in cases().items():
             if of != program or wanted not in name:
                 continue
-            script = Path(directory) / "main.py"
             script.write_text(EVERY[program].script)
             try:
                 found[name] = differences(EVERY[program], told, lines, Said(script, lines))
             except Exception as error:
                 found[name] = [f"{type(error).__name__}: {error}"]
+        it = PROGRAMS.get(program)
+        if it is not None and it.marks and it.pairs and not it.updates and wanted in program:
+            script.write_text(it.script)
+            found |= {f"{program}: {name} #0": wrong for name, wrong in optioned(it, script)}
     return found
 
 

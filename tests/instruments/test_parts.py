@@ -1,0 +1,61 @@
+"""Options that take a part of voir away leave all other figures as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="torch comes with the extra [examples]")
+
+from tests.forking import PATIENCE
+from tests.programs.parts import TEN
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = ["--no-auto", "--no-monitor", "--no-record", "--quiet"]
+#: By name: the environment, and what stands before the sets of options.
+WAYS: dict[str, tuple[dict[str, str], list[str]]] = {
+    "as installed": ({}, []),
+    "the recorder in Python": ({"VOIR_RECORDER": "python"}, []),
+    "an uncompiled fold": ({}, ["--uncompiled"]),
+}
+Figures = dict[str, dict[str, Any]]
+
+
+def said(way: str, *options: str) -> Figures:
+    """Figures of the ten programs, by set of options."""
+    env, before = WAYS[way]
+    command = [sys.executable, "-m", "tests.programs.parts", *before, *options]
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("VOIR")}
+    done = subprocess.run(
+        command, cwd=ROOT, env={**kept, **env}, capture_output=True, timeout=10 * PATIENCE
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    found: Figures = json.loads(done.stdout)
+    return found
+
+
+@cache
+def alone() -> Figures:
+    """With each option by itself, and with none."""
+    return said("as installed", "-", "--no-voirfile", "--bare", *OPTIONS)
+
+
+@pytest.mark.parametrize("name", TEN)
+def test_figures_are_the_same_without_a_part(name: str) -> None:
+    found = alone()
+    assert found["-"][name]["tasks"]["train"]["steps"] > 5
+    for option in OPTIONS:
+        assert found[option][name] == found["-"][name], option
+    assert found["--no-voirfile"][name] == found["--bare"][name]
+
+
+@pytest.mark.parametrize("way", list(WAYS)[1:])
+def test_figures_are_the_same_by_what_is_not_compiled(way: str) -> None:
+    assert said(way, "-")["-"] == alone()["-"]
