@@ -30,7 +30,7 @@ def problems(measuring: Measuring, fold: Fold) -> list[Problem]:
         what = (
             f"more events came than could be read: at least {n:,} steps, no other figure is known"
         )
-        found.append(Problem("lost-steps", "the recorder", what, remedy=FEWER))
+        return [Problem("lost-steps", "the recorder", what, remedy=FEWER)]
     if fold.unused > 1 and not steps:
         what = f"backward was called {fold.unused} times, but no optimizer stepped"
         found.append(Problem("no-step", "auto", what, remedy=_remedy(advice, "step")))

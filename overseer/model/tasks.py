@@ -20,6 +20,8 @@ WHY = {
     LEFT: "batches of several sizes were left over, or used in pieces",
     GIVEN: "its steps are given without a batch",
 }
+#: No step has more items; up to here a number has no fraction that is lost.
+LARGEST = 2.0**53
 #: Steps that wait for what comes later from a device; of more, the oldest go without.
 PENDING = 4096
 
@@ -90,9 +92,10 @@ class Task:
         self.steps = number = self.steps + n
         if step.end > self.end:
             self.end = step.end
+        if not 0.0 <= items <= LARGEST:  # Or unknown.
+            items = NAN
+            self.why = self.why or step.why or INPUT
         self._known, self.items = self.items, self.items + items
-        if items != items and not self.why:
-            self.why = step.why or INPUT
         step.task, step.number, step.thread = self.name, number, thread
         step.items, step.pause = items, 0
         self._loads |= bool(step.took) or (step.waited and not step.between)
@@ -107,7 +110,7 @@ class Task:
 
     def resize(self, items: float) -> None:
         """The latest step has so many items; they were not known."""
-        if self.held is not None and items == items:
+        if self.held is not None and 0.0 <= items <= LARGEST:
             self.held.items = items
             self.items = self._known + items
 

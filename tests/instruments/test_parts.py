@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch", reason="torch comes with the extra [examples]")
 
 from tests.forking import PATIENCE
-from tests.programs.parts import TEN
+from tests.programs.told.parts import TEN
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ["--no-auto", "--no-monitor", "--no-record", "--quiet"]
@@ -31,7 +31,7 @@ Figures = dict[str, dict[str, Any]]
 def said(way: str, *options: str) -> Figures:
     """Figures of the ten programs, by set of options."""
     env, before = WAYS[way]
-    command = [sys.executable, "-m", "tests.programs.parts", *before, *options]
+    command = [sys.executable, "-m", "tests.programs.told.parts", *before, *options]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("VOIR")}
     done = subprocess.run(
         command, cwd=ROOT, env={**kept, **env}, capture_output=True, timeout=10 * PATIENCE

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from instruments import measuring
 from instruments.rate import rate
 from overseer.errors import VoirError
 
@@ -144,3 +145,24 @@ def test_tasks_have_windows_of_their_own(tmp_path: Path) -> None:
     ran = run(tmp_path, TASKS, "--train-rate", "--interval", "5")
     assert sorted(event["task"] for event in windows(ran)) == ["eval", "eval", "train", "train"]
     assert {name: task["steps"] for name, task in ran.tasks.items()} == {"train": 10, "eval": 10}
+
+
+MANY = "import giving\nfor i in range(150_000):\n    giving.give(step=True, batch_size=4)\n"
+
+
+def test_steps_that_come_faster_than_they_are_read_are_all_counted(tmp_path: Path) -> None:
+    ran = run(tmp_path, MANY)
+    assert (ran.tasks["train"]["steps"], ran.tasks["train"]["items"]) == (150_000, 600_000)
+    assert ran.problems == []
+
+
+def test_where_events_are_lost_no_figure_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "BACKLOG", 0)
+    monkeypatch.setattr(measuring.Measuring, "tick", lambda self: None)
+    ran = run(tmp_path, MANY, "--train-rate")
+    assert list(ran.tasks["train"]) == ["steps_at_least"]
+    assert 0 < ran.tasks["train"]["steps_at_least"] < 150_000
+    assert ran.problems == ["lost-steps"]
+    assert not windows(ran)

@@ -40,12 +40,14 @@ BEGINS = {k.PAIR: k.PAIR_BEGINS, k.PAUSE: k.PAUSE_BEGINS}
 MARKS = {
     "mark": (k.STEP, 0), "asks": (k.LOOP, 0), "came": (k.LOOP, k.CAME), "loss": (k.LOSS, 0),
     "batch": (k.BATCH, 0), "unread-loss": (k.LOSS, k.FAILED),
+    "enters": (k.ENTERS, 0), "waits": (k.WAITS, 0), "pair-begins": (k.PAIR_BEGINS, 0),
     "time-first": (k.TIME_FIRST, 0), "thread-begins": (k.THREAD, 0),
 }  # fmt: skip
-#: A site for each kind, and one of the task ``eval`` for marks, pairs and losses.
+#: A site for each kind, one of the task ``eval`` for marks, pairs and losses, one of a voirfile.
 SITES: list[dict[str, Any]] = [{"kind": kind} for kind in range(64)]
 SITES += [{"kind": kind, "task": "eval"} for kind in range(64)]
-TASK_EVAL = 64
+SITES += [{"kind": kind, "selector": "//f > x as step"} for kind in range(64)]
+OF = {"eval": 64, "file": 128}
 
 
 def identity(name: str) -> int:
@@ -105,9 +107,9 @@ class Writer:
             self.put(k.LATE, start, 0, float(line[1]), site, 0)
         elif word in MARKS:
             kind, flags = MARKS[word]
-            of_eval = TASK_EVAL if line[1:2] == ["eval"] else 0
-            site = {"thread-begins": -k.THREAD}.get(word, of_eval)
-            value = float(line[-1]) if len(line) > 1 and line[-1] != "eval" else NAN
+            of = OF.get(line[1], 0) if len(line) > 1 else 0
+            site = {"thread-begins": -k.THREAD}.get(word, of)
+            value = float(line[-1]) if len(line) > 1 and line[-1] not in OF else NAN
             self.put(kind, self.now, 0, value, 0, flags, site)
         else:
             return self._span(word, line[1:], ns, words, inner, end)
@@ -118,7 +120,7 @@ class Writer:
     ) -> int:
         kind, flags, form = SPANS[word]
         start = self.now
-        site = TASK_EVAL if rest[:1] == ["eval"] else 0
+        site = OF.get(rest[0], 0) if rest else 0
         begins = k.LOADING_BEGINS if word == "loading" else BEGINS.get(kind)
         if begins is not None:
             self.put(begins, start, 0, NAN, 0, 0, site)
@@ -135,7 +137,7 @@ class Writer:
             )
         self.now += ns
         object_ = identity(rest[0]) if form > 0 else 0
-        value = float(rest[-1]) if rest and form in (2, -1) and rest[-1] != "eval" else NAN
+        value = float(rest[-1]) if rest and form in (2, -1) and rest[-1] not in OF else NAN
         if word in ("next", "end"):
             object_ = identity(f"{rest[0]}#")
         elif word == "iter":

@@ -33,10 +33,10 @@ CASES = {
     "1 optimizers": Case(f"3 {{ {STEP} }}", (3, 24)),
     "1 backwards, if no optimizer was ever made": Case("3 { learn M 8; back 1 }", (3, 24)),
     "1 no backwards once an optimizer was made": Case("made O; 3 { learn M 8; back 1 }"),
-    "1 marks": Case(f"3 {{ {STEP}; mark 16 }}; {STEP}", (3, 48)),
-    "1 marks of another task": Case(f"{STEP}; mark eval 5; {STEP}; mark eval 5", (2, 16), (2, 10)),
-    "1 pairs": Case("3 { learn M 8; back 1; opt O; pair 8 }", (3, 24)),
-    "1 a mark is a step, its pair splits it": Case("3 { pair:5 8; mark 8 }", (3, 24)),
+    "21 marks": Case(f"3 {{ {STEP}; mark 16 }}; {STEP}", (3, 48)),
+    "25 marks of another task": Case(f"{STEP}; mark eval 5; {STEP}; mark eval 5", (2, 16), (2, 10)),
+    "21 pairs": Case("3 { learn M 8; back 1; opt O; pair 8 }", (3, 24)),
+    "21 a mark is a step, its pair splits it": Case("3 { pair:5 8; mark 8 }", (3, 24)),
     "1 an optimizer within an optimizer": Case("2 { learn M 8; back 1; opt O { opt P } }", (2, 16)),
     "1 an optimizer that fails steps nowhere": Case(
         "learn M 8; back 1; failed-opt O; learn M 8; back 1; opt O", (1, 16)),
@@ -130,6 +130,21 @@ CASES = {
         "2 { learn M 8; back 1; learn M 8; zeroed-back 9; opt O }", (2, 16), losses=[1, 1]),
     "16 closures": Case("2 { opt O { learn M 8; zeroed-back 1; 3 { learn M 8; zeroed-back 9 } } }",
         (2, 16), losses=[1, 1]),
+    "21 a mark within its pair": Case("3 { pair:5 8 { mark 8 } }", (3, 24)),
+    "21 a mark outranks pairs that came before it": Case("2 { pair:5 8 }; mark 8; mark 4", (2, 12)),
+    "21 the script's marks outrank a voirfile's": Case("3 { mark file 16; mark 8 }", (3, 24)),
+    "21 a voirfile's marks add sizes to the script's": Case("3 { mark file 16; mark }", (3, 48)),
+    "21 a voirfile's mark that comes is no second step beside hooks": Case(
+        f"3 {{ {LOADED}; mark file }}", (3, 24)),
+    "21 hooks tell some of the steps, marks all": Case(
+        f"2 {{ {LOADED}; mark file 8 }}; 2 {{ mark file 8 }}", (4, 32)),
+    "24 a turn that an exception leaves": Case("2 { mark 8 }; left-turn 8; mark 8", (3, 24)),
+    "24 a pair that an exception leaves": Case("2 { pair 8 }; left-pair 8; pair 8", (3, 24)),
+    "25 steps of two tasks, in turns": Case("3 { mark 8; 2 { mark eval 5 } }", (3, 24), (6, 30)),
+    "26 the mark's size, not its pairs'": Case("3 { 2 { pair 8 }; mark 10 }", (3, 30)),
+    "26 the sum of its pairs": Case("3 { 2 { pair 8 }; mark }", (3, 48)),
+    "26 a batch that is given alone": Case("3 { batch 8; mark }", (3, 24)),
+    "26 what hooks saw": Case("3 { next A 8; learn M 8; back 1; mark }", (3, 24)),
     "16 a batch that is skipped leaves nothing": Case(
         "2 { next A 8; learn M 8; zeroed-back 5; next A 8; learn M 8; zeroed-back 2; opt O }",
         (2, 32), losses=[2, 2]),
@@ -192,6 +207,20 @@ PARTS = {
         f"{LOADED}; wait 5; {LOADED}", 2, [1, 1, 1, 1, 0, 5]),
     "20 what a loop waits for is loading": (ASKS % 8, 3, [5, 1, 1, 1, 0, 0]),
     "20 only if a tensor comes": (ASKS % "nan", 3, [0, 1, 1, 1, 0, 5]),
+    "22 the first step begins where its loop is entered": (
+        "loss 1; wait 500; enters; wait 5; mark 8; wait 3; mark 8", 1, [0, 0, 0, 0, 0, 5]),
+    "22 or with its pair": ("wait 500; pair:3 8; pair:3 8", 1, [0, 0, 0, 0, 0, 3]),
+    "23 what lies between pairs is loading": (
+        "4 { wait 5; pair:3 8 }", 3, [5, 0, 0, 0, 0, 3]),
+    "23 also with marks": ("4 { wait 5; pair:3 8; mark 8 }", 3, [5, 0, 0, 0, 0, 3]),
+    "23 from where the loop of pairs is entered": (
+        "wait 500; waits; 4 { wait 5; pair:3 8 }", 1, [5, 0, 0, 0, 0, 3]),
+    "23 unless a loader tells": (
+        "4 { next:2 A 8; wait 5; pair:3 8 }", 3, [2, 0, 0, 0, 0, 8]),
+    "23 or a pair around loading": (
+        "4 { wait 5; loading:2; pair:3 8 }", 3, [2, 0, 0, 0, 0, 8]),
+    "24 what an exception left is part of the next step": (
+        "2 { pair:3 8 }; left-pair:4 8; pair:3 8", 3, [0, 0, 0, 0, 0, 7]),
 }  # fmt: skip
 
 
@@ -211,6 +240,8 @@ PAUSES = {
     "checkpoint": (f"{LOADED}; save:50; {LOADED}", (1, 50)),
     "between epochs": (f"iter A; {LOADED}; end A; wait 50; iter A; {LOADED}", (1, 50)),
     "unexplained": (f"20 {{ {LOADED}; wait 1 }}; wait 300; {LOADED}", (1, 300)),
+    "unexplained ": ("20 { wait 2; pair:3 8 }; wait 300; pair:3 8", (1, 298)),
+    "declared ": ("3 { pair:3 8 }; pause:50; 2 { pair:3 8 }", (1, 50)),
 }
 
 
@@ -218,7 +249,7 @@ PAUSES = {
 def test_19_pauses_are_in_no_step(kind: str) -> None:
     text, pause = PAUSES[kind]
     found = folded(text)
-    assert found.pauses == {kind: pause}
+    assert found.pauses == {kind.strip(): pause}
     trained = [sum(found.parts(step.number)) for step in found.steps if step.task == "train"]
     assert 0 < max(trained) <= 7
 
@@ -247,6 +278,32 @@ def test_19_steps_in_which_something_was_compiled_are_told() -> None:
 def test_lost_events_make_the_rest_unknown() -> None:
     assert folded(f"3 {{ {STEP} }}", lost=1).fold.lost
     assert not folded(f"3 {{ {STEP} }}").fold.lost
+
+
+#: What is written badly, and what it comes to.
+BAD = {
+    "a pair that never ends": ("3 { pair 8 }; pair-begins 8; wait 5", (3, 24)),
+    "a pair that begins twice": ("3 { pair-begins; pair 8 }", (3, 24)),
+    "a pair that never began": ("made O; 3 { wait 2; pair:0 8 }", (3, 24)),
+    "a mark at one time with the last": ("mark 8; mark 8", (2, 16)),
+    "a negative size": ("2 { mark -8 }", (2, None)),
+    "an infinite size": ("2 { mark inf }", (2, None)),
+    "a huge size": ("2 { mark 1e15 }", (2, 2e15)),
+    "a size that no batch has": ("mark 8; mark 1e300", (2, None)),
+    "some without a size": ("mark 8; mark; mark 8", (3, None)),
+    "a clock that goes back": ("wait 1000; 3 { pair 8 }; wait -500; 3 { wait 2; pair 8 }", (6, 48)),
+    "a clock that jumps within a pair": ("3 { pair:3 8 }; pair 8 { wait 1e12 }", (4, 32)),
+    "pairs of two threads": (
+        "3 { thread 1; pair-begins; thread 2; pair-begins; thread 1; pair 8; thread 2; pair 8 }",
+        (6, 48)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "train"), BAD.values(), ids=BAD)
+def test_bad_input(text: str, train: tuple[int, float | None]) -> None:
+    found = folded(text)
+    assert found.told() == train
+    assert all(part >= 0 for step in found.steps for part in step.parts)
 
 
 def test_each_thread_has_steps_of_its_own() -> None:

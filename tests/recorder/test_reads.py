@@ -52,15 +52,30 @@ ENDLESS.append(ENDLESS)
 GRAPHS = SimpleNamespace(num_graphs=5, shape=(70, 3))
 BOXES = ({"boxes": x(1, 4)}, {"boxes": x(2, 4)})
 RAGGED = [x(3, 10), x(5, 10), x(4, 10)], [x(3, 5, 5), x(3, 6, 5), x(3, 5, 6), x(3, 7, 7)]
+WEIGHTS = {"weights": x(3), "x": x(8, 4), "y": x(8)}
+#: Samples side by side, which no two tensors of one length say.
+SAMPLES = [[("a", 1), ("b", 2), ("c", 3)], [(x(5), 1), (x(5), 2), (x(5), 3)], [[1, 2], [3], [4]]]
+#: What may be samples side by side, and may be columns.
+EITHER = [
+    [[1.0, 2.0], [3.0, 4.0]],
+    [x(32, 32)] * 8,
+    [np.zeros(3), np.ones(4)],
+    {"a": x(2), "b": x(3)},
+]
 #: By its length: batches.
 LENGTHS = {
     5: [GRAPHS, x(5, 3), torch.nn.Parameter(x(5, 2)), np.zeros((5, 2)), x(5, 4).to_sparse()],
     6: [x(6, 4).to("meta"), SimpleNamespace(batch_size=torch.Size([6, 2])), (x(6, 3), x(6))],
     16: [[x(16, 3), [x(16)]], Pair(x(16, 1), x(16)), LyingList([x(16, 1), x(16)])],
-    8: [{"ids": x(8, 20), "labels": x(8)}, OrderedDict(a="text", b=x(8, 1)), UserDict(a=x(8, 5))],
+    8: [
+        {"ids": x(8, 20), "labels": x(8)},
+        OrderedDict(a="text", b=x(8, 1)),
+        UserDict(a=x(8, 5)),
+        WEIGHTS,
+    ],
     2: [[{"x": x(3)}, {"x": x(4)}], ((x(3, 5, 5), x(3, 6, 5)), BOXES)],
-    3: [(x(3, 5, 5), x(3, 5, 5)), ["one", "two", "three"], ([1, 2, 3],)],
-    None: [x(), 7, "text", None, [], Lying(), ENDLESS, (x(7, 32), x(32)), *RAGGED],
+    3: [(x(3, 5, 5), x(3, 5, 5)), ["one", "two", "three"], ([1, 2, 3],), *SAMPLES],
+    None: [x(), 7, "text", None, [], Lying(), ENDLESS, (x(7, 32), x(32)), *RAGGED, *EITHER],
 }
 
 
@@ -101,6 +116,62 @@ def test_a_number_inside_vmap_is_unknown(recorded, values):
     seen, number = [], recorded.module.number
     torch.func.vmap(lambda x: seen.append(known(number(x))) or x)(torch.arange(3.0))
     assert seen == [None]
+
+
+class Mode(torch.overrides.TorchFunctionMode):
+    """A mode that hears of all that is done with tensors."""
+
+    heard = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.heard += 1
+        return function(*args, **kwargs or {})
+
+
+def test_a_mode_of_the_scripts_hears_nothing_of_a_read(recorded, values):
+    read = recorded.module.number, recorded.module.length
+    with Mode() as mode:
+        found = [read[0](value) for value in (torch.tensor(1.5), [torch.tensor([2.5])])]
+        assert (found, read[1](x(5, 3))) == ([1.5, 2.5], 5)
+        assert mode.heard == 3, "of the tensors being made, by the test itself"
+
+
+def test_nothing_is_read_while_torch_traces(recorded, values):
+    def traced(value):
+        seen.append(known(recorded.module.length(value)))
+        seen.append(known(recorded.module.number(value.sum())))
+        return value * 2
+
+    def graph(function):
+        with pytest.warns(DeprecationWarning):
+            return (
+                str(torch.jit.trace(function, x(5, 3), check_trace=False).graph)
+                .replace("\n", "")
+                .split("#")[0]
+            )
+
+    seen = []
+    assert graph(traced) == graph(lambda value: (value.sum(), value * 2)[1])
+    assert set(seen) == {None}
+
+
+def test_what_cannot_be_read_is_flagged_and_its_type_named(recorded, values):
+    loss, batch = (
+        recorded.module.Site(1, k.LOSS, keys=("loss",)),
+        recorded.module.Site(2, k.BATCH, keys=("batch",)),
+    )
+    loss.record(1, k.LOSS, k.STRUCTURE, 0, k.NUMBER)
+    batch.record(2, k.BATCH, k.STRUCTURE, 0, k.LENGTH)
+    for value in (1.5, Lying(), "1.5", torch.ones(2)):
+        loss.event(value)
+    batch.event(Lying())
+    assert [event.flags & k.FAILED > 0 for event in recorded.take()][:4] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert recorded.module.unread() == ("Lying", "Lying")
 
 
 class Interrupting:

@@ -1,7 +1,7 @@
 """Runs ten programs with options that take a part of voir away, and prints their figures.
 
-``python -m tests.programs.parts [--uncompiled] SET ...`` prints them as JSON, by set and program. A
-set is options with commas between them, or ``-``. ``VOIR_RECORDER=python``: without the one in C.
+``python -m tests.programs.told.parts [--uncompiled] SET ...`` prints them as JSON, by set and
+program. A set is options with commas between them, or ``-``. ``VOIR_RECORDER=python``: not in C.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from .told.programs import LOADING, LOSS_MARK, MARK, PAIR, PROGRAMS
+from .programs import LOADING, LOSS_MARK, MARK, PAIR, PROGRAMS
 
 TORCH = """
 import torch
