@@ -1283,6 +1283,13 @@ static PyObject *span_submodule(Span *s, PyObject *const *a, size_t nf, PyObject
     return result;
 }
 
+/* Whether gradients are given by name, as those of micro-batches are that nothing divides: then there is no loss. */
+static int given_gradients(PyObject *names) {
+    for (Py_ssize_t i = names ? PyTuple_GET_SIZE(names) : 0; i-- > 0;)
+        if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "grad_tensors")) return 1;
+    return 0;
+}
+
 static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObject *names) {
     Span *s = (Span *)self;
     if (G.muted || !G.events[0]) return PyObject_Vectorcall(s->inner, a, nf, names);
@@ -1310,7 +1317,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
         }
         if (G.submodules && name_module(a, nf) < 0) return NULL;
         if (all > 1 && model_rows(a[1], &value) < 0) return NULL;
-    } else if (s->read == NUMBER && all) {
+    } else if (s->read == NUMBER && all && !given_gradients(names)) {
         start = now();                                          /* A value that comes later names it. */
         if (number(a[argument >= 0 && argument < all ? argument : 0], s->site, start, &value, &flags) < 0) return NULL;
     }

@@ -651,7 +651,7 @@ def span(
             thread.zeroed = True
             return callable(*args, **kwargs)
         begun, flags, value, depth, start = _timed(thread), 0, NAN, thread.depth, 0
-        if read:
+        if read and not (kind == k.BACKWARD and "grad_tensors" in kwargs):  # There is no loss then.
             start = now()  # A value that comes later names it.
             flags, value = asked(args, kwargs, start)
         if read == k.MODULE_CALL and not flags & k.MODEL:

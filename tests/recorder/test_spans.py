@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pickle
 import threading
 import time
@@ -190,6 +191,16 @@ def test_a_loader_that_is_recorded_itself_is_recorded_once(recorded):
     Batches.__next__ = recorded.module.span(2, k.LOADING, Batches.__next__, k.RESULT, 0)
     assert list(recorded.module.loop(1, Batches())) == [[1], [0]]
     assert [(e.site, e.flags) for e in recorded.take()] == [(2, 0), (2, 0), (2, k.ENDED)]
+
+
+def test_a_backward_of_gradients_that_are_given_has_no_loss(recorded):
+    def backward(loss, grad_tensors=None, inputs=None):
+        return loss
+
+    span = recorded.module.span(2, k.BACKWARD, backward, k.NUMBER, 0)
+    assert (span(1.0, inputs=None), span([2.0], grad_tensors=[None])) == (1.0, [2.0])
+    first, second = recorded.take()
+    assert (first.value, math.isnan(second.value)) == (1.0, True)
 
 
 def test_zero_grad_is_told_with_the_next_backward(recorded):
