@@ -47,10 +47,15 @@ REMEDY = "Run each process under voir, as `torchrun --no-python voir SCRIPT` doe
 
 
 class Places:
-    """Where callables have been placed; ``remove`` puts back what was there."""
+    """Where callables have been placed; ``remove`` puts back what was there.
+
+    Attributes:
+        halves: Sites whose ``enter`` and ``leave`` are called by torch.
+    """
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
+        self.halves: list[Any] = []
 
     def around(
         self, owner: Any, name: str, kind: int, read: int = NOTHING, argument: int = -1
@@ -87,7 +92,8 @@ class Places:
 
     def half(self, kind: int, label: str) -> Any:
         """A site whose ``enter`` and ``leave`` are the halves of a span."""
-        return recorder.Site(table.add(kind, label), kind, ring=STRUCTURE)
+        self.halves.append(recorder.Site(table.add(kind, label), kind, ring=STRUCTURE))
+        return self.halves[-1]
 
     def remove(self) -> None:
         """Take everything out."""
@@ -113,6 +119,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "torch": partial(_torch, ov, places),
         "tqdm.std": partial(_tqdm, ov, places),
         "torch.utils.data.dataloader": partial(_place, places, "loaders"),
+        "torch._dynamo": partial(_place, places, "graphs"),
         "torch._dynamo.callback": partial(_place, places, "compilations"),
         "torch.distributed.distributed_c10d": partial(_place, places, "collectives"),
         **{name: partial(place_other, places) for name in FRAMEWORKS},

@@ -99,6 +99,7 @@ class Session:
         self._lost = sum(header(recorder.header()).lost)
         self._watches = [on_import(name, values.know) for name in ("torch", "numpy")]
         self._watches.append(on_import("asyncio", _tell_tasks_apart))
+        self._watches.append(on_import("torch._dynamo", self._uncompiled))
         self._gap = measuring.fold is not None
         if self._gap:
             measuring.catch_up()
@@ -258,6 +259,13 @@ class Session:
         name = self._names[id(module)][0]
         named = recorder.identity(module), recorder.now(), name, type(module).__name__
         self._unsaid.append(("names", named))
+
+    def _uncompiled(self, dynamo: Any) -> None:
+        """What is called between graphs is not compiled."""
+        from overseer.probes.dynamo import leave_alone
+
+        leave_alone(Session._name)
+        leave_alone(Session._open)
 
     def _gone(self, key: int, identity: int, _: object) -> None:
         self._names.pop(key, None)

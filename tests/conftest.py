@@ -55,7 +55,7 @@ def footprint() -> dict[str, object]:
         "timers": list(_attribute("overseer.timers", "_open") or ()),
         "finders": [f for f in sys.meta_path if _ours(f)],
         # Names that inserted code calls stay, as that code does.
-        "builtins": {n for n in vars(builtins) if not n.startswith("<voir ")} - {"_", "__dir__"},
+        "builtins": {n for n in vars(builtins) if not n.startswith("_<voir ")} - {"_", "__dir__"},
         "alarm": (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)),
         "run": _attribute("overseer.engine.overseer", "_active"),
         "probes": set(_attribute("ptera.probe", "global_probes") or ()),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from overseer.probes.names import put
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
@@ -96,19 +95,32 @@ def loaders(places: Places, dataloader: Any) -> None:
 
 
 def compilations(places: Places, callback: Any) -> None:
-    """Record compilations by Dynamo; inserted code stays out of them.
+    """Record compilations by Dynamo.
 
     Args:
         places: Where callables are placed.
         callback: ``torch._dynamo.callback``.
     """
-    put("compiling", sys.modules["torch"].compiler.is_dynamo_compiling)
     handler, span = callback.callback_handler, places.half(k.COMPILE, "torch.compile")
     handler.register_start_callback(span.enter)
     handler.register_end_callback(span.leave)
 
     places.keep(partial(_remove, handler.start_callbacks, span.enter))
     places.keep(partial(_remove, handler.end_callbacks, span.leave))
+
+
+def graphs(places: Places, dynamo: Any) -> None:
+    """Keep what torch calls, and inserted code, out of Dynamo's graphs.
+
+    Args:
+        places: Where callables are placed.
+        dynamo: ``torch._dynamo``.
+    """
+    from overseer.probes.dynamo import prepare, record_behind
+
+    prepare(dynamo)
+    for site in places.halves:
+        record_behind(site)
 
 
 def _remove(callbacks: list[Any], ours: object) -> None:

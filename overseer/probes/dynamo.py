@@ -31,12 +31,14 @@ NOT_SEEN = "<not seen inside torch.compile>"
 _known: dict[Any, tuple[bool, PlacedProbe | None]] = {}
 #: Callables that say where a loop begins: in a graph they do nothing.
 _entrances: set[Any] = set()
+#: Halves of spans, which are recorded when the graph has run.
+_halves: set[Any] = set()
 _prepared = threading.Event()
 
 
 def watch() -> Watch:
     """Prepare Dynamo when it is imported; at once if it is."""
-    return on_import("torch._dynamo", _prepare)
+    return on_import("torch._dynamo", prepare)
 
 
 def know(placed: PlacedProbe) -> None:
@@ -55,7 +57,8 @@ def know(placed: PlacedProbe) -> None:
                 _register(function)
 
 
-def _prepare(dynamo: Any) -> None:
+def prepare(dynamo: Any) -> None:
+    """Tell Dynamo, which is imported, of all that is known by now."""
     variable: Any = import_module("torch._dynamo.variables.misc").DebuggingVariable
     before = variable.call_function
     if not hasattr(before, "__voir__"):
@@ -63,6 +66,8 @@ def _prepare(dynamo: Any) -> None:
         def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
             if self.value in _entrances:
                 return _variables().ConstantVariable.create(None)
+            if self.value in _halves:
+                return _call(self, tx, args[:1], False, None)
             known = _known.get(self.value)
             return _call(self, tx, args, *known) if known else before(self, tx, args, kwargs)
 
@@ -70,19 +75,27 @@ def _prepare(dynamo: Any) -> None:
         variable.call_function = call_function
     put("compiling", sys.modules["torch"].compiler.is_dynamo_compiling)
     for method in (PlacedProbe.hand, PlacedProbe.replaced):
-        _leave_alone(method)
+        leave_alone(method)
     _prepared.set()
-    for function in (*_known, *_entrances):
+    for function in (*_known, *_entrances, *_halves):
         _register(function)
+
+
+def record_behind(site: Any) -> None:
+    """Tell Dynamo of a span's halves."""
+    for half in (site.enter, site.leave):
+        _halves.add(half)
+        if _prepared.is_set():
+            _register(half)
 
 
 def _register(function: Any) -> None:
     sys.modules["torch._dynamo.config"].reorderable_logging_functions.add(function)
     if hasattr(function, "__code__"):
-        _leave_alone(function)
+        leave_alone(function)
 
 
-def _leave_alone(function: Any) -> None:
+def leave_alone(function: Any) -> None:
     """Let Dynamo compile neither ``function`` nor what it calls, where it runs between graphs."""
     with suppress(ImportError, AttributeError):  # An older torch compiles them, or tries to.
         types, skip = import_module("torch._dynamo.types"), "torch._C._dynamo.eval_frame"

@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Every such name begins so.
-OURS = "<voir "
+#: Every such name begins so. Dynamo takes the values of names without `_` for builtins.
+OURS = "_<voir "
 _PREFIX = f"{OURS}{os.getpid():x}-{time_ns() & 0xFFFFFFFF:x} "
 _space: dict[str, Any] = builtins.__dict__
 

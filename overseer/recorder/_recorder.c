@@ -1253,6 +1253,7 @@ typedef struct {
     uint16_t site, inner_site;
     uint8_t kind, read;
     int8_t argument;
+    PyObject *references;
 } Span;
 
 /* Modules are told apart by their addresses: each is handed to Python when it is first called, to be named. */
@@ -1358,8 +1359,9 @@ static PyObject *span_get(PyObject *self, PyObject *object, PyObject *type) {
     return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
 }
 static PyObject *span_attribute(PyObject *self, PyObject *name) {
-    /* The type's own name of a module would be found first. */
-    if (PyUnicode_CompareWithASCIIString(name, "__module__") == 0) return PyObject_GetAttr(((Span *)self)->inner, name);
+    /* The type's own name of a module would be found first. For isinstance, inspect and Dynamo it is the function. */
+    if (PyUnicode_CompareWithASCIIString(name, "__module__") == 0 || PyUnicode_CompareWithASCIIString(name, "__class__") == 0)
+        return PyObject_GetAttr(((Span *)self)->inner, name);
     PyObject *found = PyObject_GenericGetAttr(self, name);
     if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
     PyErr_Clear();
@@ -1386,12 +1388,14 @@ static int span_clear(Span *s) {
 static void span_free(Span *s) {
     PyTypeObject *type = Py_TYPE(s);
     PyObject_GC_UnTrack(s);
+    if (s->references) PyObject_ClearWeakRefs((PyObject *)s);
     span_clear(s);
     type->tp_free(s);
     Py_DECREF(type);
 }
 static PyMemberDef span_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Span, call), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Span, references), READONLY, NULL},
     {"__wrapped__", T_OBJECT_EX, offsetof(Span, inner), READONLY, NULL},
     {NULL, 0, 0, 0, NULL}};
 static PyGetSetDef span_getset[] = {{"__doc__", (getter)span_doc, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
