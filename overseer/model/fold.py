@@ -598,7 +598,7 @@ class Lane:
         around = other not in ("", task) and start < ended
         inner, told.others = told.others, None
         if task == TRAIN:
-            turn = self._trained(told, turn, around)
+            turn = self._trained(told, turn, around, early is None and not told.early)
         else:
             self._other_step(told, turn, at, around)
         if early is not None:
@@ -620,8 +620,11 @@ class Lane:
         self._last_told = task, at
         return turn
 
-    def _trained(self, told: Told, turn: Step, around: bool) -> Step:
-        """A step of the training that ends with ``turn``, with the turns that hooks have ended."""
+    def _trained(self, told: Told, turn: Step, around: bool, first: bool) -> Step:
+        """A step of the training that ends with ``turn``, with the turns that hooks have ended.
+
+        ``first``: Nothing is held back, with which it would begin.
+        """
         inner, self._inner = self._inner, None
         ended = self._round.taken()
         if self._step is not None:
@@ -632,7 +635,7 @@ class Lane:
         if around:
             turn = turn.add(inner) if inner is not None else turn
             self._evaluation = None
-        if around or not (ended or told.end):
+        if around or (first and not (ended or told.end)):
             self._begin_at(told, turn)
         self._end_evaluation()
         self._stepped = True

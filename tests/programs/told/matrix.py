@@ -18,10 +18,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from .programs import PROGRAMS, TASKS, TELLING, Program
+from .programs import PROGRAMS, TASKS, TELLING, TORCH, Program
 from .truth import MS, T
 
-EVERY = {**PROGRAMS, **TELLING, **TASKS}
+EVERY = {**PROGRAMS, **TELLING, **TASKS, **TORCH}
 
 
 def sets(program: Program) -> Iterator[tuple[str, list[str]]]:
@@ -65,7 +65,10 @@ def cases() -> dict[str, tuple[str, str, list[str]]]:
 class Said:
     """What voir says of a program: by task, its steps."""
 
-    def __init__(self, script: Path, lines: list[str], options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, script: Path, lines: list[str], options: tuple[str, ...] = (), hooks: bool = False
+    ) -> None:
+        from instruments.auto import instrument_auto
         from instruments.measuring import instrument_rates, measuring_of
         from overseer import Overseer
 
@@ -84,10 +87,12 @@ class Said:
                     ov.probe(line).give()
 
         T.begin()
-        overseer = Overseer([instrument_rates, instrument_lines], stderr=io.StringIO())
+        stock = [instrument_auto, instrument_rates] if hooks else [instrument_rates]
+        overseer = Overseer([*stock, instrument_lines], stderr=io.StringIO())
         with contextlib.redirect_stdout(io.StringIO()):
             overseer(["--no-record", *options, str(script)])
-        self.problems = [problem.slug for problem in overseer.problems]
+        slugs = [problem.slug for problem in overseer.problems]
+        self.problems = [slug for slug in slugs if slug != "late-hooks"]  # Torch is there.
         self.tasks = overseer.summary.get("tasks", {})
         self.fold = measuring_of(overseer).fold
 
@@ -118,12 +123,13 @@ def differences(program: Program, told: str, lines: list[str], said: Said) -> li
     own = [line for line in lines if ": " not in line]
     words = "as batch", "batch,", "batch)", "> batch"
     sized = any(w in line for line in own for w in words)
-    if not (sized or "voir." in program.text):
+    if not (sized or "voir." in program.text or "DataLoader" in program.text):
         same("items", [i for i in items if i == i], [])
     else:
         same("items", items, [step["items"] for step in true])
     itself = "voir." in program.text and "step=True" not in program.text
-    loads = "pair" in told or "loading" in told or itself
+    # Hooks see what a loader waits for, and loops that learn: these call T.step().
+    loads = "pair" in told or "loading" in told or itself or program.hooks
     # A pair's or a mark's first step begins with it: what it waited for is not known.
     later = [(step, s) for step, s in zip(true, steps, strict=True) if not step["first"]]
     waited = [said.parts[0] / MS for _, said in later]
@@ -215,17 +221,16 @@ def tried(program: str, wanted: str = "") -> dict[str, list[str]]:
     fallback.now = T.now
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
-        script = Path(directory) / "main.py"
+        script, it = Path(directory) / "main.py", EVERY[program]
         for name, (of, told, lines) in cases().items():
             if of != program or wanted not in name:
                 continue
-            script.write_text(EVERY[program].script)
+            script.write_text(it.script)
             try:
-                found[name] = differences(EVERY[program], told, lines, Said(script, lines))
+                found[name] = differences(it, told, lines, Said(script, lines, hooks=it.hooks))
             except Exception as error:
                 found[name] = [f"{type(error).__name__}: {error}"]
-        it = PROGRAMS.get(program)
-        if it is not None and it.marks and it.pairs and not it.updates and wanted in program:
+        if program in PROGRAMS and it.marks and it.pairs and not it.updates and wanted in program:
             script.write_text(it.script)
             found |= {f"{program}: {name} #0": wrong for name, wrong in optioned(it, script)}
     return found

@@ -20,6 +20,7 @@ class Program:
         loading: A line around what waits; ``pause``: around what is no step; ``loss``.
         also: Lines that belong to every set: of other tasks.
         updates: Whether a step takes several batches; ``calls``: it is a call of a function.
+        hooks: Whether hooks see some of it too, or all.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Program:
     also: list[str] = field(default_factory=list)
     updates: bool = False
     calls: bool = False
+    hooks: bool = False
 
     @property
     def script(self) -> str:
@@ -566,6 +568,108 @@ PROGRAMS = {
 }
 
 #: Scripts that tell their steps themselves; a voirfile may tell them too.
+#: Of PyTorch, where hooks see a part of the same, or all of it.
+TORCH = {
+    "torch, batches of its own and no optimizer": Program(
+        """
+        import torch
+
+        def load(n):
+            for i in range(n):
+                T.load(10)
+                yield torch.ones(8, 4)
+
+        def train(n):
+            weight = torch.ones(4, requires_grad=True)
+            for batch in load(n):
+                T.work(20)
+                loss = (batch @ weight).mean()
+                loss.backward()
+                with torch.no_grad():
+                    weight -= 0.01 * weight.grad
+                    weight.grad = None
+                T.step(len(batch), loss.item())
+
+        train(20)
+        """,
+        ["//train(batch) > #endloop_batch as step", "//train(batch, !loss as step)"],
+        ["//train > #endloop_batch as step"],
+        ["//train(batch, !#loop_batch as compute_start, !!#endloop_batch as compute_end)"],
+        loss="//train > loss",
+        hooks=True,
+    ),
+    "torch, a class of batches and no gradients taken": Program(
+        """
+        import torch
+
+        class Batches:
+            def __init__(self, n):
+                self.left = n
+
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                if not self.left:
+                    raise StopIteration
+                self.left -= 1
+                return get(self.left)
+
+        def get(i):
+            T.load(10)
+            return torch.ones(8, 4)
+
+        def train(n):
+            weight = torch.ones(4)
+            for batch in Batches(n):
+                T.work(20)
+                loss = (batch @ weight).mean()
+                weight = weight - 0.01 * batch.mean(0)
+                T.step(len(batch), loss.item())
+
+        train(20)
+        """,
+        ["//train(batch) > #endloop_batch as step", "//train(batch, !loss as step)"],
+        ["//train > #endloop_batch as step"],
+        ["//train(batch, !#loop_batch as compute_start, !!#endloop_batch as compute_end)"],
+        LOADING,
+        loss="//train > loss",
+        hooks=True,
+    ),
+    "torch, all of which hooks see": Program(
+        """
+        import torch
+
+        class Data(torch.utils.data.Dataset):
+            def __len__(self):
+                return 160
+
+            def __getitem__(self, i):
+                T.load(10 / 8)
+                return torch.ones(4)
+
+        def train():
+            model = torch.nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(model.parameters(), 0.01)
+            for batch in torch.utils.data.DataLoader(Data(), batch_size=8):
+                T.work(20)
+                loss = model(batch).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                T.step(len(batch), loss.item())
+
+        torch.manual_seed(0)
+        train()
+        """,
+        ["//train(batch) > #endloop_batch as step", "//train(batch, !loss as step)"],
+        ["//train > #endloop_batch as step"],
+        ["//train(batch, !#loop_batch as compute_start, !!#endloop_batch as compute_end)"],
+        loss="//train > loss",
+        hooks=True,
+    ),
+}
+
 TELLING = {
     "iterate": Program(
         LOAD
