@@ -40,11 +40,13 @@
 #define NAMED 16384      /* Modules that have been named, */
 #define NEAR 8           /* each in one of so many places. */
 #define TASKS 1000       /* Tasks of one site that are told apart. */
+#define ON_CPU 1         /* As DLPack numbers devices. */
 
 enum { STRUCTURE, VALUES };
 enum { REACHED = 1, FULL = 2 };                                               /* Why Python is due. */
 enum { NOTHING, NUMBER, LENGTH, MODULE, RESULT, IDENTITY };                   /* What a site reads. */
 enum { SHAPE, TORCH, HELD };
+enum { UNTRACED = 1, NO_MODES = 2 };                                          /* What is known of torch while an event is recorded. */
 enum { PLAIN, BEGINS, ENDS };                                                 /* A site's role in a pair. */
 #define ENTERED 0x80000000u /* Marks the numbers of loops that were entered, among those of pairs. */
 enum { AMBIGUOUS = 1, TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128, ZEROED = 1 };
@@ -66,8 +68,25 @@ _Static_assert(sizeof(header_t) == 4096, "the header is one page");
 
 typedef struct { PyTypeObject *type; long how; } tensor_type;  /* How it is read: SHAPE, TORCH, HELD. */
 typedef struct { PyObject *dtype; char code; } dtype_code;
+/* A tensor as DLPack describes it, and the function of a library's table that fills one in (DLPack 1.3, dlpack.h). */
+typedef struct {
+    void *data;
+    int32_t device, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t offset;
+} described_t;
+typedef int (*describe_t)(void *tensor, described_t *out);
+typedef struct { uint32_t major, minor; void *previous, *owning[3]; describe_t describe; } exchange_t;
 /* torch's own getters, called without looking them up each time: between two steps the caches are cold. */
-typedef struct { getter ndim, shape, is_cpu, dtype; void *closures[4]; PyCFunction data_ptr; lenfunc length; } tensor_access;
+typedef struct {
+    getter ndim, shape, is_cpu, dtype;
+    void *closures[4];
+    PyCFunction data_ptr;
+    lenfunc length;
+    describe_t describe;
+} tensor_access;
 
 static struct {
     event_t *events[2];
@@ -106,7 +125,7 @@ typedef struct {
     uint32_t generation;
     uint16_t id;
     int8_t shown;
-    uint8_t depth, models, optimizers, busy, zeroed, ambiguous, readable;
+    uint8_t depth, models, optimizers, busy, zeroed, ambiguous, readable, hooked;
     pair_t *open;
     int n_open, room;
 } thread_t;
@@ -288,21 +307,31 @@ static const tensor_type *tensor_of(PyObject *o) {
     return NULL;
 }
 
-/* Whether a tensor of torch's may be read now. While torch traces, what is read would become part of the graph. Where
-   a mode of the script's is on, which would see it, a context without modes is entered: the guard, to be left. */
+/* Whether torch traces: what is read then would become part of the graph. It is asked once an event. */
+static int traced(void) {
+    if (T.readable & UNTRACED || !G.tracing) return 0;
+    PyObject *state = PyObject_CallNoArgs(G.tracing);           /* As each call of a module does: its code is not cold. */
+    if (state == Py_None) T.readable |= UNTRACED;
+    Py_XDECREF(state);
+    return pass() < 0 ? -1 : !(T.readable & UNTRACED);
+}
+
+/* Whether a tensor of torch's may be read by its getters now. Where a mode of the script's is on, which would see it,
+   a context without modes is entered: the guard, to be left. */
 static int may_read(PyObject **guard) {
     *guard = NULL;
-    if (T.readable || !G.tracing) return 1;
-    PyObject *state = PyObject_CallNoArgs(G.tracing), *n = state == Py_None ? PyObject_CallNoArgs(G.modes) : NULL;
+    int traces = traced();
+    if (traces) return traces < 0 ? -1 : 0;
+    if (T.readable & NO_MODES || !G.modes) return 1;
+    PyObject *n = PyObject_CallNoArgs(G.modes);
     long modes = n ? PyLong_AsLong(n) : -1;
-    Py_XDECREF(state);
     Py_XDECREF(n);
     if (modes > 0 && (*guard = PyObject_CallNoArgs(G.without_modes))) {
         PyObject *entered = PyObject_CallMethodNoArgs(*guard, G.s_enter);
         if (!entered) Py_CLEAR(*guard);
         Py_XDECREF(entered);
     }
-    T.readable = modes == 0;
+    if (!modes) T.readable |= NO_MODES;
     return pass() < 0 ? -1 : modes == 0 || *guard;
 }
 static int leave_guard(PyObject *guard) {
@@ -325,6 +354,34 @@ static int torch_get(PyObject *o, int which, PyObject **found) {
     return *found ? 0 : pass();
 }
 enum { NDIM, SHAPE_OF, IS_CPU, DTYPE };
+
+/* A tensor of torch's in one call, which neither a graph nor a mode of the script's has: the first code of torch's
+   behind a step finds its caches cold, and four getters take three times as long. That nothing is read while torch
+   traces holds all the same, but for what loaders give and backward is called on: asking takes as long as reading.
+   Tensors without memory, as of torch.func, fail after microseconds: from the first one on there are the getters
+   alone. Returns whether it was described. */
+static int describe(PyObject *o, const tensor_type *tensor, described_t *t) {
+    if (!G.torch.describe || tensor->how != TORCH) return 0;
+    int traces = T.hooked ? 0 : traced();
+    if (traces) return traces < 0 ? -1 : 0;
+    if (!G.torch.describe(o, t)) return 1;
+    G.torch.describe = NULL;
+    return pass();
+}
+
+/* The struct code of a dtype by its kind and bits; 0: it is not read. */
+static char dtype_of(const described_t *t) {
+    switch (t->lanes == 1 ? t->code << 8 | t->bits : -1) {
+    case 2 << 8 | 32: return 'f';
+    case 2 << 8 | 64: return 'd';
+    case 0 << 8 | 64: return 'q';
+    case 0 << 8 | 32: return 'i';
+    case 2 << 8 | 16: return 'e';
+    case 4 << 8 | 16: return 'b';
+    case 6 << 8 | 8: return '?';
+    }
+    return 0;
+}
 
 static int dimensions(PyObject *o, long *n) {
     PyObject *found;
@@ -359,12 +416,25 @@ static double from_memory(const void *p, char code) {
 
 /* A tensor of one element: from its memory, which is three times as fast as item(). A device's is held: its
    value comes later, as an event of its own. Returns 1 if it was read or comes later. */
-static int tensor_number(PyObject *o, long how, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
+static int tensor_number(PyObject *o, const tensor_type *tensor, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
+    described_t t;
+    long how = tensor->how;
+    T.readable = 0;
+    int found = describe(o, tensor, &t);
+    if (found < 0) return -1;
+    if (found) {
+        for (int32_t i = 0; i < t.ndim; i++)
+            if (t.shape[i] != 1) return 0;
+        if (t.device == ON_CPU) {
+            char code = t.data ? dtype_of(&t) : 0;
+            if (code) *value = from_memory((char *)t.data + t.offset, code);
+            return code != 0;
+        }
+    }
     PyObject *shape = NULL, *cpu = NULL, *dtype = NULL, *pointer = NULL, *guard = NULL;
     int status = -1, one = 1;
     char code = 0;
     long n = 0;
-    T.readable = 0;
     if (how == TORCH && (status = may_read(&guard)) != 1) return status;
     status = -1;
     if (how == TORCH && dimensions(o, &n) < 0) goto done;
@@ -422,7 +492,7 @@ static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uin
         return 1;
     }
     const tensor_type *tensor = tensor_of(o);
-    if (tensor && tensor->how) return tensor_number(o, tensor->how, site, start, value, flags);
+    if (tensor && tensor->how) return tensor_number(o, tensor, site, start, value, flags);
     if ((PyTuple_Check(o) || PyList_Check(o)) && Py_SIZE(o) == 1)
         return number(PySequence_Fast_GET_ITEM(o, 0), site, start, value, flags);
     if (!strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float) {
@@ -437,7 +507,14 @@ static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uin
 
 /* The first dimension of a tensor with at least as many of them; else NaN. */
 static int rows(PyObject *o, const tensor_type *tensor, long least, double *value) {
+    described_t t;
     *value = NAN;
+    int found = describe(o, tensor, &t);
+    if (found < 0) return -1;
+    if (found) {
+        if (t.ndim >= least) *value = (double)t.shape[0];
+        return 0;
+    }
     if (tensor->how == TORCH && G.torch.length) {
         PyObject *guard;
         long n = -1;
@@ -529,12 +606,20 @@ static int shape_of(PyObject *o, PyObject **found) {
     return tensor_of(o)->how == TORCH ? torch_get(o, SHAPE_OF, found) : own_attribute(o, G.s_shape, found);
 }
 static int same_shape(PyObject *a, PyObject *b) {
-    PyObject *one = NULL, *other = NULL;
+    described_t x, y;
+    int found = describe(a, tensor_of(a), &x);
+    if (found > 0) found = describe(b, tensor_of(b), &y);
+    if (found < 0) return -1;
+    if (found)
+        return x.ndim == y.ndim && (!x.ndim || !memcmp(x.shape, y.shape, (size_t)x.ndim * sizeof *x.shape));
+    PyObject *one = NULL, *other = NULL, *guard;
+    int status = may_read(&guard);
+    if (status != 1) return status;
     int same = shape_of(a, &one) < 0 || shape_of(b, &other) < 0 ? -1 : 0;
     if (!same && one && other && PyTuple_Check(one) && PyTuple_Check(other)) same = PyObject_RichCompareBool(one, other, Py_EQ);
     Py_XDECREF(one);
     Py_XDECREF(other);
-    return same;
+    return leave_guard(guard) < 0 ? -1 : same;
 }
 
 /* Whether all members of a list are lists or tuples that are samples side by side: each mixes kinds of values, or
@@ -650,17 +735,16 @@ static int has_members(PyObject *space, PyObject *name) {
 
 /* A module's state is in its own dictionary: looked up there, its class is not asked first. */
 static int module_flags(PyObject *module, uint8_t *flags) {
-    PyObject *grad = G.grad_enabled ? PyObject_CallNoArgs(G.grad_enabled) : NULL;
-    if (grad == Py_True) *flags |= GRAD;
-    Py_XDECREF(grad);
-    if (pass() < 0) return -1;
-    PyObject *space = PyObject_GenericGetDict(module, NULL);
-    if (space && PyDict_Check(space)) {
-        PyObject *training = Py_XNewRef(PyDict_GetItemWithError(space, G.s_training));
-        if (!training && attribute(module, G.s_training, &training) < 0) training = NULL;   /* A compiled one's is its module's. */
+    PyObject *space = PyObject_GenericGetDict(module, NULL), *grad, *training = NULL;
+    if (space && PyDict_Check(space) && (has_members(space, G.s_parameters) || has_members(space, G.s_modules))) {
+        *flags |= MODEL;
+        grad = G.grad_enabled ? PyObject_CallNoArgs(G.grad_enabled) : NULL;
+        if (grad == Py_True) *flags |= GRAD;
+        Py_XDECREF(grad);
+        if (!pass()) training = Py_XNewRef(PyDict_GetItemWithError(space, G.s_training));
+        if (!training && !PyErr_Occurred()) attribute(module, G.s_training, &training);   /* A compiled one's is its module's. */
         if (training == Py_True) *flags |= TRAINING;
         Py_XDECREF(training);
-        if (has_members(space, G.s_parameters) || has_members(space, G.s_modules)) *flags |= MODEL;
     }
     Py_XDECREF(space);
     return pass();
@@ -1320,7 +1404,10 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
         if (all > 1 && model_rows(a[1], &value) < 0) return NULL;
     } else if (s->read == NUMBER && all && !given_gradients(names)) {
         start = now();                                          /* A value that comes later names it. */
-        if (number(a[argument >= 0 && argument < all ? argument : 0], s->site, start, &value, &flags) < 0) return NULL;
+        T.hooked = 1;
+        int read = number(a[argument >= 0 && argument < all ? argument : 0], s->site, start, &value, &flags);
+        T.hooked = 0;
+        if (read < 0) return NULL;
     }
     if (s->kind == BACKWARD && T.zeroed) {
         flags |= ZEROED;
@@ -1340,7 +1427,10 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
         raises = 1;
     } else if (s->read == RESULT) {
         T.ambiguous = 0;
-        if (length(result, 0, &value) < 0) Py_CLEAR(result);
+        T.hooked = 1;
+        int read = length(result, 0, &value);
+        T.hooked = 0;
+        if (read < 0) Py_CLEAR(result);
         if (T.ambiguous) flags |= AMBIGUOUS;
     } else if (s->read == IDENTITY) {
         value = identity(result);
@@ -1801,6 +1891,11 @@ static void know_torch(PyTypeObject *type) {
     if (method && method->d_method->ml_flags == METH_NOARGS) G.torch.data_ptr = method->d_method->ml_meth;
     PyTypeObject *base = type->tp_base;                         /* Tensor's own __len__ is a function of Python's. */
     if (G.torch.ndim && base && base->tp_as_mapping) G.torch.length = base->tp_as_mapping->mp_length;
+    PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");   /* Since torch 2.10. */
+    const exchange_t *table = capsule ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL;
+    if (table && table->major == 1) G.torch.describe = table->describe;
+    Py_XDECREF(capsule);
+    PyErr_Clear();
 }
 
 /* tensors(types, dtypes, grad_enabled, hold, tracing=None, modes=None, without_modes=None): which exact types are

@@ -17,12 +17,14 @@ np = pytest.importorskip("numpy")
 Pair = namedtuple("Pair", ["x", "y"])
 
 
-@pytest.fixture
-def values(recorded, monkeypatch):
+@pytest.fixture(params=["described", "by getters"])
+def values(request, recorded, monkeypatch):
     monkeypatch.setattr("overseer.recorder.values.recorder", recorded.module)
     values = Values()
     values.know(torch)
     values.know(np)
+    if request.param == "by getters":  # Once a tensor without memory was not described.
+        recorded.module.length(torch.zeros(2, device="meta"))
     return values
 
 
@@ -133,7 +135,8 @@ def test_a_mode_of_the_scripts_hears_nothing_of_a_read(recorded, values):
     with Mode() as mode:
         found = [read[0](value) for value in (torch.tensor(1.5), [torch.tensor([2.5])])]
         assert (found, read[1](x(5, 3))) == ([1.5, 2.5], 5)
-        assert mode.heard == 3, "of the tensors being made, by the test itself"
+        assert known(read[1]([x(6, 3, 5, 5)] * 5)) is None
+        assert mode.heard == 4, "of the tensors being made, by the test itself"
 
 
 def test_nothing_is_read_while_torch_traces(recorded, values):
