@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 INTERVAL = 1.0
 #: ``run.json`` is written so many times as long after its last writing as that took of a processor,
 #: but this often in any case, in seconds.
-REST, LONGEST = 200, 10.0
+REST, LONGEST = 400, 10.0
 #: How many values a line may hold that has been cut to less before; lines that wait at most.
 SURE, WAITING = 10_000, 10_000
 #: Of how many runs that were killed it is looked whether their record has been finished.

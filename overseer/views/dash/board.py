@@ -68,7 +68,7 @@ class History:
         """Take in a value."""
         if self.start is None:
             self.start = at
-        place = max(0, int((at - self.start) / self._length))
+        place = int((at - self.start) / self._length) if at > self.start else 0
         while place >= self._capacity:
             self._sums = [math.fsum(pair) for pair in _pairs(self._sums)]
             self._counts = [sum(pair) for pair in _pairs(self._counts)]
@@ -79,7 +79,8 @@ class History:
             self._counts += [0] * more
         self._sums[place] += value
         self._counts[place] += 1
-        self.end = max(self.end, at)
+        if at > self.end:
+            self.end = at
 
     @property
     def points(self) -> int:
@@ -300,16 +301,24 @@ class Board:
             name, at, loss = self._lost.popleft()
             if (task := self.task(name)) is not None:
                 task.loss.add(at, loss)
-        steps = self._steps
-        while steps and all(late.arrived for late in steps[0].late):
+        steps, told = self._steps, dict[str, bool]()
+        while steps:
+            late = steps[0].late
+            if late and not all(number.arrived for number in late):
+                break
             step = steps.popleft()
-            task = self.task(step.task)
+            name = step.task
+            task = self.tasks.get(name) or self.task(name)
             if task is None:
                 continue
             if task.began is None:
                 task.began = step.start / 1e9
-            loss = step.loss + sum(late.value for late in step.late)
-            if step.backwards and not math.isnan(step.loss) and self._told(step.task) is None:
+            if name not in told:
+                told[name] = self._told(name) is not None
+            loss = step.loss
+            if step.backwards and loss == loss and not told[name]:
+                if late:
+                    loss += sum(number.value for number in late)
                 task.loss.add(step.end / 1e9, loss)
 
     def _figure(self, at: float, event: Event) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 #: Seconds between frames, at least; and frames take at most one part in so many of a core.
-FRAME_SECONDS, COST_PART = 0.5, 100
+FRAME_SECONDS, COST_PART = 0.5, 200
 #: Seconds between lines where there is no terminal.
 LINE_SECONDS = 5.0
 
