@@ -39,6 +39,7 @@ class Tree:
         memory: What they have in memory at the last reading, in bytes; what is shared, once.
         io: Bytes read and written: ``*_chars`` what was asked for, ``*_bytes`` what reached a disk.
         children: How many processes there are beside the root.
+        number: The processor that the root ran on last, as :func:`number` has it.
     """
 
     def __init__(self, pid: int, clock: Clock, alone: bool = False) -> None:
@@ -46,6 +47,7 @@ class Tree:
 
         self.root = psutil.Process(pid)
         self.memory, self.io, self.children = 0, dict[str, int](), 0
+        self.number: dict[str, int] = {}
         self._clock, self._alone = clock, alone
         self._listed = os.path.exists(f"{PROC}/{pid}/task/{pid}/children")
         self._below: dict[int, psutil.Process] = {}
@@ -71,6 +73,8 @@ class Tree:
                     seconds = sum(process.cpu_times()[:4])
                     resident[pid], cpu[pid] = process.memory_info().rss, seconds
                     add_io(io, process)
+                    if process is self.root:
+                        self.number = number(process)
             except psutil.Error:
                 if process is self.root:
                     raise
@@ -197,16 +201,17 @@ class Process(Monitor):
         return {
             "pid": tree.root.pid,
             **({} if load is None else {"load": load}),
-            **number(tree.root),
+            **tree.number,
             **tree.io,
             "memory": [tree.memory, self._machine.memory(now_ns)[1]],
             "children": tree.children,
         }
 
     def glance(self, now_ns: int) -> None:
-        """Look at the script's own process alone, so that a short run has enough samples."""
+        """Look at the script's own process alone, until there are enough samples of all."""
         assert self._machine.tree is not None
-        self._early.add(now_ns / 1e9, self._machine.tree.root.memory_info().rss)
+        if not self._growth.known:
+            self._early.add(now_ns / 1e9, self._machine.tree.root.memory_info().rss)
         self._machine.tree.weigh(now_ns)
 
     def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
