@@ -16,7 +16,7 @@ from importlib import import_module
 
 from ..imports import on_import
 from .names import put
-from .probe import PlacedProbe
+from .probe import PlacedProbe, alone
 from .selector import ALSO, END, LOOPS
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ def prepare(dynamo: Any) -> None:
         call_function.__voir__ = True  # type: ignore[attr-defined]
         variable.call_function = call_function
     put("compiling", sys.modules["torch"].compiler.is_dynamo_compiling)
-    for method in (PlacedProbe.hand, PlacedProbe.replaced):
+    for method in (PlacedProbe.hand, PlacedProbe.replaced, alone(print, bool)):
         leave_alone(method)
     _prepared.set()
     for function in (*_known, *_entrances, *_halves):

@@ -71,6 +71,25 @@ class Listening:
         self._placed.remove(self)
 
 
+def alone(fn: Listener, failed: Callable[[BaseException], bool]) -> Listener:
+    """Hand events to one listener, as :meth:`PlacedProbe.hand` does: most probes have one."""
+
+    def hand(event: Event) -> None:
+        try:
+            fn(event)
+            return
+        except RecursionError:
+            return
+        except BaseException as error:
+            if not failed(error):
+                return
+            asked = error
+        traceback = asked.__traceback__
+        raise asked.with_traceback(traceback.tb_next if traceback else None)
+
+    return hand
+
+
 class PlacedProbe:
     """A probe in its place.
 
@@ -193,8 +212,11 @@ class PlacedProbe:
             hand = FIRST if self._listeners else 0
             if any(one.always for one in self._listeners):
                 hand = -1
+            bus: Listener | None = self.hand if self._listeners else None
+            if len(self._listeners) == 1:
+                bus = alone(self._listeners[0].fn, self.hand_failed)
             for site in self.sites:
-                site.bus = self.hand if self._listeners else None
+                site.bus = bus
                 site.hand = hand
                 site.intercept = self.replaced if self._interceptors else None
                 site.silent = int(self._closed or not heard)
@@ -205,6 +227,14 @@ class PlacedProbe:
         for site in self.sites:
             site.silent = 1
             site.bus = site.intercept = None
+
+    def hand_failed(self, error: BaseException) -> bool:
+        """The only listener raised: it is left out, unless the user asked for that; then True."""
+        if wished(error):
+            return True
+        for listening in self._listeners:
+            self._failed(listening, error)
+        return False
 
     def hand(self, event: Event) -> None:
         """Hand the event to every listener; what one of them asked for is raised at the end."""
