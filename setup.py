@@ -27,7 +27,7 @@ class Build(build):
 
 
 #: What each event and each step goes through. ``./dev`` installs again when one has changed.
-COMPILED = "fold later noise optimizers pauses rates series statistics steps summary tasks told"
+COMPILED = "alike fold later noise optimizers pauses rates series statistics steps summary tasks told"  # fmt: skip # noqa: E501
 
 
 def compiled() -> list[Extension]:
@@ -86,4 +86,10 @@ recorder = Extension(
     # Without a compiler, and on free-threaded builds, overseer/recorder/fallback.py serves.
     optional=True,
 )
-setup(ext_modules=[recorder], cmdclass={"build": Build, "build_ext": BuildExtension})
+alike = Extension(
+    "overseer.recorder._alike",
+    ["overseer/recorder/_alike.c"],
+    extra_compile_args=["-O2"],
+    optional=True,  # Without it each step is counted by itself.
+)
+setup(ext_modules=[recorder, alike], cmdclass={"build": Build, "build_ext": BuildExtension})

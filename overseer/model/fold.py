@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ..recorder import sites as k
+from .alike import Alike, read, same
 from .events import BEGIN, BETWEEN, COMMUNICATION, FORWARD, LOADING, OTHER, PART, RECORD
 from .later import Later
 from .optimizers import Round
@@ -40,6 +41,8 @@ class Fold:
         method: What tells the steps of a task that has both marks and pairs: ``step`` or ``wrap``
             take one of them only; None: the rule.
         first: The first site of this run: those before are of earlier ones in this process.
+        together: Called with finished steps that are like the one before them, in the place of
+            ``emit`` with each; None: these are told one by one, too.
 
     Attributes:
         tasks: By name, in the order in which they began.
@@ -48,6 +51,8 @@ class Fold:
         time_first: Whether a model has layers that take time in the place of the batch.
         lost: Whether structure events were lost: steps and items are unknown from there on.
         unused: How often gradients were computed of which no step came.
+        together: What is called with steps that were counted together.
+        unlike: A thread whose steps were read otherwise than they are, in these events.
     """
 
     def __init__(
@@ -56,12 +61,17 @@ class Fold:
         emit: Callable[[Step], object] = lambda step: None,
         method: str | None = None,
         first: int = 0,
+        together: Callable[[Alike], object] | None = None,
     ) -> None:
         self.sites, self._emit, self.method, self._first = sites, emit, method, first
+        self.together = together if read is not None else None
         self.tasks: dict[str, Task] = {}
         self.lost = self.made = self.time_first = self.graded = False
         self.unused = 0
         self._kinds: list[int] = []
+        self._plain = bytearray()  # Those that a step may have which is counted with others.
+        self._closed: tuple[Lane, int, tuple[Any, ...] | None] | None = None
+        self.unlike: Lane | None = None
         self._expected: dict[str, set[tuple[int, bool]]] = {}
         self.lanes: dict[int, Lane] = {}
         self._numbers, self._times = Later(NAN), Later((NAN, NAN))
@@ -80,7 +90,7 @@ class Fold:
         """The totals of a task."""
         task = self.tasks.get(name)
         if task is None:
-            task = self.tasks[name] = Task(name, self._emit)
+            task = self.tasks[name] = Task(name, self._emit, self.together)
         return task
 
     def feed(self, data: bytes, lost: int = 0) -> None:
@@ -105,7 +115,12 @@ class Fold:
         high: int
         depth: int
         flags: int
-        for start, value, what, site, number, low, high, depth, flags in RECORD.iter_unpack(data):
+        at: int
+        at, behind, unpack = 0, len(data), RECORD.unpack_from
+        self._closed = self.unlike = None
+        while at < behind:
+            start, value, what, site, number, low, high, depth, flags = unpack(data, at)
+            at += 32
             if number != thread or lane is None:
                 thread = number
                 lane = lanes.get(number) or self._new_lane(number)
@@ -116,6 +131,8 @@ class Fold:
                     lane.rare(kind, start, ns, value, what, depth, flags, site)
                 else:
                     lane = self._new_lane(number)  # Another thread has this number from here on.
+                if lane.closed:
+                    at = self._count_alike(lane, data, at)
                 continue
             if not lane.begun and not lane.begins(kind, start):
                 continue
@@ -163,10 +180,27 @@ class Fold:
                 lane.pending is not None or (kind == backward and not self.made) or kind == scaler
             ):
                 lane.ended(kind, start + ns, flags)
+            if lane.closed:
+                at = self._count_alike(lane, data, at)
         if self._numbers.news or self._times.news:
             self._numbers.news = self._times.news = False
             for task in self.tasks.values():
                 task.arrived()
+
+    def _count_alike(self, lane: Lane, data: bytes, at: int) -> int:
+        """A step has ended: count those behind it with the same events; returns where they end."""
+        lane.closed = False
+        last, state = self._closed, lane.state()
+        self._closed = lane, at, state
+        if last is None or state is None or last[0] is not lane or last[2] != state:
+            return at
+        if self.unlike is lane:
+            return at
+        alike = lane.alike(data, last[1], at, self._plain)
+        if alike is None:
+            return at
+        self._closed = None
+        return at + alike.n * (at - last[1])
 
     def _know_sites(self) -> None:
         """There are new sites: marks and pairs are expected where they have places."""
@@ -174,6 +208,7 @@ class Fold:
             row = self.sites[number]
             kind = int(row["kind"])
             self._kinds.append(kind)
+            self._plain.append(kind if (row.get("task") or TRAIN) == TRAIN else 0)
             if kind in (k.STEP, k.PAIR) and number >= self._first:
                 places = self._expected.setdefault(row.get("task") or TRAIN, set())
                 places.add((kind, "selector" in row))
@@ -268,6 +303,7 @@ class Lane:
         inside: Nanoseconds in the spans within the open span of a depth.
         rest: The part that time outside of spans is; ``waited``: how much of it there was (R20).
         pending: An optimizer that has stepped within the span that is open.
+        closed: Whether a step of the training has just ended.
     """
 
     def __init__(self, fold: Fold, number: int) -> None:
@@ -304,6 +340,7 @@ class Lane:
         self._zeroed = self._stepped = self._ambiguous = False
         self._looked: list[tuple[float, float, float] | None] = [None, None]  # In two steps (R8).
         self._gap: Segment | None = None
+        self.closed = False
 
     @cached_property
     def _train(self) -> Task:
@@ -372,6 +409,7 @@ class Lane:
             step, self._step = self._step, None
             if step is not None:
                 self._close([step])
+                self.closed = self._fold.together is not None
 
     def rare(
         self,
@@ -583,6 +621,7 @@ class Lane:
             early = one if early is None else early.add(one)
         step = self._ended_step(told, items, start, at, early)
         self._fold.task(told.task).close(self._number, step, step.items)
+        self.closed = told.task == TRAIN and self._fold.together is not None
 
     def _ended_step(
         self, told: Told, items: float, start: int, at: int, early: Step | None = None
@@ -974,6 +1013,55 @@ class Lane:
                 taken.append(sizes)
         return taken
 
+    # Steps that are alike
+
+    def state(self) -> tuple[Any, ...] | None:
+        """All that the next step begins with but numbers; None: something is open or held back."""
+        if (
+            self._step is not None or self._held or self._left or self._inner is not None
+            or self._declares or self._evaluation is not None or self._seconds
+            or self._second is not None or self._gap is not None or self._scaled is not None
+            or self._zeroed or self._looked[0] or self._looked[1] or self._ended is not None
+            or self._broken_off is not None or self.rest == LOADING or not self._round.single
+        ):  # fmt: skip
+            return None
+        fold, told = self._fold, tuple(one.state() for one in self._told.values())
+        if None in told:
+            return None
+        return (
+            told, self.turn.loader, self._source, self._goes_on, self._backwards, self.rest,
+            self._rest, self._stepped, self._ambiguous, len(self._learners), fold.made, fold.graded,
+            fold.time_first,
+        )  # fmt: skip
+
+    def alike(self, data: bytes, since: int, at: int, kinds: bytearray) -> Alike | None:
+        """Count the steps that have the same events as the one between ``since`` and ``at``.
+
+        The last two are left, so that what is held back is what it would be otherwise. They are
+        not counted if the one that is known would be another one by this.
+        """
+        task, turn = self._train, self.turn
+        like = self._round.first or task.held
+        if like is None or not task.timely or any(self.inside) or read is None:
+            return None
+        loads = not task.loads
+        found = read(data, since, at, kinds, self.rest, self._rest, loads, like.start)
+        if found is None:
+            return None
+        self._round.flush()  # As what comes next would.
+        if not same(found, like, loads) or (turn.loader is not None and not like.took):
+            self._fold.unlike = self
+            return None
+        alike = Alike(like, found, loads)
+        task.close_alike(alike)
+        turn.start = turn.end = alike.end
+        self._before = _sum(self._before, alike.raw)
+        if self._of(TRAIN).told:
+            for one in self._told.values():
+                if one.others is not None:
+                    one.others = _sum(one.others, alike.raw)
+        return alike
+
     # Steps
 
     def _optimizer(self, optimizer: int, end: int) -> None:
@@ -987,6 +1075,7 @@ class Lane:
         step, self._step = self._step, None
         if step is not None:
             self._round.add(step)
+            self.closed = self._fold.together is not None
 
     def _close(self, turns: list[Step]) -> None:
         """A step has ended, of one optimizer or several (R9)."""

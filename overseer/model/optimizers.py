@@ -33,6 +33,15 @@ class Round:
         """Whether as many optimizers have stepped as in the last round."""
         return len(self._turns) >= self._usual
 
+    @property
+    def first(self) -> Step | None:
+        """What has stepped first; ``single``: whether nothing has since."""
+        return self._turns[0] if self._turns else None
+
+    @property
+    def single(self) -> bool:  # noqa: D102
+        return len(self._turns) <= 1
+
     def add(self, turn: Step) -> None:
         """An optimizer has ended ``turn``."""
         if self._turns and turn.optimizer == self._turns[0].optimizer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .alike import Alike
 from .events import LOADING
 from .spans import Span
 from .steps import NAN
@@ -159,6 +160,9 @@ class Rates:
                 if len(self._tasks) >= TASKS:
                     continue
                 task = self._tasks[step.task] = _Task(step.start)
+            if isinstance(step, Alike) and self._divides(task, step):
+                self.add(step.each())
+                continue
             n, task.steps, ns = step.number - task.steps, step.number, step.ns
             if step.items != step.items:
                 task.multiplier = NAN
@@ -168,12 +172,18 @@ class Rates:
             if window is None:
                 window = task.window = Window(step)
             window.add(step, n, ns)
-            if self._interval.steps is not None:
-                closes = window.steps >= self._interval.steps
-            else:
-                closes = step.end >= window.opened + (self._interval.seconds or 0.0) * 1e9
-            if closes:
+            if self._closes(window, window.steps, step.end):
                 self._close(task)
+
+    def _closes(self, window: Window, steps: int, end: int) -> bool:
+        if self._interval.steps is not None:
+            return steps >= self._interval.steps
+        return end >= window.opened + (self._interval.seconds or 0.0) * 1e9
+
+    def _divides(self, task: _Task, steps: Alike) -> bool:
+        """Whether a window may begin or end among steps that were counted together."""
+        window = task.window
+        return window is None or self._closes(window, window.steps + steps.n, steps.end)
 
     def _skips(self, step: Step, began: int) -> bool:
         if self._skip.steps is not None:

@@ -68,8 +68,11 @@ class Series:
 
     def add(self, step: Step, n: int, items: float, ns: int) -> None:
         """Take in the next step, or ``n`` that are not told apart, of ``ns``."""
-        self.steps += n
-        row = Row(step.number - n + 1, n, items, step.parts, ns)
+        self.append(Row(step.number - n + 1, n, items, step.parts, ns))
+
+    def append(self, row: Row) -> None:
+        """Take in the next."""
+        self.steps += row.n
         if self._block == 1:
             self._rows.append(row)
         else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from .alike import STEP, Alike
 from .events import LOADING
 from .facts import HOST_CLOCK, PARTS, main_name, ordered
 from .rates import TASKS, Threads
-from .series import Series, Totals
+from .series import Row, Series, Totals
 from .spans import Span
 from .statistics import Sample, quartiles
 from .tasks import WHY
@@ -51,17 +52,36 @@ class Record:
             return
         if step.compiled:
             return
-        skip = self._skip
-        if skip is not None and (
-            step.number <= skip.steps
-            if skip.steps is not None
-            else step.start < self._start + (skip.seconds or 0) * 1e9
-        ):
+        if self._skips(step.number, step.start):
             self._skipped += n
             return
         items = step.items * self._multiplier
         self._series.add(step, n, items, ns)
         self._sample.add(step.number, ns / n, items / n)
+
+    def _skips(self, number: int, start: int) -> bool:
+        skip = self._skip
+        if skip is None:
+            return False
+        if skip.steps is not None:
+            return number <= skip.steps
+        return start < self._start + (skip.seconds or 0) * 1e9
+
+    def add_alike(self, alike: Alike) -> None:
+        """Take in steps that were counted together."""
+        number = alike.number - alike.n
+        if self._skips(number + 1, alike.start):
+            for step in alike.each():
+                self.add(step)
+            return
+        self._before = alike.number
+        self._threads.add(alike)
+        for row in STEP.iter_unpack(alike.rows):
+            number += 1
+            parts = [*row[2:8]]
+            ns, items = sum(parts), row[9] * self._multiplier
+            self._series.append(Row(number, 1, items, parts, ns))
+            self._sample.add(number, ns / 1, items)
 
     def section(self, task: Task, main: bool, clock: str, final: bool) -> dict[str, Any]:
         """The task's part of ``run.json``; what is not known is absent.
@@ -162,7 +182,10 @@ class Summary:
                 if len(records) >= TASKS:
                     continue
                 record = records[step.task] = Record(self._skip, self._multiplier)
-            record.add(step)
+            if isinstance(step, Alike):
+                record.add_alike(step)
+            else:
+                record.add(step)
 
     def section(self, clock: str | None = None, final: bool = False) -> dict[str, Any]:
         """The ``tasks`` of ``run.json``, as they are by now; without a ``clock``, by the host's."""

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .alike import Alike
+
 #: Why the items of steps are unknown.
 BATCH, INPUT, LEFT, GIVEN = "batch", "input", "left", "given"
 WHY = {
@@ -46,6 +48,12 @@ class Losses:
         elif not self.least <= loss:
             self.least = loss
 
+    def add_alike(self, n: int, last: float, least: float) -> None:
+        """Take in ``n`` finite ones, behind others."""
+        self.n, self.last = self.n + n, last
+        if not self.least <= least:
+            self.least = least
+
 
 class Task:
     """One task's totals. Its latest step is held back until the next: that may change what it was.
@@ -53,6 +61,7 @@ class Task:
     Args:
         name: The task.
         emit: Called with each finished step, in order.
+        together: Called with those that were counted together.
 
     Attributes:
         steps: How many have finished or are held back; ``items`` of them: NaN: unknown, and
@@ -63,19 +72,24 @@ class Task:
         losses: Of the steps; of what the script gives, once it gives any.
         given: Whether losses are given.
         pauses: Time that is in no step.
-        loaded: Whether the loading of any step was seen.
+        loaded: Whether the loading of any step was seen; ``loads``: otherwise than by pairs.
         unread: How many losses were given that cannot be read.
         first_ns: How long the first step took.
         compiled: How many steps something was compiled in, and their ns.
     """
 
-    def __init__(self, name: str, emit: Callable[[Step], object]) -> None:
-        self.name, self._emit = name, emit
+    def __init__(
+        self,
+        name: str,
+        emit: Callable[[Step], object],
+        together: Callable[[Alike], object] | None = None,
+    ) -> None:
+        self.name, self._emit, self._together = name, emit, together
         self.steps, self.items, self.start, self.end, self.ns = 0, 0.0, 0, 0, 0
         self.why = ""
         self._known = 0.0  # The items of all steps but the latest.
         self.losses, self.pauses = Losses(), Pauses()
-        self.given = self.loaded = self._loads = False
+        self.given = self.loaded = self.loads = False
         self.first_ns = self.unread = 0
         self.compiled = [0, 0]
         self.held: Step | None = None
@@ -98,11 +112,34 @@ class Task:
         self._known, self.items = self.items, self.items + items
         step.task, step.number, step.thread = self.name, number, thread
         step.items, step.pause = items, 0
-        self._loads |= bool(step.took) or (step.waited and not step.between)
+        self.loads |= bool(step.took) or (step.waited and not step.between)
         if step.parts[BETWEEN]:
-            step.resolve(not self._loads)
+            step.resolve(not self.loads)
         del step.parts[BETWEEN:]
         self.held = step
+
+    @property
+    def timely(self) -> bool:
+        """Whether no step waits for what comes later, and items can be added up in any order."""
+        whole = self.items != self.items or self.items.is_integer()
+        return whole and not self._waiting and (self.held is None or self.held.complete)
+
+    def close_alike(self, alike: Alike) -> None:
+        """Steps have ended that are like the held one: what closing and settling each comes to."""
+        self.settle()
+        self.steps, self.items = self.steps + alike.n, self.items + alike.items
+        alike.number = self.steps
+        self.ns, self.end = self.ns + alike.ns, max(self.end, alike.end)
+        if not self.given and alike.backwards:
+            self.losses.add_alike(alike.n, alike.loss, alike.least)
+        elif self.given and alike.told == alike.told:
+            self.losses.add_alike(alike.n, alike.told, alike.least_told)
+        for other, between in alike.last():
+            self._usual.add(other)
+            if between:
+                self._usual_wait.add(between)
+        if self._together is not None:
+            self._together(alike)
 
     def leave_unknown(self) -> None:
         """Which batches the steps have used is not known."""

@@ -51,6 +51,13 @@ class Told:
         """Whether marks or pairs tell its steps."""
         return self.marked or self.paired
 
+    def state(self) -> tuple[object, ...] | None:
+        """All that the next step begins with but numbers; None: something is held back."""
+        if self.early or self.sizes or self.batches:
+            return None
+        flags = self.marked, self.paired, self.by_script, self.overdue, self.sized, self.inner
+        return (*flags, self.opened > 0, self.entered, self.others is None, self._begun)
+
     def hold(self, step: Step) -> list[Step]:
         """Hold a step back; returns the steps that are not held back any longer."""
         self.early.append(step)

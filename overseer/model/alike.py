@@ -1,0 +1,104 @@
+"""Steps that are made of the same events as the one before them, counted together."""
+
+from __future__ import annotations
+
+import struct
+from importlib import import_module
+
+from .events import BETWEEN, LOADING, OTHER
+from .pauses import USUAL
+from .steps import Step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+#: A step as the C function has it: start, end, parts, items, loss, and the loss that was given.
+STEP = struct.Struct("<9q3d")
+
+
+def _in_c() -> Callable[..., bytes | None] | None:
+    """Reads such steps; None where it was not compiled."""
+    try:
+        found: Any = import_module("overseer.recorder._alike").alike
+    except ImportError:
+        return None
+    return found  # type: ignore[no-any-return]
+
+
+read = _in_c()
+
+
+class Alike(Step):
+    """Several steps, one behind the other: their sums, as a step.
+
+    Attributes:
+        like: The step that they are like, and ``n`` how many they are.
+        rows: Each of them, as of :data:`STEP`.
+        least: The least of their losses, ``loss`` being the last; ``told`` the last one that was
+            given, ``least_told`` the least of these; NaN: none.
+        raw: Their time as an open step has it.
+    """
+
+    __slots__ = ("least", "least_told", "like", "n", "raw", "rows", "told")
+
+    def __init__(self, like: Step, found: bytes, loads: bool) -> None:
+        size = STEP.size
+        self.like, self.rows = like, found[size:-size]
+        self.n = len(self.rows) // size
+        start, end, *parts, items, least, least_told = STEP.unpack_from(found, len(found) - size)
+        super().__init__(start, like.loader)
+        self.end, self.items = end, items
+        self.parts, self.raw = parts[:BETWEEN], parts
+        self.raw[LOADING if loads else OTHER] -= parts[BETWEEN]
+        self.between = parts[BETWEEN] if loads else 0
+        *_, self.loss, self.told = STEP.unpack_from(found, len(found) - 2 * size)
+        self.least, self.least_told = least, least_told
+        self.task, self.thread, self.pause = like.task, like.thread, 0
+        self.backwards, self.waited, self.why = like.backwards * self.n, like.waited, like.why
+
+    def last(self) -> list[tuple[int, int]]:
+        """What is other in each of the last ones, as many as tell what is usual; and between."""
+        found, size = [], STEP.size
+        for at in range(max(0, self.n - USUAL) * size, self.n * size, size):
+            row = STEP.unpack_from(self.rows, at)
+            found.append((row[2 + OTHER], row[2 + BETWEEN] if self.between else 0))
+        return found
+
+    def each(self) -> list[Step]:
+        """The steps, as the fold makes them one by one."""
+        made, like, number = [], self.like, self.number - self.n
+        for row in STEP.iter_unpack(self.rows):
+            number += 1
+            step = Step(row[0], like.loader)
+            step.end, step.parts = row[1], [*row[2 : 2 + BETWEEN]]
+            step.between = row[2 + BETWEEN] if self.between else 0
+            step.items, step.loss = row[9], row[10]
+            step.task, step.number, step.thread, step.pause = self.task, number, self.thread, 0
+            step.took = {loader: [row[9]] for loader in like.took}
+            step.calls, step.inputs, step.optimizer = like.calls, like.inputs, like.optimizer
+            step.backwards, step.waited, step.why = like.backwards, like.waited, like.why
+            made.append(step)
+        return made
+
+
+def same(found: bytes, step: Step, loads: bool) -> bool:
+    """Whether the first step that was read is the one that the fold has made."""
+    start, end, *parts, items, loss, _ = STEP.unpack_from(found)
+    between = parts.pop() if loads else 0
+    if (start, end, parts[:BETWEEN], between) != (step.start, step.end, step.parts, step.between):
+        return False
+    known = items == step.items or (items != items and step.items != step.items)
+    return bool(known and loss == step.loss)
+
+
+def each(steps: Iterable[Step]) -> list[Step]:
+    """All steps, one by one."""
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Alike):
+            found.extend(step.each())
+        else:
+            found.append(step)
+    return found
