@@ -178,7 +178,8 @@ class Measuring:
             if self.fold is not None:
                 return
             self._marks = Marks(self._untimed)
-            fold = self.fold = Fold(table.rows, self._new.append, self.method, self._first)
+            new = self._new.append
+            fold = self.fold = Fold(table.rows, new, self.method, self._first, together=new)
             self._summary = Summary(fold, skip, self.multiplier)
             self._rates = [
                 Rates(self._emitter(one), one.interval, one.skip, self.multiplier)
@@ -276,23 +277,30 @@ class Measuring:
             return
         for rates in self._rates:
             rates.add(steps)
-        for sink in self._sinks:
-            sink(steps)
+        if self._sinks:
+            single = self._each(steps)
+            for sink in self._sinks:
+                sink(single)
         self._publish(steps)
+
+    def _each(self, steps: list[Step]) -> list[Step]:
+        """Steps one by one, also those that were counted together."""
+        from overseer.model.alike import each
+
+        return each(steps)
 
     def _publish(self, steps: list[Step]) -> None:
         """Give the steps that hooks have found, to whoever subscribes; and some to the record."""
         ov, fold = self.ov, self.fold
         assert fold is not None
         wanted = ov.bus.wants(("task", "step", "batch_size", "loss"))
-        n, last = self._sampled
-        if not wanted and (
-            ov.bus.sampler is None or (n >= WHOLE and steps[-1].end - last < SAMPLED_NS)
-        ):
-            return
+        if not wanted:
+            if not self._samples(steps[-1].end):
+                return
+            steps = [step for step in steps if self._samples(step.end)]
         marked = {task for lane in fold.lanes.values() for task in lane.told_tasks}
-        for step in steps:
-            if step.task in marked:
+        for step in self._each(steps):
+            if step.task in marked or not (wanted or self._samples(step.end)):
                 continue
             event: dict[str, Any] = {"task": step.task, "step": step.number}
             if step.items == step.items:
@@ -301,8 +309,9 @@ class Measuring:
                 event["loss"] = step.loss
             if wanted:
                 self._hand(ov.bus.push, Own(event))  # Not recorded: it was told from what is.
-            else:
-                self._sample(event, step.end)
+            elif ov.bus.sampler is not None:
+                self._sampled = self._sampled[0] + 1, step.end
+                ov.bus.sampler(event, event["step"])
 
     def _hand(self, to: Callable[[Any], object], event: dict[str, Any]) -> None:
         """Hand an event on; who wants the run ended for it waits until all else has been done."""
@@ -316,11 +325,10 @@ class Measuring:
         if wish is not None and self.ov.stopping.wish is None:  # Else it ends already.
             raise wish
 
-    def _sample(self, event: dict[str, Any], at: int) -> None:
+    def _samples(self, at: int) -> bool:
+        """Whether the record has the event of a step that ends at ``at``."""
         n, last = self._sampled
-        if self.ov.bus.sampler is not None and (n < WHOLE or at - last >= SAMPLED_NS):
-            self._sampled = n + 1, at
-            self.ov.bus.sampler(event, event["step"])
+        return self.ov.bus.sampler is not None and (n < WHOLE or at - last >= SAMPLED_NS)
 
     def _emitter(self, windows: Windows) -> Callable[[Window], object]:
         def emit(window: Window) -> None:
