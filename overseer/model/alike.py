@@ -6,7 +6,6 @@ import struct
 from importlib import import_module
 
 from .events import BETWEEN, LOADING, OTHER
-from .pauses import USUAL
 from .steps import Step
 
 TYPE_CHECKING = False
@@ -14,8 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-#: A step as the C function has it: start, end, parts, items, loss, and the loss that was given.
-STEP = struct.Struct("<9q3d")
+#: A step as the C function has it: start, end, parts, ns, items, loss, and the loss that was given.
+STEP = struct.Struct("<10q3d")
+WORDS = 13
+START, END, PARTS, BETWEEN_PART, NS, ITEMS, LOSS = 0, 1, 2, 2 + BETWEEN, 9, 10, 11
 
 
 def _in_c() -> Callable[..., bytes | None] | None:
@@ -35,19 +36,18 @@ class Alike(Step):
 
     Attributes:
         like: The step that they are like, and ``n`` how many they are.
-        rows: Each of them, as of :data:`STEP`.
         least: The least of their losses, ``loss`` being the last; ``told`` the last one that was
             given, ``least_told`` the least of these; NaN: none.
         raw: Their time as an open step has it.
     """
 
-    __slots__ = ("least", "least_told", "like", "n", "raw", "rows", "told")
+    __slots__ = ("_rows", "least", "least_told", "like", "n", "raw", "told")
 
     def __init__(self, like: Step, found: bytes, loads: bool) -> None:
         size = STEP.size
-        self.like, self.rows = like, found[size:-size]
-        self.n = len(self.rows) // size
-        start, end, *parts, items, least, least_told = STEP.unpack_from(found, len(found) - size)
+        self.like, self.n = like, len(found) // size - 2
+        self._rows = memoryview(found)[size:-size]
+        start, end, *parts, _, items, least, least_told = STEP.unpack_from(found, len(found) - size)
         super().__init__(start, like.loader)
         self.end, self.items = end, items
         self.parts, self.raw = parts[:BETWEEN], parts
@@ -58,25 +58,28 @@ class Alike(Step):
         self.task, self.thread, self.pause = like.task, like.thread, 0
         self.backwards, self.waited, self.why = like.backwards * self.n, like.waited, like.why
 
-    def last(self) -> list[tuple[int, int]]:
-        """What is other in each of the last ones, as many as tell what is usual; and between."""
-        found, size = [], STEP.size
-        for at in range(max(0, self.n - USUAL) * size, self.n * size, size):
-            row = STEP.unpack_from(self.rows, at)
-            found.append((row[2 + OTHER], row[2 + BETWEEN] if self.between else 0))
+    def column(self, of: int, last: int = 0) -> list[int]:
+        """A figure of each of them, or of so many of the last ones."""
+        first = max(0, self.n - last) * WORDS if last else 0
+        return self._rows.cast("q")[first + of :: WORDS].tolist()
+
+    @property
+    def sizes(self) -> list[float]:
+        """The items of each of them."""
+        found: list[float] = self._rows.cast("d")[ITEMS::WORDS].tolist()  # type: ignore[assignment]
         return found
 
     def each(self) -> list[Step]:
         """The steps, as the fold makes them one by one."""
         made, like, number = [], self.like, self.number - self.n
-        for row in STEP.iter_unpack(self.rows):
+        for row in STEP.iter_unpack(self._rows):
             number += 1
-            step = Step(row[0], like.loader)
-            step.end, step.parts = row[1], [*row[2 : 2 + BETWEEN]]
-            step.between = row[2 + BETWEEN] if self.between else 0
-            step.items, step.loss = row[9], row[10]
+            step = Step(row[START], like.loader)
+            step.end, step.parts = row[END], [*row[PARTS:BETWEEN_PART]]
+            step.between = row[BETWEEN_PART] if self.between else 0
+            step.items, step.loss = row[ITEMS], row[LOSS]
             step.task, step.number, step.thread, step.pause = self.task, number, self.thread, 0
-            step.took = {loader: [row[9]] for loader in like.took}
+            step.took = {loader: [row[ITEMS]] for loader in like.took}
             step.calls, step.inputs, step.optimizer = like.calls, like.inputs, like.optimizer
             step.backwards, step.waited, step.why = like.backwards, like.waited, like.why
             made.append(step)
@@ -85,7 +88,7 @@ class Alike(Step):
 
 def same(found: bytes, step: Step, loads: bool) -> bool:
     """Whether the first step that was read is the one that the fold has made."""
-    start, end, *parts, items, loss, _ = STEP.unpack_from(found)
+    start, end, *parts, _, items, loss, _ = STEP.unpack_from(found)
     between = parts.pop() if loads else 0
     if (start, end, parts[:BETWEEN], between) != (step.start, step.end, step.parts, step.between):
         return False

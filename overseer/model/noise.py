@@ -7,47 +7,69 @@ for bounding what one value can say.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from itertools import pairwise
+from bisect import bisect_left, bisect_right, insort
 
 from .statistics import quantile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Final
 
 #: Steps that are bounded by the same median where they are kept in blocks.
 CHUNK = 32
 #: A difference smaller than this part of the usual value is no noise: clocks have a resolution.
-LEAST = 0.002
+LEAST: Final = 0.002
 #: A value may be so many standard deviations from its neighbours' median.
-_BOUND = 3
-_WINDOW = 7
+_BOUND: Final = 3
+_WINDOW: Final = 7
 #: The 0.7 quantile of the absolute difference of two standard normal values.
 _Q70 = 1.0364 * math.sqrt(2)
 
 
-def noise(values: Sequence[float]) -> float:
+def noise(values: list[float]) -> float:
     """The standard deviation of one value about a mean that may change; above 0.
 
     From the 0.7 quantile of successive differences, which neither changes of the mean nor spikes at
     up to one value in seven move, and which sees two modes that alternate.
     """
-    if not values:
-        return 1e-30
-    differences = sorted(abs(b - a) for a, b in pairwise(values))
-    found = quantile(differences, 0.7) / _Q70 if differences else 0.0
-    return max(found, LEAST * abs(sorted(values)[len(values) // 2]), 1e-30)
+    n, found = len(values), 1e-30
+    if not n:
+        return found
+    differences: list[float] = []
+    for i in range(1, n):
+        difference = values[i] - values[i - 1]
+        differences.append(difference if difference > 0 else -difference)
+    if differences:
+        differences.sort()
+        spread = quantile(differences, 0.7) / _Q70
+        if spread > found:
+            found = spread
+    least = LEAST * sorted(values)[n // 2]
+    if least < 0:
+        least = -least
+    return least if least > found else found
 
 
-def clipped(values: Sequence[float], sigma: float) -> list[float]:
+def clipped(values: list[float], sigma: float) -> list[float]:
     """``values`` kept within three ``sigma`` of the median of the seven around each."""
-    n, bound, found = len(values), _BOUND * sigma, []
-    for i, value in enumerate(values):
-        start = max(0, min(i - _WINDOW // 2, n - _WINDOW))
-        window = sorted(values[start : start + _WINDOW])
-        middle = window[len(window) // 2]
-        found.append(min(max(value, middle - bound), middle + bound))
+    n, bound, half = len(values), _BOUND * sigma, _WINDOW // 2
+    found: list[float] = []
+    if not n:
+        return found
+    window = sorted(values[:_WINDOW])
+    middle = window[len(window) // 2]
+    for i in range(n):
+        value = values[i]
+        if half < i < n - half:  # The window moves on.
+            del window[bisect_left(window, values[i - half - 1])]
+            insort(window, values[i + half])
+            middle = window[half]
+        if value < middle - bound:
+            value = middle - bound
+        if value > middle + bound:
+            value = middle + bound
+        found.append(value)
     return found
 
 

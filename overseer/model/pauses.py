@@ -45,12 +45,12 @@ class Typical:
     A value is unusual above the largest of 5 medians, 3 times what 7 of 8 stay below, and 10 ms.
     """
 
-    __slots__ = ("_last", "add")
+    __slots__ = ("_last", "add", "extend")
 
     def __init__(self) -> None:
         self._last: deque[int] = deque(maxlen=USUAL)
-        #: Takes in a value.
-        self.add = self._last.append
+        #: Take in a value, and several.
+        self.add, self.extend = self._last.append, self._last.extend
 
     def excess(self, value: int) -> int:
         """By how much ``value`` exceeds the usual, 0 if it does not."""

@@ -166,29 +166,37 @@ class Rates:
             n, task.steps, ns = step.number - task.steps, step.number, step.ns
             if step.items != step.items:
                 task.multiplier = NAN
-            if not ns or self._skips(step, task.began):  # Nobody knows when it began.
+            if not ns or self._skips(
+                step.number, step.start, task.began
+            ):  # Nobody knows when it began.
                 continue
             window = task.window
             if window is None:
                 window = task.window = Window(step)
+                if isinstance(step, Alike):
+                    window.first += 1 - step.n
             window.add(step, n, ns)
-            if self._closes(window, window.steps, step.end):
+            if self._closes(window.steps, window.opened, step.end):
                 self._close(task)
 
-    def _closes(self, window: Window, steps: int, end: int) -> bool:
+    def _closes(self, steps: int, opened: int, end: int) -> bool:
         if self._interval.steps is not None:
             return steps >= self._interval.steps
-        return end >= window.opened + (self._interval.seconds or 0.0) * 1e9
+        return end >= opened + (self._interval.seconds or 0.0) * 1e9
 
     def _divides(self, task: _Task, steps: Alike) -> bool:
-        """Whether a window may begin or end among steps that were counted together."""
+        """Whether a skip or a window may end among steps that were counted together."""
+        if self._skips(steps.number - steps.n + 1, steps.start, task.began):
+            return True
         window = task.window
-        return window is None or self._closes(window, window.steps + steps.n, steps.end)
+        if window is None:
+            return self._closes(steps.n, steps.start, steps.end)
+        return self._closes(window.steps + steps.n, window.opened, steps.end)
 
-    def _skips(self, step: Step, began: int) -> bool:
+    def _skips(self, number: int, start: int, began: int) -> bool:
         if self._skip.steps is not None:
-            return step.number <= self._skip.steps
-        return step.start < began + (self._skip.seconds or 0) * 1e9
+            return number <= self._skip.steps
+        return start < began + (self._skip.seconds or 0) * 1e9
 
     def _close(self, task: _Task) -> None:
         window, task.window = task.window, None

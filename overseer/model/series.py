@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from operator import add
+from bisect import bisect_left
 
-from .events import LOADING
+from .events import LOADING, OTHER
 from .noise import clipped, noise
 from .steady import Verdict, steady
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from .steps import Step
 
-#: Rows that are kept at most; of more, two and two are put together.
-ROWS = 4096
+#: So many single steps or blocks are kept at most; of more, two and two are put together.
+ROWS: Final = 4096
+#: Of so few none is farther from the others than three times what their differences tell.
+FEW: Final = 3
 
 
 class Totals:
@@ -36,20 +40,74 @@ class Totals:
         return self.parts[LOADING]
 
 
-class Row(Totals):
-    """Some steps one after the other.
+class Columns:
+    """Stretches of steps one behind the other, each figure of all of them in a list.
 
     Attributes:
-        number: Of the first of them.
+        numbers: Of the first step of each stretch, and ``n`` how many there are in it.
+        items: Of them, and ``ns`` their time; ``parts``: a list for each part of that.
         bounded: Their time, each step's kept near its neighbours' (see :mod:`.noise`).
     """
 
-    __slots__ = ("bounded", "number")
+    __slots__ = ("bounded", "items", "n", "ns", "numbers", "parts")
 
-    def __init__(self, number: int, n: int, items: float, parts: list[int], ns: int) -> None:
-        super().__init__(n, items)
-        self.number, self.parts = number, parts
-        self.bounded = float(ns)
+    def __init__(
+        self,
+        numbers: list[int],
+        n: list[int],
+        items: list[float],
+        ns: list[int],
+        parts: list[list[int]],
+    ) -> None:
+        self.numbers, self.n, self.items, self.ns, self.parts = numbers, n, items, ns, parts
+        self.bounded = [float(one) for one in ns]
+
+    def take(self, other: Columns, at: int, end: int) -> None:
+        """Take in some of others."""
+        self.numbers += other.numbers[at:end]
+        self.n += other.n[at:end]
+        self.items += other.items[at:end]
+        self.ns += other.ns[at:end]
+        self.bounded += other.bounded[at:end]
+        for column, more in zip(self.parts, other.parts, strict=True):
+            column += more[at:end]
+
+    def bound(self, at: int, end: int) -> None:
+        """Single outliers say little of the steps around them: keep each near its neighbours."""
+        if end - at <= FEW:
+            return
+        bounded, n = self.bounded, self.n
+        values: list[float] = []
+        for i in range(at, end):
+            values.append(bounded[i] / n[i])
+        values = clipped(values, noise(values))
+        for i in range(at, end):
+            bounded[i] = values[i - at] * n[i]
+
+    def join(self, at: int, end: int, into: Columns) -> None:
+        """Put some together, as one of ``into``."""
+        n, ns, items, bounded = self.n, self.ns, self.items, self.bounded
+        steps, took, amount, near = 0, 0, 0.0, 0.0
+        for i in range(at, end):  # Loops, for these are compiled.
+            steps += n[i]
+            took += ns[i]
+            amount += items[i]
+            near += bounded[i]
+        into.numbers.append(self.numbers[at])
+        into.n.append(steps)
+        into.ns.append(took)
+        into.items.append(amount)
+        into.bounded.append(near)
+        parts, made = self.parts, into.parts
+        for part in range(len(parts)):
+            column, took = parts[part], 0
+            for i in range(at, end):
+                took += column[i]
+            made[part].append(took)
+
+
+def _none() -> Columns:
+    return Columns([], [], [], [], [[], [], [], [], [], []])
 
 
 class Series:
@@ -61,43 +119,56 @@ class Series:
 
     def __init__(self) -> None:
         self.steps = 0
-        self._rows: list[Row] = []
-        self._open: list[Row] = []
+        self._kept, self._open = _none(), _none()
         self._block = 1
         self._verdict: tuple[int, Verdict] | None = None
 
     def add(self, step: Step, n: int, items: float, ns: int) -> None:
         """Take in the next step, or ``n`` that are not told apart, of ``ns``."""
-        self.append(Row(step.number - n + 1, n, items, step.parts, ns))
+        parts = [[part] for part in step.parts[: OTHER + 1]]
+        self.extend(Columns([step.number - n + 1], [n], [items], [ns], parts))
 
-    def append(self, row: Row) -> None:
-        """Take in the next."""
-        self.steps += row.n
-        if self._block == 1:
-            self._rows.append(row)
-        else:
-            self._open.append(row)
-            if len(self._open) == self._block:
-                self._bound(self._open)
-                self._rows.append(_joined(self._open))
-                self._open = []
-        if len(self._rows) >= ROWS:
+    def extend(self, steps: Columns) -> None:
+        """Take in the next ones."""
+        self.steps += sum(steps.n)
+        at, behind = 0, len(steps.n)
+        while at < behind:
+            begun = len(self._open.n)
             if self._block == 1:
-                self._bound(self._rows)
-            pairs = zip(self._rows[::2], self._rows[1::2], strict=True)
-            self._rows = [_joined([a, b]) for a, b in pairs]
-            self._block *= 2
+                end = min(behind, at + ROWS - len(self._kept.n))
+                self._kept.take(steps, at, end)
+            elif begun or at + self._block > behind:
+                end = min(behind, at + self._block - begun)
+                self._open.take(steps, at, end)
+                if len(self._open.n) == self._block:
+                    self._join(self._open, 0, self._block)
+                    self._open = _none()
+            else:
+                end = at + self._block
+                self._join(steps, at, end)
+            at = end
+            if len(self._kept.n) >= ROWS:
+                self._double()
 
-    def _bound(self, rows: list[Row]) -> None:
-        """Single outliers say little of the steps around them: keep each near its neighbours."""
-        values = [row.bounded / row.n for row in rows]
-        for row, value in zip(rows, clipped(values, noise(values)), strict=True):
-            row.bounded = value * row.n
+    def _join(self, steps: Columns, at: int, end: int) -> None:
+        steps.bound(at, end)
+        steps.join(at, end, self._kept)
 
-    @property
-    def rows(self) -> list[Row]:
-        """All of them, also those that do not fill a block yet."""
-        return [*self._rows, *self._open]
+    def _double(self) -> None:
+        """Put two and two together."""
+        before, self._kept = self._kept, _none()
+        if self._block == 1:
+            before.bound(0, ROWS)
+        for at in range(0, ROWS, 2):
+            before.join(at, at + 2, self._kept)
+        self._block *= 2
+
+    def since(self, first: int) -> Columns:
+        """What is kept of the steps from number ``first`` on."""
+        made = _none()
+        for columns in self._kept, self._open:
+            made.take(columns, bisect_left(columns.numbers, first), len(columns.n))
+        return made
 
     def verdict(self, growth: float = 1.25) -> Verdict:
         """Whether and when the task became steady.
@@ -107,42 +178,26 @@ class Series:
                 some hundredths of a second.
         """
         if self._verdict is None or self.steps > self._verdict[0] * growth:
-            rows = self.rows
-            found = steady(
-                [row.bounded / row.n / 1e9 for row in rows],
-                [row.n for row in rows],
-                [row.number for row in rows],
-                seconds=sum(row.ns for row in rows) / 1e9,
-            )
+            every = self.since(0)
+            means = [ns / n / 1e9 for ns, n in zip(every.bounded, every.n, strict=True)]
+            found = steady(means, every.n, every.numbers, seconds=sum(every.ns) / 1e9)
             self._verdict = self.steps, found
         return self._verdict[1]
 
     def totals(self, first: int = 0) -> Totals:
         """Sums over the steps from number ``first`` on."""
-        made = Totals()
-        for row in self.rows:
-            if row.number >= first:
-                made.n += row.n
-                made.items += row.items
-                made.parts = list(map(add, made.parts, row.parts))
+        every = self.since(first)
+        made = Totals(sum(every.n))
+        for items in every.items:
+            made.items += items
+        made.parts = [sum(column) for column in every.parts]
         return made
 
     def course(self, first: int, most: int) -> tuple[int, list[float]]:
         """Steps a part, and mean seconds a step of each of ``most`` parts from ``first`` on."""
-        rows = [row for row in self.rows if row.number >= first]
-        length = -(-len(rows) // most) or 1
-        parts = [rows[at : at + length] for at in range(0, len(rows), length)]
-        n = sum(row.n for row in parts[0]) if parts else 0
-        return n, [sum(r.ns for r in part) / sum(r.n for r in part) / 1e9 for part in parts]
-
-
-def _joined(rows: list[Row]) -> Row:
-    first = rows[0]
-    made = Row(first.number, 0, 0.0, [0, 0, 0, 0, 0, 0], 0)
-    made.bounded = 0.0
-    for row in rows:
-        made.n += row.n
-        made.items += row.items
-        made.parts = list(map(add, made.parts, row.parts))
-        made.bounded += row.bounded
-    return made
+        every = self.since(first)
+        length = -(-len(every.n) // most) or 1
+        ends = range(0, len(every.n), length)
+        n = [sum(every.n[at : at + length]) for at in ends]
+        ns = [sum(every.ns[at : at + length]) for at in ends]
+        return n[0] if n else 0, [a / b / 1e9 for a, b in zip(ns, n, strict=True)]

@@ -23,7 +23,7 @@ def quantile(ordered: Sequence[float], q: float) -> float:
         IndexError: There are no values.
     """
     at = q * (len(ordered) - 1)
-    low = math.floor(at)
+    low = int(at)
     part = at - low
     return ordered[low] if not part else ordered[low] * (1 - part) + ordered[low + 1] * part
 
@@ -53,6 +53,9 @@ class Sample:
 
     def add(self, number: int, *value: float) -> None:
         """Take in one value with its number."""
+        self._add(number, value)
+
+    def _add(self, number: int, value: tuple[float, ...]) -> None:
         if len(self._kept) < self._size:
             self._kept.append((number, value))
             if len(self._kept) == self._size:
@@ -62,6 +65,24 @@ class Sample:
             self._kept[int(self._random.random() * self._size)] = (number, value)
             self._skip()
         self._seen += 1
+
+    def extend(self, numbers: list[int], *columns: list[float]) -> None:
+        """Take in several, their values by column."""
+        at, behind = 0, len(numbers)
+        while at < behind:
+            if self._seen < self._next:
+                passed = min(self._next - self._seen, behind - at)
+                self._seen += passed
+                at += passed
+            elif len(self._kept) + 1 < self._size:
+                end = min(behind, at + self._size - 1 - len(self._kept))
+                values = zip(*[column[at:end] for column in columns], strict=True)
+                self._kept += zip(numbers[at:end], values, strict=True)
+                self._seen += end - at
+                at = end
+            else:
+                self._add(numbers[at], tuple([column[at] for column in columns]))
+                at += 1
 
     def since(self, number: int) -> list[tuple[float, ...]]:
         """The sampled values numbered ``number`` or later, in no order."""

@@ -116,13 +116,14 @@ class _Points:
     """
 
     def __init__(self, values: Sequence[float], counts: Sequence[int]) -> None:
-        self.values, self.n = values, len(values)
+        self.values, self.n = [*values], len(values)
         self.before = [0, *accumulate(counts)]
         self.steps = self.before[-1]
         self.head = head = next((i for i, count in enumerate(counts) if count > 1), self.n)
-        self.sigma = noise(values[head // 4 : head])
-        blocks = noise(values[head:]) if head < self.n else self.sigma
-        self.bounded = clipped(values[:head], self.sigma) + clipped(values[head:], blocks)
+        self.sigma = noise(self.values[head // 4 : head])
+        blocks = noise(self.values[head:]) if head < self.n else self.sigma
+        self.bounded = clipped(self.values[:head], self.sigma)
+        self.bounded += clipped(self.values[head:], blocks)
         ratio = self.sigma / blocks
         worth = max(1.0, ratio * ratio)  # Not a power: that overflows with an error.
         self.weights = [min(worth, count) for count in counts]

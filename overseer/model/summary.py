@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from .alike import STEP, Alike
-from .events import LOADING
+from .alike import NS, Alike
+from .alike import PARTS as FIRST
+from .events import LOADING, OTHER
 from .facts import HOST_CLOCK, PARTS, main_name, ordered
 from .rates import TASKS, Threads
-from .series import Row, Series, Totals
+from .series import Columns, Series, Totals
 from .spans import Span
 from .statistics import Sample, quartiles
 from .tasks import WHY
@@ -69,19 +70,20 @@ class Record:
 
     def add_alike(self, alike: Alike) -> None:
         """Take in steps that were counted together."""
-        number = alike.number - alike.n
-        if self._skips(number + 1, alike.start):
+        first = alike.number - alike.n + 1
+        if self._skips(first, alike.start):
             for step in alike.each():
                 self.add(step)
             return
         self._before = alike.number
         self._threads.add(alike)
-        for row in STEP.iter_unpack(alike.rows):
-            number += 1
-            parts = [*row[2:8]]
-            ns, items = sum(parts), row[9] * self._multiplier
-            self._series.append(Row(number, 1, items, parts, ns))
-            self._sample.add(number, ns / 1, items)
+        numbers, ns, items = [*range(first, alike.number + 1)], alike.column(NS), alike.sizes
+        if self._multiplier != 1:
+            items = [one * self._multiplier for one in items]
+        parts = [alike.column(FIRST + part) for part in range(OTHER + 1)]
+        columns = Columns(numbers, [1] * alike.n, items, ns, parts)
+        self._sample.extend(numbers, [*columns.bounded], items)
+        self._series.extend(columns)
 
     def section(self, task: Task, main: bool, clock: str, final: bool) -> dict[str, Any]:
         """The task's part of ``run.json``; what is not known is absent.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 
+from .alike import PARTS, Alike
 from .events import BETWEEN, LOADING, OTHER
-from .pauses import LEAST_NS, UNEXPLAINED, Pauses, Typical
+from .pauses import LEAST_NS, UNEXPLAINED, USUAL, Pauses, Typical
 from .steps import _NO_SEGMENTS, NAN, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from .alike import Alike
 
 #: Why the items of steps are unknown.
 BATCH, INPUT, LEFT, GIVEN = "batch", "input", "left", "given"
@@ -134,10 +133,9 @@ class Task:
             self.losses.add_alike(alike.n, alike.loss, alike.least)
         elif self.given and alike.told == alike.told:
             self.losses.add_alike(alike.n, alike.told, alike.least_told)
-        for other, between in alike.last():
-            self._usual.add(other)
-            if between:
-                self._usual_wait.add(between)
+        self._usual.extend(alike.column(PARTS + OTHER, USUAL))
+        if alike.between:
+            self._usual_wait.extend(alike.column(PARTS + BETWEEN, USUAL))
         if self._together is not None:
             self._together(alike)
 

@@ -33,9 +33,9 @@ typedef struct {
     uint16_t high;
     uint8_t depth, flags;
 } event_t;
-/* A step, as model/alike.py unpacks it; given: the loss that was given in it. */
+/* A step, as model/alike.py unpacks it. ns: all of its parts; given: the loss that was given in it. */
 typedef struct {
-    int64_t start, end, parts[PARTS];
+    int64_t start, end, parts[PARTS], ns;
     double items, loss, given;
 } step_t;
 /* What has been read of a step. rest: the part that time outside of spans is, and base what it is where no loop waits. */
@@ -162,15 +162,15 @@ static int resolve(open_t *o, int loads) {
     while (size < SIZES && isnan(o->sizes[size])) size++;
     o->step.items = size < SIZES ? o->sizes[size] : NAN;
     o->step.parts[loads ? LOADS : OTHER] += o->step.parts[BETWEEN];
+    for (int i = 0; i < BETWEEN; i++) o->step.ns += o->step.parts[i];
     return size;
 }
 
 /* Whether a step may be counted with the one before, `like`, which the fold has counted. */
 static int countable(const step_t *s, const step_t *like, int sized, int loads) {
-    int64_t ns = 0, between = s->parts[BETWEEN];
-    for (int i = 0; i < BETWEEN; i++) ns += s->parts[i];
+    int64_t between = s->parts[BETWEEN];
     if (sized && !(s->items >= 0 && s->items < 1e12 && s->items == floor(s->items))) return 0; /* Sums are exact. */
-    return ns > 0 && s->parts[OTHER] <= LEAST_NS && (!loads || between <= LEAST_NS) && isfinite(s->loss) &&
+    return s->ns > 0 && s->parts[OTHER] <= LEAST_NS && (!loads || between <= LEAST_NS) && isfinite(s->loss) &&
            !between == !like->parts[BETWEEN];
 }
 
@@ -213,6 +213,7 @@ static PyObject *alike(PyObject *Py_UNUSED(module), PyObject *args) {
     for (Py_ssize_t i = 2; i <= count; i++) {
         for (int p = 0; p < PARTS; p++) sums.parts[p] += steps[i].parts[p];
         sums.end = steps[i].end;
+        sums.ns += steps[i].ns;
         sums.items += steps[i].items;
         sums.loss = fmin(sums.loss, steps[i].loss);
         sums.given = fmin(sums.given, steps[i].given);

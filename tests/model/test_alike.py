@@ -26,6 +26,7 @@ from tests.programs.record import SIZE
 pytestmark = pytest.mark.skipif(read is None, reason="built without a compiler")
 
 SEEDS = 20
+WINDOW = Span(seconds=0.05)
 #: A turn of each kind of loop; what is told in it, in several orders.
 TURNS = {
     "loader": "next A 8; learn M 8; back 0.5; opt O",
@@ -69,14 +70,16 @@ def shown(step: Step) -> list[Any]:
 class Counted:
     """What the fold, the summary and windows make of events, with steps together or each alone."""
 
-    def __init__(self, sites: Any, pieces: list[bytes], together: bool, **how: Any) -> None:
+    def __init__(
+        self, sites: Any, pieces: list[bytes], together: bool, interval: Span = WINDOW, **how: Any
+    ) -> None:
         self.new: list[Step] = []
         self.windows: list[Any] = []
         self.steps: list[list[Any]] = []
         self.together = 0
         self.fold = Fold(sites, self.new.append, together=self.new.append if together else None)
         self.summary = Summary(self.fold, **how)
-        self.rates = Rates(self._window, Span(seconds=0.05), **how)
+        self.rates = Rates(self._window, interval, **how)
         for piece in pieces:
             self.fold.feed(piece)
             self._take()
@@ -167,7 +170,9 @@ def test_loops_have_the_same_figures_whatever_comes_between_their_turns(turn: st
             text += f"{chance.randrange(1, 40)} {{ {TURNS[turn]} }}; {chance.choice(BETWEEN)};"
         sites, data = written(text)
         skip = chance.choice((None, Span(steps=9), Span(seconds=0.1)))
-        compare(sites, varied(data, chance), chance, skip=skip, multiplier=chance.choice((1, 3)))
+        interval = chance.choice((WINDOW, Span(steps=1), Span(steps=50)))
+        how = {"skip": skip, "multiplier": chance.choice((1, 3)), "interval": interval}
+        compare(sites, varied(data, chance), chance, **how)
 
 
 #: Of these no step is like the one before, as the fold sees it.
