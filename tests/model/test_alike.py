@@ -71,13 +71,19 @@ class Counted:
     """What the fold, the summary and windows make of events, with steps together or each alone."""
 
     def __init__(
-        self, sites: Any, pieces: list[bytes], together: bool, interval: Span = WINDOW, **how: Any
+        self,
+        sites: Any,
+        pieces: list[bytes],
+        together: bool,
+        interval: Span = WINDOW,
+        first: int = 0,
+        **how: Any,
     ) -> None:
         self.new: list[Step] = []
         self.windows: list[Any] = []
         self.steps: list[list[Any]] = []
-        self.together = 0
-        self.fold = Fold(sites, self.new.append, together=self.new.append if together else None)
+        self.together, take = 0, self.new.append
+        self.fold = Fold(sites, take, first=first, together=take if together else None)
         self.summary = Summary(self.fold, **how)
         self.rates = Rates(self._window, interval, **how)
         for piece in pieces:

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import pairwise, permutations
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from .programs import PROGRAMS, TASKS, TELLING, TORCH, Program
@@ -71,12 +72,15 @@ class Said:
         from instruments.auto import instrument_auto
         from instruments.measuring import instrument_rates, measuring_of
         from overseer import Overseer
+        from overseer.recorder import table
 
+        self.first, self.events = len(table.rows), list[bytes]()
         self.steps: dict[str, list[Any]] = {}
         self.windows: list[dict[str, Any]] = []
 
         def instrument_lines(ov: Overseer) -> Any:
             measuring_of(ov).also(self._take)
+            measuring_of(ov).read(self.events.append)
             ov.given.where("rate", task="train").subscribe(self.windows.append)
             yield ov.phases.load_script
             for line in lines:
@@ -213,6 +217,15 @@ def optioned(program: Program, script: Path) -> Iterator[tuple[str, list[str]]]:
     yield "--interval", [] if found == rates else [found, rates]
 
 
+def _compare(said: Said) -> None:
+    """Hold what is counted one by one against what is counted together."""
+    from overseer.recorder import table
+    from tests.model.test_alike import compare
+
+    for seed in range(3):
+        compare(table.rows, b"".join(said.events), Random(seed), first=said.first)
+
+
 def tried(program: str, wanted: str = "") -> dict[str, list[str]]:
     """What differs, by case, of one program."""
     from overseer.recorder import fallback, recorder
@@ -227,7 +240,9 @@ def tried(program: str, wanted: str = "") -> dict[str, list[str]]:
                 continue
             script.write_text(it.script)
             try:
-                found[name] = differences(it, told, lines, Said(script, lines, hooks=it.hooks))
+                said = Said(script, lines, hooks=it.hooks)
+                found[name] = differences(it, told, lines, said)
+                _compare(said)
             except Exception as error:
                 found[name] = [f"{type(error).__name__}: {error}"]
         if program in PROGRAMS and it.marks and it.pairs and not it.updates and wanted in program:
