@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -16,6 +15,7 @@ from weakref import ref
 
 from overseer import Overseer
 from overseer.errors import Problem
+from overseer.files import read_json
 from overseer.imports import on_import
 from overseer.record.job import MARKER, place
 from overseer.record.tensorboard import MACHINE, leaves
@@ -470,7 +470,7 @@ def _place(ov: Overseer, settings: Settings) -> Path | None:
 def _shared_clock(path: Path) -> dict[str, int]:
     """What time it was when, as the first rank of this machine saw it."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        anchor = json.loads((path.parent.parent / MARKER).read_bytes())["anchor"]
+        anchor = read_json(path.parent.parent / MARKER)["anchor"]
         if anchor["place"] == place():
             return {"wall_ns": int(anchor["epoch"]), "now_ns": int(anchor["monotonic"])}
     return {}

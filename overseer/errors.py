@@ -73,3 +73,13 @@ class Problem:  # Not a dataclass: importing those would double voir's start-up.
         if self.remedy:
             lines.append(self.remedy)
         return "\n  ".join(lines)
+
+
+def clean(text: object) -> str:
+    """``text`` on one line, without anything that a terminal would obey."""
+    kept = str(text)
+    if kept.isascii() and kept.isprintable():
+        return kept
+    from unicodedata import category
+
+    return "".join(char for char in " ".join(kept.split()) if category(char)[0] != "C")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import VoirError
+from ..errors import VoirError, clean
 from ..model.amounts import count
 from ..record.reading import Metrics, read_run
 from ..trace.reading import read_trace, trace_files
@@ -54,7 +54,8 @@ def doctor(argv: list[str], terminal: Terminal) -> Iterator[str]:
         SystemExit: With status 1, when all is said: something is bad.
         VoirError: There is no such directory or file.
     """
-    findings = [*_findings(parser().parse_args(argv).run)]
+    named = parser().parse_args(argv).run
+    findings = [Finding(*map(clean, finding)) for finding in _findings(named)]
     yield "".join(
         f"{state:<5} {what:<16} {said}\n" + (f"{'':<22} {remedy}\n" if remedy else "")
         for state, what, said, remedy in findings
@@ -77,7 +78,7 @@ def _findings(named: str | None) -> Iterator[Finding]:
     if alone or not run.is_dir():
         yield from map(_trace, alone or [run])
         return
-    ranks = [entry for entry in run.glob("rank*") if entry.name[4:].isdigit()]
+    ranks = [entry for entry in run.glob("rank*") if entry.name[4:].isdecimal()]
     for each in sorted(ranks, key=lambda entry: int(entry.name[4:])) or [run]:
         name = f"{each.name}/" if each != run else ""
         for finding in (_run(each), _metrics(each), *_traces(each)):
@@ -105,8 +106,9 @@ def _metrics(directory: Path) -> Finding:
     metrics = Metrics(directory / "metrics.jsonl")
     try:
         events = count(sum(1 for _ in metrics), "event")
-    except OSError as error:
-        return Finding(BAD, metrics.path.name, f"cannot be read: {error.strerror}")
+    except VoirError as error:
+        said = error.what.removeprefix(f"{metrics.path} ")
+        return Finding(BAD, metrics.path.name, said, error.remedy or "")
     if not metrics.path.exists():
         return Finding(WARNING, metrics.path.name, "is missing: nothing was given or logged")
     if not metrics.torn:

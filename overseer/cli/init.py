@@ -11,14 +11,14 @@ from contextlib import suppress
 from errno import EACCES, ENOENT
 from tempfile import NamedTemporaryFile
 
-from ..errors import VoirError
+from ..errors import VoirError, clean
 from ..launch.script import module_file
 from ..probes.selector import MAIN
 from ..reading.observed import Findings, observe
 from ..reading.script import Source, open_source, project
 from ..reading.text import lines, read
 from ..reading.voirfile import code, voirfile_text
-from ..views.text import Layout, Piece, clean, row
+from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal
 
 TYPE_CHECKING = False

@@ -16,7 +16,7 @@ from ..engine.options import HelpAsked, OptionParser, add_options
 from ..engine.overseer import Overseer
 from ..engine.settings import configurations, nearest
 from ..engine.voirfile import Found, contributed, find, load
-from ..errors import Problem, VoirError
+from ..errors import Problem, VoirError, clean
 from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child
 from ..record.recording import REPLACED
 from ..views.text import coloured, encodable
@@ -324,6 +324,12 @@ def silent_probes(overseer: Overseer) -> list[Problem]:
 # What is said on stderr while the script runs
 
 
+def _indented(line: str) -> str:
+    """A line without what a terminal would obey; its indentation stays."""
+    rest = line.lstrip(" ")
+    return line[: len(line) - len(rest)] + clean(rest)
+
+
 class Notices:
     """Writes problems and explanations to stderr; never fails, never touches stdout."""
 
@@ -358,7 +364,8 @@ class Notices:
         self.line("\n".join([f"{first} [{problem.slug}]", *rest]), colour)
 
     def line(self, text: str, colour: str = DIM) -> None:
-        """Say a line, or several, as they are."""
+        """Say a line, or several, without what a terminal would obey."""
+        text = "\n".join(map(_indented, text.split("\n")))
         self.write(f"{colour}voir:{RESET} {text}\n" if self.colour else f"voir: {text}\n")
 
     def write(self, text: str) -> None:

@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..boundary import said
 from ..errors import UsageError, VoirError
+from ..files import reading
 from ..model.facts import main_task, part
 from ..record.reading import Run, read_run
 from ..views.summary import losses, outcome, rate, seconds
@@ -92,13 +94,13 @@ def run_directory(named: str | None) -> Path:
 def is_run(path: Path) -> bool:
     """Whether a directory is that of a run, or of a job."""
     names = ("run.json", "metrics.jsonl", "job.json")
-    return any((path / name).exists() for name in names) or any(path.glob("rank*/run.json"))
+    return any(os.path.exists(path / name) for name in names) or any(path.glob("rank*/run.json"))
 
 
 def _begun(directory: Path) -> str:
     """When the run in a directory began, by its record, else by its files; empty: it is none."""
     for name in ("run.json", "rank0/run.json", "job.json", "metrics.jsonl"):
-        with suppress(OSError), open(directory / name, "rb", buffering=0) as file:
+        with suppress(OSError), reading(directory / name) as file:
             if found := _STARTED.search(file.read(_BEGIN)):
                 return found[1].decode("ascii", "replace")
             changed = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
@@ -122,6 +124,8 @@ def _read(path: Path) -> dict[str, Any]:
         return facts_of(read_run(path))
     except VoirError as error:
         return {"state": error.what}
+    except Exception as error:  # Somebody else's idea of a record.
+        return {"state": f"{path} cannot be read: {said(error)}"}
 
 
 def _for_programs(path: Path) -> dict[str, Any]:
@@ -139,6 +143,13 @@ def _for_programs(path: Path) -> dict[str, Any]:
 
 def _cells(at: int, path: Path) -> list[str]:
     facts = _read(path)
+    try:
+        return _shown(at, path, facts)
+    except Exception as error:
+        return _shown(at, path, {"state": f"{path}/run.json cannot be shown: {said(error)}"})
+
+
+def _shown(at: int, path: Path, facts: dict[str, Any]) -> list[str]:
     main = main_task(facts) or {}
     return [
         str(at),

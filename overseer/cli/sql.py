@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, VoirError
+from ..files import whole
 from ..record.tables import TRACED, open_database
 from ..views.text import Layout, cut, row, table
 from .commands import CommandParser, Terminal
@@ -72,12 +72,9 @@ def _answer(names: list[str], rows: list[tuple[Any, ...]], as_json: bool) -> str
 def _written(run: Path, to: Path) -> str:
     if to.exists():
         raise VoirError("sql-unwritable", f"{to} exists, and is left alone", "Name another file.")
-    beside = to.with_name(f"{to.name}.part")
     try:
-        with suppress(FileNotFoundError):
-            beside.unlink()  # Left by a process that was killed.
-        open_database(run, beside).close()
-        os.replace(beside, to)
+        with whole(to) as file:
+            open_database(run, file.name).close()
     except (OSError, sqlite3.Error) as error:
         what = f"{to} cannot be written: {getattr(error, 'strerror', None) or error}"
         raise VoirError("sql-unwritable", what, "Name another file: --to FILE.") from None

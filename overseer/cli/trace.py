@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from ..errors import VoirError
+from ..errors import VoirError, clean
+from ..files import is_own
 from ..model.amounts import count, figure, size
 from ..trace.reading import (
     LabelFigures,
@@ -25,7 +26,7 @@ from ..trace.reading import (
 )
 from ..trace.rows import Progress
 from ..trace.writer import NAME
-from ..views.text import cells, clean, cut, table
+from ..views.text import cells, cut, table
 from .commands import CommandParser, Terminal, within
 from .runs import RUN, run_directory
 
@@ -208,6 +209,9 @@ def elapsed(nanoseconds: float) -> str:
 def _export(options: Namespace) -> Iterator[str]:
     written = found = trace_files(options.run)
     place = found[0].parent if len(found) == 1 else Path(options.run)
+    if options.output is None and not is_own(place):
+        what = f"{place} belongs to another user, and nothing is written there"
+        raise VoirError("export-unwritable", what, "Name another place: -o PATH.")
     try:
         to = options.to
         if to is None and options.output is not None:
@@ -216,7 +220,7 @@ def _export(options: Namespace) -> Iterator[str]:
             written = _EXPORTS[to](found, place, options.output)
     except OSError as error:
         where = getattr(error, "filename", None) or options.output or place
-        what = f"{str(where).removesuffix('.part')} cannot be written: {error.strerror or error}"
+        what = f"{where} cannot be written: {error.strerror or error}"
         raise VoirError("export-unwritable", what, "Name another place: -o PATH.") from None
     yield "".join(f"{each}\n" for each in written)
 

@@ -302,4 +302,27 @@ def _tool_table(path: str, report: Report | None) -> tuple[str, Values] | None:
             report(Problem("config-untrusted", path, reason, remedy=remedy))
         return None
     source = f"{path} [tool.voir]"
-    return source, _mapping(table, source, "option = value")
+    return source, _without_untrusted(_mapping(table, source, "option = value"), report)
+
+
+def _without_untrusted(table: Values, report: Report | None) -> Values:
+    """What a project sets, without the voirfiles among it that somebody else could have written.
+
+    Args:
+        table: It may come with the project, from anybody; so it vouches for nothing.
+        report: Told what is left out.
+    """
+    from .voirfile import distrust
+
+    named = table.get("voirfile")
+    if not isinstance(named, (str, list)):
+        return table
+    kept = []
+    for one in [named] if isinstance(named, str) else named:
+        reason = distrust(one) if isinstance(one, str) and os.path.isfile(one) else None
+        if reason is None:
+            kept.append(one)
+        elif report is not None:
+            remedy = f"It was not run. If you trust it: --voirfile {one}"
+            report(Problem("voirfile-untrusted", one, reason, remedy=remedy))
+    return {**table, "voirfile": named if isinstance(named, str) and kept else kept}

@@ -112,7 +112,8 @@ def distrust(path: str) -> str | None:
     """Why somebody else could have written the file at ``path``, or ``None``.
 
     The file and the directories that it and, if it is a link, its target are in must belong to
-    the user or to root, and must not be writable by everybody.
+    the user or to root, and must not be writable by everybody, nor by a group that the user is not
+    in.
     """
     if not hasattr(os, "geteuid"):
         return None
@@ -129,6 +130,8 @@ def _fault(place: str, what: str) -> str | None:
     status = os.stat(place)
     if status.st_mode & 0o002:
         return f"{what} can be written by others (mode {status.st_mode & 0o7777:04o})"
+    if status.st_mode & 0o020 and status.st_gid not in {0, os.getegid(), *os.getgroups()}:
+        return f"{what} can be written by a group that you are not in (gid {status.st_gid})"
     if status.st_uid not in (os.geteuid(), 0):
         return f"{what} belongs to somebody else (uid {status.st_uid}, yours is {os.geteuid()})"
     return None

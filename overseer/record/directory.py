@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from ..clock import gmtime, strftime
 from ..errors import Problem, UsageError
+from ..files import new, read_json
 from .job import Job, NotOurs, find_rank
 from .metrics import SHORT
 from .recording import REPLACED
@@ -152,7 +152,7 @@ class RunDirectory:
 def _replaced(file: Path) -> bool:
     """Whether a ``run.json`` is of this process, before it became another program."""
     try:
-        facts = json.loads(file.read_bytes())
+        facts = read_json(file)
         return bool(facts["ended_by"] == REPLACED and facts["pid"] == os.getpid())
     except (OSError, ValueError, LookupError, TypeError):
         return False
@@ -164,7 +164,7 @@ def claim(directory: Path) -> Path:
     Raises:
         FileExistsError: Somebody else was first.
     """
-    os.close(os.open(directory / "metrics.jsonl", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    os.close(new(directory / "metrics.jsonl"))
     return directory
 
 

@@ -15,7 +15,6 @@ next run of the same script and job is put with that one. Nothing is overwritten
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from typing import NamedTuple
 
 from ..clock import time_ns
 from ..encode import encode
+from ..files import is_own, new, read_json
 from ..recorder import recorder
 
 MARKER = "job.json"
@@ -165,12 +165,14 @@ class Job:
             NotOurs: The directory is another run's.
         """
         own = directory / f"rank{self.rank.rank}"
+        if directory.exists() and not is_own(directory):
+            raise NotOurs("it belongs to another user")
         if (directory / "run.json").exists():
             raise NotOurs("it holds the run.json of a run in one process")
         if own.exists():
             raise NotOurs(f"it holds {own.name} of another run")
         try:
-            marker = json.loads((directory / MARKER).read_bytes())
+            marker = read_json(directory / MARKER)
             same = all(marker.get(key) == self.identity[key] for key in _SAME)
             near = abs(self.started - marker["started"]) <= WINDOW_NS
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -193,14 +195,15 @@ def place() -> str:
 
 def _publish(path: Path, content: bytes) -> None:
     """Make ``path`` with ``content``, whole, unless it exists."""
-    draft = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
-    draft.write_bytes(content)
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
+    with os.fdopen(new(draft), "wb") as file:
+        file.write(content)
     try:
         os.link(draft, path)
     except FileExistsError:
         pass
     except OSError:  # No hard links here, as on FAT and some network file systems.
-        with suppress(FileExistsError), path.open("xb") as file:
+        with suppress(FileExistsError), os.fdopen(new(path), "wb") as file:
             file.write(content)
     finally:
         with suppress(OSError):

@@ -7,13 +7,13 @@ when voir last was alive. Whoever reads the run next finishes its record with th
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..clock import boottime_ns, now_ns, process_start, time_ns
+from ..files import is_own, read_json
 from ..model.facts import main_task, part
 from ..recorder import sites as k
 from ..recorder.log import Header, header_paths, lives, read_header
@@ -56,7 +56,7 @@ def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
 def finished(directory: str) -> bool:
     """Whether a run's record has an end."""
     try:
-        return "ended" in json.loads(Path(directory, "run.json").read_bytes())
+        return "ended" in read_json(Path(directory, "run.json"))
     except (OSError, ValueError, TypeError):
         return False
 
@@ -102,7 +102,7 @@ def _goes_on(facts: dict[str, Any]) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         pass
@@ -122,8 +122,12 @@ def _finish(directory: Path, facts: dict[str, Any], found: Header | None) -> dic
     steps = (main_task(facts) or {}).get("steps")
     if found is not None and isinstance(steps, int) and steps < found.control[k.WORD_STEPS]:
         by += f"; figures up to step {steps:,}"
+    own = is_own(directory)
+    if not own:
+        by += "; it is another user's, and left as it is"
     facts = {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}
-    if os.access(directory, os.W_OK) and write_run(path, facts, lambda problem: None):
+    writable = own and os.access(directory, os.W_OK)
+    if writable and write_run(path, facts, lambda problem: None):
         with suppress(Exception):  # A trace that cannot be made can be asked for later.
             from ..trace.reading import finish
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import Problem
+from ..files import descriptor
 
 #: Errors of a process that has no descriptor left: what was to be written waits.
 SHORT = (errno.EMFILE, errno.ENFILE)
@@ -41,7 +42,7 @@ class MetricsLog:
         """
         data, done, start = b"".join(lines), 0, None
         try:
-            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            fd = descriptor(self.path, os.O_WRONLY | os.O_APPEND)
         except OSError as error:
             if error.errno in SHORT:
                 raise

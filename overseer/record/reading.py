@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,14 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
+from ..files import parsed, read_json, reading
 from .killed import as_it_is
 
 _WHICH = "Name a directory that voir made, such as one in voir-runs/."
+#: Bytes of a line of ``metrics.jsonl``.
+LONGEST = 1 << 26
 
 
 @dataclass
 class Metrics:
     """The events of a ``metrics.jsonl``, read anew each time they are iterated over.
+
+    A ``VoirError`` (``run-unreadable``) is raised then if it cannot be read.
 
     Attributes:
         path: The file, which need not exist.
@@ -31,14 +35,18 @@ class Metrics:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         self.torn = 0
         try:
-            file = self.path.open("rb")
+            file = reading(self.path)
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
         with file:
-            for line in file:
+            while line := file.readline(LONGEST):
                 event = _event(line)
                 if event is None:
                     self.torn += 1
+                    if len(line) == LONGEST:  # No line of voir's, nor are those behind it.
+                        return
                 else:
                     yield event
 
@@ -46,7 +54,7 @@ class Metrics:
     def cut_off(self) -> bool:
         """Whether the file ends within a line: it is being written, or its process was killed."""
         try:
-            with self.path.open("rb") as file:
+            with reading(self.path) as file:
                 if not file.seek(0, os.SEEK_END):
                     return False
                 file.seek(-1, os.SEEK_END)
@@ -59,7 +67,7 @@ def _event(line: bytes) -> dict[str, Any] | None:
     if not line.endswith(b"\n"):  # Being written, or never finished.
         return None
     try:
-        event = json.loads(line)
+        event = parsed(line)
     except ValueError:
         return None
     return event if isinstance(event, dict) else None
@@ -86,7 +94,7 @@ class Run:
     def rank(self) -> int:
         """The rank in its job; 0 for a run in one process."""
         name = self.path.name
-        return _number(self.path) if name.startswith("rank") and name[4:].isdigit() else 0
+        return _number(self.path) if name.startswith("rank") and name[4:].isdecimal() else 0
 
     @property
     def finished(self) -> bool:
@@ -117,7 +125,7 @@ def read_run(path: str | Path) -> Run:
     directory = at.parent if at.name == "run.json" else at
     if not directory.is_dir():
         raise VoirError("run-missing", f"{at}: there is no such directory", _WHICH)
-    found = [entry for entry in directory.glob("rank*") if entry.name[4:].isdigit()]
+    found = [entry for entry in directory.glob("rank*") if entry.name[4:].isdecimal()]
     ranks = tuple(_one(rank) for rank in sorted(found, key=_number))
     own = _one(directory)
     if ranks and not own.facts:
@@ -145,17 +153,21 @@ def _one(directory: Path) -> Run:
 
 def _facts(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(path.read_bytes())
+        facts = read_json(path)
     except FileNotFoundError:
         return {}
     except OSError as error:
-        why = error.strerror or str(error)
-        raise VoirError("run-unreadable", f"{path} cannot be read: {why}", _WHICH) from None
+        raise _unreadable(path, error) from None
     except ValueError as error:
         raise _damaged(path, str(error)) from None
     if not isinstance(facts, dict):
         raise _damaged(path, "it is not a JSON object")
     return facts
+
+
+def _unreadable(path: Path, error: OSError) -> VoirError:
+    why = error.strerror or str(error)
+    return VoirError("run-unreadable", f"{path} cannot be read: {why}", _WHICH)
 
 
 def _damaged(path: Path, why: str) -> VoirError:

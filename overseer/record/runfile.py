@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from ..clock import gmtime, strftime
 from ..encode import simplify
 from ..errors import Problem
+from ..files import whole
 
 #: How many values the file may hold: a long list of installed packages, of probes, of problems.
 MOST = 50_000
@@ -36,17 +35,10 @@ def write_run(
     """
     known = {key: value for key, value in facts.items() if value is not None}
     text = json.dumps(simplify(known, MOST), indent=2, allow_nan=False)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with draft.open("wb") as file:
+        with whole(path, durable=durable) as file:
             file.write(text.encode("ascii") + b"\n")
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        draft.replace(path)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
         what = f"it could not be written ({error.strerror or error})"
         remedy = "Free or choose another disk: --run-dir DIR; --no-record records nothing."
         report(Problem("record-unwritable", str(path), what, remedy=remedy))

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..files import whole
 from ..trace import wire
 from .reading import Run, as_number
 
@@ -65,14 +66,8 @@ def export_scalars(run: Run, directory: Path) -> Path:
     began, host = _began(run), os.uname().nodename
     name = f"events.out.tfevents.{began:.0f}.{host}.{run.facts.get('pid', 0)}.voir"
     directory.mkdir(parents=True, exist_ok=True)
-    beside = directory / f".{name}.part"
-    try:
-        with beside.open("wb") as file:
-            file.writelines(event_file(began, scalars(run)))
-        os.replace(beside, directory / name)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+    with whole(directory / name) as file:
+        file.writelines(event_file(began, scalars(run)))
     return directory / name
 
 

@@ -5,16 +5,15 @@ The object is complete or not there: it is written beside its name and renamed.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from .reading import Process, Slice, Thread, Trace, extent, whole_packets
+from ..files import read, whole
+from .reading import LARGEST, Process, Slice, Thread, Trace, extent, whole_packets
 
 #: Numbers that no process has.
 BEYOND = 1 << 22
@@ -73,26 +72,10 @@ def merge(files: list[Path], to: Path) -> None:
     Raises:
         OSError: It cannot be written; there is no half of it.
     """
-    with _whole(to) as file:
+    with whole(to) as file:
         for each in files:
-            data = each.read_bytes()
+            data = read(each, LARGEST)
             file.write(data[: max((end for _, end in whole_packets(data)), default=0)])
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is at ``path`` when all of it has been written."""
-    beside = path.with_name(path.name + ".part")
-    try:
-        with open(beside, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        raise
 
 
 def _head(start: int, more: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +83,7 @@ def _head(start: int, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(path: Path, head: dict[str, Any], events: Iterator[dict[str, Any]]) -> None:
-    with _whole(path) as file:
+    with whole(path) as file:
         file.write(json.dumps(head, allow_nan=False)[:-1].encode() + b', "traceEvents": [')
         for number, event in enumerate(events):
             text = (",\n" if number else "\n") + json.dumps(event, allow_nan=False)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import VoirError
+from ..files import is_own, read
 from .wire import Malformed, as_bytes, as_double, as_number, as_text, fields, read_varint
 from .writer import NAME, elsewhere, logs
 
@@ -186,6 +187,10 @@ def _other_kind(data: bytes) -> tuple[str, str]:
     return "", _OURS
 
 
+#: Bytes of a trace that is read.
+LARGEST = 1 << 32
+
+
 def finish(
     directory: Path, progress: Callable[[float], object] = lambda share: None
 ) -> Path | None:
@@ -205,9 +210,14 @@ def finish(
     if found:
         from .rows import finished
 
-        for path in found:
+        for path in filter(_may_be_finished, found):
             made = finished(path, progress) or made
     return made
+
+
+def _may_be_finished(log: Path) -> bool:
+    """Whether a log's trace may be made beside it: what others own is left as it is."""
+    return is_own(log.parent)
 
 
 def trace_file(path: str | os.PathLike[str]) -> Path:
@@ -252,17 +262,20 @@ def _absent(given: Path) -> str:
     for place in (given / NAME, given):
         if os.path.lexists(place) and not place.is_dir():
             return f"{place} is no file that can be read"
+    others = [log for log in logs(given) if not is_own(log.parent)] if given.is_dir() else []
+    if others:
+        return f"{others[0]} is another user's, and left as it is: copy the run to have its trace"
     if not given.is_dir():
         return f"there is no trace at {given}"
-    others = sorted(path.name for path in given.glob("*.pftrace") if path.name != NAME)
+    named = sorted(path.name for path in given.glob("*.pftrace") if path.name != NAME)
     return f"the directory {given} has no {NAME}" + (
-        f"; it has {', '.join(others[:5])}" if others else ""
+        f"; it has {', '.join(named[:5])}" if named else ""
     )
 
 
 def by_rank(directory: Path) -> list[Path]:
     """The traces of a job's ranks, in order."""
-    found = [each for each in directory.glob(f"rank*/{NAME}") if each.parent.name[4:].isdigit()]
+    found = [each for each in directory.glob(f"rank*/{NAME}") if each.parent.name[4:].isdecimal()]
     return sorted(found, key=lambda each: int(each.parent.name[4:]))
 
 
@@ -272,7 +285,7 @@ def rank_of(trace: Trace) -> int:
     if isinstance(known, int):
         return known
     name = trace.path.resolve().parent.name
-    return int(name[4:]) if name.startswith("rank") and name[4:].isdigit() else 0
+    return int(name[4:]) if name.startswith("rank") and name[4:].isdecimal() else 0
 
 
 # Reading
@@ -309,7 +322,7 @@ def read_trace(file: Path) -> Trace:
         VoirError: It cannot be read, or is no Perfetto trace.
     """
     try:
-        data = file.read_bytes()
+        data = read(file, LARGEST)
     except OSError as error:
         what = f"{file} cannot be read: {error.strerror or error}"
         raise VoirError("no-trace", what, "Look at its permissions.") from None

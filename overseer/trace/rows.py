@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from array import array
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..clock import perf_counter
+from ..files import whole
 from ..model.events import RECORD
 from ..model.fold import TRAIN, Fold, Lane
 from ..recorder import sites as k
@@ -585,36 +585,29 @@ def make(log: Log, to: Path, progress: Callable[[float], object] = lambda share:
     """
     facts, total, done = log.facts, max(2 * log.size, 1), 0
     offset = int(facts.get("wall_ns", 0)) - int(facts.get("now_ns", 0))
-    beside = to.with_name(to.name + ".part")
 
     def told(size: int) -> None:
         nonlocal done
         done += size
         progress(min(done / total, 1.0))
 
-    try:
-        with open(beside, "wb") as file:
-            rank = facts.get("rank")
-            name = str(facts.get("name", ""))
-            named = name if rank is None else f"rank {rank}: {name}"
-            encoder = Encoder(file.write, {**facts, "name": named}, offset)
-            known = ("host", "boot_id", "pid", "python", "rank")
-            clocks = {"realtime_ns": facts.get("wall_ns"), "monotonic_ns": facts.get("now_ns")}
-            notes = {key: facts[key] for key in known if facts.get(key) is not None} | clocks
-            encoder.notice(int(facts.get("now_ns", 0)), "clocks", notes)
-            rows = _Rows(log, encoder, told)
-            rows.steps()
-            rows.events()
-            dropped = int(facts.get("dropped", 0)) + int(facts.get("lost", 0))
-            if dropped:
-                encoder.notice(rows.last, f"{dropped} events dropped", {"dropped": dropped})
-            encoder.flush()
-        os.replace(beside, to)
-        progress(1.0)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise
+    with whole(to, durable=False) as file:
+        rank = facts.get("rank")
+        name = str(facts.get("name", ""))
+        named = name if rank is None else f"rank {rank}: {name}"
+        encoder = Encoder(file.write, {**facts, "name": named}, offset)
+        known = ("host", "boot_id", "pid", "python", "rank")
+        clocks = {"realtime_ns": facts.get("wall_ns"), "monotonic_ns": facts.get("now_ns")}
+        notes = {key: facts[key] for key in known if facts.get(key) is not None} | clocks
+        encoder.notice(int(facts.get("now_ns", 0)), "clocks", notes)
+        rows = _Rows(log, encoder, told)
+        rows.steps()
+        rows.events()
+        dropped = int(facts.get("dropped", 0)) + int(facts.get("lost", 0))
+        if dropped:
+            encoder.notice(rows.last, f"{dropped} events dropped", {"dropped": dropped})
+        encoder.flush()
+    progress(1.0)
     counts = len(rows.ends), rows.kept, rows.detailed
     return Made(to, encoder.events, dropped, *counts)
 

@@ -7,13 +7,14 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import VoirError
 
-#: What the trace is called while it is served.
-SERVED = "/trace.pftrace"
+#: What the trace is called while it is served, below a name that only this server's user knows.
+SERVED = "trace.pftrace"
 LOOPBACK = "127.0.0.1"
 
 
@@ -38,20 +39,26 @@ def viewer_files() -> Path:
 class _Handler(SimpleHTTPRequestHandler):
     """The viewer's files, and one trace."""
 
-    def __init__(self, *args: Any, trace: Path, **keywords: Any) -> None:
-        self._trace = trace
+    def __init__(self, *args: Any, trace: Path, served: str, **keywords: Any) -> None:
+        self._trace, self._served = trace, served
         super().__init__(*args, **keywords)
 
     def translate_path(self, path: str) -> str:
         """The file for a request."""
-        return str(self._trace) if urlsplit(path).path == SERVED else super().translate_path(path)
+        if urlsplit(path).path == self._served:
+            return str(self._trace)
+        return super().translate_path(path)
 
     def send_head(self) -> Any:
         """Answer, but only those who asked this machine by its own name: not other sites' pages."""
         if self.headers.get("Host", "").partition(":")[0] not in (LOOPBACK, "localhost"):
             self.send_error(403)
             return None
-        return super().send_head()
+        try:
+            return super().send_head()
+        except ValueError:  # A path with a null byte, say, which no file has.
+            self.send_error(400)
+            return None
 
     def end_headers(self) -> None:
         """Let nothing be kept: the next trace has the same address."""
@@ -77,7 +84,9 @@ class Viewer:
 
     def __init__(self, trace: Path, port: int = 0) -> None:
         files = viewer_files()
-        handler = partial(_Handler, trace=trace.resolve(), directory=os.fspath(files))
+        self._served = f"/{token_urlsafe(16)}/{SERVED}"
+        where = os.fspath(files)
+        handler = partial(_Handler, trace=trace.resolve(), served=self._served, directory=where)
         self._server = ThreadingHTTPServer((LOOPBACK, port), handler)
         self._server.daemon_threads = True
 
@@ -85,7 +94,7 @@ class Viewer:
     def address(self) -> str:
         """What a browser is to open."""
         origin = f"http://{LOOPBACK}:{self._server.server_port}"
-        return f"{origin}/#!/?url={origin}{SERVED}"
+        return f"{origin}/#!/?url={origin}{self._served}"
 
     def serve(self) -> None:
         """Answer until closed."""

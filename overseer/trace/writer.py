@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..boundary import above
 from ..clock import process_start
+from ..files import bounded, new, read_json, reading
 from ..recorder.log import EVENT, SIZE, Header, lives
 
 TYPE_CHECKING = False
@@ -64,7 +65,7 @@ class LogWriter:
         self._room = 0 if ring else most // 2
         self._segment = max((most if ring else most // 2) // KEPT, 1 << 12)
         self._piece, self._gap = self._segment // 2 // SIZE * SIZE, False
-        self._head = _new(path, os.O_EXCL)
+        self._head = _new(path)
         self._tail, self._number = -1, 0
         self._sizes: dict[int, int] = {self._head: 0}
         self._held: dict[int, int] = {}  # How many events a segment has.
@@ -111,7 +112,10 @@ class LogWriter:
             del self._sizes[self._tail]
             self._tail = -1
         try:
-            fd = _new(f"{self._path}.{self._number + 1}", os.O_TRUNC)
+            path = f"{self._path}.{self._number + 1}"
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            fd = _new(path)
         except OSError as error:
             self._report(error)
             return -1
@@ -130,8 +134,9 @@ class LogWriter:
         """Write all of it or nothing."""
         try:
             written = 0
-            while written < len(data):
-                written += os.write(fd, data[written:] if written else data)
+            with bounded():
+                while written < len(data):
+                    written += os.write(fd, data[written:] if written else data)
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(fd, self._sizes[fd])
@@ -233,8 +238,8 @@ class Log:
             file.unlink(missing_ok=True)
 
 
-def _new(path: Path | str, flag: int) -> int:
-    low = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flag, 0o666)
+def _new(path: Path | str) -> int:
+    low = new(path)
     with suppress(OSError):  # So many descriptors are not allowed: this one will do.
         high = above(low)
         os.close(low)
@@ -254,7 +259,7 @@ def _records(path: Path) -> Iterator[tuple[bytes, bytes]]:
         OSError: It cannot be read.
         ValueError: It is no log's.
     """
-    with open(path, "rb") as file:
+    with reading(path) as file:
         if not path.suffix[1:].isdecimal() and file.read(len(MAGIC)) != MAGIC:
             raise ValueError("it is no log of voir's")
         while len(head := file.read(_RECORD.size)) == _RECORD.size:
@@ -295,7 +300,7 @@ def logs(directory: Path) -> list[Path]:
 def elsewhere(directory: Path) -> list[Path]:
     """Where a run's trace may be that was written into another directory, as its record says."""
     try:
-        known = Path(json.loads((directory / "run.json").read_bytes())["trace"]["path"])
+        known = Path(read_json(directory / "run.json")["trace"]["path"])
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [known, directory / known.name] if known.name != NAME else []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..errors import clean
 from ..model.facts import entries
 from .summary import head_of, record
-from .text import Layout, Piece, clean, row
+from .text import Layout, Piece, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

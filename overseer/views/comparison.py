@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ..errors import clean
 from ..model.amounts import duration, figure, percent, rates, size
 from ..model.comparison import NONE, middle
 from .summary import head_of
-from .text import TO, Layout, Piece, Row, cells, clean, cut, row
+from .text import TO, Layout, Piece, Row, cells, cut, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

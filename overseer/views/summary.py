@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from ..errors import clean
 from ..model.amounts import count, duration, figure, percent, rates, size
 from ..model.facts import at, breakdown, entries, main_task, number, part, pause_share
-from .text import TO, Layout, Piece, Row, clean, cut, row
+from .text import TO, Layout, Piece, Row, cut, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

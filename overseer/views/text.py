@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from ..errors import clean
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -145,16 +147,6 @@ def cut(text: object, most: int) -> str:
     """``text`` on one line, with an ellipsis at its end if it has more than ``most`` characters."""
     shown = clean(text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
-
-
-def clean(text: object) -> str:
-    """``text`` on one line, without anything that a terminal would obey."""
-    kept = str(text)
-    if kept.isascii() and kept.isprintable():
-        return kept
-    from unicodedata import category
-
-    return "".join(char for char in " ".join(kept.split()) if category(char)[0] != "C")
 
 
 def cells(text: str) -> int:

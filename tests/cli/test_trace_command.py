@@ -168,9 +168,11 @@ def test_the_viewer_serves_itself_and_the_trace_to_its_own_page_only(
         assert b"<html" in answer.read().lower()
     with urllib.request.urlopen(url) as answer:
         assert answer.read() == (run / "trace.pftrace").read_bytes()
-    asked = urllib.request.Request(f"{page}/trace.pftrace", headers={"Host": "evil.example"})
-    with pytest.raises(urllib.error.HTTPError, match="403"):
-        urllib.request.urlopen(asked)
+    elsewhere = urllib.request.Request(url, headers={"Host": "evil.example"})
+    asked = {403: elsewhere, 404: f"{page}/trace.pftrace", 400: f"{page}/a%00b"}
+    for status, request in asked.items():  # Only who was told the address has the trace.
+        with pytest.raises(urllib.error.HTTPError, match=str(status)):
+            urllib.request.urlopen(request)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,23 @@ def test_a_table_that_others_could_have_written_is_not_used(project: Path) -> No
         (project / "pyproject.toml").write_text(text)
         assert read_pyproject(str(project), problems.append) is None
     assert [one.slug for one in problems] == ["config-untrusted"]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_voirfile_that_a_project_names_must_be_the_users_own(
+    project: Path, several: bool, tmp_path: Path
+) -> None:
+    theirs, mine = tmp_path / "theirs.py", tmp_path / "mine.py"
+    for file in (theirs, mine):
+        file.touch()
+    theirs.chmod(0o666)
+    named = [str(theirs), str(mine), "missing.py"] if several else str(theirs)
+    (project / "pyproject.toml").write_text(f"[tool.voir]\nvoirfile = {json.dumps(named)}\n")
+    problems: list[Problem] = []
+    found = read_pyproject(str(project), problems.append)
+    kept = [str(mine), "missing.py"] if several else []
+    assert found is not None and found[1] == {"voirfile": kept}
+    assert [(one.slug, one.who) for one in problems] == [("voirfile-untrusted", str(theirs))]
 
 
 @pytest.mark.parametrize(

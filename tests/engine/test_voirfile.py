@@ -153,6 +153,21 @@ def test_a_file_that_others_could_have_written_is_refused_also_behind_a_link(
 
 
 @only_root
+def test_a_file_that_a_foreign_group_can_write_is_refused(home: Home) -> None:
+    path = home.write("voirfile.py", "")
+    fault = "can be written by a group that you are not in (gid 65534)"
+    path.chmod(0o664)
+    assert distrust(str(path)) is None  # By one's own group: that of the user alone, mostly.
+    os.chown(path, -1, NOBODY)
+    assert distrust(str(path)) == f"it {fault}"
+    path.chmod(0o644)
+    assert distrust(str(path)) is None
+    os.chown(path.parent, -1, NOBODY)
+    path.parent.chmod(0o775)
+    assert distrust(str(path)) == f"its directory {fault}"
+
+
+@only_root
 def test_a_file_of_roots_is_trusted_and_one_of_somebody_elses_is_not(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from overseer.record import metrics, runfile
+from overseer.record import metrics
 from overseer.record.metrics import MetricsLog
 from overseer.record.reading import Metrics
 from overseer.record.runfile import utc, write_run
@@ -85,7 +85,7 @@ def test_it_is_replaced_in_one_step_and_a_write_that_fails_keeps_what_stood_ther
         facts = {"pid": pid, "rank": None, "tasks": {"train": {"loss": {"last": float("nan")}}}}
         assert write_run(path, facts, problems.append)
     assert json.loads(path.read_text()) == {"pid": 2, "tasks": {"train": {"loss": {"last": "NaN"}}}}
-    monkeypatch.setattr(runfile.os, "fsync", refuse)
+    monkeypatch.setattr(os, "fsync", refuse)
     assert write_run(path, {"pid": 3}, problems.append, durable=False)  # It does not wait for it.
     assert problems == []
     assert not write_run(path, {"pid": 4}, problems.append)
