@@ -46,14 +46,15 @@ def new(path: Place) -> int:
 
 
 def _above(fd: int) -> int:
-    if fd >= _FIRST:
-        return fd
-    import fcntl
-
+    below = []
     try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST)
+        while fd < _FIRST:
+            below.append(fd)
+            fd = os.dup(fd)
     finally:
-        os.close(fd)
+        for each in below:
+            os.close(each)
+    return fd
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from ..errors import UsageError, VoirError
 from ..views.text import coloured, encodable
-from .main import USAGE, Notices
+from .main import USAGE
+from .notices import Notices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 
 from ..boundary import name_of, said
@@ -16,14 +16,14 @@ from ..engine.options import HelpAsked, OptionParser, add_options
 from ..engine.overseer import Overseer
 from ..engine.settings import configurations, nearest
 from ..engine.voirfile import Found, contributed, find, load
-from ..errors import Problem, VoirError, clean
+from ..errors import Problem, VoirError
 from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child
 from ..record.recording import REPLACED
-from ..views.text import coloured, encodable
+from .notices import Notices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TextIO
+    from typing import Any
 
 USAGE, UNVERIFIED, STRICT = 2, 3, 4
 #: Commands that run no script, each the function of its name in the file of its name: what follows
@@ -48,8 +48,6 @@ FROZEN = 1000
 SEARCHING = frozenset({"codefind", "ptera"})
 #: The state of a probe whose place torch.compile has taken: nobody did anything wrong.
 COMPILED_AWAY = "compiled away"
-
-BOLD_RED, YELLOW, DIM, RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -319,61 +317,3 @@ def silent_probes(overseer: Overseer) -> list[Problem]:
         for p in overseer.probe_verdicts()
         if p["state"] != "fired"
     ]
-
-
-# What is said on stderr while the script runs
-
-
-def _indented(line: str) -> str:
-    """A line without what a terminal would obey; its indentation stays."""
-    rest = line.lstrip(" ")
-    return line[: len(line) - len(rest)] + clean(rest)
-
-
-class Notices:
-    """Writes problems and explanations to stderr; never fails, never touches stdout."""
-
-    def __init__(self, stream: TextIO | None, environ: Mapping[str, str] = os.environ) -> None:
-        self._stream = stream
-        self.colour = coloured(stream, environ)
-
-    def width(self) -> int:
-        """How many columns there are to write in: the terminal's, or 80."""
-        return self._columns() or 80
-
-    def _columns(self) -> int:
-        """The terminal's columns; 0 where there is none, or it does not say."""
-        try:
-            return os.get_terminal_size(self._stream.fileno()).columns if self._stream else 0
-        except (OSError, ValueError, AttributeError):
-            return 0
-
-    def new_line(self) -> str:
-        """What has the next text begin a line, whatever the script has left its last one at."""
-        if columns := self._columns():  # Where a line has been begun, these reach the next one.
-            return " " * (columns - 1) + "\r"
-        with suppress(Exception):  # The script's own; a bar that is not closed has no newline yet.
-            bars = sys.modules["tqdm.std"].tqdm._instances
-            return "\n" if any(not bar.disable for bar in [*bars]) else ""
-        return ""
-
-    def problem(self, problem: Problem | VoirError) -> None:
-        """Show a problem, or a mistake that ends voir: what, where, what to do."""
-        first, *rest = str(problem).split("\n")
-        colour = YELLOW if isinstance(problem, Problem) else BOLD_RED
-        self.line("\n".join([f"{first} [{problem.slug}]", *rest]), colour)
-
-    def line(self, text: str, colour: str = DIM) -> None:
-        """Say a line, or several, without what a terminal would obey."""
-        text = "\n".join(map(_indented, text.split("\n")))
-        self.write(f"{colour}voir:{RESET} {text}\n" if self.colour else f"voir: {text}\n")
-
-    def write(self, text: str) -> None:
-        """Write ``text`` as it is; what stderr lacks is in ASCII, or escaped."""
-        if self._stream is None:
-            return
-        try:
-            self._stream.write(encodable(text, getattr(self._stream, "encoding", None)))
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._stream = None  # Nobody listens; the script is not troubled with it.

@@ -65,6 +65,8 @@ def find(
         real = os.path.realpath(one.path)
         if real in seen or not os.path.isfile(real):
             continue
+        if script and os.path.exists(script) and os.path.samefile(real, script):
+            continue  # It is run once, as the script.
         seen.add(real)
         if reason := distrust(one.path):
             remedy = f"It was not run. If you trust it: --voirfile {one.path}"
@@ -83,7 +85,10 @@ def _existing(path: str, why: str) -> Found:
     if not os.path.isfile(path):
         remedy = "Give the path of a voirfile, or --no-voirfile to run without one."
         raise UsageError("voirfile-missing", f"{why} {path}: there is no such file", remedy)
-    return Found(os.path.abspath(path), why)
+    try:
+        return Found(os.path.abspath(path), why)
+    except OSError:  # The current directory has been deleted.
+        return Found(path, why)
 
 
 def _places(cwd: str, script: str | None) -> Iterator[Found]:

@@ -224,7 +224,10 @@ def _put_there_for_voir() -> set[str]:
 
 def script_directory(filename: str) -> str:
     """The directory of a script, as ``sys.path[0]`` has it: with symbolic links resolved."""
-    return os.path.dirname(os.path.realpath(filename))
+    try:
+        return os.path.dirname(os.path.realpath(filename))
+    except OSError:  # The working directory has been deleted: python leaves it as it is.
+        return os.path.dirname(filename)
 
 
 def current_directory() -> str:

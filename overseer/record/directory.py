@@ -37,6 +37,7 @@ class RunDirectory:
         report: Told once when the directory cannot be made.
         parent: Absolute; where run directories go. Empty: nowhere, for the current directory has
             been deleted.
+        above: What existed of it, or of ``chosen``, at the start: if that is deleted, it stays so.
         chosen: Absolute; the very directory that the user named.
         environ: The environment the run was started with.
         enabled: False for ``--no-record``: there is no directory, then.
@@ -55,6 +56,7 @@ class RunDirectory:
         *,
         report: Callable[[Problem], None],
         parent: str = "",
+        above: str = "",
         chosen: str = "",
         environ: Mapping[str, str] = os.environ,
         enabled: bool = True,
@@ -63,6 +65,7 @@ class RunDirectory:
         self._name = safe_name(script)
         self._own = f"{stamp(started)}-{self._name}-{pid}"
         self._parent, self._report, self._enabled = parent, report, enabled
+        self._above = above
         self._process, self._tell, self.made = os.getpid(), made, False
         self._lock = threading.RLock()
         self._path: Path | None = None
@@ -134,6 +137,8 @@ class RunDirectory:
         return True
 
     def _find(self) -> Path:
+        if self._above and not os.path.isdir(self._above):
+            raise NotOurs(f"{self._above} has been deleted")
         if self._chosen is not None:
             if self._job is not None:
                 return self._job.join(self._chosen)

@@ -12,6 +12,7 @@ from functools import cached_property
 from ..boundary import Guarded, acting, said
 from ..clock import Clock
 from ..errors import Problem
+from ..files import bounded
 from ..recorder import recorder
 from ..recorder.sites import HEADS, OWN, WORD_BEAT
 
@@ -70,6 +71,7 @@ class Recording:
         self._before = ov.overhead.outside_ns
         # Absolute from the start: the script may change its directory before there is a record.
         self._place = _absolute(options.run_dir or "voir-runs")
+        self._above = existing(self._place)
         self._chosen = bool(getattr(options, "run_dir_chosen", False))
         self._always = bool(options.run_dir) and not options.no_record
         self._directory: RunDirectory | None = None
@@ -102,6 +104,7 @@ class Recording:
                     self.started_wall,
                     report=ov.report,
                     parent=self._place,
+                    above=self._above,
                     chosen=self._place if self._chosen else "",
                     environ=ov.environ,
                     enabled=not ov.options.no_record,
@@ -169,7 +172,7 @@ class Recording:
 
     def flush(self) -> None:
         """Write what was recorded since the last time, and the figures so far."""
-        with self._making:
+        with self._making, bounded():
             if os.getpid() != self._process:  # A forked child: the run is its parent's.
                 return
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
@@ -333,7 +336,7 @@ class Recording:
             self._part("last events", self.flush)
         if self._data_fd is not None:
             self._data_fd.close()
-        with self._making:  # The timer's thread may be at the beginning still.
+        with self._making, bounded():  # The timer's thread may be at the beginning still.
             beginning = self.beginning() if self._metrics is not None else {}
             if not beginning:
                 return {"script": self._name(), **self.ending()}
@@ -410,6 +413,13 @@ def _absolute(place: str) -> str:
         return os.path.abspath(os.path.expanduser(place))
     except OSError:
         return ""
+
+
+def existing(place: str) -> str:
+    """The deepest directory at or above ``place`` that exists."""
+    while place and not os.path.isdir(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    return place
 
 
 def _diagnosis(facts: dict[str, Any]) -> dict[str, Any] | None:

@@ -145,11 +145,20 @@ def test_a_file_that_others_could_have_written_is_refused_also_behind_a_link(
     path.chmod(file)
     path.parent.chmod(directory)
     assert distrust(str(path)) == distrust(str(link)) == fault
-    found = find([], {}, str(mine.parent), str(path), home.problems.append)
+    beside = str(path.with_name("main.py"))
+    found = find([], {}, str(mine.parent), beside, home.problems.append)
     assert [one.path for one in found] == [str(mine), *[str(path)] * (fault is None)]
     assert [(one.who, one.what) for one in home.problems] == [(str(path), fault)] * bool(fault)
     monkeypatch.delattr(os, "geteuid")
     assert distrust(str(path)) is None
+
+
+def test_a_voirfile_that_is_the_script_is_not_loaded_too(home: Home) -> None:
+    path = home.write("voirfile.py", "")
+    above = str(path.parent)
+    assert find([], {}, above, str(path), home.problems.append) == []
+    assert len(find([], {}, above, None, home.problems.append)) == 1
+    assert len(find([str(path)], {}, above, str(path), home.problems.append)) == 1
 
 
 @only_root

@@ -1,0 +1,104 @@
+"""What the script makes of its descriptors, directories and limits: it ends as under python."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.running import VOIR, Place
+
+CLOSINGS = {
+    "stderr": "os.close(2)",
+    "all": "os.closerange(0, 4096)",
+    "stderr, and a file takes its place": "os.close(2); open('file', 'wb', 0).write(b'its own')",
+}
+GIVES = "from voir import give\ngive(x=1)\n"
+
+
+@pytest.mark.parametrize("closing", CLOSINGS.values(), ids=CLOSINGS)
+@pytest.mark.parametrize("status", [0, 4])
+def test_stderr_that_the_script_has_closed_changes_no_status(
+    tmp_path: Path, closing: str, status: int
+) -> None:
+    place = Place(tmp_path)
+    place.write("main.py", f"import os, sys\n{GIVES}{closing}\nsys.exit({status})\n")
+    assert place.voir("main.py", fresh=True).status == status
+    if "file" in closing:
+        assert (tmp_path / "file").read_bytes() == b"its own"
+
+
+@pytest.mark.parametrize("target", ["/dev/full", "pipe"])
+def test_stderr_that_takes_nothing_changes_no_status(tmp_path: Path, target: str) -> None:
+    (tmp_path / "main.py").touch()
+    if target == "pipe":
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(target, os.O_WRONLY)
+    assert subprocess.run([*VOIR, "main.py"], cwd=tmp_path, stderr=writing).returncode == 0
+    os.close(writing)
+
+
+@pytest.mark.parametrize("before", ["", "whole\n", "cut off"])
+@pytest.mark.parametrize("flags", [os.O_TRUNC, os.O_APPEND])
+def test_in_a_file_the_summary_begins_a_line(tmp_path: Path, before: str, flags: int) -> None:
+    code = f"import sys\nsys.stderr.write({before!r})\nsys.stderr.flush()\n"
+    (tmp_path / "main.py").write_text(code)
+    file = os.open(tmp_path / "said", os.O_WRONLY | os.O_CREAT | flags)
+    subprocess.run([*VOIR, "main.py"], cwd=tmp_path, stderr=file, check=True)
+    os.close(file)
+    text = (tmp_path / "said").read_text()
+    assert text.startswith(before + "\n" * (before == "cut off") + "voir: main.py")
+
+
+@pytest.mark.parametrize("argv", ["../main.py", "../main.py one two", "../link.py", "-m main"])
+def test_it_can_be_started_in_a_directory_that_has_been_deleted(tmp_path: Path, argv: str) -> None:
+    code = "import sys\nprint(sys.argv, sys.path[0], __file__)\nsys.exit(3)\n"
+    (tmp_path / "main.py").write_text(code)
+    (tmp_path / "link.py").symlink_to(tmp_path / "main.py")
+    outcomes = []
+    for command in (sys.executable, f"{' '.join(VOIR)} --quiet"):
+        line = f"mkdir gone; cd gone; rmdir ../gone; exec {command} {argv}"
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, capture_output=True)
+        outcomes.append((done.returncode, done.stdout))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("options", ["", "--run-dir work/deeper/run"])
+def test_a_directory_that_the_script_deletes_stays_deleted(tmp_path: Path, options: str) -> None:
+    code = f"{GIVES}import os, shutil\nshutil.rmtree({str(tmp_path / 'work')!r})\n"
+    (tmp_path / "main.py").write_text(code)
+    (tmp_path / "work").mkdir()
+    where = tmp_path if options else tmp_path / "work"
+    command = [*VOIR, *options.split(), str(tmp_path / "main.py")]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "work has been deleted" in done.stderr
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_limit_of_file_sizes_ends_the_script_by_its_own_writes_only(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    code = """
+        import resource, signal, sys, time
+        from voir import log
+        log(before=1)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        log(after=2)
+        time.sleep(1.5)  # It is written once a second.
+        print("ran", flush=True)
+        {end}
+        """
+    for end, status in (("sys.exit(3)", 3), ("open('f', 'wb').write(b'x')", -signal.SIGXFSZ)):
+        place.write("main.py", code.format(end=end))
+        for options in ((), ("--trace",)):
+            done = place.voir(*options, "main.py", fresh=True)
+            assert done.seen == (status, "ran\n"), done.stderr
