@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
@@ -31,6 +32,9 @@ _HANDLED = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
     signal.SIGCHLD,
 )  # fmt: skip
+#: A script that allows itself fewer frames leaves too few for what is called; it has to wait.
+SHALLOW = 200
+recursion_limit = sys.getrecursionlimit
 
 _open: list[Timer] = []
 #: Threads of timers, by their idents.
@@ -129,6 +133,8 @@ class Timer:
                     self._due = max(began + self._seconds, ended + (ended - began))
 
     def _call(self) -> None:
+        if recursion_limit() < SHALLOW:
+            return
         used = thread_time_ns()
         try:
             self._fn()

@@ -17,7 +17,7 @@ from ..engine.overseer import Overseer
 from ..engine.settings import configurations, nearest
 from ..engine.voirfile import Found, contributed, find, load
 from ..errors import Problem, VoirError
-from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child
+from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child, lift
 from ..record.recording import REPLACED
 from .notices import Notices
 
@@ -269,6 +269,7 @@ def show_help(text: str) -> None:
 
 def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
     """End the run in good order, on top of the script, before a signal ends the process."""
+    lift()
     overseer.exit_status = -signum
     if overseer.recording is not None:
         overseer.recording.begin()  # A script that lets no thread run has measured nothing.
@@ -278,6 +279,7 @@ def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
 
 def replaced(overseer: Overseer, notices: Notices) -> None:
     """End the run in good order before another program takes the script's place."""
+    lift()
     if overseer.status != "finalized" and overseer.recording is not None:
         overseer.recording.ended_by = REPLACED
         overseer.finalize()

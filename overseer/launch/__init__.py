@@ -1,5 +1,6 @@
 """Runs a script, module, directory, zip or function exactly as python would."""
 
+from .depth import lift
 from .ending import Ending, before_exec, exit_status
 from .program import CannotRun, Program, Target, current_directory
 from .script import locate
@@ -15,5 +16,6 @@ __all__ = [
     "current_directory",
     "exit_status",
     "in_child",
+    "lift",
     "locate",
 ]

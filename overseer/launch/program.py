@@ -11,14 +11,14 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.machinery import BuiltinImporter
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 
 from .. import apart
 from ..boundary import entries_of
 from ..errors import UsageError
+from .depth import as_deep_as
 from .ending import chain
 from .source import Instrument, Unit
 
@@ -155,38 +155,12 @@ class MainProgram(Program):
         """Execute ``code`` in ``__main__``, with as much stack as python would leave it."""
         self.begin()
         try:
-            with _as_deep_as(1 + len(self.under)):
+            with as_deep_as(1 + len(self.under)):
                 exec(code, self.main.__dict__)
         except BaseException as error:
             _, *entries = entries_of(error.__traceback__)  # The first is this frame.
             error.__traceback__ = chain([*self.under, *entries])
             raise
-
-
-@contextmanager
-def _as_deep_as(plain: int) -> Iterator[None]:
-    """Raise the recursion limit by what voir's frames take, so that the script has all of it.
-
-    Args:
-        plain: The depth of the script's module when python runs it.
-    """
-    frame: FrameType | None = sys._getframe(2)
-    frames = entered = 0
-    while frame is not None:
-        frames += 1
-        # C code has entered python anew, here and below the first frame.
-        entered += frame.f_back is None or frame.f_code.co_name in ("<module>", "__call__")
-        frame = frame.f_back
-    extra = frames + 1 - plain
-    if sys.version_info < (3, 12):  # There, calls through C count as well.
-        extra += entered - (plain > 1)
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + extra)
-    try:
-        yield
-    finally:
-        if sys.getrecursionlimit() == limit + extra:  # Else the script has set its own.
-            sys.setrecursionlimit(limit)
 
 
 # The stage

@@ -102,3 +102,39 @@ def test_a_limit_of_file_sizes_ends_the_script_by_its_own_writes_only(tmp_path: 
         for options in ((), ("--trace",)):
             done = place.voir(*options, "main.py", fresh=True)
             assert done.seen == (status, "ran\n"), done.stderr
+
+
+LIMITS = """
+import atexit, sys, threading
+def depth(n=0):
+    try: return depth(n + 1)
+    except RecursionError: return n
+def deep(n):
+    if n: return deep(n - 1)
+    sys.setrecursionlimit(8)
+print(depth(), sys.getrecursionlimit())
+for limit in (0, -1, 'x', 2.5, 20, 10, 3000):
+    try: print(limit, sys.setrecursionlimit(limit), depth())
+    except Exception as error: print(type(error), error)
+try: deep(10)
+except RecursionError as error: print(error)
+sys.setrecursionlimit({})
+atexit.register(lambda: print(sys.getrecursionlimit()))
+print(depth(), sys.setrecursionlimit.__name__)
+print('end')
+"""
+
+
+@pytest.mark.parametrize("limit", [25, 5000])
+@pytest.mark.parametrize("argv", [("main.py",), ("-m", "main")])
+def test_limits_of_recursion_are_the_scripts_own(same, limit, argv):
+    same({"main.py": LIMITS.replace("{}", str(limit))}, *argv)
+
+
+def test_a_run_with_a_low_limit_of_recursion_is_recorded(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    code = f"{GIVES}import sys, time\nsys.setrecursionlimit(20)\ntime.sleep(1.5)\n"
+    place.write("main.py", f"{code}print('ran')\nsys.exit(3)\n")
+    done = place.voir("main.py")
+    assert (done.seen, "RecursionError" in done.stderr) == ((3, "ran\n"), False)
+    assert place.record()["exit_status"] == 3
