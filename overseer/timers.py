@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: How long a fork, or the end of the run, waits for a call that has begun, in seconds. A first call
 #: imports things; of a call that hangs, only the first fork waits for the end.
 FORK_PATIENCE, END_PATIENCE = 1.0, 2.0
+#: How long the first frame of a thread is waited for, in seconds.
+BEGINNING = 1.0
 #: Bytes that must be free when a thread begins; so many are a mapping of their own, never touched.
 ROOM = 1 << 26
 
@@ -35,6 +37,8 @@ _HANDLED = (
 #: A script that allows itself fewer frames leaves too few for what is called; it has to wait.
 SHALLOW = 200
 recursion_limit = sys.getrecursionlimit
+
+_Any = BaseException  # A script may change what is in ``builtins``.
 
 _open: list[Timer] = []
 #: Threads of timers, by their idents.
@@ -102,7 +106,6 @@ class Timer:
         with self._changing:
             if self._thread is None and self._goes_on and not _forking:
                 try:
-                    bytes(ROOM)  # Python aborts in a thread that finds no memory for its frames.
                     self._thread = _Hidden(self._run)
                 except (RuntimeError, MemoryError) as error:  # Memory or threads have run out.
                     self._fn.failed("timer", error, "it is called no more")
@@ -148,6 +151,17 @@ class Timer:
         self._fn.failed("timer", error, "on its own thread it raised")
 
 
+def start(run: Callable[..., object], *args: object) -> int:
+    """Start a thread that ``threading`` does not list, and return its ident.
+
+    Raises:
+        MemoryError: There is no room for one.
+        RuntimeError: There can be no more threads.
+    """
+    bytes(ROOM)  # Python aborts in a thread that finds no memory for its frames.
+    return start_new_thread(run, args)
+
+
 class _Hidden:
     """A running thread that ``threading`` does not list; it ends with the process.
 
@@ -156,21 +170,27 @@ class _Hidden:
 
     def __init__(self, run: Callable[[_Hidden], None]) -> None:
         self._run, self._task = run, 0
-        self._wanted, self._running = allocate_lock(), allocate_lock()
-        self._wanted.acquire()
-        self._running.acquire()
-        self._ident = start_new_thread(self._main, ())
+        self._wanted, self._running, self._begun = allocate_lock(), allocate_lock(), allocate_lock()
+        for lock in (self._wanted, self._running, self._begun):
+            lock.acquire()
+        self._ident = start(self._main, self._running.release)
+        # With its first frame it has the memory for those that follow, whatever the script allows.
+        self._begun.acquire(timeout=BEGINNING)
 
-    def _main(self) -> None:
+    def _main(self, ended: Callable[[], None]) -> None:
+        ident = 0
         try:
-            self._task = get_native_id()
-            hidden.add(get_ident())
+            ident, self._task = get_ident(), get_native_id()
+            hidden.add(ident)
+            self._begun.release()
             self._run(self)
-        except BaseException:
+        except _Any:
             pass  # Above is only python, which would print a traceback.
-        finally:
-            hidden.discard(get_ident())
-            self._running.release()
+        try:
+            hidden.discard(ident)
+        except _Any:
+            pass
+        ended()
 
     def asked(self, seconds: float) -> bool:
         """On the thread: wait as long as ``seconds`` to be asked to end; whether it is, once."""

@@ -1,8 +1,7 @@
 """Runs a script, module, directory, zip or function exactly as python would."""
 
-from .depth import lift
 from .ending import Ending, before_exec, exit_status
-from .program import CannotRun, Program, Target, current_directory
+from .program import CannotRun, Program, Target, current_directory, lift
 from .script import locate
 from .signals import DeadlySignals, in_child
 

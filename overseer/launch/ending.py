@@ -16,7 +16,6 @@ from types import FrameType, TracebackType
 
 from ..boundary import entries_of
 from ..errors import VoirError
-from .depth import hand_back
 from .signals import Echoes, in_child
 
 TYPE_CHECKING = False
@@ -100,6 +99,8 @@ class Ending:
         self._echoes.end()
         final = self._final if error is self._announced else error
         own = exit_status(final)
+        from .program import hand_back
+
         hand_back()
         if status and (own == 0 or (instead and own > 0)):
             raise SystemExit(status)

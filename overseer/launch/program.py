@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
 from importlib.machinery import BuiltinImporter
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, FrameType, ModuleType, TracebackType
 
 from .. import apart
 from ..boundary import entries_of
 from ..errors import UsageError
-from .depth import as_deep_as
 from .ending import chain
 from .source import Instrument, Unit
 
@@ -161,6 +163,89 @@ class MainProgram(Program):
             _, *entries = entries_of(error.__traceback__)  # The first is this frame.
             error.__traceback__ = chain([*self.under, *entries])
             raise
+
+
+# The recursion limit as the script sees it. The interpreter counts all frames of a thread: while
+# the script runs its limit is greater by the number of voir's, and two functions of ``sys`` leave
+# them out.
+
+_get, _set = sys.getrecursionlimit, sys.setrecursionlimit
+#: voir's frames, while the script runs.
+_extra = 0
+#: The script's limit while voir's code runs between its parts; 0: none is kept.
+_own = 0
+_DEPTH = re.compile(r"(?<=depth )\d+")
+#: What voir's code needs to end a run.
+ENOUGH = 1000
+
+
+@wraps(_get)
+def _getrecursionlimit() -> int:
+    return _get() - _extra
+
+
+@wraps(_set)
+def _setrecursionlimit(limit: int, /) -> None:
+    if not isinstance(limit, int) or limit < 1:
+        _set(limit)  # Which it refuses.
+        return
+    try:
+        _set(limit + _extra)
+    except RecursionError as error:
+        text = str(error).replace(f" to {limit + _extra} ", f" to {limit} ")
+        found = _DEPTH.search(text)
+        depth = int(found[0]) - _extra - 1 if found else limit  # This frame is one of them.
+    else:
+        return
+    if depth >= limit:
+        raise RecursionError(_DEPTH.sub(str(depth), text))
+    _set(limit + _extra + 1)
+
+
+@contextmanager
+def as_deep_as(plain: int) -> Iterator[None]:
+    """Within, the script has as much stack as python would leave it.
+
+    Args:
+        plain: The depth of the script's module when python runs it.
+    """
+    global _extra, _own
+    frame: FrameType | None = sys._getframe(2)
+    frames = entered = 0
+    while frame is not None:
+        frames += 1
+        # C code has entered python anew, here and below the first frame.
+        entered += frame.f_back is None or frame.f_code.co_name in ("<module>", "__call__")
+        frame = frame.f_back
+    _extra = frames + 1 - plain
+    if sys.version_info < (3, 12):  # There, calls through C count as well.
+        _extra += entered - (plain > 1)
+    _set((_own or _get()) + _extra)
+    _own = 0
+    sys.getrecursionlimit, sys.setrecursionlimit = _getrecursionlimit, _setrecursionlimit
+    try:
+        yield
+    finally:
+        lift()
+
+
+def lift() -> None:
+    """The script does not run, or no more: voir's code has enough."""
+    global _extra, _own
+    if _extra:
+        _own, _extra = max(_get() - _extra, 1), 0
+        _set(max(_own, ENOUGH))
+    if sys.getrecursionlimit is _getrecursionlimit:
+        sys.getrecursionlimit = _get
+    if sys.setrecursionlimit is _setrecursionlimit:
+        sys.setrecursionlimit = _set
+
+
+def hand_back() -> None:
+    """What the script does when python ends has the limit that it has set."""
+    if _own:
+        with suppress(RecursionError):  # There are more frames already.
+            _set(_own)
 
 
 # The stage

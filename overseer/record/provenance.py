@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from _thread import allocate_lock, get_ident, start_new_thread
+from _thread import allocate_lock, get_ident
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..timers import start
 from . import machine
 from .git import head, repository, state
 from .machine import known, text, value
@@ -126,7 +127,7 @@ class _Later:
         self._done = allocate_lock()
         self._done.acquire()
         try:
-            start_new_thread(self._run, ())
+            start(self._run)
         except (RuntimeError, MemoryError):  # There can be no more threads.
             self._done.release()
 

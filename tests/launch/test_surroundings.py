@@ -138,3 +138,18 @@ def test_a_run_with_a_low_limit_of_recursion_is_recorded(tmp_path: Path) -> None
     done = place.voir("main.py")
     assert (done.seen, "RecursionError" in done.stderr) == ((3, "ran\n"), False)
     assert place.record()["exit_status"] == 3
+
+
+@pytest.mark.parametrize("options", [(), ("--no-record",), ("--trace",)])
+def test_a_script_that_allows_itself_no_memory_waits_for_nothing_and_is_told_nothing(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    place = Place(tmp_path)
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))"
+    place.write("main.py", f"import resource, sys\n{limit}\nprint('ran')\nsys.exit(3)\n")
+    done = place.voir(*options, "main.py", fresh=True)
+    assert done.seen == (3, "ran\n")
+    assert done.stderr.startswith("voir: main.py · exit status 3"), done.stderr
+    assert "MemoryError" not in done.stderr
+    seconds = float(done.stderr.split(" · ")[2].partition(" ")[0])
+    assert " ms · " in done.stderr or seconds < 2  # It was 2 s a thread.

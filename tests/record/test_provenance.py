@@ -72,7 +72,7 @@ def test_what_cannot_be_had_in_time_is_absent(monkeypatch, trouble):
     forever = threading.Event()
     monkeypatch.setattr(machine, "gpus", forever.wait if trouble == "late" else fails)
     if trouble == "without threads":
-        monkeypatch.setattr(provenance, "start_new_thread", fails)
+        monkeypatch.setattr(provenance, "start", fails)
     end = make().at_end(0 if trouble == "late" else 30)
     forever.set()
     assert ("gpu" in end, "command" in end) == (False, True)
