@@ -13,6 +13,7 @@ import threading
 from _thread import allocate_lock, get_ident, get_native_id, start_new_thread
 from collections.abc import Callable
 from functools import cache
+from types import FrameType
 
 from .boundary import Guarded, acting
 from .clock import perf_counter, sleep, thread_time_ns
@@ -38,6 +39,9 @@ _HANDLED = (
 SHALLOW = 200
 recursion_limit = sys.getrecursionlimit
 
+#: The frame that forks, and where; what is called when it has.
+_forker: tuple[FrameType, int] | None = None
+_pending: Any = None
 _Any = BaseException  # A script may change what is in ``builtins``.
 
 _open: list[Timer] = []
@@ -237,6 +241,10 @@ def _watch_forks() -> None:
 
 
 def _before_fork() -> None:
+    global _forker
+    if sys.version_info >= (3, 12) and get_ident() == threading.main_thread().ident:
+        frame = sys._getframe(1)
+        _forker = frame, frame.f_lasti
     _forking.append(None)
     for thread in [timer.pause(FORK_PATIENCE) for timer in list(_open)]:
         if thread is not None and thread.over(0):
@@ -245,12 +253,49 @@ def _before_fork() -> None:
 
 def _after_fork() -> None:
     _forking.pop()
+    if _forker is None or not (_open and _resume_behind_the_call()):
+        _resume()
+
+
+def _resume() -> None:
+    global _forker
+    _forker = None
     for timer in list(_open):
         timer.resume()
 
 
+def _resume_behind_the_call() -> bool:
+    """Resume when the call that forks has returned; whether that is arranged.
+
+    From 3.12 on python counts the threads in there, behind what is registered, and warns of more
+    than one. On another thread than the main one there always are two.
+    """
+    global _pending
+    try:
+        import ctypes
+
+        add = ctypes.pythonapi.Py_AddPendingCall
+    except (ImportError, AttributeError):
+        return False
+
+    def pending(nothing: object) -> int:
+        frame = interrupted = sys._getframe(1)
+        while _forker is not None and frame is not None:
+            if frame is _forker[0] and frame is not interrupted and frame.f_lasti == _forker[1]:
+                return int(add(_pending, None))  # It is what somebody else has registered.
+            frame = frame.f_back  # type: ignore[assignment]
+        _resume()
+        return 0
+
+    if _pending is None:
+        _pending = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(pending)
+    return bool(add(_pending, None) == 0)
+
+
 def _after_fork_in_child() -> None:
     """The threads are not there, and the run is not the child's."""
+    global _forker
+    _forker = None
     Timer._changing = threading.RLock()  # Another thread may have held the old one.
     for timer in _open:
         timer._over, timer._thread = True, None

@@ -70,6 +70,9 @@ class Ending:
         Returns:
             The exit status that the process will have, as :func:`exit_status` has it.
         """
+        from .program import mend
+
+        mend()
         if error is None or error is not self._announced:
             # Whether it was Ctrl-C that ended the script, whatever that made of it.
             interrupted = any(isinstance(one, KeyboardInterrupt) for one in _all_of(error))
@@ -99,13 +102,16 @@ class Ending:
         self._echoes.end()
         final = self._final if error is self._announced else error
         own = exit_status(final)
-        from .program import hand_back
+        from .program import hand_back, unmend
 
-        hand_back()
         if status and (own == 0 or (instead and own > 0)):
-            raise SystemExit(status)
+            final = SystemExit(status)
+        elif final is not None:
+            final = _leaving(final)
+        hand_back()
+        unmend()
         if final is not None:
-            raise _leaving(final)
+            raise final
 
     def _say(self, error: BaseException | None) -> None:
         if isinstance(error, SystemExit):

@@ -158,7 +158,10 @@ class MainProgram(Program):
         self.begin()
         try:
             with as_deep_as(1 + len(self.under)):
-                exec(code, self.main.__dict__)
+                try:
+                    exec(code, self.main.__dict__)
+                finally:
+                    mend()
         except BaseException as error:
             _, *entries = entries_of(error.__traceback__)  # The first is this frame.
             error.__traceback__ = chain([*self.under, *entries])
@@ -246,6 +249,31 @@ def hand_back() -> None:
     if _own:
         with suppress(RecursionError):  # There are more frames already.
             _set(_own)
+
+
+# What the script has taken out of builtins: it can do without them; what ends the run cannot.
+
+_builtins = vars(builtins)
+_whole = dict(_builtins)
+_taken: dict[str, bool] = {}
+
+
+def mend() -> None:
+    """Put back what has gone from ``builtins``, or is None there; none of that is used here."""
+    for name, value in _whole.items():
+        if value is not None and _builtins.get(name) is None:
+            _taken[name] = name in _builtins
+            _builtins[name] = value
+
+
+def unmend() -> None:
+    """Leave ``builtins`` as the script has left them: functions of its own run when python ends."""
+    for name, had in _taken.items():
+        if had:
+            _builtins[name] = None
+        else:
+            del _builtins[name]
+    _taken.clear()
 
 
 # The stage

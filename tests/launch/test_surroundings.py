@@ -153,3 +153,53 @@ def test_a_script_that_allows_itself_no_memory_waits_for_nothing_and_is_told_not
     assert "MemoryError" not in done.stderr
     seconds = float(done.stderr.split(" · ")[2].partition(" ")[0])
     assert " ms · " in done.stderr or seconds < 2  # It was 2 s a thread.
+
+
+EVERY = "for name in dir(builtins):\n  if name[:1] != '_': setattr(builtins, name, None)"
+TAKEN = [
+    "builtins.print = builtins.open = builtins.len = builtins.isinstance = None",
+    "builtins.BaseException = builtins.BaseExceptionGroup = builtins.KeyboardInterrupt = None",
+    "del builtins.len, builtins.any",
+    "builtins.input = None\natexit.register(lambda: sys.stdout.write(str(builtins.input)))",
+    EVERY,
+]
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+@pytest.mark.parametrize("ending", ["", "sys.exit(4)", "1 / 0"])
+def test_what_the_script_has_taken_out_of_builtins_ends_it_as_under_python(same, taken, ending):
+    same(f"import atexit, builtins, sys\n{taken}\n{ending}\n")
+
+
+FORKS = """
+import os, sys, threading, time, warnings
+warnings.simplefilter("always")
+from multiprocessing import get_context
+os.register_at_fork(after_in_parent=lambda: [str(n) for n in range(9)])
+def fork():
+    if not (child := os.fork()): os._exit(0)
+    os.waitpid(child, 0)
+for _ in range(5):
+    fork()
+    time.sleep(0.02)
+process = get_context("fork").Process(target=int)
+process.start()
+process.join()
+thread = threading.Thread(target=time.sleep, args=(0.2,))
+thread.start()
+{}
+"""
+
+
+@pytest.mark.parametrize("beside", ["", "fork()"])
+def test_python_warns_of_forks_beside_threads_as_without_voir(same, beside):
+    same(FORKS.replace("{}", beside))
+
+
+def test_a_run_that_forks_goes_on_being_recorded(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    code = f"{GIVES}import os, time\nif not os.fork(): os._exit(0)\nos.wait()\n{GIVES}"
+    check = "import glob\ntime.sleep(1.5)\nprint(bool(glob.glob('run/run.json')))\n"
+    place.write("main.py", code + check)
+    done = place.voir("--run-dir", "run", "main.py", fresh=True)
+    assert done.seen == (0, "True\n")
