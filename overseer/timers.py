@@ -17,6 +17,7 @@ from types import FrameType
 
 from .boundary import Guarded, acting
 from .clock import perf_counter, sleep, thread_time_ns
+from .files import bounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ class Timer:
             return
         used = thread_time_ns()
         try:
-            self._fn()
+            with bounded():  # Python, too, may write: what it compiles of an import.
+                self._fn()
         except BaseException as error:  # Nobody above this thread could do anything about it.
             self._over = True
             self._wish(error)

@@ -17,6 +17,7 @@ from ..engine.overseer import Overseer
 from ..engine.settings import configurations, nearest
 from ..engine.voirfile import Found, contributed, find, load
 from ..errors import Problem, VoirError
+from ..files import bounded
 from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child, lift
 from ..record.recording import REPLACED
 from .notices import Notices
@@ -295,7 +296,8 @@ def show(overseer: Overseer, notices: Notices) -> None:
             notices.problem(problem)
         return
     try:
-        from ..views.summary import screen
+        with bounded():  # Python may write what it compiles.
+            from ..views.summary import screen
 
         text = screen(overseer.run, notices.width(), notices.colour)
     except Exception as error:  # Out of memory or descriptors: the script's exit status stands.

@@ -26,6 +26,7 @@ from ..boundary import (
 from ..boundary import problem as problem_of
 from ..clock import Clock, monotonic, process_start, time_ns
 from ..errors import Problem, UsageError, VoirError
+from ..files import bounded
 from ..launch import Program, Target, current_directory, exit_status, in_child, locate
 from ..model.overhead import Overhead
 from ..recorder import recorder
@@ -554,17 +555,18 @@ class Overseer(Giving, Scheduler):
         self._restore_modules()
         # If nothing ran, there is nothing to reduce.
         ran = [*(probe._exit for probe in self._probes), self.bus.complete]
-        self._last(
-            self._close_open_phases,
-            *(ran if self.program is not None else ()),
-            lambda: self._begin(self.phases.finalize),
-            lambda: self.end(self.phases.finalize),
-            self.close,
-            self._close_probes,
-            self._finish_recording,
-            self._log_stream.complete,
-            self._exit.close,
-        )
+        with bounded():  # It writes files, python too: those of modules that are imported.
+            self._last(
+                self._close_open_phases,
+                *(ran if self.program is not None else ()),
+                lambda: self._begin(self.phases.finalize),
+                lambda: self.end(self.phases.finalize),
+                self.close,
+                self._close_probes,
+                self._finish_recording,
+                self._log_stream.complete,
+                self._exit.close,
+            )
         self.bus.clear()
         self._log_stream.clear()
         recorder.close()

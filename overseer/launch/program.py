@@ -311,10 +311,13 @@ def _put_there_for_voir() -> set[str]:
 
 def script_directory(filename: str) -> str:
     """The directory of a script, as ``sys.path[0]`` has it: with symbolic links resolved."""
-    try:
+    with suppress(OSError):
         return os.path.dirname(os.path.realpath(filename))
-    except OSError:  # The working directory has been deleted: python leaves it as it is.
-        return os.path.dirname(filename)
+    # The working directory has been deleted: python resolves what can be.
+    with suppress(OSError):
+        filename = os.path.join(os.path.dirname(filename), os.readlink(filename))
+        return os.path.dirname(os.path.realpath(filename))
+    return os.path.dirname(filename)
 
 
 def current_directory() -> str:

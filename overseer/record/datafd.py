@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from ..encode import encode
 from ..errors import Problem
+from ..files import bounded
 from .smuggle import pieces
 
 #: How long a reader of a non-blocking descriptor may take before it is given up.
@@ -128,7 +129,8 @@ def _writable(fd: int) -> bool:
 def _write(fd: int, data: bytes) -> None:
     while data:  # Once, unless the pipe is full.
         try:
-            data = data[os.write(fd, data) :]
+            with bounded():
+                data = data[os.write(fd, data) :]
         except BlockingIOError:
             import select
 

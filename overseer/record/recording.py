@@ -12,7 +12,6 @@ from functools import cached_property
 from ..boundary import Guarded, acting, said
 from ..clock import Clock
 from ..errors import Problem
-from ..files import bounded
 from ..recorder import recorder
 from ..recorder.sites import HEADS, OWN, WORD_BEAT
 
@@ -172,7 +171,7 @@ class Recording:
 
     def flush(self) -> None:
         """Write what was recorded since the last time, and the figures so far."""
-        with self._making, bounded():
+        with self._making:
             if os.getpid() != self._process:  # A forked child: the run is its parent's.
                 return
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
@@ -336,7 +335,7 @@ class Recording:
             self._part("last events", self.flush)
         if self._data_fd is not None:
             self._data_fd.close()
-        with self._making, bounded():  # The timer's thread may be at the beginning still.
+        with self._making:  # The timer's thread may be at the beginning still.
             beginning = self.beginning() if self._metrics is not None else {}
             if not beginning:
                 return {"script": self._name(), **self.ending()}

@@ -168,12 +168,15 @@ TAKEN = [
 @pytest.mark.parametrize("taken", TAKEN)
 @pytest.mark.parametrize("ending", ["", "sys.exit(4)", "1 / 0"])
 def test_what_the_script_has_taken_out_of_builtins_ends_it_as_under_python(same, taken, ending):
+    if sys.version_info >= (3, 13) and (ending == "1 / 0" or taken is EVERY):
+        pytest.skip("Python itself shows errors by code that needs builtins.")
     same(f"import atexit, builtins, sys\n{taken}\n{ending}\n")
 
 
 FORKS = """
 import os, sys, threading, time, warnings
 warnings.simplefilter("always")
+warnings.showwarning = lambda *args: print(args[1].__name__, *args[2:4])
 from multiprocessing import get_context
 os.register_at_fork(after_in_parent=lambda: [str(n) for n in range(9)])
 def fork():
