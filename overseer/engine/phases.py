@@ -28,6 +28,7 @@ from ..boundary import (
 )
 from ..clock import monotonic
 from ..errors import InternalError, Problem, VoirError
+from ..files import bounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -253,7 +254,8 @@ class Scheduler:
     # Resuming them
 
     def _resume(self, waiting: _Waiting, phase: Phase) -> None:
-        wanted = self._guard(waiting.who, lambda: self._advance(waiting, phase))
+        with bounded():  # What it imports python may write, compiled.
+            wanted = self._guard(waiting.who, lambda: self._advance(waiting, phase))
         if isinstance(wanted, PhaseWithPriority):
             waiting.priority = wanted.priority
             entry = (-wanted.priority, waiting.order, waiting)
