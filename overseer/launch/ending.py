@@ -33,7 +33,7 @@ def exit_status(error: BaseException | None) -> int:
     """What ``subprocess`` would report for a script that ended like this; -2: died of SIGINT."""
     if error is None:
         return 0
-    if isinstance(error, SystemExit):
+    if isinstance(error, SystemExit) and not sys.flags.inspect:
         code = _code(error)
         if not isinstance(code, int):
             return 0 if code is None else 1
@@ -102,19 +102,21 @@ class Ending:
         self._echoes.end()
         final = self._final if error is self._announced else error
         own = exit_status(final)
-        from .program import hand_back, unmend
+        from .program import hand_back, started_as_command, unmend
 
         if status and (own == 0 or (instead and own > 0)):
             final = SystemExit(status)
         elif final is not None:
             final = _leaving(final)
+        elif sys.flags.inspect and started_as_command():
+            _silence(None)  # It exits, of which python tells then.
         hand_back()
         unmend()
         if final is not None:
             raise final
 
     def _say(self, error: BaseException | None) -> None:
-        if isinstance(error, SystemExit):
+        if isinstance(error, SystemExit) and not sys.flags.inspect:
             _say_code(_code(error))
         elif error is not None and not isinstance(error, VoirError):
             peel(error)
@@ -136,7 +138,7 @@ class Ending:
         except BaseException as raised:
             failure = raised
         peel(failure)
-        if isinstance(failure, SystemExit):
+        if isinstance(failure, SystemExit) and not sys.flags.inspect:
             self._final = failure
             _say_code(_code(failure))
         else:
@@ -177,17 +179,24 @@ def _write(text: str) -> None:
 
 def _leaving(error: BaseException) -> BaseException:
     """What to raise so that python ends as after ``error`` but prints nothing about it."""
-    if isinstance(error, SystemExit):
+    if isinstance(error, SystemExit) and not sys.flags.inspect:  # Else python goes on.
         code = _code(error)
         return SystemExit(code if code is None or isinstance(code, int) else 1)
-    hook, traceback = getattr(sys, "excepthook", None), error.__traceback__
+    _silence(error)
+    return error
+
+
+def _silence(error: BaseException | None) -> None:
+    """Have python say nothing about what is raised next, and forget where voir has raised it."""
+    hook = getattr(sys, "excepthook", None)
+    traceback = error.__traceback__ if error is not None else None
 
     def silent(*exc_info: object) -> None:
         sys.excepthook = hook  # type: ignore[assignment]
-        error.__traceback__ = sys.last_traceback = traceback
+        if error is not None:
+            error.__traceback__ = sys.last_traceback = traceback
 
     sys.excepthook = silent
-    return error
 
 
 def _wait_for_threads() -> bool:

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 _started_in = sys.modules.get("__main__")
 
 
+def started_as_command() -> bool:
+    """Whether it is the command ``voir`` that runs, rather than ``python -m voir``."""
+    return getattr(_started_in, "__spec__", None) is None
+
+
 class Target:
     """What the user asked to run.
 

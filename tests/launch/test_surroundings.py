@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,7 +141,7 @@ def test_a_run_with_a_low_limit_of_recursion_is_recorded(tmp_path: Path) -> None
     assert place.record()["exit_status"] == 3
 
 
-@pytest.mark.parametrize("options", [(), ("--no-record",), ("--trace",)])
+@pytest.mark.parametrize("options", [(), ("--no-record",)])
 def test_a_script_that_allows_itself_no_memory_waits_for_nothing_and_is_told_nothing(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -206,3 +207,32 @@ def test_a_run_that_forks_goes_on_being_recorded(tmp_path: Path) -> None:
     place.write("main.py", code + check)
     done = place.voir("--run-dir", "run", "main.py", fresh=True)
     assert done.seen == (0, "True\n")
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "sys.exit('message')", "1 / 0"])
+def test_pythoninspect_shows_what_it_shows_under_python(same, sides, ending):
+    same(f"import sys\n{ending}\n", env={"PYTHONINSPECT": "1"})
+    command = [str(Path(sys.executable).with_name("voir")), "--quiet", "--no-record", "main.py"]
+    if Path(command[0]).exists():
+        env = {**os.environ, "PYTHONINSPECT": "1"}
+        done = subprocess.run(command, cwd=sides.root, env=env, capture_output=True, input=b"")
+        assert done.stderr.count(b"Traceback") == bool(ending)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="It needs util-linux's script.")
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)"])
+def test_pythoninspect_opens_a_prompt_that_knows_the_scripts_names(tmp_path: Path, ending: str):
+    if shutil.which("script") is None:
+        pytest.skip("It needs the command script.")
+    place = Place(tmp_path)
+    place.write("main.py", f"import sys\nmine = 40\n{ending}\n")
+    asked = "print(mine + 2)\n1 / 0\n"
+    line = f"PYTHONINSPECT=1 {' '.join(VOIR)} --quiet main.py"
+    done = place.run("script", "-qc", line, "/dev/null", input=asked.encode())
+    assert "\n42" in done.stdout and "ZeroDivisionError" in done.stdout
+
+
+def test_a_script_named_voirfile_runs_once(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("voirfile.py", "print('ran')\n")
+    assert place.voir("voirfile.py").seen == (0, "ran\n")
