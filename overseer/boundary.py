@@ -121,6 +121,15 @@ def entries_of(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
+def chain(entries: list[TracebackType]) -> TracebackType | None:
+    """Link the entries into one traceback, the first one outermost."""
+    following = None
+    for entry in reversed(entries):
+        entry.tb_next = following
+        following = entry
+    return following
+
+
 # What is said about the rest
 
 

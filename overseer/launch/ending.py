@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from functools import wraps
 from types import FrameType, TracebackType
 
-from ..boundary import entries_of
+from ..boundary import chain, entries_of
 from ..errors import VoirError
+from .program import hand_back, mend, started_as_command, unmend
 from .signals import Echoes, in_child
 
 TYPE_CHECKING = False
@@ -70,8 +71,6 @@ class Ending:
         Returns:
             The exit status that the process will have, as :func:`exit_status` has it.
         """
-        from .program import mend
-
         mend()
         if error is None or error is not self._announced:
             # Whether it was Ctrl-C that ended the script, whatever that made of it.
@@ -102,8 +101,6 @@ class Ending:
         self._echoes.end()
         final = self._final if error is self._announced else error
         own = exit_status(final)
-        from .program import hand_back, started_as_command, unmend
-
         if status and (own == 0 or (instead and own > 0)):
             final = SystemExit(status)
         elif final is not None:
@@ -244,15 +241,6 @@ def _all_of(error: BaseException | None) -> list[BaseException]:
             waiting += [one.__cause__, one.__context__]
             waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
     return list(found.values())
-
-
-def chain(entries: list[TracebackType]) -> TracebackType | None:
-    """Link the entries into one traceback, the first one outermost."""
-    following = None
-    for entry in reversed(entries):
-        entry.tb_next = following
-        following = entry
-    return following
 
 
 def _kept(traceback: TracebackType | None) -> list[TracebackType]:

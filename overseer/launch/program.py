@@ -19,9 +19,8 @@ from importlib.machinery import BuiltinImporter
 from types import CodeType, FrameType, ModuleType, TracebackType
 
 from .. import apart
-from ..boundary import entries_of
+from ..boundary import chain, entries_of
 from ..errors import UsageError
-from .ending import chain
 from .source import Instrument, Unit
 
 TYPE_CHECKING = False
