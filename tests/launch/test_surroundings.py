@@ -227,7 +227,7 @@ def test_pythoninspect_opens_a_prompt_that_knows_the_scripts_names(tmp_path: Pat
     place = Place(tmp_path)
     place.write("main.py", f"import sys\nmine = 40\n{ending}\n")
     asked = "print(mine + 2)\n1 / 0\n"
-    line = f"PYTHONINSPECT=1 {' '.join(VOIR)} --quiet main.py"
+    line = f"PYTHON_BASIC_REPL=1 PYTHONINSPECT=1 {' '.join(VOIR)} --quiet main.py"
     done = place.run("script", "-qc", line, "/dev/null", input=asked.encode())
     assert "\n42" in done.stdout and "ZeroDivisionError" in done.stdout
 
