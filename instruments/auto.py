@@ -39,6 +39,9 @@ FRAMEWORKS = {
     ],
     "keras.src.trainers.trainer": [("Trainer", "_symbolic_build", k.COMPILE, k.NOTHING)],
 }  # fmt: skip
+#: Modules that pickle functions by value.
+PICKLERS = ("cloudpickle.cloudpickle", "joblib.externals.cloudpickle.cloudpickle",
+            "ray.cloudpickle.cloudpickle")  # fmt: skip
 #: What a module has that is PyTorch; a script may have another of that name.
 PARTS = ("Tensor", "_C", "nn", "optim")
 #: Methods by which the body of a loop learns.
@@ -123,6 +126,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "torch._dynamo.callback": partial(_place, places, "compilations"),
         "torch.distributed.distributed_c10d": partial(_place, places, "collectives"),
         **{name: partial(place_other, places) for name in FRAMEWORKS},
+        **{name: partial(_pickler, places) for name in PICKLERS},
     }
     watches = [on_import(name, place) for name, place in waits.items()]
     try:
@@ -183,6 +187,18 @@ def place_other(places: Places, module: Any) -> None:
     for name, method, kind, read in FRAMEWORKS[module.__name__]:
         if hasattr(module, name):
             places.around(getattr(module, name), method, kind, read, 0)
+
+
+def _pickler(places: Places, module: Any) -> None:
+    """Have functions sent to other processes without what was inserted into them."""
+    from types import CodeType
+
+    from overseer.probes.travel import reducers
+
+    if (found := reducers(module)) is not None:
+        table, ours = found
+        places.keep(partial(table.__setitem__, CodeType, table[CodeType]))
+        table[CodeType] = ours
 
 
 def _tqdm(ov: Overseer, places: Places, std: Any) -> None:
