@@ -32,6 +32,7 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
     """
     yield ov.phases.parse_args
     # Imported here: a run without a dashboard does not pay for it.
+    from overseer.launch import exit_status
     from overseer.record.job import find_rank
     from overseer.views.dash.board import HEARD, Board
     from overseer.views.dash.dash import FRAME_SECONDS, Dashboard, sink_for
@@ -67,7 +68,16 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
         board.keep(event)
         return recorded(event, seen) if recorded is not None else False
 
-    ov.bus.sampler = sampled
+    announce = ov.announce
+
+    def announced(error: BaseException | None) -> int:
+        """Show the last frame before the traceback, which then stands below it."""
+        if exit_status(error) > 0:
+            ov.dashed = dashboard.on_screen
+            dashboard.close()
+        return announce(error)
+
+    ov.bus.sampler, ov.announce = sampled, announced
     atexit.register(dashboard.close)
     try:
         dashboard.watch()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..errors import UsageError, VoirError
 from ..views.text import coloured, encodable
 from .main import USAGE
-from .notices import Notices
+from .notices import Notices, size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def command(argv: list[str], notices: Notices) -> int:
     if isinstance(sys.stdout, TextIOWrapper):  # What it cannot encode is escaped.
         sys.stdout.reconfigure(errors="backslashreplace")
     name = argv[0]
-    terminal = Terminal(notices.width(), coloured(sys.stdout, os.environ))
+    shown = coloured(sys.stdout, os.environ)
+    terminal = Terminal(notices.width(), shown, size_of(sys.stdout)[1])
     try:
         does = getattr(import_module(f".{name}", __package__), name)
         for part in does(argv[1:], terminal):
@@ -49,10 +50,12 @@ class Terminal(NamedTuple):
     Attributes:
         width: In cells.
         colour: Whether it shows colours.
+        height: In lines; 0: there is no end to it.
     """
 
     width: int = 80
     colour: bool = False
+    height: int = 0
 
 
 class CommandParser(ArgumentParser):

@@ -297,9 +297,13 @@ def show(overseer: Overseer, notices: Notices) -> None:
         return
     try:
         with bounded():  # Python may write what it compiles.
-            from ..views.summary import screen
+            from ..views.summary import failure, screen
 
-        text = screen(overseer.run, notices.width(), notices.colour)
+        run, width, colour = overseer.run, notices.width(), notices.colour
+        if overseer.dashed and overseer.error and "verify" not in run:
+            text = failure(run, width, colour)  # The traceback is what somebody looks for.
+        else:
+            text = screen(run, width, colour, notices.height())
     except Exception as error:  # Out of memory or descriptors: the script's exit status stands.
         notices.line(f"the summary cannot be shown: {said(error)}")
     else:

@@ -27,6 +27,14 @@ def _indented(line: str) -> str:
     return line[: len(line) - len(rest)] + clean(rest)
 
 
+def size_of(stream: TextIO | None) -> tuple[int, int]:
+    """The columns and lines of a terminal; zeros where there is none, or it does not say."""
+    try:
+        return os.get_terminal_size(stream.fileno()) if stream else (0, 0)
+    except (OSError, ValueError, AttributeError):
+        return 0, 0
+
+
 class Notices:
     """Writes problems and explanations to stderr; never fails, never touches stdout."""
 
@@ -38,12 +46,12 @@ class Notices:
         """How many columns there are to write in: the terminal's, or 80."""
         return self._columns() or 80
 
+    def height(self) -> int:
+        """How many lines the terminal has; 0 where there is none, or it does not say."""
+        return size_of(self._stream)[1]
+
     def _columns(self) -> int:
-        """The terminal's columns; 0 where there is none, or it does not say."""
-        try:
-            return os.get_terminal_size(self._stream.fileno()).columns if self._stream else 0
-        except (OSError, ValueError, AttributeError):
-            return 0
+        return size_of(self._stream)[0]
 
     def new_line(self) -> str:
         """What has the next text begin a line, whatever the script has left its last one at."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,6 +25,9 @@ def parser() -> CommandParser:
     """What ``voir show`` takes."""
     made = CommandParser(prog="voir show", description=_ABOUT, example="voir show voir-runs/RUN")
     made.add_argument("run", metavar="RUN", nargs="?", help=RUN)
+    made.add_argument("--all", action="store_true",
+        help="all there is, however long: bars, probes, values of your own")  # fmt: skip
+    made.add_argument("--json", action="store_true", help="run.json's facts, for programs")
     made.add_argument("--watch", action="store_true",
         help="again whenever its files change, until it ends or Ctrl-C")  # fmt: skip
     seconds = within(0.1, 3600, "number of seconds from 0.1 to 3600")
@@ -47,14 +51,17 @@ def show(
     """
     options = parser().parse_args(argv)
     path = run_directory(options.run)
+    if options.json:
+        yield _for_programs(read_run(path))
+        return
     if not options.watch:
-        yield _shown(read_run(path), *terminal)[0]
+        yield _shown(read_run(path), terminal, options.all)[0]
         return
     shown = ""
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                text, ended = _shown(read_run(path), *terminal)
+                text, ended = _shown(read_run(path), terminal, options.all)
             except VoirError as error:  # It has not begun, or somebody else's hand is in it.
                 text, ended = f"voir: {error.what}; waiting\n", False
             if text != shown:
@@ -66,9 +73,17 @@ def show(
     yield "\n"
 
 
-def _shown(run: Run, width: int, colour: bool) -> tuple[str, bool]:
+def _for_programs(run: Run) -> str:
+    """The facts of a run; of a job, a list of its ranks'."""
+    every = [facts_of(one) for one in run.ranks or (run,)]
+    return json.dumps(every if run.ranks else every[0], indent=2) + "\n"
+
+
+def _shown(run: Run, terminal: Terminal, whole: bool) -> tuple[str, bool]:
     """The summary of each process, what is missing, and whether none of them goes on."""
+    width, colour, height = terminal
     runs = run.ranks or (run,)
+    height = 0 if len(runs) > 1 else height
     each = [facts_of(one) for one in runs]
     cut = [one.path.name for one in runs if one.metrics.cut_off]
     where = f" of {', '.join(cut)}" if run.ranks else ""
@@ -78,5 +93,6 @@ def _shown(run: Run, width: int, colour: bool) -> tuple[str, bool]:
     have = "has" if len(missing) == 1 else "have"
     said = Piece(f"{', '.join(missing)} {have} recorded nothing" if missing else "", "warn")
     note = Layout(width, colour).text([row("partial", partial, why), row("missing", said)])
-    text = "\n".join([*(screen(facts, width, colour) for facts in each), *([note] if note else [])])
+    shown = [screen(facts, width, colour, height, whole) for facts in each]
+    text = "\n".join([*shown, *([note] if note else [])])
     return text, not any("state" in facts for facts in each)

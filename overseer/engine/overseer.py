@@ -22,6 +22,7 @@ from ..boundary import (
     here,
     name_of,
     on_stop,
+    said,
 )
 from ..boundary import problem as problem_of
 from ..clock import Clock, monotonic, process_start, time_ns
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 #: How long an instrument may hold the script up before that is said, in seconds.
 PATIENCE = 30.0
+#: How many characters of what a script's exception says are kept.
+LONGEST = 500
 #: How many events wait at most to be read: 2 and 4 MiB, touched as they are used.
 STRUCTURE_RING, VALUE_RING = 1 << 16, 1 << 17
 #: The same where there is no memory for these.
@@ -110,6 +113,8 @@ class Overseer(Giving, Scheduler):
     Attributes:
         charge: Counts processor nanoseconds that voir used as voir's own cost.
         stopping: What the run was asked to end by.
+        error: The exception that ended the script, as the last line of its traceback has it.
+        dashed: Whether a dashboard has shown the figures on a terminal.
         figures: The ``tasks`` of ``run.json`` as of now; whether they are final.
         on_source: Changes the syntax tree of a script in place.
         ready: Called right before the script's first code runs.
@@ -161,6 +166,8 @@ class Overseer(Giving, Scheduler):
         self.status = "init"
         self.exit_status: int | None = None
         self.stopped_early: str | None = None
+        self.error: str | None = None
+        self.dashed = False
         self.on_source: Callable[[ast.Module], object] | None = None
         self.ready: Callable[[], object] = bool
         self.profiler: Callable[..., Callable[[], object]] | None = None
@@ -397,6 +404,7 @@ class Overseer(Giving, Scheduler):
             self._say_caught(wish)
         self.stopping.leaving = True
         self.exit_status = self.announce(error)
+        self.error = _raised(error)
         self._restore_modules()
         self.stopping.over = True
         recorder.arm(0, 0, None)
@@ -634,6 +642,13 @@ def _check_selector(selector: object) -> None:
             f"a selector is a string, not {selector!r:.60}",
             f'Name the function and what to watch in it: ov.probe("//{name} > x")',
         )
+
+
+def _raised(error: BaseException | None) -> str | None:
+    """The exception that failed the script; None where it said with what status it ends."""
+    if error is None or isinstance(error, SystemExit) or exit_status(error) < 0:
+        return None
+    return said(error)[:LONGEST]
 
 
 def _reason(stop: StopProgram) -> str:

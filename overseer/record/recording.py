@@ -298,6 +298,7 @@ class Recording:
             "seconds": seconds,
             "overhead": self._part("overhead", self._overhead),
             "exit_status": ov.exit_status,
+            "error": self._part("error", self._error),
             "ended_by": self.ended_by,
             "stopped_early": ov.stopped_early,
             "probes": self._part("probes", ov.probe_verdicts),
@@ -309,6 +310,13 @@ class Recording:
 
     def _problems(self) -> list[dict[str, Any]]:
         return [problem.as_facts() for problem in tuple(self._ov.problems)]
+
+    def _error(self) -> str | None:
+        if self._ov.error is None:
+            return None
+        from .redact import redact
+
+        return redact(self._ov.error)
 
     def _overhead(self) -> dict[str, Any] | None:
         seen, ov = memoryview(recorder.header())[:128].cast("Q"), self._ov

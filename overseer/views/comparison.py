@@ -51,19 +51,22 @@ def render(
         f"{name}, of {len(side)}" if len(side) > 1 else name
         for name, side in zip("AB", sides, strict=True)
     ]
-    tables = ["".join(_table(task, counts, found.rows)) for task in tasks]
+    runs = [len(side) for side in sides]
+    tables = ["".join(_table(task, counts, runs, found.rows)) for task in tasks]
     single = all(len(side) == 1 for side in sides)
     parts = [Layout(width, column=4).text(heads), *tables]
     parts += map(Layout(width).text, (_conclusions(found, single), _differences(unlike)))
     return "\n".join(part for part in parts if part)
 
 
-def _table(task: str, counts: Sequence[str], rows: Sequence[Compared]) -> Iterator[str]:
+def _table(
+    task: str, counts: Sequence[str], runs: Sequence[int], rows: Sequence[Compared]
+) -> Iterator[str]:
     yield _line(task or "run", counts, "B against A")
     for one in (each for each in rows if each.task == task):
         sides = one.before, one.after
         shown = [_shown(one, side) for side in sides]
-        yield _line(f"  {one.figure.name}", shown, _change(one))
+        yield _line(f"  {one.figure.name}", shown, _known(one, runs) or _change(one))
         ranges = [_range(one, *each) for each in zip(sides, one.spread, strict=True)]
         if any(ranges):
             yield _line("", ranges)
@@ -97,6 +100,14 @@ def _change(one: Compared) -> str:
     if one.ratio is None or one.interval is None:  # Without it the ratio may be chance.
         return ""
     return f"{_signed(one.ratio)} % ({_interval(one.interval)})"
+
+
+def _known(one: Compared, runs: Sequence[int]) -> str:
+    """Of how many runs a figure is, where a side has others."""
+    are = "runs are steady" if one.figure.path == "rate.steady" else "runs have it"
+    sides = zip("AB", (one.before, one.after), runs, strict=True)
+    few = [f"{name}: {len(of)} of {many}" for name, of, many in sides if len(of) < many]
+    return f"{', '.join(few)} {are}" if few else ""
 
 
 def _interval(interval: tuple[float, float]) -> str:

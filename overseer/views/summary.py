@@ -1,4 +1,9 @@
-"""The summary at the end of a run, from what ``run.json`` holds: a screenful at most."""
+"""The summary at the end of a run, from what ``run.json`` holds.
+
+It is as long as it needs to be. Where a terminal has fewer rows, these lines leave, in this order:
+loading, compute and losses of tasks other than the main one; their rates; the parts of a step; the
+values that were given; ``app``. All others stay, ``host`` and each task's first line among them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,16 @@ import os
 
 from ..errors import clean
 from ..model.amounts import count, duration, figure, percent, rates, size
-from ..model.facts import at, breakdown, entries, main_task, number, part, pause_share
+from ..model.facts import (
+    HOST_CLOCK,
+    at,
+    breakdown,
+    entries,
+    main_task,
+    number,
+    part,
+    pause_share,
+)
 from .text import TO, Layout, Piece, Row, cut, row
 
 TYPE_CHECKING = False
@@ -15,27 +29,29 @@ if TYPE_CHECKING:
 
     from ..model.facts import Facts
 
-#: Lines that the summary takes unless failures need more; the rest is in ``run.json``.
-LINES = 14
 #: Probes or instruments that are shown one by one; values of the user's own; bars of progress.
 MOST, OWN, BARS = 40, 8, 4
 #: What goes first where there is too little room: the highest.
-_OTHER, _HOST, _RATE, _TREE, _TASK = 6, 5, 4, 3, 2
+_OTHER, _RATE, _TREE, _VALUES, _APP = 5, 4, 3, 2, 1
 _BAR = 16
 #: PyTorch's and Accelerate's launchers, as modules: their steps are made in other processes.
 LAUNCHERS = ("torch.distributed.", "accelerate.commands.")
 
 
-def screen(run: Facts, width: int, colour: bool = False) -> str:
+def screen(
+    run: Facts, width: int, colour: bool = False, height: int = 0, whole: bool = False
+) -> str:
     """What stands at the end of a run: its checks under ``--verify``, else its summary."""
     if "verify" in run:
         from .checks import render as checks
 
         return checks(run, width, colour)
-    return render(run, width, colour)
+    return render(run, width, colour, height, whole)
 
 
-def render(run: Facts, width: int, colour: bool = False) -> str:
+def render(
+    run: Facts, width: int, colour: bool = False, height: int = 0, whole: bool = False
+) -> str:
     """The end of a run in a few lines, each ended by a newline.
 
     A figure that is not in the record is not shown, and a part that is malformed is left out:
@@ -45,9 +61,12 @@ def render(run: Facts, width: int, colour: bool = False) -> str:
         run: What ``run.json`` holds; ``directory`` may come with it.
         width: Of the terminal, in cells.
         colour: Whether to use colours.
+        height: Of the terminal, in lines; 0: there is no end to it.
+        whole: Show what else there is many of, too: bars, probes, values of the user's own.
     """
+    most = 1 << 30 if whole else 0
     layout, tasks = Layout(width, colour), [*_tasks(run)]
-    rest = [*_progress(run), *_machine(run), *_verdict(run)]
+    rest = [*_progress(run, most), *_machine(run), *_verdict(run)]
     first = head_of(run)
     if not any(each.pieces for each in (*tasks, *rest)):
         rest = [_fired(run)]
@@ -59,22 +78,20 @@ def render(run: Facts, width: int, colour: bool = False) -> str:
         if any(each in script.replace("/", ".") for each in LAUNCHERS):
             told = "of its processes: torchrun --no-python voir SCRIPT"
         rest.append(row("steps", Piece("none seen", "dim"), Piece(told, "dim")))
-    rest += [*_probes(run), *_instruments(run), _app(run), *record(run)]
+    rest += [*_probes(run, most), *_instruments(run, most), _app(run, most), *record(run)]
     head = layout.head("voir:", first)
-    return head + layout.text(_fitted(layout, tasks, rest, LINES - head.count("\n")))
+    rows = [*tasks, *rest]
+    # The line below the last one is the shell's.
+    return head + layout.text(
+        layout.fitted(rows, height - 1 - head.count("\n")) if height > 0 and not whole else rows
+    )
 
 
-def _fitted(layout: Layout, tasks: list[Row], rest: list[Row], most: int) -> list[Row]:
-    """The rows there is room for; of tasks there is none for, how many they are."""
-    heads = sum(1 for each in tasks if not each.depth and each.pieces)
-    for lines in (most, most - 1):
-        kept = layout.fitted([*tasks, *rest], lines)
-        of_tasks = [each for each in kept if each in tasks]
-        left = heads - sum(1 for each in of_tasks if not each.depth)
-        if not left:
-            return kept
-    more = row("", Piece(f"{count(left, 'more task')} in run.json", "dim"))
-    return [*of_tasks, more, *kept[len(of_tasks) :]]
+def failure(run: Facts, width: int, colour: bool = False) -> str:
+    """Two lines for a run whose figures are on the screen, above the traceback of its script."""
+    layout, name = Layout(width, colour), _short(clean(run.get("directory") or ""))
+    record = row("record", name, Piece("voir show prints its summary" if name else "", "dim"))
+    return layout.head("voir:", head_of(run)) + layout.text([record])
 
 
 # The first line
@@ -103,7 +120,11 @@ def outcome(run: Facts) -> Piece:
     if stopped and not status:
         reason = f": {clean(stopped)}" if isinstance(stopped, str) else ""
         return Piece(f"stopped early{reason}", "warn")
-    return Piece(f"exit status {clean(status)}", "bad") if status else Piece("finished", "good")
+    if status:
+        # The exit status of an uncaught exception is always 1.
+        error = cut(run.get("error") or f"exit status {clean(status)}", 120)
+        return Piece(error, "bad")
+    return Piece("finished", "good")
 
 
 def _signalled(number: int) -> str:
@@ -135,14 +156,13 @@ def seconds(run: Facts) -> float | None:
 
 
 def _tasks(run: Facts) -> Iterator[Row]:
-    """Steps, rate, shares and loss of each task; of others than the main one, less if need be."""
+    """Steps, rate, shares and loss of each task."""
     tasks = {name: task for name, task in part(run, "tasks").items() if isinstance(task, dict)}
     main = main_task(run)
     for name, task in tasks.items():
         for each in _task(clean(name), task, task is main):
-            if task is not main and len(tasks) > 1:
-                rate = each.depth and each.label in ("rate", "")
-                each.optional = _RATE if rate else _OTHER if each.depth else _TASK
+            if task is not main and each.depth:
+                each.optional = _RATE if each.label in ("rate", "") else _OTHER
             yield each
 
 
@@ -207,7 +227,8 @@ def _rate(task: Facts) -> Iterator[Row]:
     sample = f"n {n:,.0f}" if n is not None else ""
     sample += f", skipped {skipped:,.0f}" if sample and skipped is not None else ""
     clock = clean(at(task, "rate.clock") or "")
-    yield _sub("", median, sample, clock and f"{clock} clock")
+    # Named where it is a device's.
+    yield _sub("", median, sample, f"{clock} clock" if clock not in ("", HOST_CLOCK) else None)
 
 
 def _steady(task: Facts) -> Piece:
@@ -248,9 +269,9 @@ def _sub(label: str, *pieces: Piece | str | None, optional: int = 0) -> Row:
     return row(label, *pieces, depth=1, style="", optional=optional)
 
 
-def _progress(run: Facts) -> Iterator[Row]:
+def _progress(run: Facts, most: int) -> Iterator[Row]:
     """How far the script's progress bars got, unless steps tell more."""
-    for bar in entries(run, "progress")[:BARS] if not part(run, "tasks") else ():
+    for bar in entries(run, "progress")[: most or BARS] if most or not part(run, "tasks") else ():
         done, total, took = (number(bar, key) for key in ("done", "total", "seconds"))
         if done is not None:
             of = f"{done:,.0f}" + (f" of {total:,.0f}" if total is not None else "")
@@ -260,7 +281,7 @@ def _progress(run: Facts) -> Iterator[Row]:
 
 def _machine(run: Facts) -> Iterator[Row]:
     """Load and memory of the host, and each device."""
-    yield row("host", _cpu(part(run, "host", "cpu")), _memory(run.get("host")), optional=_HOST)
+    yield row("host", _cpu(part(run, "host", "cpu")), _memory(run.get("host")))
     for index, device in enumerate(entries(run, "devices")):
         load = percent(at(device, "utilisation.mean"))
         power, limit = number(device, "power.mean"), number(device, "power.limit")
@@ -309,41 +330,41 @@ def _fired(run: Facts) -> Row:
     return row("probes", f"{len(fired)} fired" if fired else None, count(events or None, "event"))
 
 
-def _probes(run: Facts) -> Iterator[Row]:
+def _probes(run: Facts, most: int) -> Iterator[Row]:
     silent = [p for p in entries(run, "probes") if p.get("state") not in ("fired", None)]
-    for probe in silent[:MOST]:
+    for probe in silent[: most or MOST]:
         state, where = clean(probe["state"]), _short(clean(probe.get("where") or ""))
         name = Piece(clean(probe.get("selector") or "a probe"), "bad")
         said = f"{state}, set at {where}" if where else state
         yield row("no data", name, said, clean(probe.get("hint") or ""), style="bad")
-    yield _more(silent, "probes that captured nothing")
+    yield _more(silent, "probes that captured nothing", most)
 
 
-def _instruments(run: Facts) -> Iterator[Row]:
+def _instruments(run: Facts, most: int) -> Iterator[Row]:
     failed = [i for i in entries(run, "instruments") if i.get("state") == "failed"]
-    for one in failed[:MOST]:
+    for one in failed[: most or MOST]:
         where = _short(clean(one.get("failed_at") or one.get("where") or ""))
         name = Piece(clean(one.get("name") or "an instrument"), "bad")
         # What it raised was said when it happened; only losses become known at the end.
         said = f"at {where}" if where else clean(one.get("error") or "")
         yield row("failed", name, said, style="bad")
-    yield _more(failed, "instruments that failed")
+    yield _more(failed, "instruments that failed", most)
 
 
-def _more(found: Sequence[object], what: str) -> Row:
+def _more(found: Sequence[object], what: str, most: int) -> Row:
     left = f"and {len(found) - MOST} more {what}: run.json names all of them"
-    return row("", Piece(left, "dim") if len(found) > MOST else None)
+    return row("", Piece(left, "dim") if len(found) > (most or MOST) else None)
 
 
 # What it cost, and where it is
 
 
-def _app(run: Facts) -> Row:
+def _app(run: Facts, most: int) -> Row:
     """What the user has to say of the run."""
-    own = part(run, "app")
-    shown = [f"{clean(key)} {_value(value)}" for key, value in list(own.items())[:OWN]]
-    more = f"{len(own) - OWN} more in run.json" if len(own) > OWN else None
-    return row("app", *shown, more and Piece(more, "dim"), optional=1)
+    own, most = part(run, "app"), most or OWN
+    shown = [f"{clean(key)} {_value(value)}" for key, value in list(own.items())[:most]]
+    more = f"{len(own) - most} more in run.json" if len(own) > most else None
+    return row("app", *shown, more and Piece(more, "dim"), optional=_APP)
 
 
 def _value(value: object) -> str:
@@ -363,7 +384,7 @@ def record(run: Facts) -> Iterator[Row]:
         "own cost",
         least and f"at least {least}",
         f"{outside} outside the script" if outside else None,
-        f"recorded in {name}" if least and name else None,
+        f"recorded in {name}, which is slower than C" if least and name not in ("", "C") else None,
     )
     where = _short(clean(trace.get("path") or ""))
     lost = Piece(f"{dropped:,.0f} dropped", "warn") if dropped else None

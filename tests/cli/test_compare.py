@@ -56,6 +56,21 @@ def test_it_is_shown_as_people_have_seen_it(name: str, argv: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("runs")
+def test_a_figure_that_not_all_runs_of_a_side_have_says_how_many_do(tmp_path: Path) -> None:
+    for name in ("a2", "b1"):
+        path = tmp_path / name / "run.json"
+        facts = json.loads(path.read_text())
+        task = facts["tasks"]["train"]
+        del task["rate"]["steady"]
+        task |= {"loss": {}} if name == "b1" else {}
+        path.write_text(json.dumps(facts))
+    text = said("compare", "a1,a2,a3", "b1,b2,b3")
+    assert re.search(r"^  steady .*  A: 2 of 3, B: 2 of 3 runs are steady$", text, re.MULTILINE)
+    assert re.search(r"^  last loss .*B: 2 of 3 runs have it$", text, re.MULTILINE)
+    assert re.search(r"^  overall .*% \(.*\)$", text, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("runs")
 def test_without_an_interval_figures_stand_side_by_side_and_why_they_do(tmp_path: Path) -> None:
     for name in ("a1", "b1"):
         file = tmp_path / name / "run.json"

@@ -43,7 +43,7 @@ ENDINGS = {
     "by itself": ("", 0, "finished"),
     "by sys.exit()": ("import sys; sys.exit()", 0, "finished"),
     "by sys.exit(3)": ("import sys; sys.exit(3)", 3, "exit status 3"),
-    "by an exception": ("raise RuntimeError('no')", 1, "exit status 1"),
+    "by an exception": ("raise RuntimeError('no')", 1, "RuntimeError: no"),
     "by SIGTERM": ("import os; os.kill(os.getpid(), 15)", -15, "killed by SIGTERM"),
     "by Ctrl-C": ("import os; os.kill(os.getpid(), 2)", -2, "interrupted"),
 }
@@ -85,7 +85,8 @@ CASES = {
     "ov.abort fails the run with its error": Case(
         f"{GIVE}give(x=1)\nprint('unreached')\n",
         f"{INIT}ov.listen(lambda e: ov.abort(ArithmeticError('it is NaN')), 'x')",
-        status=1, err=("ArithmeticError: it is NaN",), x=[1], record={"exit_status": 1}),
+        status=1, err=("ArithmeticError: it is NaN",), x=[1],
+        record={"exit_status": 1, "error": "ArithmeticError: it is NaN"}),
     "fail on a stream fails the script": Case(
         "from giving import give\ngive(x=1)\nprint('unreached')\n",
         f"{GIVEN}.where('x').fail('x came')", status=1, err=("Failure",), x=[1]),

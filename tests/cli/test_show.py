@@ -81,6 +81,16 @@ def test_of_each_run_only_the_beginning_is_read_to_find_the_newest(
     assert newest(place)[:100] == started[::-1]
 
 
+def test_all_of_a_run_is_shown_or_its_facts_for_programs(place: Path) -> None:
+    put(place / "c", app={f"key{n}": n for n in range(20)}, **ENDED)
+    assert "key19" not in said("show", "voir-runs/c")
+    assert "key19 19" in said("show", "voir-runs/c", "--all")
+    facts = json.loads(said("show", "voir-runs/c", "--json"))
+    assert (facts["app"]["key19"], facts["seconds"]) == (19, 5.0)
+    (rank,) = json.loads(said("show", "voir-runs/b", "--json"))
+    assert rank["world_size"] == 2
+
+
 def test_a_file_of_events_that_is_not_whole_is_told(place: Path) -> None:
     for line, partial in (('{"t": 1}\n', False), ('{"t": 1', True)):
         (place / "c/metrics.jsonl").write_text(line)

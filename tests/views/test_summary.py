@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.views.summary import LINES, render
-from overseer.views.text import TO, cells, encodable
+from overseer.views.summary import failure, render
+from overseer.views.text import cells, encodable
 from tests.running import SCHEMA
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -71,6 +71,7 @@ def test_it_looks_as_it_should_fits_and_colours_change_nothing_else(name: str, w
         ({"exit_status": -2}, "interrupted"),
         ({"exit_status": 0, "stopped_early": True}, "stopped early"),
         ({"exit_status": 3, "stopped_early": True}, "exit status 3"),
+        ({"exit_status": 1, "error": "RuntimeError: disk is gone"}, "RuntimeError: disk is gone"),
         ({"ended": "x", "ended_by": "replaced by another program"}, "replaced by another program"),
         ({"state": "goes on: in loading for 12 s"}, "goes on: in loading for 12 s"),
         ({}, "did not finish"),
@@ -123,25 +124,53 @@ def test_of_many_probes_that_captured_nothing_the_rest_is_counted() -> None:
     assert shown[-1].strip().startswith("and 4 more probes that captured nothing")
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_what_went_wrong_takes_no_line_from_how_a_rate_is_to_be_read(width: int) -> None:
-    probe = {"selector": "//f > x", "where": "voirfile.py:3", "state": "never fired"}
-    hint = "its place in f, a.py:1875, was never reached " * 6
-    text = render({**load("tasks"), "probes": [{**probe, "hint": hint}]}, width)
-    assert f"median 1,033 (1,022{TO}1,040) · n 4,990, skipped 10 · monotonic clock" in text
-    assert "  host " not in text
-    assert "never fired, set at voirfile.py:3" in text
+def test_rows_leave_only_where_the_terminal_is_lower_and_in_a_stated_order() -> None:
+    task = {"steps": 10, "items": 40, "rate": {"steady": 10.0, "wall": 9.0, "median": 9.5}}
+    task |= {"loss": {"last": 0.5}, "loading": {"share": 0.5, "seconds": 1.0}}
+    run = {"tasks": {name: dict(task) for name in ("train", "eval", "test")}, "directory": "/run"}
+    run["tasks"]["train"]["breakdown"] = {"forward": 1.0, "backward": 3.0}
+    run |= {"host": {"cpu": {"mean": 50.0}}, "app": {"a": 1}}
+    full = render(run, 80).splitlines()
+    assert render(run, 80, height=len(full) + 1).splitlines() == full
+    gone = []
+    for height in range(len(full), 0, -1):
+        left = render(run, 80, height=height).splitlines()
+        gone.append([line.split()[0] for line in full if left.count(line) < full.count(line)])
+    kinds = ["loss", "rate", "└", "app"]
+    firsts = [min(n for n, labels in enumerate(gone) if kind in labels) for kind in kinds]
+    assert firsts == sorted(firsts)
+    labels = [line.split()[0] for line in left]
+    assert labels == ["voir:", "train", "rate", "median", "time", "loss", "eval", "test",
+                      "host", "record"]  # fmt: skip
+    assert render(run, 80, height=1, whole=True).splitlines() == full
 
 
-@pytest.mark.parametrize(("tasks", "width"), [(3, 80), (14, 80), (14, 120)])
-def test_tasks_that_there_is_no_room_for_are_counted(tasks: int, width: int) -> None:
-    task = {"steps": 10, "items": 40, "rate": {"steady": 10.0, "wall": 9.0}}
-    run = {"tasks": {f"task{n}": dict(task) for n in range(tasks)}, "directory": "/run"}
-    text = render(run, width)
-    shown = len(re.findall(r"^  task\d", text, re.MULTILINE))
-    assert (f"{tasks - shown} more tasks in run.json\n" in text) == (shown < tasks) == (tasks > 3)
-    assert shown >= 3
-    assert len(text.splitlines()) <= LINES
+def test_what_there_is_many_of_is_whole_where_all_is_wanted() -> None:
+    bars = [{"task": f"bar{n}", "done": 30, "total": 60, "seconds": 2.0} for n in range(9)]
+    probes = [{"selector": f"//f{n} > x", "state": "never fired"} for n in range(44)]
+    app = {f"key{n}": n for n in range(20)}
+    run = {"progress": bars, "probes": probes, "app": app, "tasks": {"train": {"steps": 2}}}
+    short, whole = render(run, 80), render(run, 80, whole=True)
+    for name in ("bar8", "//f43", "key19"):
+        assert (name in short, name in whole) == (False, True)
+
+
+def test_a_failure_below_the_dashboard_takes_two_lines() -> None:
+    run = {"script": "main.py", "exit_status": 1, "error": "RuntimeError: disk is gone"}
+    assert failure({**run, "directory": "/run"}, 80).splitlines() == [
+        "voir: main.py · RuntimeError: disk is gone",
+        "  record    /run · voir show prints its summary",
+    ]
+    assert failure(run, 80).count("\n") == 1
+
+
+@pytest.mark.parametrize("clock", ["perf_counter", "cuda events"])
+def test_a_clock_and_a_recorder_are_named_where_they_are_not_the_usual_ones(clock: str) -> None:
+    usual = clock == "perf_counter"
+    task = {"steps": 9, "rate": {"median": 3.0, "n": 9, "clock": clock}}
+    cost = {"share": 0.01, "recorder": "C" if usual else "Python"}
+    text = render({"tasks": {"train": task}, "overhead": cost}, 80)
+    assert ("clock" in text, "recorded in" in text) == (not usual, not usual)
 
 
 def test_progress_stands_in_for_steps_that_nobody_saw() -> None:

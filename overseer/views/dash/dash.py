@@ -82,6 +82,11 @@ class Dashboard:
         self._pid, self._open = os.getpid(), True
         self._handler = self._suspend  # A bound method is another one each time.
 
+    @property
+    def on_screen(self) -> bool:
+        """Whether the board is shown on a terminal still."""
+        return self._open and isinstance(self._sink, Screen)
+
     def watch(self) -> None:
         """Give the terminal back while the run is stopped by Ctrl-Z, unless the script sees to it.
 

@@ -156,13 +156,13 @@ BASH = ["bash", "--norc", "-ic", SHELL, "bash"]
 class Play:
     """A script under the dashboard on a terminal of its own."""
 
-    def __init__(self, place, end=""):
+    def __init__(self, place, end="", options=OPTIONS):
         (place / "main.py").write_text(SCRIPT + end)
         self.terminal, slave = pty.openpty()
         termios.tcsetwinsize(slave, (24, 80))
         kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CI")}
         self.process = subprocess.Popen(
-            [*BASH, sys.executable, *OPTIONS, "main.py"],
+            [*BASH, sys.executable, *options, "main.py"],
             cwd=place, env={**kept, "TERM": "xterm-256color", "PYTHONUTF8": "1"},
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -220,6 +220,21 @@ def test_the_terminal_is_sane_however_the_run_ends(plays, name):
     between = re.sub(rb"\x1b\[\?2026h.*?\x1b\[\?2026l", b"", play.shown, flags=re.DOTALL)
     alone = "".join(f"line {n}\r\n" for n in range(30)).encode() + b"last words"
     assert between.startswith(alone)
+
+
+def test_a_traceback_is_the_last_thing_on_screen_but_for_two_lines(tmp_path):
+    options = "-m", "voir", "--run-dir", "run", "--dash"
+    play = Play(tmp_path, 'raise RuntimeError("disk is gone")', options)
+    play.go_on()
+    assert play.end() == 1
+    screen, (head,) = play.screen()
+    rows = [row.rstrip() for row in screen.display[: screen.cursor.y]]
+    assert rows.pop() == "exit"  # The shell's.
+    (begins,) = [at for at, row in enumerate(rows) if row.startswith("Traceback")]
+    assert head < begins
+    assert rows[-3] == "RuntimeError: disk is gone"
+    assert rows[-2].startswith("voir: main.py · RuntimeError: disk is gone · ")
+    assert rows[-1].startswith("  record    run · ")
 
 
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
