@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from ..errors import VoirError
 from ..record.reading import Run, read_run
 from ..views.summary import screen
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
-from .runs import RUN, facts_of, run_directory
+from .runs import RUN, facts_of, is_run, newest, run_directory
 
 _ABOUT = """\
 Show the summary of a run again; of one that goes on, what it comes to so far. Of a job, each rank
@@ -29,7 +31,7 @@ def parser() -> CommandParser:
         help="all there is, however long: bars, probes, values of your own")  # fmt: skip
     made.add_argument("--json", action="store_true", help="run.json's facts, for programs")
     made.add_argument("--watch", action="store_true",
-        help="again whenever its files change, until it ends or Ctrl-C")  # fmt: skip
+        help="the latest that goes on, or the next: again whenever its files change")  # fmt: skip
     seconds = within(0.1, 3600, "number of seconds from 0.1 to 3600")
     made.add_argument("--every", type=seconds, default=2.0, metavar="S",
         help="with --watch: seconds between two looks (default: 2)")  # fmt: skip
@@ -50,18 +52,15 @@ def show(
         VoirError: There is no such run, or it cannot be read.
     """
     options = parser().parse_args(argv)
-    path = run_directory(options.run)
-    if options.json:
-        yield _for_programs(read_run(path))
+    if options.json or not options.watch:
+        run = read_run(run_directory(options.run))
+        yield _for_programs(run) if options.json else _shown(run, terminal, options.all)[0]
         return
-    if not options.watch:
-        yield _shown(read_run(path), terminal, options.all)[0]
-        return
-    shown = ""
+    watched, shown = Watched(options.run), ""
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                text, ended = _shown(read_run(path), terminal, options.all)
+                text, ended = _shown(read_run(watched.path()), terminal, options.all)
             except VoirError as error:  # It has not begun, or somebody else's hand is in it.
                 text, ended = f"voir: {error.what}; waiting\n", False
             if text != shown:
@@ -71,6 +70,49 @@ def show(
             shown = text
             wait(options.every)
     yield "\n"
+
+
+class Watched:
+    """The run that is watched: the one that is named, else the latest that goes on or begins.
+
+    Args:
+        named: As the command line has it.
+
+    Raises:
+        VoirError: It is further back than there are runs.
+    """
+
+    def __init__(self, named: str | None) -> None:
+        self._named = named
+        self._many = named is None or (os.path.isdir(named) and not is_run(Path(named)))
+        self._before = self._listed() if self._many else []
+        if named is not None and not self._many:
+            run_directory(named)
+
+    def _listed(self) -> list[Path]:
+        with suppress(VoirError):
+            return newest(self._named)
+        return []
+
+    def path(self) -> Path:
+        """Where the run is.
+
+        Raises:
+            VoirError: None has begun, and none goes on.
+        """
+        if self._named is not None and (not self._many or is_run(Path(self._named))):
+            return run_directory(self._named)
+        began = [path for path in self._listed() if path not in self._before]
+        for path in (*began[:1], *self._before[:1]):
+            if path in began or _goes_on(read_run(path)):
+                self._before = [each for each in self._before if each != path]
+                return path
+        where = self._named or os.environ.get("VOIR_RUN_DIR") or "voir-runs"
+        raise VoirError("run-missing", f"no run goes on in {where}", "Start one.")
+
+
+def _goes_on(run: Run) -> bool:
+    return any("state" in facts_of(one) for one in run.ranks or (run,))
 
 
 def _for_programs(run: Run) -> str:

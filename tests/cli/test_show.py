@@ -159,7 +159,35 @@ def test_checks_are_shown_as_checks_and_of_a_job_each_rank(tmp_path: Path) -> No
     assert lines[-1] == "  missing   rank 1 has recorded nothing"
 
 
-def watch(run: Path, *acts: Callable[[], object], colour: bool = False) -> list[str]:
+def test_a_run_that_begins_after_the_watcher_is_waited_for(place: Path) -> None:
+    late = place / "late"
+    shown = watch(
+        None,
+        lambda: put(late, "2020-01-01T00:00:00Z", **FAR),
+        lambda: put(late, "2020-01-01T00:00:00Z", **ENDED, app={"late": 1}),
+    )
+    assert shown[0] == "voir: no run goes on in voir-runs; waiting\n"
+    assert shown[1].startswith("voir: main.py · goes on, or did not finish\n")
+    assert "late 1" in shown[2]
+    assert len(shown) == 3
+
+
+def test_the_latest_run_is_watched_if_it_goes_on_and_one_further_back_if_named(place: Path) -> None:
+    assert "oldest.py" in "".join(watch("-3"))
+    put(place / "d", "2021-01-01T00:00:00Z", **FAR)
+    shown = watch(None, lambda: put(place / "d", "2021-01-01T00:00:00Z", **ENDED))
+    assert [text.splitlines()[0].split(" · ")[1] for text in shown] == [
+        "goes on, or did not finish",
+        "finished",
+    ]
+    place.rename(place.with_name("other"))
+    shown = watch(None, lambda: put(place / "new", "2022-01-01T00:00:00Z", **ENDED))
+    assert shown[0] == "voir: no run goes on in voir-runs; waiting\n"
+    with pytest.raises(VoirError, match="further back"):
+        watch("-3")
+
+
+def watch(run: Path | str | None, *acts: Callable[[], object], colour: bool = False) -> list[str]:
     """What is shown while these things happen, one each time that the watcher waits."""
     waiting = iter(acts)
 
@@ -167,7 +195,8 @@ def watch(run: Path, *acts: Callable[[], object], colour: bool = False) -> list[
         assert seconds == 7.0
         next(waiting)()
 
-    shown = [*show([str(run), "--watch", "--every", "7"], Terminal(colour=colour), wait=wait)]
+    named = [] if run is None else [str(run)]
+    shown = [*show([*named, "--watch", "--every", "7"], Terminal(colour=colour), wait=wait)]
     assert not [*waiting]
     return shown
 
