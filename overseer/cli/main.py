@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import chain
 
 from ..boundary import name_of, said
 from ..clock import BEGUN_CPU_NS
@@ -38,6 +39,8 @@ COMMANDS = {
     "doctor": ("", "what is wrong with the installation, or with a run"),
     "init": ("SCRIPT", "writes a voirfile for a script"),
 }
+#: What people type who mean a command or an option.
+MEANT = {"help": "--help", "version": "--version", "list": "runs", "ls": "runs"}
 #: Options that decide which voirfiles apply.
 NEEDED = {"voirfile", "no_voirfile", "debug"}
 #: Options, and variables, that ask nothing of an instrument.
@@ -55,6 +58,8 @@ def main(argv: list[str] | None = None) -> None:
     """Run ``argv`` (``sys.argv[1:]`` when not given) and end the process as the script would."""
     argv = sys.argv[1:] if argv is None else argv
     notices = Notices(sys.stderr)
+    if argv and argv[0] in MEANT and not runs(argv[0]):
+        argv = [MEANT[argv[0]], *argv[1:]]
     if argv and argv[0] in COMMANDS and not runs(argv[0]):
         from .commands import command
 
@@ -251,13 +256,29 @@ def frozen(overseer: Overseer) -> Iterator[None]:
 
 
 def announced(overseer: Overseer, ending: Ending, error: BaseException | None) -> int:
-    """Say what python says of the script's end, and what a missing module asks for."""
+    """Say what python says of the script's end; of a module or option it lacks, what to do."""
     status = ending.announce(error, overseer.program)
+    if status == USAGE and not in_child():
+        say_misplaced(overseer, error)
     if isinstance(error, ModuleNotFoundError) and not in_child():
         from .beside import look_beside
 
         look_beside(error.name, overseer.environ, overseer.report)
     return status
+
+
+def say_misplaced(overseer: Overseer, error: BaseException | None) -> None:
+    """Name an option of voir's that the script was given, and has refused."""
+    from ..engine.help import TOPICS
+    from .misplaced import misplaced
+
+    program = overseer.program
+    arguments = program.target.argv if program is not None else ()
+    # Of a run without options not all instruments have been asked for theirs.
+    options = {*overseer.argparser._option_string_actions, *chain.from_iterable(TOPICS.values())}
+    found = misplaced(error, arguments, options)
+    if found is not None:
+        overseer.report(found)
 
 
 def show_help(text: str) -> None:
