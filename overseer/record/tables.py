@@ -24,7 +24,7 @@ TABLES = {
     "events": "event, t, n, task, json",
     "metrics": "event, t, n, task, key, value",
     "steps": "task, step, t, seconds, loading, compute, items",
-    "slices": "id, parent, process, thread, channel, label, depth, t, seconds, args",
+    "slices": "id, parent, process, thread, channel, label, depth, t, seconds, args, own",
     "instants": "process, thread, channel, label, t, args",
     "counters": "name, unit, t, value",
 }
@@ -191,7 +191,7 @@ def _slices(of: list[tuple[Process, Thread]], start: int) -> Rows:
             parent = parents[depth - 1] if depth else None
             parents[depth:] = [number]
             *place, t = _at(process, thread, one, start)
-            yield number, parent, *place, depth, t, _seconds(one), _args(one)
+            yield number, parent, *place, depth, t, _seconds(one), _args(one), _own(one)
 
 
 def _steps(thread: Thread, start: int) -> Rows:
@@ -208,6 +208,12 @@ def _steps(thread: Thread, start: int) -> Rows:
 
 def _seconds(one: Slice) -> float | None:
     return None if one.duration is None else one.duration / 1e9
+
+
+def _own(one: Slice) -> float | None:
+    """The time in which no span within it goes on."""
+    inside = sum(child.duration or 0 for child in one.children)
+    return None if one.duration is None else max(0, one.duration - inside) / 1e9
 
 
 def _args(one: Slice) -> str | None:

@@ -118,6 +118,16 @@ def test_steps_spans_and_counters_come_from_the_trace(traced: Path) -> None:
     assert rows(traced, "select name, unit, t, value from counters") == counters
 
 
+def test_the_documented_queries_count_each_second_once(traced: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/run-directory.md").read_text()
+    slowest, spans = page.split("```sql\n")[1].split("```")[0].split(";\n")[:2]
+    assert rows(traced, slowest)[0] == (0, 1.0, 3.0, 1.0)
+    found = {label: (n, own) for _, label, n, own in rows(traced, spans)}
+    assert found == {"step": (4, 1.0), "loading": (1, 1.0), "compute": (2, 3.0), "pause": (1, 0.0)}
+    whole = rows(traced, "select sum(seconds) from slices where depth = 0")
+    assert [(sum(own for _, own in found.values()),)] == whole  # type: ignore[misc]
+
+
 def test_a_job_has_the_rows_of_all_ranks(tmp_path: Path) -> None:
     for rank in (0, 1):
         put(tmp_path / f"job/rank{rank}", {**FACTS, "rank": rank})
