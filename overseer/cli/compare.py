@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, VoirError
 from ..model.comparison import Comparison, Row
 from ..model.comparison import compare as compare_facts
 from ..record.differences import Difference, differences
 from ..record.reading import Run, read_run
 from ..views.comparison import render
 from .commands import CommandParser, Terminal, within
-from .runs import facts_of, run_directory
+from .runs import facts_of, labelled, run_directory
 
 _ABOUT = """\
 Compare run B with run A: rates, shares, times, losses, memory, and what was different about the
@@ -28,7 +29,7 @@ def parser() -> CommandParser:
     """What ``voir compare`` takes."""
     example = "voir compare voir-runs/A voir-runs/B"
     made = CommandParser(prog="voir compare", description=_ABOUT, example=example)
-    many = "a run directory, several (A1,A2,A3), or one that holds them"
+    many = "a run, several (A1,A2,A3), a directory that holds them, or a tag"
     made.add_argument("before", metavar="A", nargs="?", default="-2", help=f"{many} (default: -2)")
     made.add_argument(
         "after", metavar="B", nargs="?", default="-1", help="likewise (default: -1, the latest)"
@@ -75,6 +76,9 @@ def _repeats(named: str) -> list[Path]:
     inside = sorted(file.parent for file in Path(named).glob("*/run.json"))
     ranks = any(directory.name.startswith("rank") for directory in inside)
     held = inside and not ranks and not (Path(named) / "run.json").exists()
+    if not held and not Path(named).exists():
+        with suppress(VoirError):  # All runs of a tag; -2 is none.
+            return labelled(named)
     return inside if held else [run_directory(named)]
 
 

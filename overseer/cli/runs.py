@@ -13,17 +13,24 @@ from typing import Any
 
 from ..boundary import said
 from ..errors import UsageError, VoirError
-from ..files import reading
+from ..files import read_json, reading
+from ..model.amounts import duration
 from ..model.facts import main_task, part
+from ..record.differences import unlike_arguments
 from ..record.reading import Run, read_run
 from ..views.summary import losses, outcome, rate, seconds
 from ..views.text import cut, table
 from .commands import CommandParser, Terminal
 
 _ABOUT = "List runs, newest first. What stands before each names it: voir show -2."
-_HEAD = ("run", "started", "script", "tasks", "rate", "loss", "ended")
+_HEAD = ("run", "name", "started", "script", "steady", "overall", "loss", "took", "ended")
+#: The last column: what of the arguments is not the same in all runs of a script; and its least
+#: width.
+_UNLIKE, _LEAST = "arguments", 16
 #: What a command says of its RUN.
-RUN = "a run directory, or -2 for the one before the latest (default: the latest)"
+RUN = "a run directory, -2 for the one before the latest, a --name or --tag (default: the latest)"
+#: What follows a rate over all the time of a run.
+_OVERALL = " overall"
 #: Where ``run.json`` says when the run began; what follows need not be read to sort runs.
 _BEGIN, _STARTED = 4096, re.compile(rb'"started": ?"([^"]+)"')
 
@@ -49,7 +56,27 @@ def runs(argv: list[str], terminal: Terminal) -> Iterator[str]:
     if options.json:
         yield json.dumps([_for_programs(path) for _, path in listed], indent=2) + "\n"
     else:
-        yield table([_HEAD, *(_cells(-at, path) for at, path in listed)], [True, *[False] * 6])
+        facts = [(-at, path, _read(path)) for at, path in listed]
+        yield _table([_cells(*each) for each in facts], [one for *_, one in facts], terminal)
+
+
+def _table(cells: list[list[str]], facts: list[dict[str, Any]], terminal: Terminal) -> str:
+    """The rows below their head; a column that is empty is left out."""
+    rows = [list(_HEAD), *cells]
+    kept = [at for at, column in enumerate(zip(*cells, strict=True)) if at == 0 or any(column)]
+    rows = [[row[at] for at in kept] for row in rows]
+    text = table(rows, [True, *[False] * (len(kept) - 1)])
+    try:
+        unlike = unlike_arguments(facts)
+    except Exception:  # Somebody else's idea of a record.
+        unlike = []
+    if not any(unlike):
+        return text
+    width = max(map(len, text.splitlines()))
+    room = max(terminal.width - width - 2, _LEAST) if terminal.height else 1 << 30
+    ends = [_UNLIKE, *(cut(one, room) for one in unlike)]
+    rows = [[*row, end] for row, end in zip(rows, ends, strict=True)]
+    return table(rows, [True, *[False] * len(kept)])
 
 
 def newest(directory: str | Path | None = None) -> list[Path]:
@@ -73,7 +100,8 @@ def run_directory(named: str | None) -> Path:
 
     Args:
         named: A run's directory or one of its files, a directory of runs, of which the newest is
-            meant, or -1 for the newest run, -2 for the one before it; None: the newest.
+            meant, -1 for the newest run, -2 for the one before it, or the newest one's --name or
+            --tag; None: the newest.
 
     Raises:
         VoirError: There are not so many runs.
@@ -81,7 +109,7 @@ def run_directory(named: str | None) -> Path:
     if named is not None and not re.fullmatch(r"-\d+", named):
         path = Path(named)
         with suppress(VoirError):
-            return newest(path)[0] if path.is_dir() else path
+            return newest(path)[0] if path.is_dir() else labelled(named)[0]
         return path
     found, back = newest(), max(int((named or "-1")[1:]), 1)
     if back > len(found):
@@ -89,6 +117,34 @@ def run_directory(named: str | None) -> Path:
         what = f"{named or -1} is further back than {there}"
         raise UsageError("usage", what, "voir runs lists them.")
     return found[back - 1]
+
+
+def labelled(named: str) -> list[Path]:
+    """The newest run of that name, else all runs with that tag, the newest first.
+
+    Raises:
+        VoirError: There is no such run.
+    """
+    tagged = list[Path]()
+    for path in [] if os.path.exists(named) or os.sep in named else newest():
+        facts = _labelled(path)
+        if facts.get("name") == named:
+            return [path]
+        tags = facts.get("tags")
+        if isinstance(tags, list) and named in tags:
+            tagged.append(path)
+    if not tagged:
+        raise VoirError("run-missing", f"{named}: no run has this name or tag", "See voir runs.")
+    return tagged
+
+
+def _labelled(path: Path) -> dict[str, Any]:
+    """What says how a run is called: as it is in its file, which is not finished for that."""
+    for name in ("run.json", "rank0/run.json"):
+        with suppress(OSError, ValueError):
+            facts = read_json(path / name)
+            return facts if isinstance(facts, dict) else {}
+    return {}
 
 
 def is_run(path: Path) -> bool:
@@ -136,13 +192,13 @@ def _for_programs(path: Path) -> dict[str, Any]:
         for name, task in part(facts, "tasks").items()
         if isinstance(task, dict)
     }
-    known = {key: facts[key] for key in ("script", "started", "exit_status") if key in facts}
+    keys = "name", "tags", "argv", "script", "started", "exit_status"
+    known = {key: facts[key] for key in keys if key in facts}
     ended = {"seconds": seconds(facts), "ended": outcome(facts).text, "tasks": tasks}
     return {"run": str(path)} | known | ended
 
 
-def _cells(at: int, path: Path) -> list[str]:
-    facts = _read(path)
+def _cells(at: int, path: Path, facts: dict[str, Any]) -> list[str]:
     try:
         return _shown(at, path, facts)
     except Exception as error:
@@ -151,15 +207,26 @@ def _cells(at: int, path: Path) -> list[str]:
 
 def _shown(at: int, path: Path, facts: dict[str, Any]) -> list[str]:
     main = main_task(facts) or {}
+    said = rate(main)
+    steady = said.pop(0) if said and not said[0].endswith(_OVERALL) else ""
     return [
         str(at),
+        cut(_labels(facts), 24),
         _local(facts.get("started")),
         cut(os.path.basename(str(facts.get("script") or path.name)), 24),
-        cut(", ".join(part(facts, "tasks")), 24),
-        cut(next(iter(rate(main)), "").removesuffix(" overall"), 24),
+        cut(steady, 24),
+        cut(next(iter(said), "").removesuffix(_OVERALL), 24),
         losses(main) or "",
+        duration(seconds(facts)) or "",
         cut(outcome(facts).text, 60),
     ]
+
+
+def _labels(facts: dict[str, Any]) -> str:
+    """The name of a run, and its tags."""
+    name, tags = facts.get("name"), facts.get("tags")
+    marks = [f"[{tag}]" for tag in tags] if isinstance(tags, list) else []
+    return " ".join([str(name), *marks] if name else marks)
 
 
 def _local(started: object) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TOPICS = {
     "run": (
         "--stop", "--voirfile", "--no-voirfile", "--config", "--run-dir", "--no-record", "--quiet",
+        "--name",
     ),
     "look": ("--dash", "--display", "--monitor", "--tensorboard"),
     "measure": ("--train-rate", "--loading-rate", "--compute-rate", "--interval", "--skip"),

@@ -264,7 +264,7 @@ def add_options(parser: OptionParser) -> None:
     add("--no-record", action="store_true", help="record nothing")
     add("--quiet", action="store_true", help="no summary at the end")
     add("--strict", action="store_true",
-        help="status 4 if an instrument failed or a probe saw nothing")  # fmt: skip
+        help="status 4: an instrument failed, a probe saw nothing")  # fmt: skip
     add("--debug", action="store_true", help="say what is loaded and why")
 
 

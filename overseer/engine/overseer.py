@@ -114,6 +114,7 @@ class Overseer(Giving, Scheduler):
         charge: Counts processor nanoseconds that voir used as voir's own cost.
         stopping: What the run was asked to end by.
         error: The exception that ended the script, as the last line of its traceback has it.
+        labels: The ``name`` and the ``tags`` of the run.
         dashed: Whether a dashboard has shown the figures on a terminal.
         figures: The ``tasks`` of ``run.json`` as of now; whether they are final.
         on_source: Changes the syntax tree of a script in place.
@@ -168,6 +169,7 @@ class Overseer(Giving, Scheduler):
         self.stopped_early: str | None = None
         self.error: str | None = None
         self.dashed = False
+        self.labels: dict[str, Any] = {}
         self.on_source: Callable[[ast.Module], object] | None = None
         self.ready: Callable[[], object] = bool
         self.profiler: Callable[..., Callable[[], object]] | None = None

@@ -9,10 +9,13 @@ Facts = Mapping[str, Any]
 #: What differs from run to run and says nothing.
 _IDLE = frozenset({
     "command", "torch.seed", "python.build", "git.moved_to", "env.TERM", "env.COLUMNS",
-    "env.VOIR_RUN_DIR", "env.VOIR_APP", "env.MASTER_PORT",
+    "env.VOIR_RUN_DIR", "env.VOIR_APP", "env.VOIR_NAME", "env.VOIR_TAG", "env.MASTER_PORT",
 })  # fmt: skip
 #: Options that change what is shown and where, not what is measured; with how many values.
-_SHOWN = {"--run-dir": 1, "--quiet": 0, "--debug": 0, "--app": 1, "--tensorboard": 1}
+_SHOWN = {
+    "--run-dir": 1, "--quiet": 0, "--debug": 0, "--app": 1, "--tensorboard": 1, "--name": 1,
+    "--tag": 1, "--dash": 0,
+}  # fmt: skip
 #: Sections that are found out at the end of a run, if there is time: absent, they are not known.
 _LATE = ("packages", "git", "gpu", "seed", "torch")
 #: Where a name goes without its section.
@@ -103,6 +106,33 @@ def _command(run: Facts) -> list[str]:
         else:
             kept.append(word)
     return kept
+
+
+def unlike_arguments(runs: Sequence[Facts]) -> list[str]:
+    """Of each run, the arguments that not all runs of its script here have."""
+    each = [_options(_command(run)) for run in runs]
+    scripts = [str(run.get("script")) if run.get("argv") else None for run in runs]
+    shared = {
+        script: set.intersection(
+            *(set(e) for e, s in zip(each, scripts, strict=True) if s == script)
+        )
+        for script in scripts
+    }
+    return [
+        " ".join(one for one in options if one not in shared[script])
+        for options, script in zip(each, scripts, strict=True)
+    ]
+
+
+def _options(words: list[str]) -> list[str]:
+    """Words, each option with the value behind it."""
+    made = list[str]()
+    for word in words:
+        if made and made[-1].startswith("-") and not word.startswith("-") and " " not in made[-1]:
+            made[-1] += f" {word}"
+        else:
+            made.append(word)
+    return made
 
 
 def _arguments(before: list[str], after: list[str]) -> Iterator[Difference]:

@@ -249,6 +249,7 @@ class Recording:
 
         ov, rank = self._ov, self.directory.rank
         return {
+            **ov.labels,
             "argv": self._part("argv", lambda: redact_arguments(["voir", *ov.argv])),
             "script": self._name(),
             "voirfiles": list(ov.voirfiles),

@@ -102,7 +102,8 @@ def head_of(run: Facts) -> list[Piece]:
     rank, world = run.get("rank"), run.get("world_size")
     ranked = f"rank {rank}" + (f" of {world}" if isinstance(world, int) else "")
     script = _short(clean(run.get("script") or "the script"))
-    pieces = [Piece(script, "bold"), Piece(ranked if isinstance(rank, int) else "")]
+    pieces = [Piece(script, "bold"), Piece(cut(run.get("name") or "", 40))]
+    pieces.append(Piece(ranked if isinstance(rank, int) else ""))
     pieces += [outcome(run), Piece(duration(seconds(run)) or "")]
     return [piece for piece in pieces if piece.text]
 

@@ -104,10 +104,10 @@ def test_runs_are_listed_newest_first(place: Path) -> None:
     lines = [" ".join(line.split()) for line in said("runs").splitlines()]
     assert "voir-runs/d/run.json is no valid run.json" in lines.pop(1)
     assert lines == [
-        "run started script tasks rate loss ended",
-        "-2 2020-01-03 main.py finished",
-        "-3 2020-01-02 main.py eval, train 32.0 items/s 2.5 → 0.5 killed",
-        "-4 2020-01-01 oldest.py finished",
+        "run started script steady overall loss took ended",
+        "-2 2020-01-03 main.py 5.00 s finished",
+        "-3 2020-01-02 main.py 32.0 items/s 31.0 2.5 → 0.5 killed",
+        "-4 2020-01-01 oldest.py 5.00 s finished",
     ]
     two = said("runs", "voir-runs", "-n", "2").splitlines()
     assert [line.split()[0] for line in two] == ["run", "-1", "-2"]
@@ -118,12 +118,48 @@ def test_runs_are_listed_newest_first(place: Path) -> None:
     assert killed["tasks"] == {"eval": {"steps": 20}, "train": TASK}
 
 
+def test_runs_are_named_by_what_they_were_called_and_compared_by_their_tags(place: Path) -> None:
+    for n in range(4):
+        labels = {"name": "base" if n < 2 else "lr", "tags": ["sweep"] if n else []}
+        argv = ["voir", "--name", "x", "main.py", "--epochs", "3", "--lr", str(n)]
+        overall = {"steps": 9, "rate": {"wall": 31.0}}
+        put(place / f"n{n}", f"2021-01-0{n + 1}T00:00:00Z", argv=argv, **labels, **ENDED,
+            tasks={"train": overall})  # fmt: skip
+    put(place / "n4", "2022-01-01T00:00:00Z", script="other.py", argv=["voir", "other.py", "-q"])
+    found = {"base": "n1", "lr": "n3", "sweep": "n3"}
+    for label, name in found.items():
+        assert run_directory(label) == Path("voir-runs") / name
+        assert f"voir-runs/{name}" in said("show", label)
+    assert run_directory("nobody") == Path("nobody")
+    sides = json.loads(said("compare", "base", "sweep", "--json"))
+    assert sides["before"] == ["voir-runs/n1"]
+    assert sides["after"] == [f"voir-runs/n{n}" for n in (3, 2, 1)]
+    lines = [" ".join(line.split()) for line in said("runs", "-n", "5").splitlines()]
+    assert lines == [
+        "run name started script overall took ended arguments",
+        "-1 2022-01-01 other.py did not finish",
+        "-2 lr [sweep] 2021-01-04 main.py 31.0 items/s 5.00 s finished --lr 3",
+        "-3 lr [sweep] 2021-01-03 main.py 31.0 items/s 5.00 s finished --lr 2",
+        "-4 base [sweep] 2021-01-02 main.py 31.0 items/s 5.00 s finished --lr 1",
+        "-5 base 2021-01-01 main.py 31.0 items/s 5.00 s finished --lr 0",
+    ]
+    assert json.loads(said("runs", "--json"))[1]["name"] == "lr"
+
+
 def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.write("main.py", "from voir import give\nfor n in range(3):\n    give(loss=n)\n")
     first = place.voir("--run-dir", "run", "main.py").stderr
     again = place.voir("show", "run")
     assert (again.status, again.stderr, again.stdout) == (0, "", first)
+    labels = "--name", "base", "--tag", "a", "--tag", "b"
+    called = place.voir(*labels, "main.py").stderr.splitlines()
+    assert called[0].startswith("voir: main.py · base · finished")
+    assert (place.record()["name"], place.record()["tags"]) == ("base", ["a", "b"])
+    assert place.voir("show", "base").stdout.splitlines() == called
+    for label in ("", "-1", "a/b", "a,b", "."):
+        refused = place.voir("--name", label, "main.py")
+        assert (refused.status, "names no run" in refused.stderr) == (2, True)
     plain = place.voir("show", "run", env={"PYTHONIOENCODING": "ascii"})
     assert plain.stdout.startswith("voir: main.py | finished")
 
