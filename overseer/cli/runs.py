@@ -24,6 +24,7 @@ from .commands import CommandParser, Terminal
 
 _ABOUT = "List runs, newest first. What stands before each names it: voir show -2."
 _HEAD = ("run", "name", "started", "script", "steady", "overall", "loss", "took", "ended")
+_SCRIPT, _LOSS = _HEAD.index("script"), _HEAD.index("loss")
 #: The last column: what of the arguments is not the same in all runs of a script; and its least
 #: width.
 _UNLIKE, _LEAST = "arguments", 16
@@ -61,22 +62,43 @@ def runs(argv: list[str], terminal: Terminal) -> Iterator[str]:
 
 
 def _table(cells: list[list[str]], facts: list[dict[str, Any]], terminal: Terminal) -> str:
-    """The rows below their head; a column that is empty is left out."""
-    rows = [list(_HEAD), *cells]
-    kept = [at for at, column in enumerate(zip(*cells, strict=True)) if at == 0 or any(column)]
-    rows = [[row[at] for at in kept] for row in rows]
-    text = table(rows, [True, *[False] * (len(kept) - 1)])
+    """The rows below their head; a column that is empty is left out.
+
+    On a terminal that is too narrow the script's name is left out if it is always the same, and
+    arguments that have no room at the right stand below their run.
+    """
     try:
         unlike = unlike_arguments(facts)
     except Exception:  # Somebody else's idea of a record.
-        unlike = []
+        unlike = [""] * len(facts)
+    text = _columns([*cells], [])
+    room = terminal.width - max(map(len, text.splitlines())) - 2 if terminal.height else 1 << 30
+    if room < 0:
+        same = len({row[_SCRIPT] for row in cells}) == 1
+        lean = [
+            [*row[:_SCRIPT], "" if same else row[_SCRIPT], *row[_SCRIPT + 1 :]] for row in cells
+        ]
+        for row in lean:
+            row[_LOSS] = row[_LOSS].rpartition(" ")[2]
+        cells, text = lean, _columns(lean, [])
     if not any(unlike):
         return text
-    width = max(map(len, text.splitlines()))
-    room = max(terminal.width - width - 2, _LEAST) if terminal.height else 1 << 30
-    ends = [_UNLIKE, *(cut(one, room) for one in unlike)]
-    rows = [[*row, end] for row, end in zip(rows, ends, strict=True)]
-    return table(rows, [True, *[False] * len(kept)])
+    if room >= _LEAST:
+        return _columns(cells, [cut(one, room) for one in unlike])
+    head, *lines = text.splitlines()
+    below = [f"     {cut(one, terminal.width - 5)}" if one else "" for one in unlike]
+    pairs = [each for pair in zip(lines, below, strict=True) for each in pair if each]
+    return "\n".join([head, *pairs, ""])
+
+
+def _columns(cells: list[list[str]], unlike: list[str]) -> str:
+    """A table of those columns that have anything."""
+    if unlike:
+        cells = [[*row, one] for row, one in zip(cells, unlike, strict=True)]
+    kept = [at for at, column in enumerate(zip(*cells, strict=True)) if at == 0 or any(column)]
+    kept = kept or [*range(len(_HEAD))]
+    rows = [[row[at] for at in kept] for row in [[*_HEAD, _UNLIKE], *cells]]
+    return table(rows, [True, *[False] * (len(kept) - 1)])
 
 
 def newest(directory: str | Path | None = None) -> list[Path]:

@@ -144,6 +144,9 @@ def test_runs_are_named_by_what_they_were_called_and_compared_by_their_tags(plac
         "-5 base 2021-01-01 main.py 31.0 items/s 5.00 s finished --lr 0",
     ]
     assert json.loads(said("runs", "--json"))[1]["name"] == "lr"
+    narrow = "".join(listing.runs(["-n", "5"], Terminal(80, height=9))).splitlines()
+    assert max(map(len, narrow)) <= 80
+    assert narrow[3:5] == ["     --lr 3", narrow[4]]
 
 
 def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> None:
