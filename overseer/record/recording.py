@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .directory import RunDirectory
     from .metrics import MetricsLog
     from .provenance import Provenance
+    from .scores import Scores
 
     _T = TypeVar("_T")
     Event = dict[str, Any]
@@ -81,6 +82,7 @@ class Recording:
             self.directory.check()
         self._data_fd = _data_fd(ov)
         self._metrics: MetricsLog | None = None
+        self._scores: Scores | None = None
         self._header, self._due = "", 0
         self._lines: deque[Event] = deque()
         self._sampler = Sampler(ov.clock)
@@ -202,6 +204,12 @@ class Recording:
     def _append(self, lines: list[Event]) -> None:
         from ..encode import encode
 
+        if self._scores is None:
+            from .scores import Scores
+
+            self._scores = Scores()
+        for line in lines:
+            self._scores.add(line)
         assert self._metrics is not None
         self._metrics.append([encode(line, most=SURE) for line in lines])
 
@@ -225,6 +233,7 @@ class Recording:
                 "seconds": (begun - self.started) / 1e9,
                 "tasks": self._part("figures", lambda: self._ov.figures(False)) or None,
                 "progress": self._ov.summary.get("progress"),
+                "values": self._values(),
                 "problems": self._problems(),
             }
         )
@@ -305,12 +314,16 @@ class Recording:
             "probes": self._part("probes", ov.probe_verdicts),
             "instruments": self._instruments(),
             "problems": self._problems(),
+            "values": self._values(),
             "diagnosis": self._part("diagnosis", lambda: _diagnosis(measured)),
             **ov.summary,
         }
 
     def _problems(self) -> list[dict[str, Any]]:
         return [problem.as_facts() for problem in tuple(self._ov.problems)]
+
+    def _values(self) -> dict[str, dict[str, float]] | None:
+        return self._scores.section() if self._scores is not None else None
 
     def _error(self) -> str | None:
         if self._ov.error is None:

@@ -66,7 +66,7 @@ def render(
     """
     most = 1 << 30 if whole else 0
     layout, tasks = Layout(width, colour), [*_tasks(run)]
-    rest = [*_progress(run, most), *_machine(run), *_verdict(run)]
+    rest = [*_progress(run, most), _values(run, most), *_machine(run), *_verdict(run)]
     first = head_of(run)
     if not any(each.pieces for each in (*tasks, *rest)):
         rest = [_fired(run)]
@@ -278,6 +278,19 @@ def _progress(run: Facts, most: int) -> Iterator[Row]:
             of = f"{done:,.0f}" + (f" of {total:,.0f}" if total is not None else "")
             pace = f"{rates(done / took)[0]}/s" if done and took else None
             yield row(clean(bar.get("task") or "progress"), of, pace)
+
+
+def _values(run: Facts, most: int) -> Row:
+    """The last and the best of what was given; the best where it is another."""
+    own, most = part(run, "values"), most or OWN
+    shown = []
+    for name, of in list(own.items())[:most]:
+        last, best = figure(at(of, "last")), figure(at(of, "best"))
+        if last is not None:
+            better = f", best {best}" if best not in (None, last) else ""
+            shown.append(f"{clean(name)} {last}{better}")
+    more = f"{len(own) - most} more in run.json" if len(own) > most else None
+    return row("given", *shown, more and Piece(more, "dim"), optional=_VALUES)
 
 
 def _machine(run: Facts) -> Iterator[Row]:

@@ -149,10 +149,17 @@ def test_what_there_is_many_of_is_whole_where_all_is_wanted() -> None:
     bars = [{"task": f"bar{n}", "done": 30, "total": 60, "seconds": 2.0} for n in range(9)]
     probes = [{"selector": f"//f{n} > x", "state": "never fired"} for n in range(44)]
     app = {f"key{n}": n for n in range(20)}
+    values = {f"value{n}": {"last": n} for n in range(20)}
     run = {"progress": bars, "probes": probes, "app": app, "tasks": {"train": {"steps": 2}}}
+    run["values"] = values
     short, whole = render(run, 80), render(run, 80, whole=True)
-    for name in ("bar8", "//f43", "key19"):
+    for name in ("bar8", "//f43", "key19", "value19"):
         assert (name in short, name in whole) == (False, True)
+
+
+def test_of_what_was_given_the_last_and_the_best_are_shown() -> None:
+    values = {"accuracy": {"last": 0.9, "best": 0.95}, "val_loss": {"last": 0.5, "best": 0.5}}
+    assert lines({"values": values})[1] == "  given     accuracy 0.9, best 0.95 · val_loss 0.5"
 
 
 def test_a_failure_below_the_dashboard_takes_two_lines() -> None:

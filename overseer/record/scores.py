@@ -1,0 +1,60 @@
+"""The last and the best of the numbers that a script or a voirfile gives."""
+
+from __future__ import annotations
+
+from ..encode import Pending
+from ..model.facts import number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: How many values are kept.
+MOST = 64
+#: The best of a value with one of these in its name is the lowest one.
+LOWER = ("loss", "error", "perplexity")
+#: Keys that say when and of what a value is, or that have a place of their own in ``tasks``.
+_NONE = frozenset({
+    "t", "n", "time", "task", "step", "epoch", "batch", "batch_size", "units", "loss", "rate",
+    "progress", "loading_share", "compute_share",
+})  # fmt: skip
+#: Tasks that are not part of a value's name.
+_PLAIN = ("", "train", "main")
+
+
+class Scores:
+    """What is kept of the values in events that are recorded."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[str, float]] = {}
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take in an event; numbers on a device as far as they have arrived."""
+        if "$event" in event:
+            return
+        task = str(event.get("task") or "")
+        for key, value in event.items():
+            if type(value) is Pending:
+                value = value.shown
+            if type(value) is not float and type(value) is not int:
+                continue
+            if key not in _NONE and key[:1] != "$" and number(value) is not None:
+                self._take(key if task in _PLAIN else f"{task}/{key}", value)
+
+    def _take(self, name: str, value: float) -> None:
+        known = self._kept.get(name)
+        if known is not None:
+            better = min if lower_is_better(name) else max
+            known["last"], known["best"] = value, better(known["best"], value)
+        elif len(self._kept) < MOST:
+            self._kept[name] = {"last": value, "best": value}
+
+    def section(self) -> dict[str, dict[str, float]] | None:
+        """The ``values`` of ``run.json``; None: there are none."""
+        return {name: dict(of) for name, of in list(self._kept.items())} or None
+
+
+def lower_is_better(name: str) -> bool:
+    """Whether the best of a value is the lowest: of a loss, error or perplexity, by its name."""
+    return any(word in name.lower() for word in LOWER)
