@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from functools import wraps
 
 from ..auto import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from overseer import Overseer
 
 #: Bars that are told apart; a script that names more has the rest left out.
 BARS = 64
+#: How descriptions say which epoch of how many it is: ``Epoch 3/10``, ``epoch [3/10]``.
+_EPOCH = re.compile(r"epochs?\W{0,3}(\d{1,9})\s*(?:/|of)\s*(\d{1,9})", re.IGNORECASE)
 
 
 def place(ov: Overseer, places: Places, std: Any) -> None:
@@ -31,7 +35,9 @@ def place(ov: Overseer, places: Places, std: Any) -> None:
     bars: dict[str, dict[str, Any]] = {}
     began: dict[str, tuple[int, float]] = {}
 
-    def tell(name: str, done: float, total: float | None) -> None:
+    from_zero, outer = set[str](), set[str]()
+
+    def tell(name: str, done: float, total: float | None, turn: tuple[int, int] | None) -> None:
         now = ov.clock.now_ns()
         since, first = began.get(name, (now, done))
         if done < first or name not in began:  # Another bar of the same name.
@@ -40,7 +46,13 @@ def place(ov: Overseer, places: Places, std: Any) -> None:
         bars[name] = {"task": name, "done": done, **more, "seconds": (now - since) / 1e9}
         ov.summary["progress"] = list(bars.values())
         if total is not None:
-            ov.publish(task=name, progress=(done, total))
+            if turn is not None and turn[0] == 0:
+                from_zero.add(name)
+            if turn is not None and name in from_zero:
+                turn = turn[0] + 1, turn[1]
+            # A bar around others is the loop itself.
+            of = {} if name in outer else {"turn": turn}
+            ov.publish(task=name, progress=(done, total), **of)
 
     @wraps(display)
     def drawn(bar: Any, *args: Any, **kwargs: Any) -> Any:
@@ -50,12 +62,32 @@ def place(ov: Overseer, places: Places, std: Any) -> None:
                 total is None or isinstance(total, int | float)
             )
             if told and (name in bars or len(bars) < BARS):
-                tell(name, done, total)
+                tell(name, done, total, turn_of(bar, kind, outer.add))
         except AttributeError:
             pass  # A bar that is half made, or somebody's own.
         return display(bar, *args, **kwargs)
 
     places.put(kind, "display", drawn)
+
+
+def turn_of(bar: Any, kind: Any, found: Callable[[str], object] = bool) -> tuple[int, int] | None:
+    """Which turn of how many a bar is of: by its description, else by the bar around it.
+
+    Args:
+        bar: The bar.
+        kind: Its class.
+        found: Told the name of the bar around it.
+    """
+    bars = list(getattr(kind, "_instances", ()))
+    around = [one for one in bars if abs(one.pos or 0) < abs(bar.pos or 0)]
+    outer = max(around, key=lambda one: abs(one.pos or 0), default=None)
+    if outer is not None:
+        found(named(outer.desc, abs(outer.pos or 0)))
+    if isinstance(bar.desc, str) and (told := _EPOCH.search(bar.desc)):
+        return int(told[1]), int(told[2])
+    if outer is None or type(outer.n) is not int or type(outer.total) is not int:
+        return None
+    return min(outer.n + 1, outer.total), outer.total
 
 
 def named(description: object, position: int) -> str:

@@ -1,4 +1,4 @@
-"""Quartiles, and a fair sample of very many numbered values in constant memory."""
+"""Quartiles; a fair sample of very many numbered values in constant memory, and the largest."""
 
 from __future__ import annotations
 
@@ -93,3 +93,43 @@ class Sample:
         self._w *= math.exp(math.log(1.0 - self._random.random()) / self._size)
         gap = math.log(1.0 - self._random.random()) / math.log1p(-self._w)
         self._next += math.floor(gap) + 1
+
+
+class Longest:
+    """The largest of numbered values from any number on, of as many as come.
+
+    Those are kept that are larger than all after them: about ``log(n)`` of values in any order.
+
+    Args:
+        most: How many are kept; beyond it, of values that only fall, the first ones go.
+    """
+
+    def __init__(self, most: int = SIZE) -> None:
+        self._most = most
+        self._kept: list[tuple[int, float]] = []
+
+    def add(self, number: int, value: float) -> None:
+        """Take in the value of the next number."""
+        kept = self._kept
+        while kept and kept[-1][1] <= value:
+            kept.pop()
+        kept.append((number, value))
+        if len(kept) > self._most:
+            del kept[0]
+
+    def extend(self, numbers: list[int], values: list[int]) -> None:
+        """Take in several."""
+        at = 0
+        while at < len(values):  # Each turn passes over what is smaller than its value.
+            left = values[at:]
+            largest = max(left)
+            at += left.index(largest)
+            self.add(numbers[at], float(largest))
+            at += 1
+
+    def since(self, number: int) -> float | None:
+        """The largest value numbered ``number`` or later."""
+        for at, value in self._kept:
+            if at >= number:
+                return value
+        return None

@@ -9,7 +9,7 @@ from .facts import HOST_CLOCK, PARTS, main_name, ordered
 from .rates import TASKS, Threads
 from .series import Columns, Series, Totals
 from .spans import Span
-from .statistics import Sample, quartiles
+from .statistics import Longest, Sample, quantile, quartiles
 from .tasks import WHY
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ class Record:
 
     def __init__(self, skip: Span | None, multiplier: int) -> None:
         self._skip, self._multiplier = skip, multiplier
-        self._series, self._sample = Series(), Sample()
+        self._series, self._sample, self._longest = Series(), Sample(), Longest()
         self._threads = Threads()
         self._before = self._skipped = 0
         self._start, self._untimed = 0, (0, 0.0)
@@ -59,6 +59,7 @@ class Record:
         items = step.items * self._multiplier
         self._series.add(step, n, items, ns)
         self._sample.add(step.number, ns / n, items / n)
+        self._longest.add(step.number, ns / n)
 
     def _skips(self, number: int, start: int) -> bool:
         skip = self._skip
@@ -83,6 +84,7 @@ class Record:
         parts = [alike.column(FIRST + part) for part in range(OTHER + 1)]
         columns = Columns(numbers, [1] * alike.n, items, ns, parts)
         self._sample.extend(numbers, [*columns.bounded], items)
+        self._longest.extend(numbers, ns)
         self._series.extend(columns)
 
     def section(self, task: Task, main: bool, clock: str, final: bool) -> dict[str, Any]:
@@ -152,14 +154,17 @@ class Record:
         return {"median": median, "q1": q1, "q3": q3}
 
     def _times(self, first: int) -> dict[str, Any]:
-        """How long steps took from ``first`` on: quartiles, and their course in parts."""
-        times = [ns / 1e9 for ns, _ in self._sample.since(first)]
+        """How long steps took from ``first`` on: quantiles, and their course in parts."""
+        times = sorted([ns / 1e9 for ns, _ in self._sample.since(first)])
         if not times:
             return {}
         q1, median, q3 = quartiles(times)
+        high = {"p95": quantile(times, 0.95), "p99": quantile(times, 0.99)}
+        longest = self._longest.since(first)
+        high["max"] = times[-1] if longest is None else longest / 1e9
         length, means = self._series.course(first, COURSE)
         course = {"steps": length, "means": [float(f"{mean:.4g}") for mean in means]}
-        return {"median": median, "q1": q1, "q3": q3, "course": course}
+        return {"median": median, "q1": q1, "q3": q3, **high, "course": course}
 
 
 class Summary:

@@ -181,6 +181,7 @@ def _task(name: str, task: Facts, main: bool) -> Iterator[Row]:
         items = "items unknown"
     yield row(name, steps, items, first and f"first step {first}", again, _pauses(task, main))
     yield from _rate(task)
+    yield _step(task)
     yield from _time(task)
     lowest, bad = figure(at(task, "loss.min")), number(task, "loss.not_finite")
     yield _sub(
@@ -230,6 +231,13 @@ def _rate(task: Facts) -> Iterator[Row]:
     clock = clean(at(task, "rate.clock") or "")
     # Named where it is a device's.
     yield _sub("", median, sample, f"{clock} clock" if clock not in ("", HOST_CLOCK) else None)
+
+
+def _step(task: Facts) -> Row:
+    """How long the steps took of which the rate is."""
+    kinds = {"median": "median", "p95": "p95", "p99": "p99", "max": "longest"}
+    times = {name: duration(at(task, f"step_seconds.{key}")) for key, name in kinds.items()}
+    return _sub("step", *(f"{name} {took}" for name, took in times.items() if took))
 
 
 def _steady(task: Facts) -> Piece:

@@ -16,8 +16,11 @@ from tests.instruments.inside import run as watched
 
 BAR = """
 class tqdm:
+    _instances = []
+
     def __init__(self, iterable, desc="", total=None):
-        self.iterable, self.desc, self.n, self.pos = iterable, desc, 0, 0
+        self.iterable, self.desc, self.n, self.pos = iterable, desc, 0, len(self._instances)
+        self._instances.append(self)
         self.total = total if total is not None else len(iterable)
 
     def __iter__(self):
@@ -26,6 +29,7 @@ class tqdm:
             yield each
             self.n += 1
             self.display()
+        self._instances.remove(self)
 
     def display(self, msg=None, pos=None):
         pass
@@ -69,11 +73,30 @@ for epoch in range(3):
 """
 
 
+NESTED = """
+from tqdm import tqdm
+for _ in tqdm(range(2), desc='Epochs'):
+    for _ in tqdm(range(1)):
+        pass
+"""
+
+
+def test_a_bar_within_another_is_one_of_its_turns(tmp_path: Path) -> None:
+    events, _ = run(tmp_path, NESTED)
+    inner = [event["turn"] for event in events if event["task"] != "Epochs"]
+    assert inner == [(1, 2), (1, 2), (2, 2), (2, 2)]
+    outer = [event for event in events if event["task"] == "Epochs"]
+    assert ["turn" in event for event in outer] == [True, False, False]
+
+
 def test_each_drawing_is_progress_and_the_bar_of_each_epoch_has_one_name(tmp_path: Path) -> None:
     events, bars = run(tmp_path, BARS)
     told = [(event["task"], event["progress"]) for event in events]
     assert told[:4] == [("Files", (n, 3)) for n in range(4)]
     assert told[4:] == [("Epoch", (n, 2)) for n in range(3)] * 3
+    assert [event["turn"] for event in events] == [None] * 4 + [
+        (epoch, 3) for epoch in (1, 2, 3) for _ in range(3)
+    ]
     found = [(bar["task"], bar["done"], bar["total"]) for bar in bars]
     assert found == [("Files", 3, 3), ("Epoch", 2, 2)]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from overseer.model.changepoints import changepoints
 from overseer.model.noise import bounded_sum, clipped, noise
-from overseer.model.statistics import Sample, quantile, quartiles
+from overseer.model.statistics import Longest, Sample, quantile, quartiles
 
 FINITE = st.floats(-1e9, 1e9, allow_nan=False)
 
@@ -44,6 +44,26 @@ def test_a_sample_knows_which_values_came_late() -> None:
     for number in range(5):
         sample.add(number, 2 * number, -number)
     assert sample.since(3) == [(6, -3), (8, -4)]
+
+
+@given(st.lists(st.lists(st.integers(0, 9))), st.integers(0, 30))
+def test_the_longest_is_that_of_all_from_a_number_on(batches: list[list[int]], first: int) -> None:
+    one_by_one, together, numbered = Longest(), Longest(), list[tuple[int, int]]()
+    for batch in batches:
+        start = len(numbered) + 1
+        numbered += enumerate(batch, start)
+        together.extend([*range(start, start + len(batch))], batch)
+        for number, value in enumerate(batch, start):
+            one_by_one.add(number, value)
+    wanted = max((value for number, value in numbered if number >= first), default=None)
+    assert one_by_one.since(first) == together.since(first) == wanted
+
+
+def test_of_values_that_only_fall_so_many_are_kept() -> None:
+    longest = Longest(most=4)
+    for number in range(100):
+        longest.add(number, -number)
+    assert (longest.since(0), longest.since(98)) == (-96, -98)
 
 
 def test_the_scripts_own_randomness_is_untouched() -> None:

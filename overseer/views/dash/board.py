@@ -29,7 +29,7 @@ HEARD = ("rate", "progress", *MONITORS)
 #: Keys that are no figures of the script's own.
 _QUIET = {
     *HEARD, "memdata", "units", "loading_share", "compute_share", "task", "time", "step", "loss",
-    "batch", "batch_size",
+    "batch", "batch_size", "turn",
 }  # fmt: skip
 #: Traffic, by its monitor: its name, and its counters of bytes.
 _TRAFFIC = {
@@ -123,6 +123,8 @@ class Task:
         facts: Its part of ``run.json`` by now.
         now: Items a second by the latest window, and their ``units``.
         done: So much ``of`` the total, in ``unit``, if anything tells that.
+        turn: Which turn of how many this is, such as an epoch; None: it is not known.
+        bar: Whether a bar of the script's tells it, which may be of one turn only.
     """
 
     def __init__(self, name: str) -> None:
@@ -133,7 +135,20 @@ class Task:
         self.units, self.unit = "items/s", ""
         self.done = self.of = 0.0
         self.began: float | None = None
+        self.turn: tuple[float, float] | None = None
+        self.bar = False
         self._growth: deque[tuple[float, float]] = deque(maxlen=60)
+        self._turns: list[tuple[float, float]] = []
+
+    def turned(self, at: float, turn: tuple[float, float] | None) -> None:
+        """What is done is of this turn, if that is known."""
+        self.turn = turn
+        if turn is None or turn[1] < 1 or not self.of:
+            return
+        share = min(1.0, (turn[0] - 1 + self.done / self.of) / turn[1])
+        if self._turns and share < self._turns[-1][1]:
+            self._turns.clear()
+        self._turns = [*self._turns[:1], (at, share)]
 
     def progressed(self, at: float, done: float, total: float, unit: str) -> None:
         """So much is done of the total."""
@@ -147,7 +162,12 @@ class Task:
         self.done, self.of, self.unit = done, total, unit
 
     def left(self, now: float) -> float | None:
-        """Seconds until all is done, at the pace of late."""
+        """Seconds until all is done: at the pace of late, of several turns at that of all."""
+        if self.turn is not None:
+            if len(self._turns) < 2 or self._turns[1][1] in (1.0, self._turns[0][1]):
+                return None
+            (start, low), (end, high) = self._turns
+            return max(0.0, (1 - high) * (end - start) / (high - low) - (now - end))
         if len(self._growth) < 2 or self.done >= self.of:
             return None
         (start, low), (end, high) = self._growth[0], self._growth[-1]
@@ -329,6 +349,8 @@ class Board:
         if progress and progress[1] > 0 and (task := self.task(event.get("task"))) is not None:
             unit = "" if "rate" in event else cut(str(event.get("units", ""))[:200], 12)
             task.progressed(at, *progress, unit)
+            task.bar = "turn" in event
+            task.turned(at, _pair(event.get("turn")))
         for label, key in (("cpu", "cpudata"), ("process", "process")):
             if key in event:
                 self._meter(label).read(event[key], 100.0, 1.0)

@@ -137,14 +137,30 @@ def _progress(task: Task, board: Board, room: int, figures: bool) -> Line:
         words += [f"{name} {told[0]}" for name, _, told in _told(task) if figures]
         return name, (joined(words, room - _LABEL - 2, " · "), "")
     done = joined([f"{count(task.done)}/{count(task.of)}", task.unit], 40, " ")
-    time = task.left(board.now)
-    ending = f"{clock(time)} left" if time is not None else ""
+    ending = _left(task, board.now)
+    done = joined([_turn(task), done], 60, " · ")
     text = f"{percent(task.done / task.of) or '':>6}  {joined([done, *words], room // 2, ' · ')}"
     graph = room - width((name,)) - cells(text) - (len(ending) + 2 if ending else 0) - 1
     style = "done" if task.done >= task.of else "progress"
     spans = (name, *gauge(task.done / task.of, max(4, min(graph, room // 2)), style), (text, ""))
     gap = room - width(spans) - len(ending)
     return (*spans, (" " * gap + ending, "bold")) if ending and gap > 1 else spans
+
+
+def _turn(task: Task) -> str:
+    """Which epoch of how many its bar is of."""
+    if task.turn is None:
+        return ""
+    kind = "epoch" if "epoch" in task.name.lower() else "turn"
+    return f"{kind} {count(task.turn[0])}/{count(task.turn[1])}"
+
+
+def _left(task: Task, now: float) -> str:
+    """How long the run will take; of a bar that may be one of many, how long that will."""
+    time = task.left(now)
+    if time is None:
+        return ""
+    return f"{clock(time)} left" + (" of this bar" if task.bar and task.turn is None else "")
 
 
 # Loss and rate
@@ -482,14 +498,15 @@ def words(board: Board) -> tuple[str, str]:
     """The board on one line: the script and the time, and all that matters; empty: nothing yet."""
     parts = []
     for task in board.tasks.values():
-        steps, left = fact(task.facts, "steps"), task.left(board.now)
+        steps = fact(task.facts, "steps")
         loss = fact(task.facts, "loss.last")
         said = [
+            _turn(task),
             f"{count(task.done)}/{count(task.of)} {task.unit}".rstrip() if task.of else "",
             f"step {count(steps)}" if steps else "",
             f"loss {number(loss)}" if loss is not None else "",
             f"{number(task.now)} {task.units}" if task.now is not None else "",
-            f"{clock(left)} left" if left is not None else "",
+            _left(task, board.now),
         ]
         parts.append(", ".join([task.name, *filter(None, said)]))
     for meter in board.meters.values():

@@ -11,7 +11,7 @@ from runs import step, training
 
 from overseer.recorder.values import values
 from overseer.views.dash.board import Board, History
-from overseer.views.dash.layout import lay_out
+from overseer.views.dash.layout import lay_out, words
 
 
 @pytest.fixture
@@ -104,6 +104,27 @@ def test_the_time_left(board, heard, total, left):
     for board.clock, done in heard:
         board.hear({"progress": (done, total)})
     assert read(board).tasks["train"].left(board.clock) == (left and pytest.approx(left))
+
+
+@pytest.mark.parametrize(
+    ("heard", "said"),
+    [
+        ([(0, 0, (1, 4)), (10, 50, (1, 4)), (20, 100, (1, 4))], "0:01:00 left"),
+        ([(0, 0, (1, 2)), (10, 100, (1, 2)), (15, 0, (2, 2)), (20, 50, (2, 2))], "0:00:07 left"),
+        ([(0, 0, (2, 2)), (10, 100, (2, 2))], ""),
+        ([(0, 0, (1, 2))], ""),
+        ([(0, 0, None), (10, 50, None)], "0:00:10 left of this bar"),
+        ([(0, 0, ...), (10, 50, ...)], "0:00:10 left"),
+    ],
+)
+def test_the_time_left_of_a_bar_is_the_runs_where_the_epoch_is_known(board, heard, said):
+    for board.clock, done, turn in heard:
+        of = {} if turn is ... else {"turn": turn}
+        board.hear({"progress": (done, 100), "task": "Epoch", **of})
+    board.read(board.clock, dict)
+    _, told = words(board)
+    assert (said in told, "left" in told) == (True, bool(said))
+    assert ("epoch 2/2" in told) == (turn == (2, 2))
 
 
 def refuse(self):
