@@ -122,7 +122,7 @@ def read(path: Place, most: int = LARGEST) -> bytes:
         OSError: As :func:`reading`.
     """
     with reading(path, most) as file:
-        return file.read(most)
+        return file.read()  # Its size is known; a buffer of ``most`` may be more than there is.
 
 
 def read_json(path: Place, most: int = LARGEST) -> Any:

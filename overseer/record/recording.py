@@ -165,7 +165,7 @@ class Recording:
             with suppress(Exception):  # It is told when there is something to record.
                 from .. import encode  # noqa: F401
                 from ..recorder import log  # noqa: F401
-                from . import killed, metrics, runfile  # noqa: F401
+                from . import killed, metrics, redact, runfile, scores  # noqa: F401
 
                 self.beginning()
         if self._always:

@@ -125,7 +125,7 @@ def test_an_abort_fails_the_run_whatever_thread_it_is_on(
     # What waits for a thread that a timer's abort has ended goes on.
     ends = script == LEFT or (way == "a timer" and script == JOINING)
     assert ran.seen == (1, END * ends)
-    assert ran.stderr.count("ValueError: bad") == 1
+    assert ran.stderr.splitlines().count("ValueError: bad") == 1
 
 
 def test_the_child_of_a_fork_has_no_instruments(place: Place) -> None:
