@@ -555,6 +555,7 @@ class Lane:
         if flags & k.MARKED:
             self._plain(at, OTHER, turn)
         told.entered, told.before_entered = at, _sum(self._before, turn.parts)
+        told.split = True
         if self.rest != LOADING:
             self.rest = BETWEEN
         self._rest = BETWEEN
@@ -562,6 +563,7 @@ class Lane:
     def _pair_begins(self, site: int, items: float, at: int, flags: int) -> None:
         """What lies between the last pair and this one was waiting for its batch."""
         told, _ = self._teller(site)
+        told.split = True
         told.begins(items)
         if not self.begun:
             self.begins(k.PAIR, at)
@@ -574,6 +576,7 @@ class Lane:
     def _pair(self, site: int, items: float, start: int, end: int, flags: int) -> None:
         """R1: a pair splits the step of a mark; where there are no marks, it tells a step."""
         told, script = self._teller(site)
+        told.split = True
         if not self.begun:
             self.begins(k.PAIR, start)
         turn = self._until(end)
@@ -654,6 +657,8 @@ class Lane:
         for one in self._told.values():
             if one is not told:
                 one.others = _sum(one.others or [0, 0, 0, 0, 0, 0, 0], turn.parts)
+        if not told.split:  # What lies between pairs is loading of their task only.
+            turn.resolve(False)
         told.end, told.before = at, self._before
         self._told_before = self._before
         self._last_told = task, at

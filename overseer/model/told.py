@@ -26,17 +26,18 @@ class Told:
             ``before``.
         others: The time of steps of other tasks since the last step; None: there were none.
         inner: Whether the last step had steps of other tasks within it; None: there was none.
+        split: Whether pairs of its own say what is loading and what compute.
     """
 
     __slots__ = (
         "_begun", "batches", "before", "before_entered", "by_script", "early", "end",
         "entered", "inner", "marked", "opened", "others", "overdue", "paired", "sized", "sizes",
-        "task",
+        "split", "task",
     )  # fmt: skip
 
     def __init__(self, task: str) -> None:
         self.task = task
-        self.marked = self.paired = self.by_script = self.overdue = self.sized = False
+        self.marked = self.paired = self.by_script = self.overdue = self.sized = self.split = False
         self.early: list[Step] = []
         self.end = self.opened = self.entered = 0
         self.before = self.before_entered = [0, 0, 0, 0, 0, 0, 0]
@@ -56,7 +57,7 @@ class Told:
         if self.early or self.sizes or self.batches:
             return None
         flags = self.marked, self.paired, self.by_script, self.overdue, self.sized, self.inner
-        return (*flags, self.opened > 0, self.entered, self.others is None, self._begun)
+        return (*flags, self.split, self.opened > 0, self.entered, self.others is None, self._begun)
 
     def hold(self, step: Step) -> list[Step]:
         """Hold a step back; returns the steps that are not held back any longer."""

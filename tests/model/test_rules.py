@@ -224,6 +224,13 @@ PARTS = {
 }  # fmt: skip
 
 
+def test_23_what_lies_between_pairs_is_loading_of_their_task_only() -> None:
+    found = folded("3 { wait 5; pair:3 8; mark 8 }; 3 { wait 7; mark eval 4 }; wait 5; pair:3 8")
+    evaluated = [step for step in found.steps if step.task == "eval"]
+    assert [ns / 1e6 for ns in evaluated[1].parts] == [0, 0, 0, 0, 0, 7]
+    assert not any(step.loaded for step in evaluated)
+
+
 @pytest.mark.parametrize(("text", "number", "parts"), PARTS.values(), ids=PARTS)
 def test_parts(text: str, number: int, parts: list[float]) -> None:
     assert folded(text).parts(number) == parts
