@@ -126,7 +126,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "torch._dynamo.callback": partial(_place, places, "compilations"),
         "torch.distributed.distributed_c10d": partial(_place, places, "collectives"),
         **{name: partial(place_other, places) for name in FRAMEWORKS},
-        **{name: partial(_pickler, places) for name in PICKLERS},
+        **{name: partial(_pickler, ov, places) for name in PICKLERS},
     }
     watches = [on_import(name, place) for name, place in waits.items()]
     try:
@@ -189,16 +189,16 @@ def place_other(places: Places, module: Any) -> None:
             places.around(getattr(module, name), method, kind, read, 0)
 
 
-def _pickler(places: Places, module: Any) -> None:
+def _pickler(ov: Overseer, places: Places, module: Any) -> None:
     """Have functions sent to other processes without what was inserted into them."""
     from types import CodeType
 
-    from overseer.probes.travel import reducers
+    from overseer.probes.travel import reducer
 
-    if (found := reducers(module)) is not None:
-        table, ours = found
-        places.keep(partial(table.__setitem__, CodeType, table[CodeType]))
-        table[CodeType] = ours
+    table = getattr(getattr(module, "Pickler", None), "_dispatch_table", {})
+    if (reduce := table.get(CodeType)) is not None:
+        places.keep(partial(table.__setitem__, CodeType, reduce))
+        table[CodeType] = reducer(reduce, lambda: ov.program.plain if ov.program else None)
 
 
 def _tqdm(ov: Overseer, places: Places, std: Any) -> None:

@@ -102,6 +102,11 @@ class Program:
 
         return None if self.file is None else Path(self.file)
 
+    @property
+    def plain(self) -> CodeType | None:
+        """All of ``__main__``, compiled as python would have run it; None: it is not known."""
+        return None
+
     def load(self, instrument: Instrument | None = None) -> None:
         """Set the stage, read and parse, and run the leading imports and definitions.
 
@@ -137,6 +142,11 @@ class MainProgram(Program):
     def __init__(self, target: Target, file: str | None) -> None:
         super().__init__(target, file)
         self.under: list[TracebackType] = []
+
+    @property
+    def plain(self) -> CodeType | None:
+        """All of the script, compiled as python would have run it, where there is its source."""
+        return self._unit.code if self._unit is not None else None
 
     def run_prefix(self, instrument: Instrument | None) -> None:
         """Run the first part of the unit, if there is one."""

@@ -27,6 +27,7 @@ def outer(by):
         return learner.done, loss
     return train
 
+open(__file__, "w").close()  # Edited while it runs.
 READ = "import sys, pickle; print(pickle.load(sys.stdin.buffer)(5))"
 for function in (outer(3), lambda n: outer(2)(n)):
     print(function(5), flush=True)
