@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 MOST = 64
 #: The best of a value with one of these in its name is the lowest one.
 LOWER = ("loss", "error", "perplexity")
-#: Keys that say when and of what a value is, or that have a place of their own in ``tasks``.
+#: Keys that say when and of what a value is, that are set and not reached, or that have a place of
+#: their own in ``tasks``.
 _NONE = frozenset({
     "t", "n", "time", "task", "step", "epoch", "batch", "batch_size", "units", "loss", "rate",
-    "progress", "loading_share", "compute_share",
+    "progress", "turn", "loading_share", "compute_share", "lr", "learning_rate",
 })  # fmt: skip
 #: Tasks that are not part of a value's name.
 _PLAIN = ("", "train", "main")

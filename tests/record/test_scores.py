@@ -24,6 +24,7 @@ def test_what_is_no_value_is_left_out_and_so_are_too_many() -> None:
     scores, late = Scores(), Pending({"shape": []})
     scores.add({"step": 3, "batch_size": 4, "loss": 1.0, "$queued": 2.0, "x": float("nan")})
     scores.add({"$event": "phase", "number": 3})
+    scores.add({"lr": 1e-3, "learning_rate": 1e-3, "turn": 2})
     scores.add({"late": late})
     assert scores.section() is None
     late.arrived(0.5)
