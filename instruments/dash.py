@@ -38,12 +38,14 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
     from overseer.views.dash.dash import FRAME_SECONDS, Dashboard, sink_for
 
     from .measuring import measuring_of
+    from .monitors.host import machine_of
 
     rank = find_rank(os.environ)
     sink = sink_for(ov.stderr, os.environ)
     if sink is None or (rank is not None and rank.rank):  # The first one shows the job.
         return
     measuring = measuring_of(ov)
+    machine_of(ov).by_core = True
 
     def now() -> float:
         return ov.clock.now_ns() / 1e9
@@ -85,7 +87,7 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
             # Last of all, so that what others reduce at the end is on the last frame.
             yield ov.phases.finalize(priority=-1000)
     finally:
-        dashboard.close()
+        dashboard.close(summed=not ov.options.quiet)
         atexit.unregister(dashboard.close)
         for subscription in heard:
             subscription.dispose()

@@ -52,18 +52,24 @@ class Cores:
         if self.quota is not None:
             self.number, self.limited_by = self.quota.amount, self.quota.source
 
+    def each(self) -> list[tuple[float, float]]:
+        """Seconds in use, and in all, of each processor that affinity allows."""
+        import psutil
+
+        return [
+            # Guests are within user and nice.
+            (sum(times[:8]) - times.idle - getattr(times, "iowait", 0.0), sum(times[:8]))
+            for n, times in enumerate(psutil.cpu_times(percpu=True))
+            if not self.allowed or n in self.allowed
+        ]
+
     def counters(self, now_ns: int) -> tuple[float, float]:
         """Time in use and time there was, both since some moment and in one unit."""
         used = self.quota.seconds_used() if self.quota is not None else None
         if used is not None:
             return used, now_ns / 1e9 * self.number
-        import psutil
-
-        every = psutil.cpu_times(percpu=True) if self.allowed else [psutil.cpu_times()]
-        counted = [t for n, t in enumerate(every) if not self.allowed or n in self.allowed]
-        total = sum(sum(times[:8]) for times in counted)  # Guests are within user, nice.
-        idle = sum(times.idle + getattr(times, "iowait", 0.0) for times in counted)
-        return total - idle, total
+        each = self.each()
+        return sum(used for used, _ in each), sum(there for _, there in each)
 
 
 class Share:
@@ -103,6 +109,7 @@ class Machine:
 
     Attributes:
         cores: The processors that may be used.
+        by_core: Whether the load of each processor is read too.
         tree: The script's processes, if their time is read.
         host: What of the processors' time was used.
         script: What of it the script used.
@@ -111,6 +118,7 @@ class Machine:
 
     def __init__(self, root: str = "") -> None:
         self.cores, self._root = Cores(root), root
+        self.by_core, self._each = False, list[tuple[float, float]]()
         self.tree: Tree | None = None
         self.host, self.script = Share(), Share()
         self.limited_by: str | None = None
@@ -133,6 +141,12 @@ class Machine:
             script = min(script, there)
             self.script.add(script, there)
             self.host.add(min(max(used, script), there), there)
+
+    def loads(self) -> list[int]:
+        """Percent of each processor's time in use since the last call; empty at the first one."""
+        before, self._each = self._each, self.cores.each()
+        pairs = zip(before, self._each, strict=False)
+        return [round(_percent(now[0] - old[0], now[1] - old[1]) or 0.0) for old, now in pairs]
 
     def last_look(self, now_ns: int | None) -> None:
         """Look once more when the script has ended, so that the figures reach up to there."""
@@ -218,11 +232,18 @@ class Cpu(Monitor):
         self._machine = machine_of(ov)
 
     def read(self, now_ns: int) -> dict[str, Any]:
-        """``memory`` as used and total bytes, ``load`` in percent once it is known."""
+        """``memory`` as used and total bytes, and percent once known: ``load``, of ``cores`` each.
+
+        Those are read under ``--dash``.
+        """
         self._machine.look(now_ns)
         load = self._machine.host.lately()
-        memory = [*self._machine.memory(now_ns)[:2]]
-        return {"memory": memory} if load is None else {"memory": memory, "load": load}
+        read: dict[str, Any] = {"memory": [*self._machine.memory(now_ns)[:2]]}
+        if load is not None:
+            read["load"] = load
+        if self._machine.by_core and (loads := self._machine.loads()):
+            read["cores"] = loads
+        return read
 
     def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
         """Fill ``host.cpu``: mean and maximum load, of how many cores, and what limits them."""

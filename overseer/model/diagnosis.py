@@ -54,6 +54,8 @@ HELD, CAPPED = 0.1, 0.5
 DEAR = 0.05
 #: How far apart other programs alone drive the quartiles of step times, as a ratio.
 WIDE = 1.5
+#: The verdicts that too many threads may be the reason of.
+_SLOWED = ("compute-bound", "host-bound", "never steady")
 #: What to try against pauses of each kind.
 _SHORTER = {
     "evaluation": "evaluate less often, or on fewer batches",
@@ -134,8 +136,13 @@ def diagnose(run: Facts) -> Diagnosis | None:
         run: What ``run.json`` holds: ``tasks``, ``host``, ``devices``, ``seconds``, ``syncs``.
     """
     found = main_task(run)
-    if found is None:
-        return None
+    chosen = _diagnosed(run, found) if found is not None else None
+    if chosen is not None and chosen.verdict in _SLOWED and (advice := _fewer_threads(run)):
+        chosen.next = advice
+    return chosen
+
+
+def _diagnosed(run: Facts, found: Facts) -> Diagnosis | None:
     task = _Task(found)
     if task.steps < FEWEST_STEPS:
         return None
@@ -329,6 +336,16 @@ def _never_steady(run: Facts, task: _Task) -> Diagnosis | None:
 
 
 # The machine
+
+
+def _fewer_threads(run: Facts) -> str | None:
+    """What to try where torch has more threads than there are processors for them."""
+    threads = number(run, "provenance.torch.threads") or 0.0
+    cores = number(run, "host.cpu.cores") or threads
+    if threads <= cores or _used(run):
+        return None
+    of = f"{cores:.2g} processor{'s' if cores != 1 else ''}"
+    return f"OMP_NUM_THREADS={max(1, int(cores))}: torch has {threads:,.0f} threads for {of}"
 
 
 def _disturbed(run: Facts) -> bool:

@@ -17,6 +17,7 @@ from ..recorder.sites import HEADS, OWN, WORD_BEAT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, TypeVar
 
     from .datafd import DataFd
@@ -299,11 +300,11 @@ class Recording:
         files = [Path(v) for v in ov.voirfiles]
         return Provenance(["voir", *ov.argv], ov.version, ov.environ, files, origin)
 
-    def ending(self) -> dict[str, Any]:
-        """What is known when the streams are complete."""
+    def ending(self, provenance: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """What is known when the streams are complete; the verdict rests on ``provenance`` too."""
         ov = self._ov
         seconds = (ov.clock.now_ns() - self.started) / 1e9
-        measured = {"seconds": seconds, **ov.summary}
+        measured = {"seconds": seconds, "provenance": provenance, **ov.summary}
         return {
             "seconds": seconds,
             "overhead": self._part("overhead", self._overhead),
@@ -369,7 +370,7 @@ class Recording:
                 "provenance": late or beginning["provenance"],
                 # Not the time of day now, which may have been set since.
                 "ended": utc(self.started_wall + ov.clock.now_ns() - self.started),
-                **self.ending(),
+                **self.ending(late),
             }
             self._write(run, durable=True)
             if self._header:

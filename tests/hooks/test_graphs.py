@@ -31,7 +31,7 @@ def instrument_probes(ov):
 WAYS = {
     "python": [sys.executable],
     "plain": [*VOIR, "--no-record", "--no-voirfile"],
-    "all on": [*VOIR, "--run-dir", "run", "--trace", "--trace-level", "module"],
+    "all on": [*VOIR, "--run-dir", "run", "--dash", "--trace", "--trace-level", "module"],
 }
 #: The rest of them is left to ./dev test-all.
 EVERY = os.environ.get("VOIR_GRAPHS") == "all"

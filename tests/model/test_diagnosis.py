@@ -70,6 +70,7 @@ def gpu(busy: float = 0.9, **more: Any) -> Facts:
 LEAK = {"memory": {"process": {"peak": 9 << 30, "growth": {"bytes": 3 << 30, "seconds": 9.0}}}}
 CROWD = {"cpu": {"mean": 100.0, "cores": 2, "process": {"mean": 28.0}}}
 FULL = {"cpu": {"mean": 97.0, "cores": 2, "process": {"mean": 95.0}}}
+THREADS = {"provenance": {"torch": {"threads": 64}}, "host": {"cpu": {"cores": 2.5}}}
 HOT = {"thermal slowdown (software)": 0.4}
 WORK = {"forward": 3.1, "backward": 5.9, "optimizer": 0.5, "other": 0.3}
 BETWEEN = {"forward": 1.0, "backward": 1.0, "optimizer": 0.4, "other": 7.4}
@@ -88,6 +89,8 @@ RUNS: dict[str, Facts] = {
     # compute-bound
     "work on the host": run(parts=WORK),
     "work on the host while a GPU is idle": run(parts=WORK, devices=[gpu(0.0)]),
+    "work of too many threads": run(parts=WORK, **THREADS),
+    "work of many threads beside a GPU": run(parts=WORK, devices=[gpu(0.95)], **THREADS),
     "short steps": run(parts={k: v / 10 for k, v in WORK.items()}, steps=10_000),
     "an agent that acts in each step": run(
         parts={"forward": 7.6, "backward": 1.4, "optimizer": 0.5, "other": 0.3}),
@@ -135,6 +138,7 @@ RUNS: dict[str, Facts] = {
     "a little of everything": run(
         1.5, 8.5, parts={"forward": 2.0, "backward": 2.5, "optimizer": 2.0,
                          "communication": 1.0, "other": 1.0}),
+    "many threads": run(1.0, 9.0, **THREADS),
     # (nothing)
     "losses alone": {"tasks": {"train": {"loss": {"first": 2.0, "last": 1.0}}}},
     "too few steps": run(6.0, 4.0, steps=5),

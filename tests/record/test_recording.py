@@ -55,6 +55,21 @@ def test_a_run_that_goes_on_is_left_alone_and_has_its_figures_so_far(place):
     assert not {"ended_by", "now"} & end.keys()
 
 
+def test_the_verdict_knows_how_many_threads_torch_has(place):
+    place.write("torch.py", "def get_num_threads(): return 64\n")
+    place.write("main.py", "import torch\nfrom voir import give\ngive(step=1, batch_size=1)\n")
+    voirfile = """
+        from overseer.model import diagnosis
+
+        def diagnose(run):
+            print(run["provenance"]["torch"]["threads"])
+
+        diagnosis.diagnose = diagnose
+        """
+    place.write("voirfile.py", voirfile)
+    assert place.voir("--quiet", "main.py").seen == (0, "64\n")
+
+
 def test_a_variable_and_a_file_name_a_parent_and_the_option_the_directory(place):
     place.write("main.py", GIVES)
     place.write("empty.py", "")

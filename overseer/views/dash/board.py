@@ -16,7 +16,7 @@ from ..text import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from ...model.steps import Step
@@ -63,6 +63,8 @@ class History:
         self._capacity, self._length = capacity, length
         self._sums: list[float] = []
         self._counts: list[int] = []
+        self._lows: list[float] = []
+        self._highs: list[float] = []
 
     def add(self, at: float, value: float) -> None:
         """Take in a value."""
@@ -72,13 +74,21 @@ class History:
         while place >= self._capacity:
             self._sums = [math.fsum(pair) for pair in _pairs(self._sums)]
             self._counts = [sum(pair) for pair in _pairs(self._counts)]
+            self._lows = [min(pair) for pair in _pairs(self._lows)]
+            self._highs = [max(pair) for pair in _pairs(self._highs)]
             self._length, place = 2 * self._length, place // 2
         more = place + 1 - len(self._sums)
         if more > 0:
             self._sums += [0.0] * more
             self._counts += [0] * more
+            self._lows += [math.inf] * more
+            self._highs += [-math.inf] * more
         self._sums[place] += value
         self._counts[place] += 1
+        if -_ODD < value < self._lows[place]:
+            self._lows[place] = value
+        if _ODD > value > self._highs[place]:
+            self._highs[place] = value
         if at > self.end:
             self.end = at
 
@@ -93,15 +103,28 @@ class History:
         NaN: there was a value that is no finite number. None: before the first or after the last.
         """
         sums, counts = [0.0] * n, [0] * n
-        step = (end - start) / n or 1.0
-        for place, (total, count) in enumerate(zip(self._sums, self._counts, strict=True)):
-            if count:
-                at = (self.start or 0.0) + (place + 0.5) * self._length
-                column = min(n - 1, max(0, int((min(at, self.end) - start) / step)))
-                sums[column] += total
-                counts[column] += count
+        for place, column in self._columns(start, end, n):
+            sums[column] += self._sums[place]
+            counts[column] += self._counts[place]
         means = [s / c if c else None for s, c in zip(sums, counts, strict=True)]
         return _filled([m if m is None or abs(m) < _ODD else math.nan for m in means])
+
+    def spread(self, start: float, end: float, n: int) -> list[tuple[float, float] | None]:
+        """The lowest and highest finite value in ``n`` equal parts of a time; None: no value."""
+        spread: list[tuple[float, float] | None] = [None] * n
+        for place, column in self._columns(start, end, n):
+            low, high = spread[column] or (math.inf, -math.inf)
+            low, high = min(low, self._lows[place]), max(high, self._highs[place])
+            spread[column] = (low, high) if low <= high else None
+        return spread
+
+    def _columns(self, start: float, end: float, n: int) -> Iterator[tuple[int, int]]:
+        """The stretches with values, each with the part of a time, of ``n``, that it lies in."""
+        step = (end - start) / n or 1.0
+        for place, count in enumerate(self._counts):
+            if count:
+                at = (self.start or 0.0) + (place + 0.5) * self._length
+                yield place, min(n - 1, max(0, int((min(at, self.end) - start) / step)))
 
 
 def _pairs(values: list[Any]) -> Iterable[list[Any]]:
@@ -175,13 +198,18 @@ class Task:
 
 
 class Meter:
-    """How busy a device is, 0 to 1, and its memory in bytes, with their courses of late."""
+    """How busy a device is, 0 to 1, and its memory in bytes, with their courses of late.
+
+    Attributes:
+        cores: How busy each of its processors is, where that is read.
+    """
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.load: float | None = None
         self.used = self.total = 0.0
         self.notes: list[str] = []
+        self.cores: list[float] = []
         self.loads: deque[float] = deque(maxlen=240)
         self.uses: deque[float] = deque(maxlen=240)
 
@@ -202,6 +230,9 @@ class Meter:
         if pair is not None and pair[1] > 0:
             self.used, self.total = pair[0] * unit, pair[1] * unit
             self.uses.append(pair[0] / pair[1])
+        cores = data.get("cores")
+        known = map(as_number, cores if isinstance(cores, list) else ())
+        self.cores = [core / full for core in known if core is not None]
         notes = ("power", "W"), ("temperature", "°C")
         values = [(as_number(data.get(key)), unit) for key, unit in notes]
         self.notes = [f"{value:.0f} {unit}" for value, unit in values if value is not None]

@@ -48,8 +48,10 @@ class Lines:
     def restore(self) -> None:
         """Nothing to undo."""
 
-    def close(self, board: Board) -> None:
-        """Write the board if there is news."""
+    def close(self, board: Board, summed: bool = False) -> None:
+        """Write the board if there is news, and no summary follows that has all of it."""
+        if summed:
+            return
         head, told = words(board)
         if told and told != self._last:
             self._last = told
@@ -114,10 +116,13 @@ class Dashboard:
                 cost = self._clock.cpu_ns() - began
                 self._due = self._clock.now_ns() + cost * COST_PART
 
-    def close(self) -> None:
+    def close(self, summed: bool = False) -> None:
         """Draw the last frame and give the terminal back; harmless if done twice.
 
         In the child of a fork it does nothing: the terminal is still the parent's.
+
+        Args:
+            summed: A summary follows; the frame has only what that has not.
         """
         if os.getpid() != self._pid or not self._open:
             return
@@ -128,18 +133,19 @@ class Dashboard:
             return
         try:
             if self._open:
-                self._guard(self._last_frame)
+                self._guard(lambda: self._last_frame(summed))
                 self._open = False
         finally:
             self._lock.release()
 
-    def _frame(self, last: bool = False) -> None:
-        self._board.read(self._clock.now_ns() / 1e9, self._facts, last)
-        (self._sink.close if last else self._sink.draw)(self._board)
+    def _frame(self) -> None:
+        self._board.read(self._clock.now_ns() / 1e9, self._facts)
+        self._sink.draw(self._board)
 
-    def _last_frame(self) -> None:
+    def _last_frame(self, summed: bool) -> None:
         flush_script()
-        self._frame(last=True)
+        self._board.read(self._clock.now_ns() / 1e9, self._facts, last=True)
+        self._sink.close(self._board, summed)
 
     def _guard(self, draw: Callable[[], object]) -> None:
         """Draw; a terminal that cannot be written ends the dashboard, not the run."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from .board import Board, History, Meter, Task
-    from .text import Line
+    from .text import Line, Span
 
 #: A smaller terminal than this gets plain lines.
 LEAST_COLUMNS, LEAST_ROWS = 40, 12
@@ -42,9 +42,13 @@ _LOW, _SECOND, _HIGH = 3, 7, 32
 _AXIS, _LABEL, _GAP, _CELL = 8, 10, 3, 24
 #: A loss that spans this factor is on a logarithmic axis.
 _DECADES = 20.0
+#: A rate's axis spans this part of the highest rate at least.
+_LEAST_SPAN = 0.25
 #: From so many GPUs on, two share a row.
 _SHARED = 3
 _HOT = 0.95
+#: From so many columns on, the load of each processor is shown.
+_EACH = 200
 _SHORT = {"optimizer": "optim", "communication": "comm", "forward": "fwd", "backward": "bwd"}
 _MIB = 1024.0**2
 
@@ -86,6 +90,22 @@ def lay_out(board: Board, columns: int, most: int) -> list[Line]:
     return _with_plots(rows, plots, room, most)
 
 
+def courses(board: Board, columns: int, most: int) -> list[Line]:
+    """The curves of the first task that has any, without the figures that a summary has."""
+    room, high = columns - 1, min(_SECOND, most - 2)
+    task = next(filter(_drawn, board.tasks.values()), None)
+    if task is None or high < _LOW:
+        return []
+    titles = {"loss": "loss", "rate": f"rate in {task.units}"}
+    title = _beside([((titles[style], "dim"),) for style, *_ in _told(task)], room)
+    return [padded(line, room) for line in (title, *_plots(task, _span([task]), room, high))]
+
+
+def _drawn(task: Task) -> bool:
+    """Whether there is a course to draw of a task."""
+    return max(task.loss.points, task.rate.points) > 1
+
+
 def _with_plots(rows: list[Row], plots: list[tuple[int, Task]], room: int, most: int) -> list[Line]:
     """As many rows as there is room for; what is left over makes plots of figures, or higher."""
     kept = [[row.line] if row.line else [] for row in rows]
@@ -95,9 +115,10 @@ def _with_plots(rows: list[Row], plots: list[tuple[int, Task]], room: int, most:
         last = max(at for at, row in enumerate(rows) if kept[at] and row.rank == worst)
         kept[last], total = [], total - 1
     free = most - total
-    plots = [(at, task) for at, task in plots if max(task.loss.points, task.rate.points) > 1]
+    plots = [(at, task) for at, task in plots if _drawn(task)]
     if free <= _LOW:
         plots = []
+    span = _span(task for _, task in plots)
     over = free - 1 - 2 * _SECOND  # What the first task does not need.
     while len(plots) > 1 and over // (len(plots) - 1) <= _LOW:
         plots.pop()
@@ -105,7 +126,7 @@ def _with_plots(rows: list[Row], plots: list[tuple[int, Task]], room: int, most:
     for place, (at, task) in reversed(list(enumerate(plots))):
         high = share if place else min(free - 1, _HIGH)
         figures = () if place else (_figures(task, room, mini=False),)
-        kept[at] = [*figures, *_plots(task, room, high)]
+        kept[at] = [*figures, *_plots(task, span, room, high)]
         free -= high + 1
     return [padded(line, room) for lines in kept for line in lines]
 
@@ -210,7 +231,7 @@ def _figures(task: Task, room: int, mini: bool) -> Line:
             continue
         values = history.over(history.start or 0.0, history.end, rest) if rest >= 4 else []
         known = [value for value in values if value is not None]
-        axis = _Axis(known, from_zero=style == "rate")
+        axis = _Axis(known, rate=style == "rate")
         levels = [axis.part(value) if value == value else 0.0 for value in known]
         lines.append((*line, (" ", ""), *area(levels, max(0, rest), 1, style)[0]))
     return _beside(lines, room)
@@ -221,16 +242,18 @@ class _Axis:
 
     Args:
         values: All of them; NaN are left out.
-        from_zero: Begin at zero: a steady figure is a level line then. Else the axis is logarithmic
-            if the values span decades.
+        rate: They span a quarter of the highest one at least: a steady rate is a level line then.
+            Else the axis is logarithmic if the values span decades.
     """
 
-    def __init__(self, values: Sequence[float], from_zero: bool) -> None:
+    def __init__(self, values: Sequence[float], rate: bool) -> None:
         known = [value for value in values if value == value]
         low, high = min(known, default=0.0), max(known, default=1.0)
-        self.log = not from_zero and low > 0 and high / low >= _DECADES
-        if from_zero:
-            low, high = min(low, 0.0), high * 1.1
+        self.log = not rate and low > 0 and high / low >= _DECADES
+        if rate:
+            around = max(high - low, _LEAST_SPAN * abs(high)) * 1.2
+            middle = (low + high) / 2
+            low, high = max(min(low, 0.0), middle - around / 2), middle + around / 2
         if self.log:
             low, high = math.log(low), math.log(high)
         if high - low <= max(1e-9 * abs(high), 1e-300):  # A level line is in the middle.
@@ -274,14 +297,19 @@ class _Axis:
         return {row: text for text, row in once.items()}
 
 
-def _plots(task: Task, room: int, high: int) -> Iterator[Line]:
+def _span(tasks: Iterable[Task]) -> tuple[float, float]:
+    """The time that all plots span, so that what stands above one another is of one time."""
+    known = [h for task in tasks for h in (task.loss, task.rate) if h.start is not None]
+    start = min((history.start or 0.0 for history in known), default=0.0)
+    return start, max([start + 1e-3, *(history.end for history in known)])
+
+
+def _plots(task: Task, span: tuple[float, float], room: int, high: int) -> Iterator[Line]:
     """Loss and rate over the whole run, side by side, with their axes."""
     shown = [(style, history) for style, history, _ in _told(task)]
-    start = min((of.start for _, of in shown if of.start is not None), default=0.0)
-    end = max([start + 1e-3, *(of.end for _, of in shown)])
     rooms = _halves(room) if len(shown) > 1 else (room - 1,)
     columns = [
-        _plot(history, (start, end), each, high, style)
+        _plot(history, span, each, high, style)
         for (style, history), each in zip(shown, rooms, strict=True)
     ]
     for pair in zip(*columns, strict=True):
@@ -291,45 +319,94 @@ def _plots(task: Task, room: int, high: int) -> Iterator[Line]:
 def _plot(
     history: History, span: tuple[float, float], room: int, high: int, style: str
 ) -> list[Line]:
-    """A curve in braille."""
+    """A curve in braille; of a loss its smoothed course before the raw one."""
     wide = room - _AXIS - 1
     values = history.over(*span, 2 * wide)
-    axis = _Axis([v for v in values if v is not None], from_zero=style == "rate")
-    dots = [[0] * wide for _ in range(high)]
-    odd = set()
-    before: int | None = None
-    for x, value in enumerate(values):
-        if value is None or value != value:
-            before = None
-            odd |= {x // 2} if value is not None else set()
-            continue
-        y = min(4 * high - 1, max(0, int(axis.part(value) * (4 * high - 1) + 0.5)))
-        low, top = sorted((y if before is None else before, y))
-        # From behind the one before on: a steep line is no thicker than a level one.
-        if before is not None and top > low:
-            low, top = (low + 1, top) if y > before else (low, top - 1)
-        for at in range(low, top + 1):
-            dots[high - 1 - at // 4][x // 2] |= _DOT[x % 2][at % 4]
-        before = y
+    axis = _Axis([v for v in values if v is not None], rate=style == "rate")
+    places = [None if v is None or v != v else axis.part(v) for v in values]
+    odd = {x // 2 for x, value in enumerate(values) if value is not None and value != value}
+    curve, raw = _Dots(wide, high), _Dots(wide, high)
+    if style == "loss":
+        for x, between in enumerate(history.spread(*span, 2 * wide)):
+            if between is not None:
+                raw.column(x, *map(axis.part, between))
+        raw.curve(places)
+        places = _smoothed(places)
+    curve.curve(places)
     labels = axis.labels(high)
     lines: list[Line] = []
-    for row, bits in enumerate(dots):
+    for row in range(high):
         label = (f"{labels.get(row, ''):>{_AXIS - 1}} {'┤' if row in labels else '│'}", "dim")
-        lines.append((label, *_curve(bits, style, odd if row == high - 1 else ())))
+        marks = odd if row == high - 1 else set()
+        lines.append((label, *_cells(curve.rows[row], raw.rows[row], style, marks)))
     return [*lines, _times(span, wide, axis.log)]
+
+
+def _smoothed(values: Sequence[float | None]) -> list[float | None]:
+    """Means over a twentieth of the plot around each value; over less at the ends."""
+    sums, counts = [0.0], [0]
+    for value in values:
+        sums.append(sums[-1] + (value or 0.0))
+        counts.append(counts[-1] + (value is not None))
+    made: list[float | None] = []
+    for x, value in enumerate(values):
+        reach = min(len(values) // 40, x, len(values) - 1 - x)
+        low, high = x - reach, x + reach + 1
+        mean = (sums[high] - sums[low]) / max(1, counts[high] - counts[low])
+        made.append(None if value is None else mean)
+    return made
 
 
 #: The bit of each dot in a braille character, by column, from the bottom up.
 _DOT = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 
 
-def _curve(dots: Sequence[int], style: str, odd: Iterable[int] = ()) -> Line:
-    """A row of cells; where a value was no number, there is a mark."""
-    text = "".join(TIMES if x in odd else chr(ord(BLANK) + bits) for x, bits in enumerate(dots))
+class _Dots:
+    """A picture of two by four dots a cell.
+
+    Attributes:
+        rows: Each row's cells, from the top: the bits of their dots.
+    """
+
+    def __init__(self, wide: int, high: int) -> None:
+        self.rows = [[0] * wide for _ in range(high)]
+        self._top = 4 * high - 1
+
+    def curve(self, places: Sequence[float | None]) -> None:
+        """Draw a line through where values stand, 0 at the bottom and 1 at the top."""
+        before: int | None = None
+        for x, place in enumerate(places):
+            y = None if place is None else self._dot(place)
+            if y is not None:
+                low, high = sorted((y if before is None else before, y))
+                # From behind the one before on: a steep line is no thicker than a level one.
+                if before is not None and high > low:
+                    low, high = (low + 1, high) if y > before else (low, high - 1)
+                self._fill(x, low, high)
+            before = y
+
+    def column(self, x: int, low: float, high: float) -> None:
+        """Draw all that lies between two places."""
+        self._fill(x, self._dot(low), self._dot(high))
+
+    def _dot(self, place: float) -> int:
+        return int(min(1.0, max(0.0, place)) * self._top + 0.5)
+
+    def _fill(self, x: int, low: int, high: int) -> None:
+        for at in range(low, high + 1):
+            self.rows[-1 - at // 4][x // 2] |= _DOT[x % 2][at % 4]
+
+
+def _cells(over: Sequence[int], under: Sequence[int], style: str, marks: set[int]) -> Line:
+    """A row of two pictures, one over the other; where a value was no number, there is a mark."""
     spans: list[tuple[str, str]] = []
-    for part in text.split(TIMES):
-        spans += [(TIMES, "bad"), (part, style)]
-    return tuple(spans[1:])
+    for x, (bits, below) in enumerate(zip(over, under, strict=True)):
+        text = TIMES if x in marks else chr(ord(BLANK) + (bits or below))
+        kind = "bad" if x in marks else style if bits or not below else "dim"
+        if spans and spans[-1][1] == kind:
+            text = spans.pop()[0] + text
+        spans.append((text, kind))
+    return tuple(spans)
 
 
 def _times(span: tuple[float, float], wide: int, log: bool) -> Line:
@@ -404,6 +481,8 @@ def _machine(board: Board, room: int, high: int) -> Iterator[Row]:
         words = [f"script {load}" if load else "", f"script {used}" if own.total else ""]
     if (one := cpu or own) is not None:
         yield from _ranked(_device(one, words, room, high), 3)
+        if len(one.cores) > 1 and room >= _EACH - 1:
+            yield Row(_cores(one.cores, room), 7)
     gpus = list(meters.values())
     if len(gpus) >= _SHARED:
         cell = [*(_gpu(gpu, _halves(room)[0]) for gpu in gpus), ()]
@@ -415,6 +494,17 @@ def _machine(board: Board, room: int, high: int) -> Iterator[Row]:
     if board.flows:
         flows = [_flow(label, ways, _halves(room)[0]) for label, ways in board.flows.items()]
         yield Row(_beside(flows, room), 7)
+
+
+def _cores(loads: Sequence[float], room: int) -> Line:
+    """Each processor's load as a column, as wide as there is room for."""
+    shown = list(loads[: room - 9])
+    wide = min(4, (room - 9) // len(shown) - 1)
+    spans: list[Span] = [(" cores  ", "dim")]
+    for load in shown:
+        (column,) = area([load] * max(1, wide), max(1, wide), 1, "load")
+        spans += [*column, (" " if wide > 0 else "", "")]
+    return tuple(spans)
 
 
 def _ranked(lines: Sequence[Line], rank: int) -> Iterator[Row]:

@@ -12,7 +12,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from .layout import LEAST_COLUMNS, LEAST_ROWS, height, lay_out
+from .layout import LEAST_COLUMNS, LEAST_ROWS, courses, height, lay_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -204,16 +204,24 @@ class Screen:
             self._terminal.write(_WHOLE + _clear_below())
             self._terminal.hold(False)
 
-    def close(self, board: Board) -> None:
-        """Give the rows back, and leave the board behind in the normal flow of output."""
+    def close(self, board: Board, summed: bool = False) -> None:
+        """Give the rows back, and leave the board behind in the normal flow of output.
+
+        Args:
+            board: The board.
+            summed: A summary follows: only what it has not is left behind.
+        """
         size = self._terminal.size()
         if size is None or size[0] < LEAST_COLUMNS or size[1] < LEAST_ROWS:
             self.restore()
-            self._lines.close(board)
+            self._lines.close(board, summed)
             return
         if board.empty and not self._rows:
             return
-        lines = lay_out(board, size[0], height(size[1]))
+        lines = (courses if summed else lay_out)(board, size[0], height(size[1]))
+        if not lines:
+            self.restore()
+            return
         text = b"".join(self._palette.paint(line) + b"\r\n" for line in lines)
         self._rows = 0
         # The script's last line may be unfinished: the frame starts on one of its own.

@@ -38,7 +38,8 @@ def facts(steps, losses=(2.303, 0.05212, 0.03369), **more):
 def machine(board, at, gpus=1):
     """What the monitors give, once."""
     wave = math.sin(at / 7)
-    board.hear({"cpudata": {"load": 50 + 40 * wave, "memory": [12.1 * GIB, 32 * GIB]}})
+    load, cores = 50 + 40 * wave, [round(50 + 45 * math.sin(at / 7 + n)) for n in range(16)]
+    board.hear({"cpudata": {"load": load, "memory": [12.1 * GIB, 32 * GIB], "cores": cores}})
     board.hear({"process": {"load": 31.0, "memory": [2.1 * GIB, 32 * GIB]}})
     board.hear({"iodata": {"read_bytes": 48.2e6 * at, "write_bytes": 3e5 * at}})
     board.hear({"netdata": {"lo": {"bytes_recv": 1e5 * at, "bytes_sent": 1e3 * at}}})

@@ -237,6 +237,22 @@ def test_a_traceback_is_the_last_thing_on_screen_but_for_two_lines(tmp_path):
     assert rows[-1].startswith("  record    run · ")
 
 
+def test_above_the_summary_only_curves_are_left(tmp_path):
+    options = "-m", "voir", "--run-dir", "run", "--dash", "--no-monitor"
+    given = "voir.give(rate=9.0 + n, units='items/s'); time.sleep(0.6)"
+    given = f"import voir\nfor n in range(3): {given}\n"
+    play = Play(tmp_path, given, options)
+    play.go_on()
+    assert play.end() == 0
+    screen, heads = play.screen()
+    assert heads == []
+    rows = [row.rstrip() for row in screen.display[: screen.cursor.y]]
+    (title,) = [at for at, row in enumerate(rows) if row == " rate in items/s"]
+    assert rows[title - 1].endswith("last words")
+    assert "└0" in rows[title + 8]
+    assert rows[title + 9].startswith("voir: main.py · finished")
+
+
 def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
     play = Play(tmp_path)
     play.until(FRAME)

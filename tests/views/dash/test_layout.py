@@ -10,7 +10,7 @@ import pytest
 from runs import BOARDS, facts, step
 
 from overseer.views.dash.board import Board, as_number
-from overseer.views.dash.layout import LEAST_COLUMNS, LEAST_ROWS, height, lay_out, words
+from overseer.views.dash.layout import LEAST_COLUMNS, LEAST_ROWS, courses, height, lay_out, words
 from overseer.views.dash.layout import _Axis as Axis
 from overseer.views.dash.text import Palette, count, number, width
 from tests.views.test_summary import golden
@@ -77,6 +77,34 @@ def test_with_more_rows_nothing_goes_and_plots_grow(name):
     assert heights[-1] >= 40
 
 
+@pytest.mark.parametrize("name", BOARDS)
+def test_above_a_summary_only_curves_are_left(name):
+    lines = courses(BOARDS[name], 80, height(24))
+    assert len(lines) in (0, 9)
+    assert bool(lines) == (name not in ("beginning", "empty"))
+    assert {width(line) for line in lines} <= {79}
+    text = "".join(text for line in lines for text, _ in line)
+    assert not lines or {*re.findall("[a-z]+ ?[a-z]+", text)} == {"loss", "rate in", "items", "log"}
+    assert not courses(BOARDS[name], 80, 4)
+
+
+def test_curves_above_one_another_are_of_one_time():
+    lines = drawn("tasks", 120, 70)
+    axes = [line for line in lines if "└0" in line]
+    assert len(axes) > 1
+    ends = [place for line in axes for place in re.finditer(r"[\d:]+(?=\s|$)", line)]
+    assert {end[0] for end in ends} == {"0:01:23"}
+    assert len({end.end() for end in ends}) <= 2
+
+
+def test_a_noisy_loss_is_drawn_before_all_its_values():
+    board = Board("main.py")
+    board.take([step(n, n / 10, 1 + n % 2) for n in range(1, 4000)])
+    board.read(400.0, lambda: {"train": facts(4000)}, last=True)
+    drawn = [span for line in lay_out(board, 80, height(40)) for span in line]
+    assert {style for text, style in drawn if "\u2801" <= text[:1] <= "\u28ff"} == {"dim", "loss"}
+
+
 def test_on_one_line():
     head, told = words(BOARDS["training"])
     assert (head, words(BOARDS["empty"])[1]) == ("main.py 0:01:26", "")
@@ -107,12 +135,12 @@ def test_numbers(value, text):
     ],
 )  # fmt: skip
 def test_an_axis_has_round_labels_that_differ(low, high, labels):
-    shown = Axis([low, high], from_zero=False).labels(13)
+    shown = Axis([low, high], rate=False).labels(13)
     assert [shown[row] for row in sorted(shown, reverse=True)] == labels.split()
 
 
 def test_a_low_axis_has_its_ends_where_round_values_have_no_room():
-    assert Axis([30e3, 34e3], from_zero=True).labels(3) == {0: "37.4k", 2: "0"}
+    assert Axis([30e3, 34e3], rate=True).labels(3) == {0: "37.1k", 2: "26.9k"}
 
 
 def test_steps_of_which_no_figure_is_known_yet():
