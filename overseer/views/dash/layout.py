@@ -343,14 +343,14 @@ def _plot(
 
 
 def _smoothed(values: Sequence[float | None]) -> list[float | None]:
-    """Means over a twentieth of the plot around each value; over less at the ends."""
+    """Means over a tenth of the plot around each value; over less at the ends."""
     sums, counts = [0.0], [0]
     for value in values:
         sums.append(sums[-1] + (value or 0.0))
         counts.append(counts[-1] + (value is not None))
     made: list[float | None] = []
     for x, value in enumerate(values):
-        reach = min(len(values) // 40, x, len(values) - 1 - x)
+        reach = min(len(values) // 20, x, len(values) - 1 - x)
         low, high = x - reach, x + reach + 1
         mean = (sums[high] - sums[low]) / max(1, counts[high] - counts[low])
         made.append(None if value is None else mean)
