@@ -374,7 +374,7 @@ class Measuring:
     def _arm(self) -> None:
         if self.fold is not None and self._stops:
             left = min(n - self.fold.steps(task) for n, task, _, _ in self._stops)
-            recorder.arm(sum(1 << kind for kind in self._telling()), max(left, 1), self._counted)
+            self.ov.alarm.set("steps", self._telling(), max(left, 1), self._counted)
 
     def _counted(self) -> None:
         fold = self.fold
@@ -397,7 +397,7 @@ class Measuring:
     def close(self) -> None:
         """The script has ended: fold the rest, and say what it came to."""
         fold, timer = self.fold, self._timer
-        recorder.arm(0, 0, None)
+        self.ov.alarm.off("steps")
         if fold is None or timer is None:
             return
         self._timer = None

@@ -36,7 +36,7 @@ from .bus import Bus, Log, Own, Subscription
 from .options import HelpAsked, OptionParser, add_options, target_of
 from .phases import Phase, Scheduler
 from .settings import configurations
-from .stopping import TIMES, Stopping
+from .stopping import TIMES, Alarm, Stopping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class Overseer(Giving, Scheduler):
     Attributes:
         charge: Counts processor nanoseconds that voir used as voir's own cost.
         stopping: What the run was asked to end by.
+        alarm: Calls who waits for steps.
         error: The exception that ended the script, as the last line of its traceback has it.
         labels: The ``name`` and the ``tags`` of the run.
         dashed: Whether a dashboard has shown the figures on a terminal.
@@ -173,7 +174,8 @@ class Overseer(Giving, Scheduler):
         self.on_source: Callable[[ast.Module], object] | None = None
         self.ready: Callable[[], object] = bool
         self.profiler: Callable[..., Callable[[], object]] | None = None
-        self.stopping = Stopping()
+        self.alarm = Alarm()
+        self.stopping = Stopping(self.alarm)
         self.late: BaseException | None = None
         self.failed_checks = 0
         self.announce: Callable[[BaseException | None], int] = exit_status
@@ -409,7 +411,7 @@ class Overseer(Giving, Scheduler):
         self.error = _raised(error)
         self._restore_modules()
         self.stopping.over = True
-        recorder.arm(0, 0, None)
+        self.alarm.off()
         wish = self.stopping.wish
         if isinstance(wish, OverseerAbort) and not self.stopping.raised:
             self._fails(wish)  # It has reached other threads only.

@@ -14,6 +14,7 @@ from ..timers import hidden
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from types import TracebackType
     from typing import Any
 
@@ -25,8 +26,65 @@ PATIENCE = 1.0
 KINDS = (STEP, PAIR, OPTIMIZER, SCALER, BACKWARD)
 
 
+class Alarm:
+    """The recorder's one alarm, for all who wait for events."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[int, int, Callable[[], object]]] = {}
+        self._armed = 0
+
+    def set(self, name: str, kinds: Iterable[int], n: int, call: Callable[[], object]) -> None:
+        """Call ``call`` once, on the thread that records the ``n``-th next event of ``kinds``.
+
+        It replaces what was set under ``name``. Where others wait for further kinds, events of
+        these count too: whoever is called must look whether it is time.
+        """
+        self._passed()
+        self._waiting[name] = sum(1 << kind for kind in kinds), n, call
+        self._arm()
+
+    def off(self, name: str | None = None) -> None:
+        """Forget what was set under ``name``; without it, all of it."""
+        self._passed()
+        self._waiting = {n: waiter for n, waiter in self._waiting.items() if name not in (n, None)}
+        self._arm()
+
+    def _passed(self) -> None:
+        """Take off the events that have come since the recorder was armed."""
+        passed = self._armed - recorder.arm(0, 0, None)
+        self._waiting = {n: (k, left - passed, c) for n, (k, left, c) in self._waiting.items()}
+        self._armed = 0
+
+    def _arm(self) -> None:
+        if self._waiting:
+            kinds = 0
+            for one, _, _ in self._waiting.values():
+                kinds |= one
+            self._armed = max(1, min(left for _, left, _ in self._waiting.values()))
+            recorder.arm(kinds, self._armed, self._rings)
+
+    def _rings(self) -> None:
+        """Call whose time has come; all of them, and then raise what the first one raised."""
+        self._passed()
+        due = [(name, call) for name, (_, left, call) in self._waiting.items() if left <= 0]
+        for name, _ in due:
+            del self._waiting[name]
+        self._arm()
+        raised: BaseException | None = None
+        for _, call in due:
+            try:
+                call()
+            except BaseException as error:
+                raised = raised or error
+        if raised is not None:
+            raise raised
+
+
 class Stopping:
     """What a run was asked to end by.
+
+    Args:
+        alarm: Tells of the next step.
 
     Attributes:
         wish: The stop or abort; None: nobody asked.
@@ -36,7 +94,8 @@ class Stopping:
         left: How often it may be raised again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
         self.wish: BaseException | None = None
         self.leaving = self.over = False
         self.left = TIMES
@@ -76,7 +135,7 @@ class Stopping:
 
     def _arm(self) -> None:
         if self.left > 0:
-            recorder.arm(sum(1 << kind for kind in KINDS), 1, self._again)
+            self._alarm.set("stop", KINDS, 1, self._again)
 
     def _again(self) -> None:
         """At a recorded step, on the thread that made it."""

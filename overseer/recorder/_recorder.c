@@ -1837,17 +1837,19 @@ static PyObject *m_note(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* arm(kinds, n, callback): call it when so many more events of these kinds (a bit each) have come */
+/* arm(kinds, n, callback): call it when so many more events of these kinds (a bit each) have come;
+   returns how many the alarm before still waited for */
 static PyObject *m_arm(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long kinds, n;
     PyObject *callback;
     if (!PyArg_ParseTuple(args, "KKO", &kinds, &n, &callback)) return NULL;
     Py_XSETREF(G.armed, callback == Py_None ? NULL : Py_NewRef(callback));
+    unsigned long long left = G.armed_left;
     G.armed_kinds = n ? kinds : 0;
     G.armed_left = n;
-    G.due = 0;
-    Py_RETURN_NONE;
+    G.due &= ~REACHED;
+    return PyLong_FromUnsignedLongLong(left);
 }
 
 /* when_full(callback): call it, on the thread that records, when three quarters of the structure ring are unread */

@@ -907,10 +907,16 @@ def note(kind: int, site: int, start: int, text: bytes) -> None:
         _g.rings[1].events.append(piece[:20] + b"\xff\xff" + piece[20:])
 
 
-def arm(kinds: int, n: int, callback: Callable[[], object] | None) -> None:
-    """Call ``callback`` when ``n`` more events of these kinds, a bit each, have come."""
+def arm(kinds: int, n: int, callback: Callable[[], object] | None) -> int:
+    """Call ``callback`` when ``n`` more events of these kinds, a bit each, have come.
+
+    Returns:
+        How many the alarm before still waited for.
+    """
+    left = _g.armed_left
     _g.armed, _g.armed_kinds, _g.armed_left, _g.due = callback, kinds if n else 0, n, False
     _g.arrange()
+    return left
 
 
 def marker(kinds: int, callback: Callable[..., object] | None) -> None:

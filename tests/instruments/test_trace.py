@@ -326,6 +326,27 @@ def test_modules_and_operators_of_the_steps_asked_for(learned):
     assert (facts["trace"]["level"], facts["trace"]["profiled"]) == ("op", 2)
 
 
+def test_windows_open_while_a_stop_that_was_swallowed_comes_again(tmp_path):
+    pytest.importorskip("torch")
+    place = Place(tmp_path)
+    script = """
+        import torch, voir
+        model, stopped = torch.nn.Sequential(torch.nn.Linear(2, 2)), 0
+        for n in range(12):
+            model(torch.ones(4, 2))
+            try:
+                voir.give(step=n, batch_size=4)
+            except BaseException:
+                stopped += 1
+        print(stopped)
+        """
+    place.write("main.py", script)
+    options = "--stop 2 --trace --trace-level module --trace-steps 5:7 --no-monitor main.py"
+    assert int(place.voir(*options.split()).stdout) > 8
+    calls = [one for one in row(open_trace(place.runs[0]), "MainThread") if one.children]
+    assert [[inner.label for inner in one.children] for one in calls] == [["Sequential.0"]] * 2
+
+
 def test_spans_within_compiled_code_break_nothing(tmp_path):
     pytest.importorskip("torch")
     place = Place(tmp_path)
