@@ -117,7 +117,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     if not ov.options.auto:
         return
     places, before = Places(), processes()
-    ov.on_source = _go_over
+    ov.on_source.append(_go_over)
     waits: dict[str, Callable[[Any], object]] = {
         "torch": partial(_torch, ov, places),
         "tqdm.std": partial(_tqdm, ov, places),

@@ -64,22 +64,15 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
     measuring.also(board.take)
     heard = [ov.listen(board.hear, key) for key in HEARD]
     heard.append(ov.listen_log(board.keep))
-    recorded = ov.bus.sampler
 
-    def sampled(event: dict[str, Any], seen: int) -> object:
-        board.keep(event)
-        return recorded(event, seen) if recorded is not None else False
-
-    announce = ov.announce
-
-    def announced(error: BaseException | None) -> int:
+    def failed(error: BaseException | None) -> None:
         """Show the last frame before the traceback, which then stands below it."""
         if exit_status(error) > 0:
             ov.dashed = dashboard.on_screen
             dashboard.close()
-        return announce(error)
 
-    ov.bus.sampler, ov.announce = sampled, announced
+    ov.bus.samplers.append(lambda event, seen: board.keep(event))
+    ov.ending.before.append(failed)
     atexit.register(dashboard.close)
     try:
         dashboard.watch()

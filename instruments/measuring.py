@@ -106,8 +106,8 @@ class Measuring:
         self._due = self._ready = False
         self._wish: BaseException | None = None
         self._stops: list[tuple[int, str | None, Callable[[], object], bool]] = []
-        ov.bus.recorded = self.begin
-        ov.figures = self.facts
+        ov.bus.on_steps.append(self.begin)
+        ov.context.live["tasks"] = self.facts
 
     def run(self) -> Generator[Any, Any, None]:
         """Measure until the script has ended; then sum up."""
@@ -309,9 +309,9 @@ class Measuring:
                 event["loss"] = step.loss
             if wanted:
                 self._hand(ov.bus.push, Own(event))  # Not recorded: it was told from what is.
-            elif ov.bus.sampler is not None:
+            elif ov.bus.samplers:
                 self._sampled = self._sampled[0] + 1, step.end
-                ov.bus.sampler(event, event["step"])
+                ov.bus.keep(event, event["step"])
 
     def _hand(self, to: Callable[[Any], object], event: dict[str, Any]) -> None:
         """Hand an event on; who wants the run ended for it waits until all else has been done."""
@@ -328,7 +328,7 @@ class Measuring:
     def _samples(self, at: int) -> bool:
         """Whether the record has the event of a step that ends at ``at``."""
         n, last = self._sampled
-        return self.ov.bus.sampler is not None and (n < WHOLE or at - last >= SAMPLED_NS)
+        return bool(self.ov.bus.samplers) and (n < WHOLE or at - last >= SAMPLED_NS)
 
     def _emitter(self, windows: Windows) -> Callable[[Window], object]:
         def emit(window: Window) -> None:

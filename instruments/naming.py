@@ -24,7 +24,7 @@ def instrument_naming(ov: Overseer) -> Generator[Any, Any, None]:
     for option, key in (("--name", "name"), ("--tag", "tags")):
         value = getattr(ov.options, option[2:], None)
         if value and option not in ov.argparser.taken:  # Else it is a voirfile's own.
-            ov.labels[key] = value
+            ov.context.labels[key] = value
 
 
 def _label(text: str) -> str:

@@ -270,9 +270,10 @@ def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
             session.span("phases", "parse_args", initialized, ov.clock.now_ns())
             tracer.phase("load_script")
     try:
-        ov.profiler = None if Settings.refused(ov.options) else tracer.profile
+        if not Settings.refused(ov.options):
+            ov.profilers.append(tracer.profile)
         yield from _watch(ov, tracer)
-        ov.profiler = None
+        ov.profilers.clear()
         yield ov.phases.finalize(priority=-100)  # What others record at the end is kept.
     finally:
         tracer.close()

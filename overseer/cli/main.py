@@ -86,13 +86,13 @@ def prepare(argv: list[str], notices: Notices) -> Overseer:
     """An Overseer with the instruments of the voirfiles that apply, and the stock ones."""
     options, script = look_ahead(argv, os.environ)
     overseer = Overseer(tell=notices.problem, stderr=sys.stderr, since_ns=BEGUN_CPU_NS)
-    overseer.argv, report = argv, overseer.report
+    overseer.argv[:], report = argv, overseer.report
     overseer.argparser.epilog = _listed()
     named, here = options.voirfile, current_directory()
     found = [] if options.no_voirfile else find(named, os.environ, here, script, report)
     if options.debug:
         explain(found, options.no_voirfile, notices)
-    overseer.voirfiles = [one.path for one in found]
+    overseer.voirfiles[:] = [one.path for one in found]
     if found:
         overseer.watch_instruments()
     others = contributed(report)
@@ -198,7 +198,7 @@ def explain(found: list[Found], none: bool, notices: Notices) -> None:
 def run(overseer: Overseer, argv: list[str], notices: Notices) -> None:
     """Run the script, show how it went, and end the process as the script's ending demands."""
     ending = Ending()
-    overseer.announce = lambda error: announced(overseer, ending, error)
+    overseer.ending.announce = lambda error: announced(overseer, ending, error)
     error: BaseException | None = None
     signals = DeadlySignals(
         lambda signum: killed(overseer, signum, notices),
@@ -247,7 +247,7 @@ def frozen(overseer: Overseer) -> Iterator[None]:
             gc.freeze()
             later.append([])
 
-    overseer.ready = freeze
+    overseer.on_ready.append(freeze)
     try:
         yield
     finally:
@@ -292,7 +292,7 @@ def show_help(text: str) -> None:
 def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
     """End the run in good order, on top of the script, before a signal ends the process."""
     lift()
-    overseer.exit_status = -signum
+    overseer.context.outcome.exit_status = -signum
     if overseer.recording is not None:
         overseer.recording.begin()  # A script that lets no thread run has measured nothing.
     overseer.finalize()
@@ -303,7 +303,7 @@ def replaced(overseer: Overseer, notices: Notices) -> None:
     """End the run in good order before another program takes the script's place."""
     lift()
     if overseer.status != "finalized" and overseer.recording is not None:
-        overseer.recording.ended_by = REPLACED
+        overseer.context.outcome.ended_by = REPLACED
         overseer.finalize()
         show(overseer, notices)
 
@@ -321,7 +321,7 @@ def show(overseer: Overseer, notices: Notices) -> None:
             from ..views.summary import failure, screen
 
         run, width, colour = overseer.run, notices.width(), notices.colour
-        if overseer.dashed and overseer.error and "verify" not in run:
+        if overseer.dashed and overseer.context.outcome.error and "verify" not in run:
             text = failure(run, width, colour)  # The traceback is what somebody looks for.
         else:
             text = screen(run, width, colour, notices.height())

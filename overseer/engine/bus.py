@@ -96,11 +96,11 @@ class Bus:
     Attributes:
         lock: Held while subscribers run; one for all buses, so that a subscriber of one may push
             into another without two threads waiting for each other.
-        sampler: Called with events for the record, and how many of their keys there have been.
+        samplers: Called with each event, and how many of its keys there have been.
         inherits: Whether events may have inherited keys by now.
         closed: Whether it has been completed.
         subscriptions: All of them, in order.
-        recorded: Called when a site has been made whose events tell of steps.
+        on_steps: Called when a site has been made whose events tell of steps.
         sampled: Probes whose events are handed over now and then; :meth:`sample` asks for the next.
     """
 
@@ -109,9 +109,9 @@ class Bus:
     def __init__(self, report: Report, records: bool = False) -> None:
         self.report = report
         self.inherits = self.closed = self._told = False
-        self.sampler: Callable[[Event, int], object] | None = None
+        self.samplers: list[Callable[[Event, int], object]] = []
         self.subscriptions: tuple[Subscription, ...] = ()
-        self.recorded: Callable[[], object] = list
+        self.on_steps: list[Callable[[], object]] = []
         self.sampled: list[Any] = []
         self._records = records
         self._heard: dict[Keys, tuple[Subscription, ...]] = {}
@@ -208,7 +208,7 @@ class Bus:
             more = {"role": sites.BEGINS if end[1] else sites.ENDS, "pair": pair, "name": name}
         site = recorder.Site(0, sites.VALUE, ring=sites.VALUES, keys=keys, **more)
         if record_stock(site, keys, name, task=task):
-            self.recorded()
+            self.tells_steps()
         site.bus, site.hand = self.push, -1
         if len(self._sites) < MOST:
             self._sites[keys, task, end] = site
@@ -229,9 +229,13 @@ class Bus:
         with self.lock:
             keys = tuple(event)
             seen = self._seen(keys)
-            if self.sampler is not None:
-                self.sampler(event, seen)
+            self.keep(event, seen)
             deliver(event, iter(self._hearers(keys)))
+
+    def keep(self, event: Event, seen: int) -> None:
+        """Hand an event, the ``seen``-th of its keys, to what keeps some of them."""
+        for sampler in self.samplers:
+            sampler(event, seen)
 
     def sample(self) -> None:
         """Have the next event of each probe handed over, for the record."""
@@ -247,8 +251,13 @@ class Bus:
             begins = table.add(sites.LOADING_BEGINS, "loading", task=task)
             site.record(begins, sites.LOADING_BEGINS, sites.STRUCTURE, -1, sites.NOTHING)
             self._sites[place] = site
-            self.recorded()
+            self.tells_steps()
         return self._sites[place]
+
+    def tells_steps(self) -> None:
+        """A site has been made whose events tell of steps."""
+        for call in self.on_steps:
+            call()
 
     def counted_by(self, site: Any, keys: Keys) -> None:
         """Count events of these keys by a site: not all of them are pushed."""
@@ -313,7 +322,7 @@ class Bus:
 
     def silence(self) -> None:
         """Be the bus of a forked child, without subscribers."""
-        self.closed, self.sampler = True, None
+        self.closed, self.samplers = True, []
         for subscription in self.subscriptions:  # A subscriber may be the one that forks.
             subscription.call.alive = False
         self.subscriptions, self._heard = (), {}

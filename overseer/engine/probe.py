@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import partial
 
+from ..errors import Problem, VoirError
 from .bus import Bus, inheriting, record_stock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any
 
     from ..boundary import Report
+    from ..probes import Engine
     from .operators import ProbeStream
 
     Event = dict[str, Any]
+
+
+#: What a selector has that captures steps.
+STEP_KEYS = (" as step", "compute_start", "compute_end")
 
 
 class Subscribed:
@@ -111,7 +120,7 @@ class Probe:
         ]
         for site, all_keys in every:
             if record_stock(site, site.keys, site.name, selector=placed.selector, **extra):
-                bus.recorded()
+                bus.tells_steps()
             bus.counted_by(site, all_keys)
 
         def wanted() -> bool:
@@ -155,3 +164,137 @@ class Probe:
 
 
 __all__ = ["Nowhere", "Probe", "Subscribed"]
+
+
+class Probing:
+    """The probes of one run; made at once, the engine that places them when there is a first one.
+
+    Args:
+        bus: Where ``.give()`` sends the events of a probe.
+        report: Told of selectors that cannot be read.
+        debug: Told which probe was placed where.
+        charge: Told the processor nanoseconds that placing them has taken.
+        cpu_ns: The processor time that the calling thread has used.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        report: Report,
+        debug: Callable[[str], object],
+        charge: Callable[[int], object],
+        cpu_ns: Callable[[], int],
+    ) -> None:
+        self._bus, self._report, self._debug = bus, report, debug
+        self._charge, self._cpu_ns = charge, cpu_ns
+        # Any thread may set a probe.
+        self._lock = threading.RLock()
+        self._engine: Engine | None = None
+        self._parts: list[tuple[Any, str, str]] = []
+        self._loaded = False
+        self._probes: list[Probe] = []
+        self._given_at: dict[str, str] = {}
+        self._misread: list[dict[str, Any]] = []
+        self._verdicts: list[dict[str, Any]] | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether a probe has been set."""
+        return self._engine is not None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that places probes."""
+        with self._lock:
+            if self._engine is None:
+                from ..probes import Engine
+
+                self._engine = Engine(self._report, self._debug)
+                for part in self._parts:
+                    self._engine.instrument(*part)
+                if self._loaded:
+                    self._engine.main_loaded()
+            return self._engine
+
+    def set(self, selector: Any, where: str, **kwargs: Any) -> Probe:
+        """Set a probe; one whose selector cannot be read never fires, and that is reported."""
+        from ..probes import ABSENT
+
+        placed: Any = Nowhere(str(selector))
+        try:
+            _check_selector(selector)
+            placed = self.engine.probe(selector, where=where, **kwargs)
+        except VoirError as error:
+            who = f"probe {selector}"
+            self._report(Problem(error.slug, who, error.what, where, error.remedy))
+            verdict = {"selector": str(selector), "where": where, "state": "unresolved"}
+            self._misread.append({**verdict, "fired": 0, "hint": error.what})
+        giving = partial(self._giving, str(selector), where)
+        probe = Probe(placed, self._bus, self._report, ABSENT, giving)
+        self._probes.append(probe)
+        return probe
+
+    def _giving(self, selector: str, where: str) -> None:
+        """All events of a probe are given; those that are steps should be so once."""
+        key = " ".join(selector.split())
+        if key in self._given_at and any(word in key for word in STEP_KEYS):
+            what = f"it duplicates the probe at {self._given_at[key]}: steps would be counted twice"
+            remedy = "Remove one of the two; voirfiles of parent directories are loaded as well."
+            self._report(Problem("given-twice", f"probe {selector}", what, where, remedy))
+        self._given_at.setdefault(key, where)
+
+    # The script's code
+
+    def instrument(self, tree: Any, module: str, filename: str) -> Any:
+        """The syntax tree to compile in place of ``tree``."""
+        with self._lock:
+            if self._engine is None:
+                self._parts.append((tree, module, filename))  # A probe set later needs it.
+                return tree
+        begun = self._cpu_ns()
+        try:
+            return self._engine.instrument(tree, module, filename)
+        finally:
+            self._charge(self._cpu_ns() - begun)
+
+    def loaded(self) -> None:
+        """The script's definitions are there."""
+        self._loaded = True
+        if self._engine is not None:
+            self._engine.main_loaded()
+
+    # The end
+
+    def complete(self) -> list[Callable[[], object]]:
+        """What ends the stream of each probe."""
+        return [probe._exit for probe in self._probes]
+
+    def close(self) -> None:
+        """Take the probes out."""
+        self._verdicts = self.verdicts()
+        if self._engine is not None:
+            self._engine.close()
+
+    def verdicts(self) -> list[dict[str, Any]]:
+        """What became of each probe that somebody set, as ``run.json`` has it."""
+        if self._verdicts is not None:
+            return self._verdicts
+        found = self._engine.verdicts() if self._engine is not None else []
+        # Those without a place are instruments' own affair.
+        return [*(verdict for verdict in found if "where" in verdict), *self._misread]
+
+
+def written(frame: FrameType) -> dict[str, Any]:
+    """Where a selector is written, and the names that it may use there."""
+    env = {**frame.f_globals, **frame.f_locals}
+    return {"env": env, "where": f"{frame.f_code.co_filename}:{frame.f_lineno}"}
+
+
+def _check_selector(selector: object) -> None:
+    if not isinstance(selector, str) and not hasattr(selector, "encode"):
+        name = getattr(selector, "__qualname__", "f")
+        raise VoirError(
+            "selector",
+            f"a selector is a string, not {selector!r:.60}",
+            f'Name the function and what to watch in it: ov.probe("//{name} > x")',
+        )

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from ..boundary import OverseerAbort, StopProgram
 from ..errors import Problem, VoirError
 from .bus import Bus
-from .overseer import Giving
+from .overseer import Overseer
 from .phases import Scheduler
 
 TYPE_CHECKING = False
@@ -129,7 +129,7 @@ class PhaseRunner(Scheduler):
         self._on_instrument_error(VoirError(problem.slug, problem.what, problem.remedy))
 
 
-class GivenRunner(Giving, PhaseRunner):
+class GivenRunner(PhaseRunner):
     """A runner with a stream of events: ``given``, and ``give`` from any thread.
 
     Args:
@@ -139,8 +139,10 @@ class GivenRunner(Giving, PhaseRunner):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.bus = Bus(self.report)
+        self.bus, self._given = Bus(self.report), None
         self._connection = ExitStack()
+
+    given, give, queue = Overseer.given, Overseer.give, Overseer.queue
 
     def _prepare(self) -> None:
         from .operators import connected

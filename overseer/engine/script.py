@@ -16,9 +16,9 @@ from ..boundary import StopProgram, name_of, said
 from ..clock import thread_time_ns
 from ..errors import Problem
 from ..null_span import null_span
-from . import overseer as runs
+from . import walk as runs
 from .bus import Own, keys_in_force, numbers
-from .overseer import active
+from .walk import active
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def profile(
         rank: Trace in the process of this rank only.
     """
     run = runs._active  # A call to learn it would be half of what this may cost.
-    if run is None or run.profiler is None:
+    if run is None or not run.profilers:
         return null_span  # type: ignore[no-any-return]
     options = {"level": level, "ms_duration": ms_duration, "steps": steps}
-    return Profile(run.profiler, {**options, "skip": skip, "every": every, "rank": rank})
+    return Profile(run.profilers[-1], {**options, "skip": skip, "every": every, "rank": rank})

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 
-from ..boundary import Guarded, acting, said
+from ..boundary import acting, said
 from ..clock import Clock
 from ..errors import Problem
 from ..recorder import recorder
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypeVar
 
+    from ..context import Context
     from .datafd import DataFd
     from .directory import RunDirectory
     from .metrics import MetricsLog
@@ -53,23 +54,31 @@ class Recording:
     leave lines behind.
 
     Args:
-        ov: The run, an :class:`~overseer.engine.overseer.Overseer`.
+        run: The run.
         title: The script as the user named it, ``-m`` included.
+        sample: Asks for the next event of each probe.
+        logfile: Where logged events go too: a path or a descriptor; None: what ``DATA_FD`` names.
 
     Raises:
         UsageError: ``--run-dir`` names a directory that holds a run already.
 
     Attributes:
         started: The monotonic clock at the start; ``started_wall`` is the time of day.
-        ended_by: How the run ended, if not by its script's end.
         title: As it was given.
+        events: How many events have been given.
     """
 
-    def __init__(self, ov: Any, title: str) -> None:
-        self._ov, self.title, options = ov, title, ov.options
-        self.started_wall, self.started = ov.clock.wall_ns(), ov.clock.now_ns()
-        self.ended_by: str | None = None
-        self._before = ov.overhead.outside_ns
+    def __init__(
+        self,
+        run: Context,
+        title: str,
+        sample: Callable[[], object],
+        logfile: str | int | None = None,
+    ) -> None:
+        self._run, self.title, self._sample, options = run, title, sample, run.options
+        self.started_wall, self.started = run.clock.wall_ns(), run.clock.now_ns()
+        self.events: Callable[[], int] = int
+        self._before = run.overhead.outside_ns
         # Absolute from the start: the script may change its directory before there is a record.
         self._place = _absolute(options.run_dir or "voir-runs")
         self._above = existing(self._place)
@@ -81,16 +90,13 @@ class Recording:
         self._process = os.getpid()
         if self._chosen:
             self.directory.check()
-        self._data_fd = _data_fd(ov)
+        self._data_fd = _data_fd(run, logfile)
         self._metrics: MetricsLog | None = None
         self._scores: Scores | None = None
         self._header, self._due = "", 0
         self._lines: deque[Event] = deque()
-        self._sampler = Sampler(ov.clock)
+        self._sampler = Sampler(run.clock)
         self._timer: Any = None
-        ov._log_stream.listen(self.log, who="the record")
-        recorded = Guarded(self.given, "the record", ov.report)
-        ov.bus.sampler = None if options.no_record else recorded
 
     @property
     def directory(self) -> RunDirectory:
@@ -99,17 +105,17 @@ class Recording:
             if self._directory is None:
                 from .directory import RunDirectory
 
-                ov = self._ov
+                run = self._run
                 self._directory = RunDirectory(
                     self.title,
                     self._process,
                     self.started_wall,
-                    report=ov.report,
+                    report=run.report,
                     parent=self._place,
                     above=self._above,
                     chosen=self._place if self._chosen else "",
-                    environ=ov.environ,
-                    enabled=not ov.options.no_record,
+                    environ=run.environ,
+                    enabled=not run.options.no_record,
                     made=self.begin,
                 )
             return self._directory
@@ -125,7 +131,7 @@ class Recording:
         """Record an event that leaves the process; ``DATA_FD`` has it at once."""
         if self._data_fd is not None:
             self._data_fd.write(event)
-        if self._ov.options.no_record:
+        if self._run.options.no_record:
             return
         if "$event" in event:  # That a phase has begun is no reason for a directory.
             self._lines.append(event)
@@ -138,9 +144,6 @@ class Recording:
 
     def given(self, event: Event, seen: int) -> None:
         """Consider a given event, the ``seen``-th of its keys."""
-        if "$event" in event:
-            self._ov.log(event)
-            return
         line = self._sampler(event, seen)
         if line is not None:
             self._lines.append(line)
@@ -151,9 +154,9 @@ class Recording:
         if self._timer is not None or os.getpid() != self._process:
             return
         with self._making:
-            if self._timer is None and self._ov.status != "finalized":
+            if self._timer is None and not self._run.outcome.over:
                 with acting("the record"):  # Not whoever happened to give something first.
-                    self._timer = self._ov.every(INTERVAL, self.flush, first=INTERVAL)
+                    self._timer = self._run.every(INTERVAL, self.flush, first=INTERVAL)
                 self._timer.__enter__()
 
     def prepare(self, probed: bool) -> None:
@@ -162,7 +165,7 @@ class Recording:
         Args:
             probed: There will be events: import what the record begins with, and find out about it.
         """
-        if probed and not self._ov.options.no_record:
+        if probed and not self._run.options.no_record:
             with suppress(Exception):  # It is told when there is something to record.
                 from .. import encode  # noqa: F401
                 from ..recorder import log  # noqa: F401
@@ -179,7 +182,7 @@ class Recording:
                 return
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             self._sampler.flushed()
-            self._ov.bus.sample()
+            self._sample()
             try:
                 if self._begun():
                     self._append(lines)
@@ -188,7 +191,7 @@ class Recording:
                 # Where the record could not begin, or no descriptor is left, it is tried again.
                 self._lines.extendleft(reversed(lines[-WAITING:]))
             recorder.control(WORD_BEAT, recorder.now())
-            if self._metrics is not None and self._ov.clock.now_ns() >= self._due:
+            if self._metrics is not None and self._run.clock.now_ns() >= self._due:
                 self._rewrite()
 
     def _begun(self) -> bool:
@@ -198,7 +201,7 @@ class Recording:
             from .metrics import MetricsLog
 
             self._write(self.beginning())
-            self._metrics = MetricsLog(path / "metrics.jsonl", self._ov.report)
+            self._metrics = MetricsLog(path / "metrics.jsonl", self._run.report)
             self._publish(str(path))
         return path is not None
 
@@ -226,14 +229,14 @@ class Recording:
 
     def _rewrite(self) -> None:
         """Write ``run.json`` with the figures so far."""
-        clock = self._ov.clock
+        clock = self._run.clock
         begun, used = clock.now_ns(), clock.cpu_ns()
         self._write(
             {
                 **self.beginning(),
                 "seconds": (begun - self.started) / 1e9,
-                "tasks": self._part("figures", lambda: self._ov.figures(False)) or None,
-                "progress": self._ov.summary.get("progress"),
+                "tasks": self._now("tasks") or None,
+                "progress": self._run.summary.get("progress"),
                 "values": self._values(),
                 "problems": self._problems(),
             }
@@ -248,7 +251,7 @@ class Recording:
 
         path = self.directory.path
         if path is not None:
-            write_run(path / "run.json", facts, self._ov.report, durable=durable)
+            write_run(path / "run.json", facts, self._run.report, durable=durable)
 
     # The run's own file
 
@@ -257,19 +260,19 @@ class Recording:
         from .redact import redact_arguments
         from .runfile import utc
 
-        ov, rank = self._ov, self.directory.rank
+        run, rank = self._run, self.directory.rank
         return {
-            **ov.labels,
-            "argv": self._part("argv", lambda: redact_arguments(["voir", *ov.argv])),
+            **run.labels,
+            "argv": self._part("argv", lambda: redact_arguments(["voir", *run.argv])),
             "script": self._name(),
-            "voirfiles": list(ov.voirfiles),
+            "voirfiles": list(run.voirfiles),
             "started": utc(self.started_wall),
             "pid": self._process,
             "rank": rank.rank if rank else None,
             "local_rank": rank.local_rank if rank else None,
             "world_size": rank.world_size if rank else None,
-            "version": ov.version,
-            "app": ov.summary.get("app"),
+            "version": run.version,
+            "app": run.summary.get("app"),
             "provenance": self._part("provenance", lambda: self._provenance.at_start()),
         }
 
@@ -280,14 +283,17 @@ class Recording:
         except Exception as error:
             what = f"run.json goes without its {name}: {said(error)}"
             remedy = "All else is recorded. Leave the script's end some memory and open files."
-            self._ov.report(Problem("record-incomplete", "the record", what, remedy=remedy))
+            self._run.report(Problem("record-incomplete", "the record", what, remedy=remedy))
             return None
+
+    def _now(self, key: str) -> Any:
+        """A section of ``run.json`` as it is by now."""
+        compute = self._run.live.get(key)
+        return self._part(key, compute) if compute is not None else None
 
     def _name(self) -> str:
         """The script's file; of a module, what the user typed."""
-        program = self._ov.program
-        file = program.file if program is not None and not self._ov.options.MODULE else None
-        return file or self.title
+        return (None if self._run.options.MODULE else self._run.file()) or self.title
 
     @cached_property
     def _provenance(self) -> Provenance:
@@ -295,65 +301,65 @@ class Recording:
 
         from .provenance import Provenance
 
-        ov = self._ov
-        origin = ov.program.origin if ov.program is not None else None
-        files = [Path(v) for v in ov.voirfiles]
-        return Provenance(["voir", *ov.argv], ov.version, ov.environ, files, origin)
+        run, file = self._run, self._run.file()
+        origin = None if file is None else Path(file)
+        files = [Path(v) for v in run.voirfiles]
+        return Provenance(["voir", *run.argv], run.version, run.environ, files, origin)
 
     def ending(self, provenance: Mapping[str, object] | None = None) -> dict[str, Any]:
         """What is known when the streams are complete; the verdict rests on ``provenance`` too."""
-        ov = self._ov
-        seconds = (ov.clock.now_ns() - self.started) / 1e9
-        measured = {"seconds": seconds, "provenance": provenance, **ov.summary}
+        run, outcome = self._run, self._run.outcome
+        seconds = (run.clock.now_ns() - self.started) / 1e9
+        measured = {"seconds": seconds, "provenance": provenance, **run.summary}
         return {
             "seconds": seconds,
             "overhead": self._part("overhead", self._overhead),
-            "exit_status": ov.exit_status,
+            "exit_status": outcome.exit_status,
             "error": self._part("error", self._error),
-            "ended_by": self.ended_by,
-            "stopped_early": ov.stopped_early,
-            "probes": self._part("probes", ov.probe_verdicts),
+            "ended_by": outcome.ended_by,
+            "stopped_early": outcome.stopped_early,
+            "probes": self._now("probes"),
             "instruments": self._instruments(),
             "problems": self._problems(),
             "values": self._values(),
             "diagnosis": self._part("diagnosis", lambda: _diagnosis(measured)),
-            **ov.summary,
+            **run.summary,
         }
 
     def _problems(self) -> list[dict[str, Any]]:
-        return [problem.as_facts() for problem in tuple(self._ov.problems)]
+        return [problem.as_facts() for problem in tuple(self._run.problems)]
 
     def _values(self) -> dict[str, dict[str, float]] | None:
         return self._scores.section() if self._scores is not None else None
 
     def _error(self) -> str | None:
-        if self._ov.error is None:
+        if self._run.outcome.error is None:
             return None
         from .redact import redact
 
-        return redact(self._ov.error)
+        return redact(self._run.outcome.error)
 
     def _overhead(self) -> dict[str, Any] | None:
-        seen, ov = memoryview(recorder.header())[:128].cast("Q"), self._ov
-        given = ov.bus.events or any(probe["fired"] for probe in ov.probe_verdicts())
+        seen, run = memoryview(recorder.header())[:128].cast("Q"), self._run
+        given = self.events() or any(probe["fired"] for probe in self._now("probes") or ())
         if not given and sum(seen[HEADS]) < 2:  # The first is that there is a thread.
             return None
-        lasted: int = ov.clock.now_ns() - self.started + self._before
-        return {**ov.overhead.section(seen[OWN], lasted), "recorder": recorder.NAME}
+        lasted: int = run.clock.now_ns() - self.started + self._before
+        return {**run.overhead.section(seen[OWN], lasted), "recorder": recorder.NAME}
 
     def _instruments(self) -> list[dict[str, Any]]:
         writers = [w for w in (self._data_fd, self._metrics) if w is not None]
         failures = [failure for writer in writers if (failure := writer.failure())]
-        return [*self._ov.states.values(), *failures]
+        return [*(self._now("instruments") or ()), *failures]
 
     def finish(self) -> dict[str, Any]:
         """Write the last events and ``run.json``, close; returns what ``run.json`` holds."""
-        ov = self._ov
+        run = self._run
         if self._timer is not None:
             self._timer.__exit__(None, None, None)
         self._due = 1 << 63  # run.json is written whole below.
         # Under --verify, that nothing was seen is worth a record too; not that nothing has run.
-        wanted = ov.program is not None and (self._always or "verify" in ov.summary)
+        wanted = run.located and (self._always or "verify" in run.summary)
         if wanted or self._timer is not None or self.made:
             self._part("last events", self.flush)
         if self._data_fd is not None:
@@ -365,18 +371,18 @@ class Recording:
             late = self._part("late provenance", lambda: self._provenance.at_end())
             from .runfile import utc
 
-            run = {
+            facts = {
                 **beginning,
                 "provenance": late or beginning["provenance"],
                 # Not the time of day now, which may have been set since.
-                "ended": utc(self.started_wall + ov.clock.now_ns() - self.started),
+                "ended": utc(self.started_wall + run.clock.now_ns() - self.started),
                 **self.ending(late),
             }
-            self._write(run, durable=True)
+            self._write(facts, durable=True)
             if self._header:
                 with suppress(OSError):
                     os.unlink(self._header)
-        return {**run, "directory": str(self.directory.path)}
+        return {**facts, "directory": str(self.directory.path)}
 
 
 class Sampler:
@@ -454,12 +460,12 @@ def _diagnosis(facts: dict[str, Any]) -> dict[str, Any] | None:
     return found.as_facts() if found is not None else None
 
 
-def _data_fd(ov: Any) -> DataFd | None:
+def _data_fd(run: Context, logfile: str | int | None) -> DataFd | None:
     """The descriptor that logged events also go to, if one was named and can be written to."""
-    if ov.logfile is None and not ov.environ.get("DATA_FD"):
+    if logfile is None and not run.environ.get("DATA_FD"):
         return None
     from .datafd import DataFd, opened
 
-    if ov.logfile is None:
-        return DataFd(ov.environ, ov.report)
-    return DataFd({"DATA_FD": str(opened(ov.logfile))}, ov.report, owned=True)
+    if logfile is None:
+        return DataFd(run.environ, run.report)
+    return DataFd({"DATA_FD": str(opened(logfile))}, run.report, owned=True)

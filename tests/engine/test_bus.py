@@ -348,7 +348,7 @@ def test_of_a_given_probe_s_events_only_those_that_somebody_wants_call_python(
     stream: Stream, seen: list[Event]
 ) -> None:
     sampled: list[tuple[object, int]] = []
-    stream.sampler = lambda event, n: sampled.append((event["loss"], n))
+    stream.samplers.append(lambda event, n: sampled.append((event["loss"], n)))
     placed = PlacedProbe(read("//f > loss"), stream.report)
     (site,) = placed.sites
     Probe(placed, stream, stream.report).give()
