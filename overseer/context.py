@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from . import __version__
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +25,7 @@ class Context:
     """One run, as the rooms below the engine see it; the engine makes it.
 
     Args:
+        version: Of voir.
         environ: The environment that options are read from.
         clock: The run's clock.
         overhead: Counts voir's own cost.
@@ -47,10 +46,9 @@ class Context:
         outcome: How the run ended, as far as it has.
     """
 
-    version = __version__
-
     def __init__(
         self,
+        version: str,
         environ: Mapping[str, str],
         clock: Clock,
         overhead: Overhead,
@@ -58,7 +56,8 @@ class Context:
         report: Callable[[Problem], None],
         every: Every,
     ) -> None:
-        self.environ, self.clock, self.overhead, self.stderr = environ, clock, overhead, stderr
+        self.version, self.environ, self.stderr = version, environ, stderr
+        self.clock, self.overhead = clock, overhead
         self.report, self.every = report, every
         self.argv: list[str] = []
         self.options = Namespace()

@@ -90,7 +90,7 @@ class Overseer(Scheduler):
         self.overhead = Overhead(self.clock.cpu_ns, since_ns)
         self.charge = self.overhead.charge
         self.context = Context(
-            self.environ, self.clock, self.overhead, self.stderr, self.report, self.every
+            version, self.environ, self.clock, self.overhead, self.stderr, self.report, self.every
         )
         self.argv, self.voirfiles = self.context.argv, self.context.voirfiles
         self.problems, self.summary = self.context.problems, self.context.summary
