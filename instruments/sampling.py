@@ -227,7 +227,7 @@ class Sampling:
         try:
             now, first = ov.clock.now_ns(), not self._members
             if first:
-                with aside_psutil, suppress(ImportError):
+                with aside_psutil, suppress(ImportError, OSError):
                     import psutil  # noqa: F401
                 unlist()  # It asks which thread this is; the script is not to see one until then.
             self._begin(ov)

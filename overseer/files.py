@@ -149,10 +149,11 @@ def parsed(data: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def is_own(directory: Place) -> bool:
-    """Whether a directory belongs to whoever runs voir; what others own is left as it is."""
+def is_own(path: Place) -> bool:
+    """Whether what is there, and a link to it, belong to whoever runs voir; all else is left."""
     try:
-        return not hasattr(os, "geteuid") or os.stat(directory).st_uid == os.geteuid()
+        owners = {os.lstat(path).st_uid, os.stat(path).st_uid}
+        return not hasattr(os, "geteuid") or owners == {os.geteuid()}
     except OSError:
         return False
 

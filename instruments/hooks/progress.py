@@ -33,15 +33,16 @@ def place(ov: Overseer, places: Places, std: Any) -> None:
     if display is None:
         return
     bars: dict[str, dict[str, Any]] = {}
-    began: dict[str, tuple[int, float]] = {}
+    began: dict[str, int] = {}
 
     from_zero, outer = set[str](), set[str]()
 
     def tell(name: str, done: float, total: float | None, turn: tuple[int, int] | None) -> None:
         now = ov.clock.now_ns()
-        since, first = began.get(name, (now, done))
-        if done < first or name not in began:  # Another bar of the same name.
-            since, first = began[name] = (now, done)
+        since = began.get(name, now)
+        last = bars.get(name)
+        if last is None or done < last["done"]:  # Another bar of the same name.
+            since = began[name] = now
         more = {} if total is None else {"total": total}
         bars[name] = {"task": name, "done": done, **more, "seconds": (now - since) / 1e9}
         ov.summary["progress"] = list(bars.values())

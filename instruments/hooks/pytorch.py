@@ -65,6 +65,16 @@ def gradients(places: Places, torch: Any) -> None:
     places.around(torch.amp.GradScaler, "step", k.SCALER)
     places.around(torch.serialization, "save", k.SAVE)
     places.put(torch, "save", torch.serialization.save)  # It is pickled by the other name.
+    for placed in (torch.autograd.backward, torch.autograd.grad, torch.save):
+        _scripted(placed)
+
+
+def _scripted(placed: Any) -> None:
+    """Have TorchScript, which knows its builtins by identity, take a span for what it is around."""
+    builtins = sys.modules.get("torch.jit._builtins")
+    name = builtins and builtins._find_builtin(getattr(placed, "__wrapped__", None))
+    if name:
+        builtins._register_builtin(placed, name)  # type: ignore[union-attr]
 
 
 def optimizers(places: Places, optimizer: Any) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import chain
 
@@ -59,7 +59,8 @@ def main(argv: list[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else argv
     notices = Notices(sys.stderr)
     if argv and argv[0] in MEANT and not runs(argv[0]):
-        argv = [MEANT[argv[0]], *argv[1:]]
+        asked = argv[0] == "help" and argv[1:2] and argv[1] in COMMANDS
+        argv = [argv[1], "--help"] if asked else [MEANT[argv[0]], *argv[1:]]
     if argv and argv[0] in COMMANDS and not runs(argv[0]):
         from .commands import command
 
@@ -259,7 +260,8 @@ def announced(overseer: Overseer, ending: Ending, error: BaseException | None) -
     """Say what python says of the script's end; of a module or option it lacks, what to do."""
     status = ending.announce(error, overseer.program)
     if status == USAGE and not in_child():
-        say_misplaced(overseer, error)
+        with suppress(Exception):  # There may be no descriptor left to import by.
+            say_misplaced(overseer, error)
     if isinstance(error, ModuleNotFoundError) and not in_child():
         from .beside import look_beside
 

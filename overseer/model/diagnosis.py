@@ -114,6 +114,8 @@ class _Task:
             seconds, first = self.wall * (1 - self.pause) - first, 0.0
         self.seconds = seconds
         self.settled = seconds - (0.0 if at(facts, "steady.verdict") == "steady" else first)
+        longest, median = (number(facts, f"step_seconds.{key}") for key in ("max", "median"))
+        self._odd = max(0.0, (longest or 0.0) - (median or 0.0)) if seconds else 0.0
         split = loading is not None and compute is not None
         self.loading = (loading or 0.0) / seconds if split else self.parts.get("loading")
         self.work = sum(map(self._share, ("forward", "backward", "optimizer"))) or None
@@ -123,6 +125,16 @@ class _Task:
 
     def _share(self, name: str) -> float:
         return self.parts.get(name, 0.0)
+
+    def exceeds(self, share: float, limit: float, slack: float) -> bool:
+        """Whether a share does, also if the longest step, all of it, had been like others.
+
+        With ``slack`` below 0: whether it may.
+        """
+        rest = self.seconds - self._odd
+        if slack > 0 and rest > 0:
+            share = min(share, (share * self.seconds - self._odd) / rest)
+        return share >= limit + slack
 
     def each(self, share: float) -> float:
         """The seconds that such a share takes of a step."""
@@ -186,11 +198,11 @@ def _first(ranked: list[Diagnosis]) -> Diagnosis:
 def _losses(run: Facts, task: _Task, slack: float) -> Iterator[tuple[float, Diagnosis]]:
     """What costs time, by shares that exceed their limits by ``slack``, with the share of all."""
     stepping, busy, loading = 1 - task.pause, _device_busy(run, task), task.loading or 0.0
-    if loading >= LOADER + slack:
+    if task.exceeds(loading, LOADER, slack):
         yield loading * stepping, _loader(run, task, loading)
     if task.pause >= PAUSE + slack:
         yield task.pause, _pauses(task)
-    if task.other is not None and task.other >= HOST + slack:
+    if task.other is not None and task.exceeds(task.other, HOST, slack):
         # It may be a wait for a device that works.
         on_host = at(task.facts, "rate.clock") in (None, HOST_CLOCK)
         if busy < BUSY - slack if busy is not None else on_host:

@@ -13,6 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 from importlib import import_module
+from types import BuiltinFunctionType, FunctionType
 
 from ..imports import on_import
 from .names import put
@@ -34,6 +35,7 @@ _entrances: set[Any] = set()
 #: Halves of spans, which are recorded when the graph has run.
 _halves: set[Any] = set()
 _prepared = threading.Event()
+_CALLED = (BuiltinFunctionType, FunctionType)
 
 
 def watch() -> Watch:
@@ -73,6 +75,11 @@ def prepare(dynamo: Any) -> None:
 
         call_function.__voir__ = True  # type: ignore[attr-defined]
         variable.call_function = call_function
+        # Not its setting, which the script may read and which inductor writes out as source.
+        logs = variable.is_reorderable_logging_function
+        variable.is_reorderable_logging_function = staticmethod(
+            lambda value: _is_ours(value) or logs(value)
+        )
     put("compiling", sys.modules["torch"].compiler.is_dynamo_compiling)
     for method in (PlacedProbe.hand, PlacedProbe.replaced, alone(print, bool)):
         leave_alone(method)
@@ -89,8 +96,13 @@ def record_behind(site: Any) -> None:
             _register(half)
 
 
+def _is_ours(value: object) -> bool:
+    if type(value) not in _CALLED:
+        return False
+    return value in _known or value in _entrances or value in _halves
+
+
 def _register(function: Any) -> None:
-    sys.modules["torch._dynamo.config"].reorderable_logging_functions.add(function)
     if hasattr(function, "__code__"):
         leave_alone(function)
 

@@ -122,7 +122,7 @@ def _finish(directory: Path, facts: dict[str, Any], found: Header | None) -> dic
     steps = (main_task(facts) or {}).get("steps")
     if found is not None and isinstance(steps, int) and steps < found.control[k.WORD_STEPS]:
         by += f"; figures up to step {steps:,}"
-    own = is_own(directory)
+    own = is_own(directory) and is_own(path)
     if not own:
         by += "; it is another user's, and left as it is"
     facts = {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}

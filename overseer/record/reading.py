@@ -12,7 +12,7 @@ from ..errors import VoirError
 from ..files import parsed, read_json, reading
 from .killed import as_it_is
 
-_WHICH = "Name a directory that voir made, such as one in voir-runs/."
+_WHICH = "Name a run as `voir runs` lists it: its directory, its --name or --tag, or -2."
 #: Bytes of a line of ``metrics.jsonl``.
 LONGEST = 1 << 26
 

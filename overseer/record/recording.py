@@ -333,8 +333,8 @@ class Recording:
         return self._scores.section() if self._scores is not None else None
 
     def _error(self) -> str | None:
-        if self._run.outcome.error is None:
-            return None
+        if self._run.outcome.error is None or self._run.options.no_record:
+            return self._run.outcome.error
         from .redact import redact
 
         return redact(self._run.outcome.error)

@@ -714,9 +714,12 @@ static int length(PyObject *o, int deep, double *value) {
     if (stated(o, value) < 0) return -1;
     if (!isnan(*value)) return 0;
     if (PyTuple_Check(o)) return members(o, deep, value);
-    PyObject *data;                                             /* UserDict and its like. */
-    if (own_attribute(o, G.s_data, &data) < 0) return -1;
-    int status = data && PyDict_Check(data) ? mapping(data, deep, value) : 0;
+    /* UserDict and its like keep a dictionary; the `data` of a tensor's subclass is a property, which calls the script. */
+    PyObject *space = PyObject_GenericGetDict(o, NULL);
+    PyObject *data = space && PyDict_Check(space) ? Py_XNewRef(PyDict_GetItemWithError(space, G.s_data)) : NULL;
+    Py_XDECREF(space);
+    int status = pass();
+    if (!status && data && PyDict_Check(data)) status = mapping(data, deep, value);
     Py_XDECREF(data);
     return status;
 }

@@ -228,7 +228,8 @@ def length(value: Any, deep: int = 0) -> float:
         return size
     if isinstance(value, tuple):
         return _sequence(value, deep)
-    data = _attribute(value, "data")
+    space = _attribute(value, "__dict__")  # A property may call the script.
+    data = space.get("data") if type(space) is dict else None
     return _mapping(dict.values(data), deep) if isinstance(data, dict) else NAN
 
 

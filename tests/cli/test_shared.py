@@ -86,6 +86,29 @@ def test_what_belongs_to_another_user_is_left_as_it_is(
         assert "another user" in text
 
 
+@pytest.mark.parametrize("theirs", ["run.json", "link of run.json", "link of the directory"])
+def test_what_another_user_has_laid_in_ones_own_directory_is_left_as_it_is(
+    theirs: str, tmp_path: Path
+) -> None:
+    if os.geteuid():
+        pytest.skip("only root can give a file away")
+    runs = tmp_path / "runs"
+    run = killed(runs / "one" if "directory" not in theirs else tmp_path / "elsewhere")
+    file = given = run / "run.json"
+    if theirs == "link of run.json":
+        file = run.rename(tmp_path / "moved") and tmp_path / "moved" / "run.json"
+        run.mkdir()
+        given.symlink_to(file)
+    elif theirs == "link of the directory":
+        runs.mkdir()
+        given = runs / "one"
+        given.symlink_to(run)
+    os.chown(given, NOBODY, NOBODY, follow_symlinks=False)
+    before = (file.read_text(), given.lstat().st_uid, given.is_symlink())
+    assert "another user" in said("runs", str(runs))
+    assert (file.read_text(), given.lstat().st_uid, given.is_symlink()) == before
+
+
 def test_what_is_ones_own_is_finished_whatever_links_lie_there(tmp_path: Path) -> None:
     run, secret = killed(tmp_path / "one"), tmp_path / "secret"
     secret.write_text("kept")

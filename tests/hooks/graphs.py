@@ -321,6 +321,21 @@ def scripted_by_tracing(compiled):
 
 
 @program
+def scripted(compiled):
+    @torch.jit.script
+    def gradients(x):
+        return torch.autograd.grad([x.sum()], [x])
+
+    @torch.jit.script
+    def backward(x, path: str):
+        torch.save(x, path)
+        torch.autograd.backward([x.sum()])
+        return x
+
+    return re.sub(r" #.*", "", f"{gradients.graph}{backward.graph}")
+
+
+@program
 def a_loader(compiled):
     data = torch.utils.data.TensorDataset(torch.ones(12, 4))
     f = compiled(lambda x: x.sum())
@@ -357,6 +372,7 @@ def found(one):
         "compiled": dynamo["stats"].get("unique_graphs", 0),
         "warnings": sorted({str(w.message)[:100] for w in warned}),
         "printed": printed.getvalue(),
+        "config": sorted(torch._dynamo.config.codegen_config().splitlines()),
         "result": result,
     }
 

@@ -101,6 +101,13 @@ def test_each_drawing_is_progress_and_the_bar_of_each_epoch_has_one_name(tmp_pat
     assert found == [("Files", 3, 3), ("Epoch", 2, 2)]
 
 
+def test_the_time_of_a_bar_is_not_that_of_those_before_it(tmp_path: Path) -> None:
+    waits = "    time.sleep(0.5 * (epoch < 2))\n    for _"
+    script = "import time\n" + BARS.replace("    for _", waits)
+    _, bars = run(tmp_path, script)
+    assert bars[1]["seconds"] < 0.5
+
+
 def test_a_script_without_bars_gives_none(tmp_path: Path) -> None:
     assert run(tmp_path, "print(1)\n") == ([], None)
 

@@ -33,6 +33,16 @@ def test_stderr_that_the_script_has_closed_changes_no_status(
         assert (tmp_path / "file").read_bytes() == b"its own"
 
 
+@pytest.mark.parametrize("status", [2, 3])
+def test_without_a_descriptor_left_the_status_is_the_scripts(tmp_path: Path, status: int) -> None:
+    place = Place(tmp_path)
+    limit = "import resource, sys\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
+    place.write("main.py", f"{limit}sys.exit({status})\n")
+    done = place.voir("--no-record", "main.py", fresh=True)
+    assert done.status == status
+    assert all(line.startswith(("voir: ", "  ")) for line in done.stderr.splitlines())
+
+
 @pytest.mark.parametrize("target", ["/dev/full", "pipe"])
 def test_stderr_that_takes_nothing_changes_no_status(tmp_path: Path, target: str) -> None:
     (tmp_path / "main.py").touch()

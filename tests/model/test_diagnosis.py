@@ -145,6 +145,7 @@ RUNS: dict[str, Facts] = {
     "little time but for the first step": run(
         0.3, 0.7, steps=20, verdict="too few steps", task={"first_step_seconds": 0.9}),
     "a loader near the limit": run(2.6, 7.4),
+    "one long wait": run(0.6, 0.4, steps=42, task={"step_seconds": {"median": 0.006, "max": 0.53}}),
     "work near the limit": run(parts={"forward": 5.0, "backward": 2.6, "other": 2.2}),
     "work beside evaluations": run(parts=WORK, pauses={"evaluation": (2.6, 4)}),
     "uneven steps beside other programs": run(1.0, 9.0, verdict="never steady", host=CROWD),

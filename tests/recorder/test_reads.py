@@ -93,6 +93,24 @@ class Subclass(torch.Tensor):
         raise AssertionError("a subclass is never read")
 
 
+class Hearing(torch.Tensor):
+    heard = 0
+
+    @classmethod
+    def __torch_function__(cls, *args, **kwargs):
+        cls.heard += 1
+        return super().__torch_function__(*args, **kwargs)
+
+
+def test_a_subclass_of_tensors_is_never_read(recorded, values):
+    one = x(4, 2).as_subclass(Hearing)
+    Hearing.heard = 0
+    for read in (recorded.module.number, recorded.module.length):
+        for value in (one, [one], {"a": one}, (one, x(4))):
+            read(value)
+    assert Hearing.heard == 0
+
+
 def typed(value, *names):
     return [torch.tensor(value, dtype=getattr(torch, name)) for name in names]
 

@@ -73,7 +73,7 @@ def lay_out(board: Board, columns: int, most: int) -> list[Line]:
     room = columns - 1
     rows = [Row(_header(board, room), 0)]
     if board.empty:
-        return [rows[0].line, ((" nothing is known yet", "dim"),)]
+        return [rows[0].line, ((" waiting for the first step", "dim"),)]
     tasks = _visible(list(board.tasks.values()), max(1, most // 5))
     graph = 1 if most < 22 else 2 if most < 34 else 3
     plots: list[tuple[int, Task]] = []
