@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ..errors import VoirError
 from ..record.reading import Run, read_run
@@ -115,6 +116,16 @@ def _goes_on(run: Run) -> bool:
     return any("state" in facts_of(one) for one in run.ranks or (run,))
 
 
+def _aged(run: Run) -> dict[str, Any]:
+    """The facts of a run; of one that goes on, with how old its figures are."""
+    facts = facts_of(run)
+    if "now" in facts:
+        with suppress(OSError):
+            age = time.time() - (run.path / "run.json").stat().st_mtime
+            facts["state"] += f"; figures of {max(0.0, age):.1f} s ago"
+    return facts
+
+
 def _for_programs(run: Run) -> str:
     """The facts of a run; of a job, a list of its ranks'."""
     every = [facts_of(one) for one in run.ranks or (run,)]
@@ -126,7 +137,7 @@ def _shown(run: Run, terminal: Terminal, whole: bool) -> tuple[str, bool]:
     width, colour, height = terminal
     runs = run.ranks or (run,)
     height = 0 if len(runs) > 1 else height
-    each = [facts_of(one) for one in runs]
+    each = [_aged(one) for one in runs]
     cut = [one.path.name for one in runs if one.metrics.cut_off]
     where = f" of {', '.join(cut)}" if run.ranks else ""
     partial = Piece(f"metrics.jsonl{where} ends within a line" if cut else "", "warn")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 import signal
 import socket
@@ -182,7 +183,9 @@ def test_a_run_without_an_end_goes_on_or_was_killed(
     if "pid" not in found:
         monkeypatch.setattr(f"{killed}.read_header", lambda directory: object())
     put(tmp_path, seconds=5.0, tasks={"train": TASK}, **found)
-    lines = said("show", str(tmp_path)).splitlines()
+    shown = said("show", str(tmp_path))
+    assert ("; figures of " in shown) == (first == "goes on: running")
+    lines = re.sub(r"; figures of [\d.]+ s ago", "", shown).splitlines()
     assert lines[:2] == [f"voir: main.py · {first} · 5.00 s", "  train     9 steps"]
 
 
