@@ -1,4 +1,4 @@
-"""What recorded events stand for: kinds of events, and the table of sites.
+"""What recorded events stand for: the table of kinds of events, and the table of sites.
 
 An event holds the number of its site. The table says what the site is: its kind, a label, the
 selector or keys that it stands for, where it is in the code, and its task.
