@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .alike import NS, Alike
 from ..recorder.sites import PARTS
+from .alike import NS, Alike
 from .alike import PARTS as FIRST
 from .events import LOADING, OTHER
 from .facts import HOST_CLOCK, main_name, ordered
