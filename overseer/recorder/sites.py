@@ -187,8 +187,8 @@ def call(flags: int) -> int:
     return LEARNING if learns == TRAINING | GRAD else NEITHER if learns else EVALUATION
 
 
-#: The same by flags, for what looks at each event.
-CALLS: Final = bytes(map(call, range(256)))
+#: The same by flags, for what looks at each event; it depends on the lowest two only.
+CALLS: Final = bytes(map(call, range(4))) * 64
 
 # What a site reads of its value, and its role in a pair.
 NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY = range(6)
