@@ -12,6 +12,7 @@ from contextlib import suppress
 from overseer.apart import aside_psutil
 from overseer.boundary import StopProgram, in_plumbing, of_instruments, of_library
 from overseer.imports import on_import
+from overseer.recorder import sites as k
 
 from .auto import Places
 from .measuring import measuring_of
@@ -112,8 +113,9 @@ class Noted(Places):
                 return own(model, *args, **kwargs)
             if self._depth:  # It is part of another.
                 return inner(model, *args, **kwargs)
-            if model.training == grad():
-                self._note("learn" if model.training else "look", sys._getframe(1))
+            use = k.call(k.TRAINING * bool(model.training) | k.GRAD * grad())
+            if use != k.NEITHER:
+                self._note("learn" if use == k.LEARNING else "look", sys._getframe(1))
             self._depth += 1
             try:
                 return inner(model, *args, **kwargs)

@@ -41,12 +41,7 @@ if TYPE_CHECKING:
     PhaseListener = Callable[[str, int, int], object]
 
 NAMES = ("loading", "forward", "backward", "optimizer", "step", "eval")
-_KINDS = {
-    k.LOADING: "loading",
-    k.FORWARD: "forward",
-    k.BACKWARD: "backward",
-    k.OPTIMIZER: "optimizer",
-}
+_KINDS = {n: k.KINDS[n].name for n in (k.LOADING, k.FORWARD, k.BACKWARD, k.OPTIMIZER)}
 
 
 class Phases:
@@ -92,7 +87,7 @@ class Phases:
                 name = _KINDS.get(rows[site]["kind"])
                 if name is None or flags & (k.ENDED | k.FAILED):
                     continue
-                if name == "forward" and not flags & (k.TRAINING | k.GRAD):
+                if name == "forward" and k.call(flags) == k.EVALUATION:
                     name = "eval"
                 self._call(name, start, start + low + (high << 32))
 

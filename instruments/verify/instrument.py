@@ -29,10 +29,7 @@ MOST, LOSSES = 200, 20
 STRETCH = 0.5
 TRAIN = "train"
 #: What a voirfile gives: the hooks alone see none of it.
-GIVEN = frozenset(
-    {k.STEP, k.ENTERS, k.PAIR, k.PAIR_BEGINS, k.WAITS, k.LOSS, k.BATCH, k.PAUSE, k.PAUSE_BEGINS}
-)
-_LEARNS = k.TRAINING | k.GRAD
+GIVEN = frozenset(kind.number for kind in k.KINDS.values() if kind.given)
 
 
 def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
@@ -163,7 +160,7 @@ class Witness:
             elif kind != k.LOSS or ours:
                 self.elsewhere, doubtful = self.elsewhere + doubtful, False
             if kind == k.FORWARD:
-                looked = event.flags & _LEARNS != _LEARNS
+                looked = k.call(event.flags) != k.LEARNING
             elif kind == k.LOSS and ours:
                 self.given, doubtful = self.given + 1, looked
             self._threads[event.thread] = looked, doubtful

@@ -37,14 +37,9 @@ MOST = 1000
 FIRST_GIVEN = 1 << 20
 #: What one end of a pair looks like.
 END = '{"$wrap": {"name": "step", "step": "end", "id": 1}}'
-#: What pairs are recorded as, by their names; others are spans. And what their beginnings are.
+#: What pairs are recorded as, by their names; others are spans.
 PAIRS = {"loading": sites.LOADING, "pause": sites.PAUSE}
 PAIRS |= dict.fromkeys(("step", "batch", "compute", "compute_start"), sites.PAIR)
-BEGINNINGS = {
-    sites.PAIR: sites.PAIR_BEGINS,
-    sites.LOADING: sites.LOADING_BEGINS,
-    sites.PAUSE: sites.PAUSE_BEGINS,
-}
 #: Plain events that are the ends of a pair ``compute``.
 ENDS = {"compute_start": True, "compute_end": False}
 #: The keys of how many items a step has, and how that is read of their values.
@@ -395,8 +390,9 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
     sized, read = (keys.index(key), SIZES[key]) if key else (-1, sites.NOTHING)
     made: list[tuple[int, str]] = []
 
-    def record(kind: int, at: int, how: int, ring: int = sites.STRUCTURE, label: str = "") -> None:
+    def record(kind: int, at: int, how: int, label: str = "") -> None:
         made.append((kind, label))
+        ring = sites.KINDS[kind].ring
         site.record(table.add(kind, label, keys=keys, **more), kind, ring, at, how)
 
     def tasked(task: str) -> tuple[int, ...]:
@@ -409,10 +405,10 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
     if pair is not None:
         kind = PAIRS.get(pair, sites.SPAN)
         if site.role == sites.BEGINS:
-            kind = BEGINNINGS.get(kind, kind)
-        record(kind, sized, read, sites.VALUES if kind == sites.SPAN else sites.STRUCTURE, pair)
+            kind = sites.KINDS[kind].opening or kind
+        record(kind, sized, read, pair)
         if kind == sites.PAIR_BEGINS:
-            record(sites.WAITS, -1, sites.NOTHING, label=pair)
+            record(sites.WAITS, -1, sites.NOTHING, pair)
         return kind != sites.SPAN
     if "step" in keys:
         record(sites.STEP, sized, read)
@@ -423,7 +419,7 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
         record(sites.LOSS, keys.index("loss"), sites.NUMBER)
     stock = {"step", "loss", "batch", "batch_size"} & set(keys)
     if not stock and len(keys) == 1:
-        record(sites.VALUE, 0, sites.NUMBER, sites.VALUES, keys[0])
+        record(sites.VALUE, 0, sites.NUMBER, keys[0])
     return bool(stock)
 
 

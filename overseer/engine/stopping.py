@@ -9,7 +9,7 @@ from _thread import get_ident, start_new_thread
 from ..boundary import OverseerAbort, StopProgram, Wish
 from ..clock import sleep
 from ..recorder import recorder
-from ..recorder.sites import BACKWARD, OPTIMIZER, PAIR, SCALER, STEP
+from ..recorder import sites as k
 from ..timers import hidden
 
 TYPE_CHECKING = False
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 TIMES = 100
 #: How long a thread of voir's waits for the next step, in seconds, before it interrupts the script.
 PATIENCE = 1.0
-#: Kinds of which each event may tell a step: an optimizer's within one of these with its end.
-KINDS = (STEP, PAIR, OPTIMIZER, SCALER, BACKWARD)
+#: Kinds of which each event may tell a step.
+KINDS = tuple(kind.number for kind in k.KINDS.values() if kind.tells)
 
 
 class Alarm:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: start, value, object, site, thread, duration (low and high), depth, flags.
 RECORD = struct.Struct("<QdIHHIHBB")
 
-#: The parts of a step, in the order of :data:`.facts.PARTS`.
+#: The parts of a step, by their places in :data:`~overseer.recorder.sites.PARTS`.
 LOADING: Final = 0
 FORWARD: Final = 1
 BACKWARD: Final = 2
@@ -25,19 +25,8 @@ BETWEEN: Final = 6
 
 #: The part that a span's own time belongs to, by its kind.
 PART = [OTHER] * 256
-for _kind, _part in {
-    k.LOADING: LOADING,
-    k.ITERATE: LOADING,
-    k.FORWARD: FORWARD,
-    k.BACKWARD: BACKWARD,
-    k.SCALE: BACKWARD,
-    k.OPTIMIZER: OPTIMIZER,
-    k.SCALER: OPTIMIZER,
-    k.COMMUNICATION: COMMUNICATION,
-}.items():
-    PART[_kind] = _part
+for _kind in k.KINDS.values():
+    PART[_kind.number] = k.PARTS.index(_kind.part)
 
 #: Kinds with which the time of the first step may begin.
-BEGIN = frozenset(
-    {k.LOADING, k.ITERATE, k.FORWARD, k.BACKWARD, k.OPTIMIZER, k.STEP, k.LOOP, k.PAIR, k.BATCH}
-)
+BEGIN = frozenset(kind.number for kind in k.KINDS.values() if kind.begins)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+from ..recorder.sites import PARTS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
     T = TypeVar("T")
 
-#: The parts of a step, in the order in which they come.
-PARTS = ("loading", "forward", "backward", "optimizer", "communication", "other")
 #: The clock of steps where no device has one.
 HOST_CLOCK = "perf_counter"
 

@@ -22,13 +22,13 @@ from .told import Told
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, Final
 
 
 TRAIN, EVAL, INFERENCE = "train", "eval", "inference"
 #: How many models and loaders are told apart.
 MANY, FEW = 1024, 16
-_LEARNS = k.TRAINING | k.GRAD
+_CALLS: Final = k.CALLS
 _NO_BATCH = k.ENDED | k.FAILED
 
 
@@ -105,7 +105,8 @@ class Fold:
             self._know_sites()
         kinds, lanes, thread, lane = self._kinds, self.lanes, 0, None
         loading, forward, backward, optimizer = k.LOADING, k.FORWARD, k.BACKWARD, k.OPTIMIZER
-        marked, failed, nested, save, scaler = k.MARKED, k.FAILED, k.IN_OPTIMIZER, k.SAVE, k.SCALER
+        marked, failed, nested = k.MARKED, k.FAILED, k.IN_OPTIMIZER
+        scaler, last = k.SCALER, k.LAST_NESTING
         start: int  # Told to the compiler: without, each is looked at before each use.
         value: float
         what: int
@@ -126,7 +127,7 @@ class Fold:
                 lane = lanes.get(number) or self._new_lane(number)
             kind = kinds[site]
             ns = low + (high << 32) if high else low
-            if kind > save or not kind:
+            if kind > last or not kind:
                 if site:
                     lane.rare(kind, start, ns, value, what, depth, flags, site)
                 else:
@@ -837,9 +838,10 @@ class Lane:
         self._seconds.clear()
 
     def forward(self, ns: int, rows: float, model: int, flags: int) -> None:
-        """A model was called: to learn (training mode with gradients), to look (neither), else."""
+        """A model was called: to learn, to look, or neither."""
         turn = self.turn
-        if flags & _LEARNS == _LEARNS:
+        call = _CALLS[flags]
+        if call == k.LEARNING:
             if model not in self._learners and len(self._learners) < MANY:
                 self._learners.add(model)
             if turn.looks and not turn.took and not turn.calls:  # R3
@@ -849,7 +851,7 @@ class Lane:
             turn.call(model, rows, not self._zeroed)  # R13
             return
         turn.others += 1
-        if not flags & _LEARNS:
+        if call == k.EVALUATION:
             turn.look(model, rows, ns)
 
     def _looks(self, turn: Step) -> tuple[float, float, float] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ..recorder.sites import PARTS
 from .alike import NS, Alike
 from .alike import PARTS as FIRST
 from .events import LOADING, OTHER
-from .facts import HOST_CLOCK, PARTS, main_name, ordered
+from .facts import HOST_CLOCK, main_name, ordered
 from .rates import TASKS, Threads
 from .series import Columns, Series, Totals
 from .spans import Span

@@ -23,13 +23,6 @@ from .runfile import utc, write_run
 RUNNING = "running"
 #: So many ns after a step nobody can say what lay between: voir itself looks ten times a second.
 SOON = 50_000_000
-#: What a thread is in, by the kind of event that is open.
-DOING = {
-    k.LOADING: "loading", k.ITERATE: "loading", k.FORWARD: "forward", k.BACKWARD: "backward",
-    k.OPTIMIZER: "the optimizer", k.SCALER: "the optimizer", k.SAVE: "a checkpoint",
-    k.PAIR: "a step", k.PAUSE: "a pause", k.COMPILE: "compiling",
-    k.COMMUNICATION: "communication",
-}  # fmt: skip
 
 
 def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +73,7 @@ def how(found: Header) -> str:
 def _open(found: Header) -> tuple[str, int]:
     """What the main thread is in, and since when; empty if nothing that is known."""
     main = next((each for each in found.threads if each.native == found.pid), None)
-    return (DOING.get(main.kind, ""), main.since) if main else ("", 0)
+    return (k.KINDS[main.kind].doing, main.since) if main and main.kind in k.KINDS else ("", 0)
 
 
 def _after(found: Header, now: int) -> str:

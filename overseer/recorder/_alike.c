@@ -17,12 +17,15 @@
 #define LEFT 2            /* So many of the last steps too: it holds them back. */
 #define DEEP 16
 
-/* Kinds and flags of events, and parts of a step, as in sites.py and model/events.py. */
-enum { LOADING = 1, FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, STEP = 11, PAIR = 12, LOOP = 14, LOSS = 18, PAIR_BEGINS = 28 };
-enum { LEARNS = 3, ZEROED = 1, UNUSUAL = 8 | 16 | 32 | 64, MARKED = 128, CAME = 128 };
-enum { LOADS = 0, COMPUTES, OTHER = 5, BETWEEN, PARTS };
+/* As in sites.py: a test holds each tagged enum, and part_of, against it. */
+enum kind { LOADING = 1, FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, STEP = 11, PAIR = 12, LOOP = 14, LOSS = 18, PAIR_BEGINS = 28 };
+enum flag { TRAINING = 1, ZEROED = 1, GRAD = 2, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128 };
+enum { LEARNING = TRAINING | GRAD, UNUSUAL = ENDED | FAILED | IN_OPTIMIZER | LATER };
+/* Parts of a step, as in model/events.py, and the part of a span, by its kind. */
+enum { LOADS, FORWARDS, BACKWARDS, OPTIMIZES, OTHER = 5, BETWEEN, PARTS };
+static const int part_of[] = {OTHER, LOADS, LOADS, FORWARDS, BACKWARDS, OPTIMIZES};
 /* What says how many items a step has, the strongest first. */
-enum { MARK, BEGUN, ENDED, BATCH, ROWS, SIZES };
+enum { MARK, BEGUN, CLOSED, BATCH, ROWS, SIZES };
 
 typedef struct {
     uint64_t start;
@@ -89,7 +92,7 @@ static int read_step(open_t *o, const event_t *events, Py_ssize_t n, const uint8
             size = BATCH;
             break;
         case FORWARD:
-            if ((e->flags & LEARNS) != LEARNS) return 0;
+            if ((e->flags & LEARNING) != LEARNING) return 0;
             size = ROWS;
             break;
         case BACKWARD:
@@ -127,7 +130,7 @@ static int read_step(open_t *o, const event_t *events, Py_ssize_t n, const uint8
             until(o, at);
             if (o->rest == OTHER) o->rest = BETWEEN;
             o->base = BETWEEN;
-            size = last ? MARK : ENDED;
+            size = last ? MARK : CLOSED;
             break;
         case LOSS:
             if (!isfinite(e->value) || !isnan(s->given)) return 0;
@@ -138,9 +141,8 @@ static int read_step(open_t *o, const event_t *events, Py_ssize_t n, const uint8
         }
         if (size != SIZES) o->sizes[size] = isnan(o->sizes[size]) ? e->value : o->sizes[size] + e->value;
         if (!span) continue;
-        static const int part[] = {OTHER, LOADS, OTHER, 1, 2, 3};
         int64_t within = inside[e->depth + 1];
-        s->parts[part[kind]] += ns > within ? ns - within : 0;
+        s->parts[part_of[kind]] += ns > within ? ns - within : 0;
         inside[e->depth + 1] = 0;
         if (e->depth) {
             inside[e->depth] += ns;

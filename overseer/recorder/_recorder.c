@@ -42,15 +42,16 @@
 #define TASKS 1000       /* Tasks of one site that are told apart. */
 #define ON_CPU 1         /* As DLPack numbers devices. */
 
-enum { STRUCTURE, VALUES };
+/* Tagged enums are those of sites.py: a test holds each against it. */
+enum ring { STRUCTURE, VALUES };
 enum { REACHED = 1, FULL = 2 };                                               /* Why Python is due. */
-enum { NOTHING, NUMBER, LENGTH, MODULE, RESULT, IDENTITY };                   /* What a site reads. */
+enum read { NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY };         /* What a site reads. */
 enum { SHAPE, TORCH, HELD };
 enum { UNTRACED = 1, NO_MODES = 2 };                                          /* What is known of torch while an event is recorded. */
-enum { PLAIN, BEGINS, ENDS };                                                 /* A site's role in a pair. */
+enum role { PLAIN, BEGINS, ENDS };                                            /* A site's role in a pair. */
 #define ENTERED 0x80000000u /* Marks the numbers of loops that were entered, among those of pairs. */
-enum { AMBIGUOUS = 1, TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128, ZEROED = 1 };
-enum { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, STEP = 11, LOOP = 14, COMPILE = 16, LOSS = 18, ENTERS = 20, THREAD = 22, WAITS = 31 };  /* As in sites.py. */
+enum flag { AMBIGUOUS = 1, TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128, ZEROED = 1 };
+enum kind { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, STEP = 11, LOOP = 14, COMPILE = 16, LOSS = 18, ENTERS = 20, THREAD = 22, WAITS = 31 };
 
 typedef struct { uint64_t start; double value; uint32_t object; uint16_t site, thread; uint64_t rest; } event_t;
 typedef struct { uint32_t native; uint16_t thread; uint8_t kind, flags; uint64_t since, spare[2]; } shown_t;
@@ -1397,7 +1398,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     double value = NAN;
     uint64_t start = 0;
     uint32_t object = argument >= 0 && argument < n ? identity(a[argument]) : 0;
-    if (s->read == MODULE) {
+    if (s->read == MODULE_CALL) {
         if (n && module_flags(a[0], &flags) < 0) return NULL;
         if (!(flags & MODEL)) {                                 /* A loss, say: it is no model, and counts as other. */
             cost(begun);

@@ -30,14 +30,7 @@ if TYPE_CHECKING:
     Boundary = tuple[int, int, int, int, int, Any]
 
 #: Kinds whose boundaries are marked.
-KINDS = sum(
-    1 << kind
-    for kind in (
-        *(k.LOADING, k.ITERATE, k.FORWARD, k.BACKWARD, k.OPTIMIZER, k.SCALER, k.SAVE),
-        *(k.STEP, k.PAIR, k.PAUSE, k.LOOP, k.COMMUNICATION),
-        *(k.PAIR_BEGINS, k.LOADING_BEGINS, k.PAUSE_BEGINS, k.WAITS, k.ENTERS),
-    )
-)
+KINDS = sum(1 << kind.number for kind in k.KINDS.values() if kind.timed)
 #: A beginning so soon after another boundary shares its mark: nothing was launched between, ns.
 SAME_NS = 10_000
 #: Marks that may wait to be passed; with more, there are no further ones for the time being.

@@ -36,28 +36,17 @@ COUNTED = (TRAIN, "inference")
 FOREVER = 1 << 63
 #: Levels at which looking takes so long that rates are not those of the script by itself.
 DETAILED = ("module", "op")
-#: Kinds of the structure ring that are shown: the row, what they are called, and the channel.
-SHOWN = {
-    k.LOADING: ("data loader", "loading", "passes"),
-    k.ITERATE: ("data loader", "new epoch", "passes"),
-    k.FORWARD: ("passes", "forward", "passes"),
-    k.BACKWARD: ("passes", "backward", "passes"),
-    k.SCALE: ("passes", "scale", "passes"),
-    k.OPTIMIZER: ("optimizer", "optimizer", "passes"),
-    k.SCALER: ("optimizer", "scaler", "passes"),
-    k.COMMUNICATION: ("communication", "wait", "passes"),
-    k.COMPILE: ("compilation", "compile", "passes"),
-    k.SAVE: ("checkpoints", "checkpoint", "checkpoints"),
-    k.PAUSE: ("pauses", "pause", "passes"),
-}
 #: Channels that record outside of the steps that were asked for too.
 ALWAYS = ("checkpoints", "progress", "steps")
-_LEARNS = k.TRAINING | k.GRAD
 # What is to be done with an event, by its site. Spans are first, for they are most.
 _SPAN, _MODULE, _LOADING, _NOTHING, _VALUE, _INSTANT, _NOTED, _NOTE, _OTHER = range(9)
 #: The kind of what is not in the table; a note's text seems to be of such a site, too.
 _ABSENT = 255
-_RARE = {0: "voir", k.LOSS: "metrics", k.LATE: "metrics", k.DEVICE: "passes"}
+#: Kinds of which something else is done than to show a span.
+_SPECIAL = {
+    k.LOADING: _LOADING, k.MODULE: _MODULE, k.SPAN: _SPAN, k.INSTANT: _INSTANT, k.VALUE: _VALUE,
+    k.NOTE: _NOTE, **dict.fromkeys((k.ITERATE, k.LOSS, k.LATE, k.DEVICE, k.THREAD), _OTHER),
+}  # fmt: skip
 
 
 class Part(NamedTuple):
@@ -289,25 +278,14 @@ class _Rows:
 
     def _site(self, row: dict[str, Any]) -> tuple[int, int, dict[int, Any]]:
         """What is done with a site's events, how much its moment must be worth, and pieces."""
-        kind, channel = int(row["kind"]), str(row.get("channel", ""))
-        do = _NOTHING
-        if kind in SHOWN:
-            do, channel = {k.LOADING: _LOADING, k.ITERATE: _OTHER}.get(kind, _SPAN), SHOWN[kind][2]
-        elif kind == k.MODULE:
-            do, channel = _MODULE, "modules"
-        elif kind in (k.SPAN, k.INSTANT) and channel and not row.get("label"):
+        kind, channel = int(row["kind"]) or k.THREAD, str(row.get("channel", ""))
+        known = k.KINDS.get(kind)
+        do = _SPECIAL.get(kind, _SPAN if known is not None and known.row else _NOTHING)
+        if kind in (k.SPAN, k.INSTANT) and channel and not row.get("label"):
             do = _NOTED
-        elif kind == k.SPAN:
-            do, channel = _SPAN, channel or "given"
-        elif kind == k.INSTANT:
-            do = _INSTANT
-        elif kind == k.VALUE:
-            do = _VALUE if channel or len(row.get("keys") or ()) == 1 else _NOTHING
-            channel = channel or "metrics"
-        elif kind == k.NOTE:
-            do = _NOTE
-        elif kind in _RARE:
-            do, channel = _OTHER, _RARE[kind]
+        elif kind == k.VALUE and not channel and len(row.get("keys") or ()) != 1:
+            do = _NOTHING
+        channel = channel or (known.channel if known is not None else "")
         if do != _NOTE and channel and not self._wanted(channel):
             do = _NOTHING
         always = row.get("always") or channel in ALWAYS
@@ -394,16 +372,17 @@ class _Rows:
     ) -> Any:  # fmt: skip
         """What the hot loop needs of a span; False when it is not shown."""
         row = self._table[site]
-        kind, label, arguments = int(row["kind"]), str(row.get("label")), {}
-        if kind == k.MODULE:
+        kind, label, arguments = k.KINDS[int(row["kind"])], str(row.get("label")), {}
+        if kind.number == k.MODULE:
             return self._named(pieces, key, start, what, thread, flags)
-        if kind in SHOWN:
-            name, label, channel = SHOWN[kind]
-            if kind == k.FORWARD and not flags & _LEARNS:
+        channel = str(row.get("channel") or kind.channel)
+        if kind.row:
+            name, label = kind.row, kind.label
+            if kind.number == k.FORWARD and k.call(flags) == k.EVALUATION:
                 name, label = "evaluation", "eval"
             place = self._seen(name, thread)
         else:
-            place, channel = self._place(row, thread), str(row.get("channel") or "given")
+            place = self._place(row, thread)
         if flags & k.FAILED:
             arguments = {"failed": True}
         made = pieces[key] = self._made(place, channel, label, arguments)
@@ -488,18 +467,19 @@ class _Rows:
         elif kind == k.ITERATE:
             if value == value:
                 self._iterators[int(value)] = what
-            name, label, channel = SHOWN[kind]
-            self._span(self._made(self._seen(name, thread), channel, label, {}), start, end)
+            of = k.KINDS[kind]
+            made = self._made(self._seen(of.row, thread), of.channel, of.label, {})
+            self._span(made, start, end)
         elif kind in (k.LOSS, k.LATE) and not flags & k.LATER:
-            of = row if kind == k.LOSS else self._table[what]
-            if of["kind"] in (k.LOSS, k.VALUE):
-                name, unit, group, channel = _counter_of(of)
+            counted = row if kind == k.LOSS else self._table[what]
+            if counted["kind"] in (k.LOSS, k.VALUE):
+                name, unit, group, channel = _counter_of(counted)
                 encoder.value(name, unit, group, channel, start, value)
         elif kind == k.DEVICE and what and end > start:
             begin = max(start, self._device)  # When it began there is not known, only how long.
             self._device = begin + end - start
-            place = encoder.row("device")
-            encoder.nested(place, "passes", [("execution", begin, self._device)])
+            of = k.KINDS[kind]
+            encoder.nested(encoder.row(of.row), of.channel, [(of.label, begin, self._device)])
 
 
 def _counter_of(row: dict[str, Any]) -> tuple[str, str, str, str]:

@@ -19,13 +19,6 @@ from overseer.recorder.log import events
 from overseer.trace.writer import FOLD, HOST, Log
 from tests.programs.record import read
 
-_names = list(vars(k).items())
-#: Names of kinds, by their numbers; other constants come before and behind them.
-KINDS: dict[int, str] = {}
-for _name, _number in _names[[name for name, _ in _names].index("LOADING") :]:
-    if isinstance(_number, int):
-        KINDS.setdefault(_number, _name.lower())
-
 
 def pieces(path: Path) -> tuple[list[dict[str, Any]], Iterator[bytes]]:
     """The table of sites of a log, and its events in pieces."""
@@ -68,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
         for at, event in enumerate(events(piece)):
             first = first or event.start
             site = sites[event.site]
-            kind = KINDS.get(site["kind"], site["kind"])
+            kind = k.KINDS[site["kind"] or k.THREAD].name
             print(
                 f"{(event.start - first) / 1e6:12.3f} ms  {kind} {site.get('label', '')} "
                 f"took {event.ns / 1e6:.3f} ms, value {event.value:g}, object {event.object}, "
