@@ -77,19 +77,19 @@ class Share:
 
     def __init__(self) -> None:
         self._used = self._there = 0.0
-        self._before = (0.0, 0.0)
+        self._lately = (0.0, 0.0)  # Not a difference of sums: of equal shares that is not equal.
         self.greatest: float | None = None
 
     def add(self, used: float, there: float) -> None:
         """Take in what was used of what was there between two looks, in seconds."""
         self._used, self._there = self._used + used, self._there + there
+        self._lately = self._lately[0] + used, self._lately[1] + there
         self.greatest = max(self.greatest or 0.0, _percent(used, there) or 0.0)
 
     def lately(self) -> float | None:
         """Percent since the last call; None if there was no time."""
-        used, there = self._before
-        self._before = self._used, self._there
-        return _percent(self._used - used, self._there - there)
+        lately, self._lately = self._lately, (0.0, 0.0)
+        return _percent(*lately)
 
     def mean_max(self) -> dict[str, float | None]:
         """``mean`` and ``max`` since the first look."""
