@@ -12,10 +12,10 @@ from ..errors import UsageError, VoirError
 from ..model.comparison import Comparison, Row
 from ..model.comparison import compare as compare_facts
 from ..record.differences import Difference, differences
-from ..record.reading import Run, read_run
+from ..record.reading import Run
 from ..views.comparison import render
 from .commands import CommandParser, Terminal, within
-from .runs import facts_of, labelled, run_directory
+from .runs import facts_of, finished_run, labelled, run_directory
 
 _ABOUT = """\
 Compare run B with run A: rates, shares, times, losses, memory, and what was different about the
@@ -68,7 +68,7 @@ def _runs(paths: str) -> list[Run]:
     named = [path for path in paths.split(",") if path]
     if not named:
         raise UsageError("usage", "voir compare: a side names no run", "Name run directories.")
-    return [read_run(run) for path in named for run in _repeats(path)]
+    return [finished_run(run) for path in named for run in _repeats(path)]
 
 
 def _repeats(named: str) -> list[Path]:

@@ -258,10 +258,11 @@ class Recording:
     def beginning(self) -> dict[str, Any]:
         """What is known before the script runs."""
         from .redact import redact_arguments
-        from .runfile import utc
+        from .runfile import SCHEMA, utc
 
         run, rank = self._run, self.directory.rank
         return {
+            "schema": SCHEMA,
             **run.labels,
             "argv": self._part("argv", lambda: redact_arguments(["voir", *run.argv])),
             "script": self._name(),
