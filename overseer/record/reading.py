@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,24 @@ class Run:
     metrics: Metrics
     ranks: tuple[Run, ...] = field(default=())
     unfinished: bool = False
+
+    @property
+    def began(self) -> float | None:
+        """When the run began, in seconds since the epoch; None if that is not known."""
+        try:
+            return datetime.fromisoformat(str(self.facts.get("started"))).timestamp()
+        except (ValueError, OverflowError):
+            return None
+
+    def seconds_of(self, event: Mapping[str, Any]) -> float | None:
+        """When an event was, in seconds since the start of the run; None if that is not known.
+
+        In records of the first schema ``t`` is that, and what was logged has none.
+        """
+        at = as_number(event.get("t"))
+        if at is None or "schema" not in self.facts:
+            return at
+        return None if self.began is None else at - self.began
 
     @property
     def rank(self) -> int:

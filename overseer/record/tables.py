@@ -21,8 +21,8 @@ from .reading import Run, read_run
 TABLES = {
     "run": "key, value",
     "tasks": "task",
-    "events": "event, t, n, task, json",
-    "metrics": "event, t, n, task, key, value",
+    "events": "event, t, n, task, step, json",
+    "metrics": "event, t, n, task, step, key, value",
     "steps": "task, step, t, seconds, loading, compute, items",
     "slices": "id, parent, process, thread, channel, label, depth, t, seconds, args, own",
     "instants": "process, thread, channel, label, t, args",
@@ -132,19 +132,21 @@ def _value(value: Any) -> Any:
 
 def _events(run: Run) -> Rows:
     for number, event in enumerate(run.metrics):
-        yield number, *_when(event), json.dumps(event)
+        yield number, *_when(run, event), json.dumps(event)
 
 
 def _metrics(run: Run) -> Rows:
     for number, event in enumerate(run.metrics):
         for key, value in event.items():
-            if key not in ("t", "n", "task"):
+            if key not in ("t", "n", "task", "step", "$logged"):
                 for path, inner in _flat(key, value):
-                    yield number, *_when(event), path, inner
+                    yield number, *_when(run, event), path, inner
 
 
-def _when(event: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(_value(event.get(key)) for key in ("t", "n", "task"))
+def _when(run: Run, event: Mapping[str, Any]) -> tuple[Any, ...]:
+    at = run.seconds_of(event)
+    rounded = None if at is None else round(at, 6)
+    return _value(rounded), *(_value(event.get(key)) for key in ("n", "task", "step"))
 
 
 # What the trace holds

@@ -10,7 +10,6 @@ import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from ctypes import c_float
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,11 +71,8 @@ def export_scalars(run: Run, directory: Path) -> Path:
 
 
 def _began(run: Run) -> float:
-    """When the run began, in seconds since the epoch."""
-    try:
-        return datetime.fromisoformat(str(run.facts.get("started"))).timestamp()
-    except ValueError:
-        return run.path.stat().st_mtime
+    """When the run began, in seconds since the epoch; if that is not known, when it was written."""
+    return run.path.stat().st_mtime if run.began is None else run.began
 
 
 def scalars(run: Run) -> Iterator[Scalar]:
@@ -86,13 +82,19 @@ def scalars(run: Run) -> Iterator[Scalar]:
     """
     began, seconds = _began(run), 0.0
     counts: dict[str, int] = {}
-    timed = {tag for event in run.metrics if "t" in event for tag, _ in _curves(event)}
+    given = {tag for event in run.metrics if not _logged(event) for tag, _ in _curves(event)}
     for event in run.metrics:
-        seconds = as_number(event.get("t")) or seconds  # What was logged has no time.
+        seconds = run.seconds_of(event) or seconds
         for tag, value in _curves(event):
-            if "t" in event or tag not in timed:  # What was given and logged would be there twice.
+            # What was given and logged would be there twice.
+            if not _logged(event) or tag not in given:
                 counts[tag] = int(as_number(event.get("n")) or counts.get(tag, 0) + 1)
                 yield Scalar(tag, counts[tag], began + seconds, value)
+
+
+def _logged(event: Mapping[str, Any]) -> bool:
+    """Whether an event was logged, and not given; in records of the first schema it has no time."""
+    return "$logged" in event or "t" not in event
 
 
 def _curves(event: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -32,7 +32,7 @@ FACTS = {
 }
 EVENTS = [
     {"t": 0.5, "loss": 2.0},
-    {"t": 1.5, "n": 300, "loss": "Infinity", "task": "train"},
+    {"t": 1.5, "n": 300, "loss": "Infinity", "task": "train", "step": 7},
     {"cpudata": {"load": 50, "memory": [1, 2]}, "t": 2.0, "big": 1 << 70},
 ]
 S = 10**9
@@ -85,14 +85,18 @@ def test_every_value_of_the_record_has_its_path_and_tasks_a_row_each(run: Path) 
 
 
 def test_events_are_there_whole_and_value_by_value(run: Path) -> None:
-    assert rows(run, "select event, t, n, task, key, value from metrics") == [
-        (0, 0.5, None, None, "loss", 2.0),
-        (1, 1.5, 300, "train", "loss", float("inf")),
-        (2, 2.0, None, None, "cpudata.load", 50),
-        (2, 2.0, None, None, "cpudata.memory.0", 1),
-        (2, 2.0, None, None, "cpudata.memory.1", 2),
-        (2, 2.0, None, None, "big", float(1 << 70)),
+    found = [
+        (0, 0.5, None, None, None, "loss", 2.0),
+        (1, 1.5, 300, "train", 7, "loss", float("inf")),
+        (2, 2.0, None, None, None, "cpudata.load", 50),
+        (2, 2.0, None, None, None, "cpudata.memory.0", 1),
+        (2, 2.0, None, None, None, "cpudata.memory.1", 2),
+        (2, 2.0, None, None, None, "big", float(1 << 70)),
     ]
+    query = "select event, t, n, task, step, key, value from metrics"
+    assert rows(run, query) == found
+    put(run, {**FACTS, "started": "1970-01-01T00:00:00Z", "schema": 2})  # Times are of the epoch.
+    assert rows(run, query) == found
     assert [json.loads(str(text)) for (text,) in rows(run, "select json from events")] == EVENTS
 
 
