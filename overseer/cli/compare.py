@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, VoirError
+from ..model.catalogue import RATE
 from ..model.comparison import Comparison, Row
 from ..model.comparison import compare as compare_facts
 from ..record.differences import Difference, differences
@@ -22,7 +23,6 @@ Compare run B with run A: rates, shares, times, losses, memory, and what was dif
 runs. A difference is called one only where it is larger than the threshold and its interval leaves
 out none. Several runs a side, separated by commas, tell what the next one would show.
 """
-_UNITS = {"seconds": "s", "bytes": "B", "share": "1"}
 
 
 def parser() -> CommandParser:
@@ -95,6 +95,8 @@ def _as_json(sides: list[list[Run]], found: Comparison, unlike: list[Difference]
 
 
 def _figure(one: Row) -> dict[str, Any]:
-    units = f"{one.units}/s" if one.figure.kind == "rate" else _UNITS.get(one.figure.kind)
+    metric = one.figure.metric
+    units = f"{one.units}/s" if metric.kind == RATE else metric.unit
     named = {"task": one.task or None, "figure": one.figure.path, "units": units}
+    named["better"] = metric.better or None
     return named | {key: getattr(one, key) for key in ("before", "after", "ratio", "interval")}

@@ -14,21 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..files import whole
+from ..model.catalogue import CURVES, PLACES, SOURCES
 from ..trace import wire
 from .reading import Run, as_number
 
-#: What monitors give, and what their curves are called.
-MACHINE = {
-    "cpudata": "cpu", "memdata": "memory", "gpudata": "gpu", "iodata": "disk",
-    "netdata": "network", "process": "process",
-}  # fmt: skip
-#: Of the monitors' figures, those that are worth a curve.
-_SHOWN = frozenset({
-    "load", "memory", "temperature", "power", "read_bytes", "write_bytes", "bytes_sent",
-    "bytes_recv",
-})  # fmt: skip
-#: What counts, and is no curve.
-_PLACES = frozenset({"t", "n", "time", "step", "batch", "batch_size"})
 #: How deep a monitor's figures are looked into, and how many of one dictionary are shown.
 _DEPTH, _WIDTH = 4, 16
 
@@ -100,9 +89,9 @@ def _logged(event: Mapping[str, Any]) -> bool:
 def _curves(event: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     task = event.get("task", "train")
     for key, value in event.items():
-        if key in MACHINE:
-            yield from leaves(f"machine/{MACHINE[key]}", value)
-        elif key not in _PLACES and not key.startswith("$"):
+        if key in SOURCES:
+            yield from leaves(f"machine/{SOURCES[key].name}", value)
+        elif key not in PLACES and not key.startswith("$"):
             number = as_number(value)
             if number is not None:
                 yield f"{task}/{key}", number
@@ -113,7 +102,7 @@ def leaves(tag: str, figures: Any, depth: int = _DEPTH) -> Iterator[tuple[str, f
     items = list(figures.items())[:_WIDTH] if isinstance(figures, Mapping) else ()
     for key, value in items:
         first = value[0] if isinstance(value, (list, tuple)) and value else value
-        number = as_number(first) if key in _SHOWN else None
+        number = as_number(first) if key in CURVES else None
         if number is not None:
             yield f"{tag}.{key}", number
         elif depth:

@@ -132,6 +132,20 @@ def test_the_documented_queries_count_each_second_once(traced: Path) -> None:
     assert [(sum(own for _, own in found.values()),)] == whole  # type: ignore[misc]
 
 
+def test_the_catalogue_tells_the_unit_of_each_value(run: Path) -> None:
+    query = """
+        select metrics.key, value, unit, better from metrics
+        join catalogue on of = 'metrics' and catalogue.key = metrics.key
+        """
+    assert rows(run, query) == [
+        ("loss", 2.0, "1", "down"),
+        ("loss", float("inf"), "1", "down"),
+        ("cpudata.load", 50, "%", None),
+    ]
+    query = "select key, unit, better from catalogue where of = 'tasks' and name = 'steady'"
+    assert rows(run, query) == [("rate_steady", "items/s", "up")]
+
+
 def test_a_job_has_the_rows_of_all_ranks(tmp_path: Path) -> None:
     for rank in (0, 1):
         put(tmp_path / f"job/rank{rank}", {**FACTS, "rank": rank})
