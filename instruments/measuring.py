@@ -343,16 +343,23 @@ class Measuring:
                 share = window.loading_share
                 if share is not None:
                     event["loading_share"], event["compute_share"] = share, 1 - share
-                self._hand(self.ov.bus.push, Own(event))
+                self._hand(self.ov.bus.push, self._own(event, window))
             for key in windows.logged:
                 value = rate if key == "train_rate" else getattr(window, key)
                 if value is not None:
                     windows.told.add(key)
                     share = getattr(window, key.replace("_rate", "_share"), None)
                     more = {} if share is None else {key.replace("_rate", "_share"): share}
-                    self._hand(self.ov.log, {"task": task, key: value, "units": units, **more})
+                    told = {"task": task, key: value, "units": units, **more}
+                    self._hand(self.ov.log, self._own(told, window))
 
         return emit
+
+    def _own(self, event: dict[str, Any], window: Window) -> Own:
+        """An event of a window, which is of its last step."""
+        own = Own(event)
+        own.of_step = window.first + window.steps - 1
+        return own
 
     # Stopping
 

@@ -75,12 +75,6 @@ def checked_interval(value: object, who: str) -> float:
     )
 
 
-def units(key: str, text: str) -> dict[str, str]:
-    """The units of what events of ``key`` carry, from ``name unit, name unit``."""
-    pairs = (each.split() for each in text.split(","))
-    return {f"{key}.{name}": unit for name, unit in pairs}
-
-
 class Monitor:
     """Sample something every ``seconds`` while the script runs; a run has a copy, which reads.
 

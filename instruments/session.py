@@ -17,8 +17,9 @@ from overseer import Overseer
 from overseer.errors import Problem
 from overseer.files import read_json
 from overseer.imports import on_import
+from overseer.model.catalogue import SHARE, SOURCES, TOTAL, curve
 from overseer.record.job import MARKER, place
-from overseer.record.tensorboard import MACHINE, leaves
+from overseer.record.tensorboard import leaves
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 from overseer.recorder.log import EVENT, header
@@ -479,14 +480,8 @@ def _shared_clock(path: Path) -> dict[str, int]:
 # Figures that are given to the run
 
 Event = dict[str, Any]
-#: What monitors give, and what it is shown under; the machine's memory is in ``cpudata`` too.
-MONITORS = {key: name for key, name in MACHINE.items() if key != "memdata"}
-#: The monitors' figures that are shown, and their units; those of GPUs have units of their own.
-UNITS = {
-    "load": "%", "memory": "B", "temperature": "C", "power": "W",
-    "read_bytes": "B/s", "write_bytes": "B/s", "bytes_sent": "B/s", "bytes_recv": "B/s",
-}  # fmt: skip
-GPU = {"load": ("%", 100.0), "memory": ("MiB", 1.0)}
+#: What monitors give; the machine's memory is in ``cpudata`` too.
+MONITORS = {key: source.name for key, source in SOURCES.items() if key != "memdata"}
 #: Progress of so many turns is marked turn by turn; longer ones are loops of steps.
 TURNS = 1000
 
@@ -529,22 +524,21 @@ class Figures:
     def _sampled(self, event: Event) -> None:
         for key, name in MONITORS.items():
             for path, value in leaves(name, event.get(key)):
-                last = path.rpartition(".")[2]
-                unit, factor = UNITS[last], 1.0
-                if key == "gpudata" and last in GPU:
-                    unit, factor = GPU[last]
-                if unit == "B/s":
-                    self._flow(path, value)
+                metric = curve(key, path.rpartition(".")[2])
+                if metric.kind == TOTAL:
+                    self._flow(path, value, f"{metric.unit}/s")
+                elif metric.kind == SHARE:
+                    self._machine.counter(path, "%").add(value * 100)
                 else:
-                    self._machine.counter(path, unit).add(value * factor)
+                    self._machine.counter(path, metric.unit).add(value)
 
-    def _flow(self, path: str, total: float) -> None:
-        """Bytes a second, of a total that grows."""
+    def _flow(self, path: str, total: float, unit: str) -> None:
+        """How much a second, of a total that grows."""
         now = recorder.now()
         since, before = self._totals.get(path, (now, total))
         self._totals[path] = now, total
         if now > since:
-            self._machine.counter(path, "B/s").add((total - before) / (now - since) * 1e9)
+            self._machine.counter(path, unit).add((total - before) / (now - since) * 1e9)
 
 
 def _of_task(name: str, event: Event) -> str:

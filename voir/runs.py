@@ -1,8 +1,11 @@
 """Runs read back in Python: ``from voir.runs import read_run``."""
 
 from overseer.model.comparison import compare
+from overseer.record.finishing import finish_run
 from overseer.record.reading import Metrics, Run, read_run
 from overseer.record.tables import open_database
 from overseer.trace.reading import Trace, open_trace
 
-__all__ = ["Metrics", "Run", "Trace", "compare", "open_database", "open_trace", "read_run"]
+__all__ = [
+    "Metrics", "Run", "Trace", "compare", "finish_run", "open_database", "open_trace", "read_run",
+]  # fmt: skip

@@ -8,10 +8,11 @@ from functools import partial
 from importlib import import_module
 
 from overseer.errors import Problem
+from overseer.model.catalogue import SOURCES
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
-from ..sampling import LOST, Monitor, Running, units
+from ..sampling import LOST, Monitor, Running
 from .nvml import MIB, Device, Nvml
 
 TYPE_CHECKING = False
@@ -102,10 +103,7 @@ class Gpu(Monitor):
     """
 
     key, tells, thread = "gpudata", "GPUs", "gpu"  # NVML may hang; the others go on.
-    emits = units(
-        "gpudata",
-        "load 1, memory MiB, temperature C, power W, power_limit W, clocks MHz, throttle reasons",
-    )
+    emits = SOURCES["gpudata"].units
 
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""

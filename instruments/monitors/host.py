@@ -6,9 +6,10 @@ import os
 import sys
 from weakref import WeakKeyDictionary
 
+from overseer.model.catalogue import SOURCES
 from overseer.record.cgroup import Limit, cpu_limit, memory_limit
 
-from ..sampling import Monitor, Running, units
+from ..sampling import Monitor, Running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 
     from .process import Tree
 
-DISK = (
-    "read_count 1, write_count 1, read_bytes B, write_bytes B, read_time ms, write_time ms,"
-    " busy_time ms"
-)
-NETWORK = (
-    "bytes_sent B, bytes_recv B, packets_sent 1, packets_recv 1, errin 1, errout 1, dropin 1,"
-    " dropout 1"
-)
 #: What is at least between two looks at the processors' time, where the script ends in between.
 SHORTEST_NS = 100_000_000
 
@@ -205,7 +198,7 @@ def interfaces(each: bool = False) -> dict[str, dict[str, int]]:
 
 def _named(found: Any, kind: type[Monitor]) -> dict[str, dict[str, int]]:
     each = found if isinstance(found, dict) else {} if found is None else {"": found}
-    fields = [name.partition(".")[2] for name in kind.emits]
+    fields = SOURCES[kind.key].metrics
     return {
         str(name): {f: getattr(counters, f) for f in fields if hasattr(counters, f)}
         for name, counters in each.items()
@@ -225,7 +218,7 @@ class Cpu(Monitor):
     """
 
     key, tells = "cpudata", "processors"
-    emits = units("cpudata", "load %, memory B")
+    emits = SOURCES["cpudata"].units
 
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""
@@ -260,7 +253,7 @@ class Memory(Monitor):
     """Emit ``memdata`` every ``seconds``: memory in use, total and available."""
 
     key, tells = "memdata", "memory"
-    emits = units("memdata", "memory B, available B")
+    emits = SOURCES["memdata"].units
 
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""
@@ -286,7 +279,7 @@ class Disk(Monitor):
     """Emit ``iodata`` every ``seconds``: what all disks did since the first sample."""
 
     key, tells, silent = "iodata", "disks", True
-    emits = units("iodata", DISK)
+    emits = SOURCES["iodata"].units
 
     _first: dict[str, int] | None = None
 
@@ -301,7 +294,7 @@ class Network(Monitor):
     """Emit ``netdata`` every ``seconds``: bytes, packets, errors and drops since boot."""
 
     key, tells, silent = "netdata", "network", True
-    emits = units("netdata", NETWORK)
+    emits = SOURCES["netdata"].units
 
     def read(self, now_ns: int) -> dict[str, int] | None:
         """The counters since boot; None if there is no interface."""

@@ -6,10 +6,11 @@ import os
 from contextlib import suppress
 from functools import partial
 
+from overseer.model.catalogue import SOURCES
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
-from ..sampling import REST, Monitor, Running, units
+from ..sampling import REST, Monitor, Running
 from .host import machine_of
 
 TYPE_CHECKING = False
@@ -177,10 +178,7 @@ class Process(Monitor):
     """
 
     key, tells, glances = "process", "processes", True
-    emits = units(
-        "process",
-        "load %, memory B, read_bytes B, write_bytes B, read_chars B, write_chars B, children 1",
-    )
+    emits = SOURCES["process"].units
 
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, VoirError
+from ..model.catalogue import RATE
 from ..model.comparison import Comparison, Row
 from ..model.comparison import compare as compare_facts
 from ..record.differences import Difference, differences
-from ..record.reading import Run, read_run
+from ..record.reading import Run
 from ..views.comparison import render
 from .commands import CommandParser, Terminal, within
-from .runs import facts_of, labelled, run_directory
+from .runs import facts_of, finished_run, labelled, run_directory
 
 _ABOUT = """\
 Compare run B with run A: rates, shares, times, losses, memory, and what was different about the
 runs. A difference is called one only where it is larger than the threshold and its interval leaves
 out none. Several runs a side, separated by commas, tell what the next one would show.
 """
-_UNITS = {"seconds": "s", "bytes": "B", "share": "1"}
 
 
 def parser() -> CommandParser:
@@ -68,7 +68,7 @@ def _runs(paths: str) -> list[Run]:
     named = [path for path in paths.split(",") if path]
     if not named:
         raise UsageError("usage", "voir compare: a side names no run", "Name run directories.")
-    return [read_run(run) for path in named for run in _repeats(path)]
+    return [finished_run(run) for path in named for run in _repeats(path)]
 
 
 def _repeats(named: str) -> list[Path]:
@@ -95,6 +95,8 @@ def _as_json(sides: list[list[Run]], found: Comparison, unlike: list[Difference]
 
 
 def _figure(one: Row) -> dict[str, Any]:
-    units = f"{one.units}/s" if one.figure.kind == "rate" else _UNITS.get(one.figure.kind)
+    metric = one.figure.metric
+    units = f"{one.units}/s" if metric.kind == RATE else metric.unit
     named = {"task": one.task or None, "figure": one.figure.path, "units": units}
+    named["better"] = metric.better or None
     return named | {key: getattr(one, key) for key in ("before", "after", "ratio", "interval")}

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from ..errors import VoirError, clean
 from ..model.amounts import count
-from ..record.reading import Metrics, read_run
+from ..record.reading import Metrics
 from ..trace.reading import read_trace, trace_files
 from ..trace.writer import NAME, logs
 from .commands import CommandParser, Terminal
-from .runs import RUN, is_run, run_directory
+from .runs import RUN, finished_run, is_run, run_directory
 
 GOOD, WARNING, BAD = "ok", "note", "bad"
 _COPY = "If it is a copy, copy it anew; all else here can be read."
@@ -92,7 +92,7 @@ def _run(directory: Path) -> Finding:
             BAD, what, "is missing: nothing was recorded, or the run still begins", _COPY
         )
     try:
-        facts = read_run(directory).facts
+        facts = finished_run(directory).facts
     except VoirError as error:
         return Finding(BAD, what, error.what, error.remedy or "")
     if "ended" not in facts:

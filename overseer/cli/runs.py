@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..boundary import said
-from ..errors import UsageError, VoirError
+from ..errors import UsageError, VoirError, clean
 from ..files import read_json, reading
 from ..model.amounts import duration
 from ..model.facts import main_task, part
 from ..record.differences import unlike_arguments
+from ..record.finishing import finish_run
 from ..record.reading import Run, read_run
 from ..views.summary import losses, outcome, rate, seconds
 from ..views.text import cut, table
@@ -141,6 +143,18 @@ def run_directory(named: str | None) -> Path:
     return found[back - 1]
 
 
+def finished_run(path: Path, progress: Callable[[float], object] = lambda share: None) -> Run:
+    """The run in a directory; the record of a killed one is finished first, which stderr is told.
+
+    Raises:
+        VoirError: As :func:`read_run`.
+    """
+    run = read_run(path)
+    if done := finish_run(run, progress):
+        sys.stderr.write(f"voir: {clean(done)}\n")
+    return run
+
+
 def labelled(named: str) -> list[Path]:
     """The newest run of that name, else all runs with that tag, the newest first.
 
@@ -199,7 +213,7 @@ def facts_of(run: Run) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     """The facts of a run; of one that cannot be read, why that is."""
     try:
-        return facts_of(read_run(path))
+        return facts_of(finished_run(path))
     except VoirError as error:
         return {"state": error.what}
     except Exception as error:  # Somebody else's idea of a record.

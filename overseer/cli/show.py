@@ -15,7 +15,7 @@ from ..record.reading import Run, read_run
 from ..views.summary import screen
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
-from .runs import RUN, facts_of, is_run, newest, run_directory
+from .runs import RUN, facts_of, finished_run, is_run, newest, run_directory
 
 _ABOUT = """\
 Show the summary of a run again; of one that goes on, what it comes to so far. Of a job, each rank
@@ -54,14 +54,14 @@ def show(
     """
     options = parser().parse_args(argv)
     if options.json or not options.watch:
-        run = read_run(run_directory(options.run))
+        run = finished_run(run_directory(options.run))
         yield _for_programs(run) if options.json else _shown(run, terminal, options.all)[0]
         return
     watched, shown = Watched(options.run), ""
     with suppress(KeyboardInterrupt):
         while True:
             try:
-                text, ended = _shown(read_run(watched.path()), terminal, options.all)
+                text, ended = _shown(finished_run(watched.path()), terminal, options.all)
             except VoirError as error:  # It has not begun, or somebody else's hand is in it.
                 text, ended = f"voir: {error.what}; waiting\n", False
             if text != shown:

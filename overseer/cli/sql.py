@@ -12,10 +12,11 @@ from typing import Any
 
 from ..errors import UsageError, VoirError
 from ..files import whole
+from ..record.reading import Run
 from ..record.tables import TRACED, open_database
 from ..views.text import Layout, cut, row, table
 from .commands import CommandParser, Terminal
-from .runs import RUN, run_directory
+from .runs import RUN, finished_run, run_directory
 
 _ABOUT = """\
 Ask a run: its run.json, its events, its trace are tables. Without a query it says which, and what
@@ -48,16 +49,16 @@ def sql(argv: list[str], terminal: Terminal) -> Iterator[str]:
     named, query = options.run, options.query
     if query is None and named is not None and re.search(r"\s", named) and not Path(named).exists():
         named, query = None, named
-    run = run_directory(named)
+    directory = run_directory(named)
     if options.to is not None:
         if query is not None:
             what = "voir sql: it takes a query or --to, not both"
             raise UsageError("usage", what, f"Then: sqlite3 {options.to} QUERY")
-        yield _written(run, Path(options.to))
+        yield _written(directory, Path(options.to))
     elif query is None:
-        yield _overview(run, terminal.width)
+        yield _overview(finished_run(directory), terminal.width)
     else:
-        yield _answer(*_answered(run, query), options.json)
+        yield _answer(*_answered(finished_run(directory), query), options.json)
 
 
 def _answer(names: list[str], rows: list[tuple[Any, ...]], as_json: bool) -> str:
@@ -69,9 +70,10 @@ def _answer(names: list[str], rows: list[tuple[Any, ...]], as_json: bool) -> str
     return table([names, *([_cell(value) for value in values] for values in rows)], numbers)
 
 
-def _written(run: Path, to: Path) -> str:
+def _written(directory: Path, to: Path) -> str:
     if to.exists():
         raise VoirError("sql-unwritable", f"{to} exists, and is left alone", "Name another file.")
+    run = finished_run(directory)
     try:
         with whole(to) as file:
             open_database(run, file.name).close()
@@ -81,7 +83,7 @@ def _written(run: Path, to: Path) -> str:
     return f"{to}\n"
 
 
-def _overview(run: Path, width: int) -> str:
+def _overview(run: Run, width: int) -> str:
     """Each table: how many rows, and its columns."""
     rows = []
     with closing(open_database(run)) as database:
@@ -92,7 +94,7 @@ def _overview(run: Path, width: int) -> str:
     return Layout(width, column=24).text(rows) + 'For example: voir sql RUN "select * from tasks"\n'
 
 
-def _answered(run: Path, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _answered(run: Run, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The columns and the rows of the answer."""
     with closing(open_database(run, query=query)) as database:
         database.execute("pragma query_only = 1")
@@ -104,12 +106,12 @@ def _answered(run: Path, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
             raise _refused(run, str(error)) from None
 
 
-def _refused(run: Path, why: str) -> VoirError:
+def _refused(run: Run, why: str) -> VoirError:
     if why.removeprefix("no such table: ") in TRACED:
         return VoirError(
-            "no-trace", f"{run} has no trace: {why}", "Record one: voir --trace SCRIPT"
+            "no-trace", f"{run.path} has no trace: {why}", "Record one: voir --trace SCRIPT"
         )
-    remedy = f"What there is to ask: voir sql {run}"
+    remedy = f"What there is to ask: voir sql {run.path}"
     return VoirError("sql", f"the query cannot be answered: {why}", remedy)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from ..trace.rows import Progress
 from ..trace.writer import NAME
 from ..views.text import cells, cut, table
 from .commands import CommandParser, Terminal, within
-from .runs import RUN, run_directory
+from .runs import RUN, finished_run, run_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,11 +63,13 @@ def trace(argv: list[str], terminal: Terminal) -> Iterator[str]:
 
 
 def _finish(run: Path) -> None:
-    """Make the trace of which a killed run has left only the log; say so where that takes long."""
+    """Make the trace of which there is only the log: of a killed run, or of one that goes on."""
     if not run.is_dir() and not (run.suffix == ".log" and run.exists()):
         return
     shown = Progress(sys.stderr)
     try:
+        with suppress(VoirError):  # A trace can be looked at without a run.
+            finished_run(run, shown)
         finish(run, shown)
     except OSError as error:
         what = f"the trace of {run} cannot be made: {error.strerror or error}"

@@ -52,7 +52,13 @@ numbers = count()
 
 
 class Own(dict):  # type: ignore[type-arg]
-    """An event that voir itself gives: a strict operator passes over it if it lacks the key."""
+    """An event that voir itself gives: a strict operator passes over it if it lacks the key.
+
+    Attributes:
+        of_step: The step that it belongs to, which the record says; None: no single one.
+    """
+
+    of_step: int | None = None
 
 
 class Subscription:

@@ -83,9 +83,10 @@ class Walk:
         self._run.enter_context(_in_progress(ov))
         self._open_recorder()
         self._listening.enter_context(on_stop(ov.stopping.raises))
-        early: list[dict[str, Any]] = []
+        early: list[tuple[dict[str, Any], int]] = []
         given: list[tuple[dict[str, Any], int]] = []
-        keeping = ov.listen_log(early.append)
+        now = ov.clock.now_ns
+        keeping = ov.listen_log(lambda event: early.append((event, now())))
 
         def keep(event: dict[str, Any], seen: int) -> None:
             given.append((event, seen))
@@ -100,8 +101,8 @@ class Walk:
         recording = self._connect()
         keeping.dispose()
         ov.bus.samplers.remove(keep)
-        for line in early:
-            recording.log(line)
+        for event, at in early:
+            recording.log(event, at)
         for event, seen in given:
             ov.bus.keep(event, seen)
         ov.end(phases.parse_args)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from statistics import geometric_mean, mean, median
 from typing import NamedTuple
 
+from . import catalogue
 from .comparability import doubts, in_turns, shared_tasks
 from .facts import at, number, part
 from .intervals import ratio_of_pairs, ratio_over_runs, ratio_within
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from .catalogue import Metric
     from .facts import Facts
 
     Interval = tuple[float, float]
@@ -33,30 +35,22 @@ class Figure(NamedTuple):
     """Something that both sides have.
 
     Attributes:
-        name: What it is called.
-        kind: ``rate``, ``seconds``, ``share``, ``bytes`` or ``number``.
         path: Where it is in a task, or in ``run.json``.
+        metric: What it is.
     """
 
-    name: str
-    kind: str
     path: str
+    metric: Metric
 
 
-TASK = (
-    Figure("steady", "rate", "rate.steady"),
-    Figure("overall", "rate", "rate.wall"),
-    Figure("step", "seconds", "step_seconds.median"),
-    Figure("loading", "share", "loading.share"),
-    Figure("compute", "share", "compute.share"),
-    Figure("first step", "seconds", "first_step_seconds"),
-    Figure("pauses", "seconds", "pause.seconds"),
-    Figure("last loss", "number", "loss.last"),
-)
+TASK = tuple(Figure(path, catalogue.TASK[path]) for path in (
+    "rate.steady", "rate.wall", "step_seconds.median", "loading.share", "compute.share",
+    "first_step_seconds", "pause.seconds", "loss.last",
+))  # fmt: skip
 RUN = (
-    Figure("memory", "bytes", "host.memory.process.peak"),
-    Figure("gpu memory", "bytes", "devices.0.memory.peak"),
-    Figure("run", "seconds", "seconds"),
+    Figure("host.memory.process.peak", catalogue.RUN["host.memory.process.peak"]),
+    Figure("devices.0.memory.peak", catalogue.RUN["devices.memory.peak"]),
+    Figure("seconds", catalogue.RUN["seconds"]),
 )
 
 
@@ -158,7 +152,7 @@ def _rows(
         if not a or not b or not any((*a, *b)):
             continue
         ratio = interval = None
-        if figure.kind not in ("share", "number"):
+        if figure.metric.kind not in (catalogue.SHARE, catalogue.NUMBER):
             ratio = middle(b) / middle(a) if min(*a, *b) > 0 else None
             complete = len(a) == len(before) and len(b) == len(after)
             interval = over_runs(a, b) if complete else None
@@ -214,7 +208,8 @@ def _judged(
         return Verdict(task, NONE, f"one run a side, and {little}", None, row.ratio)
     (low, high), limit, least = row.interval, 1 + threshold, f"{100 * threshold:g} %"
     if low > limit or high < 1 / limit:
-        return Verdict(task, FASTER if low > 1 else SLOWER, which, over, row.ratio, row.interval)
+        faster = (low > 1) == (row.figure.metric.better == catalogue.UP)
+        return Verdict(task, FASTER if faster else SLOWER, which, over, row.ratio, row.interval)
     why = "the interval holds no difference" if low <= 1 <= high else f"it may be under {least}"
     if low >= 1 / limit and high <= limit:
         why = f"less than {least}"

@@ -2,13 +2,12 @@
 
 A process that dies by SIGKILL, a segmentation fault or ``os._exit`` says nothing. Its header is
 still there: what the main thread was in, how many steps there were, when the last one ended, and
-when voir last was alive. Whoever reads the run next finishes its record with that.
+when voir last was alive. Nothing is written here: that is what ``finishing`` does.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from ..clock import boottime_ns, now_ns, process_start, time_ns
 from ..files import is_own, read_json
 from ..model.facts import main_task, part
 from ..recorder import sites as k
-from ..recorder.log import Header, header_paths, lives, read_header
-from .runfile import utc, write_run
+from ..recorder.log import Header, lives, read_header
+from .runfile import utc
 
 #: What a run is doing of which nothing is known.
 RUNNING = "running"
@@ -28,9 +27,8 @@ SOON = 50_000_000
 def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a run, completed where its record has no end.
 
-    If the process was killed, the record is finished; where it cannot be written, the facts say
-    the same. If it lives, ``now`` says what it is doing. On another machine than the run's nobody
-    knows, and the facts are as they were.
+    If the process was killed, ``ended`` and ``ended_by`` say so. If it lives, ``now`` says what it
+    is doing. On another machine than the run's nobody knows, and the facts are as they were.
 
     Args:
         directory: Of the run.
@@ -40,10 +38,10 @@ def as_it_is(directory: Path, facts: dict[str, Any]) -> dict[str, Any]:
         return facts
     found = read_header(os.fspath(directory))
     if found is None:
-        return facts if _goes_on(facts) else _finish(directory, facts, None)
+        return facts if _goes_on(facts) else _ended(directory, facts, None)
     if lives(found):
         return {**facts, "now": now_doing(found)}
-    return _finish(directory, facts, found)
+    return _ended(directory, facts, found)
 
 
 def finished(directory: str) -> bool:
@@ -88,6 +86,11 @@ def _seconds(ns: int) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 
+def is_ours(directory: Path) -> bool:
+    """Whether a run is of whoever runs voir; another user's is never finished."""
+    return is_own(directory) and is_own(directory / "run.json")
+
+
 def _goes_on(facts: dict[str, Any]) -> bool:
     """Whether a run whose header has gone still has its process: the pid may be another's now."""
     pid, started = facts.get("pid"), facts.get("started")
@@ -106,26 +109,14 @@ def _goes_on(facts: dict[str, Any]) -> bool:
     return utc(begun - 10**9) <= started
 
 
-def _finish(directory: Path, facts: dict[str, Any], found: Header | None) -> dict[str, Any]:
-    path = directory / "run.json"
-    ended = path.stat().st_mtime_ns
+def _ended(directory: Path, facts: dict[str, Any], found: Header | None) -> dict[str, Any]:
+    ended = (directory / "run.json").stat().st_mtime_ns
     if found is not None and found.epoch and found.control[k.WORD_BEAT]:
         ended = found.epoch + found.control[k.WORD_BEAT] - found.monotonic
     by = how(found) if found is not None else "killed"
     steps = (main_task(facts) or {}).get("steps")
     if found is not None and isinstance(steps, int) and steps < found.control[k.WORD_STEPS]:
         by += f"; figures up to step {steps:,}"
-    own = is_own(directory) and is_own(path)
-    if not own:
+    if not is_ours(directory):
         by += "; it is another user's, and left as it is"
-    facts = {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}
-    writable = own and os.access(directory, os.W_OK)
-    if writable and write_run(path, facts, lambda problem: None):
-        with suppress(Exception):  # A trace that cannot be made can be asked for later.
-            from ..trace.reading import finish
-
-            finish(directory)
-        for each in header_paths(os.fspath(directory)):
-            with suppress(OSError):
-                os.unlink(each)
-    return facts
+    return {**facts, "ended": utc(min(ended, time_ns())), "ended_by": by}

@@ -1,16 +1,18 @@
-"""A run read back, whatever state its process left it in."""
+"""A run read back, whatever state its process left it in. Nothing here writes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import VoirError
+from ..errors import VoirError, clean
 from ..files import parsed, read_json, reading
 from .killed import as_it_is
+from .runfile import SCHEMA
 
 _WHICH = "Name a run as `voir runs` lists it: its directory, its --name or --tag, or -2."
 #: Bytes of a line of ``metrics.jsonl``.
@@ -80,15 +82,36 @@ class Run:
     Attributes:
         path: The run's directory.
         facts: ``run.json``; of a job, that of its first rank. Empty when the process was killed
-            before it wrote any. Of a run that goes on, ``now`` says what it is doing.
+            before it wrote any. Of a run that goes on, ``now`` says what it is doing; of one that
+            was killed, ``ended_by`` says how.
         metrics: The events; of a job, those of its first rank.
         ranks: The job's ranks in order; empty for a run in one process.
+        unfinished: Whether its process was killed and ``run.json`` does not say so yet.
     """
 
     path: Path
     facts: dict[str, Any]
     metrics: Metrics
     ranks: tuple[Run, ...] = field(default=())
+    unfinished: bool = False
+
+    @property
+    def began(self) -> float | None:
+        """When the run began, in seconds since the epoch; None if that is not known."""
+        try:
+            return datetime.fromisoformat(str(self.facts.get("started"))).timestamp()
+        except (ValueError, OverflowError):
+            return None
+
+    def seconds_of(self, event: Mapping[str, Any]) -> float | None:
+        """When an event was, in seconds since the start of the run; None if that is not known.
+
+        In records of the first schema ``t`` is that, and what was logged has none.
+        """
+        at = as_number(event.get("t"))
+        if at is None or "schema" not in self.facts:
+            return at
+        return None if self.began is None else at - self.began
 
     @property
     def rank(self) -> int:
@@ -115,11 +138,11 @@ class Run:
 def read_run(path: str | Path) -> Run:
     """The run in a directory, or the one that a ``run.json`` belongs to.
 
-    The record of a run that was killed is finished first.
+    Nothing is written: the record of a run that was killed is finished by ``finish_run``.
 
     Raises:
         VoirError: There is none (``run-missing``, ``not-a-run``), or its ``run.json`` is damaged
-            (``run-damaged``).
+            (``run-damaged``) or a newer voir's (``run-newer``).
     """
     at = Path(path)
     directory = at.parent if at.name == "run.json" else at
@@ -132,7 +155,7 @@ def read_run(path: str | Path) -> Run:
         return Run(directory, ranks[0].facts, ranks[0].metrics, ranks)
     if not own.facts and not own.metrics.path.exists():
         raise VoirError("not-a-run", f"{directory} holds no run: it has no run.json", _WHICH)
-    return Run(directory, own.facts, own.metrics, ranks)
+    return Run(directory, own.facts, own.metrics, ranks, own.unfinished)
 
 
 def as_number(value: object) -> float | None:
@@ -147,8 +170,10 @@ def _number(directory: Path) -> int:
 
 
 def _one(directory: Path) -> Run:
-    facts = as_it_is(directory, _facts(directory / "run.json"))
-    return Run(directory, facts, Metrics(directory / "metrics.jsonl"))
+    written = _facts(directory / "run.json")
+    facts = as_it_is(directory, written)
+    unfinished = "ended" in facts and "ended" not in written
+    return Run(directory, facts, Metrics(directory / "metrics.jsonl"), unfinished=unfinished)
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -162,6 +187,12 @@ def _facts(path: Path) -> dict[str, Any]:
         raise _damaged(path, str(error)) from None
     if not isinstance(facts, dict):
         raise _damaged(path, "it is not a JSON object")
+    schema = facts.get("schema", 1)
+    if isinstance(schema, int) and schema > SCHEMA:
+        needed = f"voir {clean(facts.get('version') or '')}".strip()
+        has = f"{path} has schema {schema}, and this voir reads up to {SCHEMA}"
+        what = f"{needed} or newer is needed: {has}"  # What is needed first: a table cuts it.
+        raise VoirError("run-newer", what, "pip install --upgrade voir-overseer")
     return facts
 
 

@@ -42,6 +42,8 @@ DEAD = 50
 #: How many events of one combination of keys are kept before sampling begins, and of how many
 #: combinations: of further ones, one a flush is.
 WHOLE, COMBINATIONS = 100, 1000
+#: Events with one of these that name no task are of training, as the fold has it.
+OF_TRAINING = frozenset({"step", "loss", "batch", "batch_size"})
 PLAIN = frozenset({int, float, str, bool, type(None)})
 #: What ended a run that made its process another program.
 REPLACED = "replaced by another program"
@@ -95,7 +97,7 @@ class Recording:
         self._scores: Scores | None = None
         self._header, self._due = "", 0
         self._lines: deque[Event] = deque()
-        self._sampler = Sampler(run.clock)
+        self._sampler = Sampler(run.clock, self.started_wall - self.started)
         self._timer: Any = None
 
     @property
@@ -127,19 +129,26 @@ class Recording:
 
     # Events
 
-    def log(self, event: Event) -> None:
-        """Record an event that leaves the process; ``DATA_FD`` has it at once."""
+    def log(self, event: Event, at: int | None = None) -> None:
+        """Record an event that leaves the process; ``DATA_FD`` has it at once.
+
+        Args:
+            event: The event.
+            at: When it was logged, by the run's clock; None: now.
+        """
         if self._data_fd is not None:
             self._data_fd.write(event)
         if self._run.options.no_record:
             return
+        line = self._sampler.begun(event, at)
         if "$event" in event:  # That a phase has begun is no reason for a directory.
-            self._lines.append(event)
+            self._lines.append({**line, **event})
             return
         from ..encode import snapshot
         from ..recorder.values import values
 
-        self._lines.append(snapshot(event, values.later))
+        line["$logged"] = True
+        self._lines.append(named(line, snapshot(event, values.later)))
         self.begin()
 
     def given(self, event: Event, seen: int) -> None:
@@ -258,10 +267,11 @@ class Recording:
     def beginning(self) -> dict[str, Any]:
         """What is known before the script runs."""
         from .redact import redact_arguments
-        from .runfile import utc
+        from .runfile import SCHEMA, utc
 
         run, rank = self._run, self.directory.rank
         return {
+            "schema": SCHEMA,
             **run.labels,
             "argv": self._part("argv", lambda: redact_arguments(["voir", *run.argv])),
             "script": self._name(),
@@ -393,10 +403,11 @@ class Sampler:
 
     Args:
         clock: Times the events.
+        epoch: What the clock said at the epoch, in nanoseconds below 0.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._started = clock, clock.now_ns()
+    def __init__(self, clock: Clock, epoch: int = 0) -> None:
+        self._clock, self._epoch = clock, epoch
         self._kept: dict[tuple[str, ...], int] = {}
         self._taken: set[tuple[str, ...]] = set()
 
@@ -416,16 +427,39 @@ class Sampler:
             return None
         else:
             self._taken.add(keys)
-        line: Event = {"t": round((self._clock.now_ns() - self._started) / 1e9, 6)}
+        line = self.begun(event)
         if seen > WHOLE:
             line["n"] = seen
-        for key, value in event.items():
-            line[key] = value if type(value) in PLAIN else _taken(value)
+        plain = {k: v if type(v) in PLAIN else _taken(v) for k, v in event.items()}
+        return named(line, plain)
+
+    def begun(self, event: Event, at: int | None = None) -> Event:
+        """The beginning of an event's line: when it was, and of which task and step.
+
+        Args:
+            event: The event; what it says itself goes before.
+            at: When it was, by the clock; None: now.
+        """
+        now = self._clock.now_ns() if at is None else at
+        line: Event = {"t": round((self._epoch + now) / 1e9, 6)}
+        if not OF_TRAINING.isdisjoint(event) and "task" not in event:
+            line["task"] = "train"
+        step = getattr(event, "of_step", None)
+        if step is not None:
+            line["step"] = step
         return line
 
     def flushed(self) -> None:
         """What was kept has been written: of each combination one more may be."""
         self._taken.clear()
+
+
+def named(line: Event, event: Event) -> Event:
+    """A line with what an event holds; a ``t`` of its own is ``$t``."""
+    if "t" in event:
+        event = {"$t" if key == "t" else key: value for key, value in event.items()}
+    line.update(event)
+    return line
 
 
 def _taken(value: Any) -> Any:

@@ -11,6 +11,8 @@ from ..encode import simplify
 from ..errors import Problem
 from ..files import whole
 
+#: The version of the record's format: ``schema`` in ``run.json``. Records without it are of 1.
+SCHEMA = 2
 #: How many values the file may hold: a long list of installed packages, of probes, of problems.
 MOST = 50_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..encode import Pending
+from ..model.catalogue import FIGURES, PLACES, SETTINGS, lower_is_better
 from ..model.facts import number
 
 TYPE_CHECKING = False
@@ -12,14 +13,8 @@ if TYPE_CHECKING:
 
 #: How many values are kept.
 MOST = 64
-#: The best of a value with one of these in its name is the lowest one.
-LOWER = ("loss", "error", "perplexity")
-#: Keys that say when and of what a value is, that are set and not reached, or that have a place of
-#: their own in ``tasks``.
-_NONE = frozenset({
-    "t", "n", "time", "task", "step", "epoch", "batch", "batch_size", "units", "loss", "rate",
-    "progress", "turn", "loading_share", "compute_share", "lr", "learning_rate",
-})  # fmt: skip
+#: Keys that are no values that were reached, or have a place of their own in ``tasks``.
+_NONE = PLACES | FIGURES | SETTINGS
 #: Tasks that are not part of a value's name.
 _PLAIN = ("", "train", "main")
 
@@ -54,8 +49,3 @@ class Scores:
     def section(self) -> dict[str, dict[str, float]] | None:
         """The ``values`` of ``run.json``; None: there are none."""
         return {name: dict(of) for name, of in list(self._kept.items())} or None
-
-
-def lower_is_better(name: str) -> bool:
-    """Whether the best of a value is the lowest: of a loss, error or perplexity, by its name."""
-    return any(word in name.lower() for word in LOWER)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
+from ..model.catalogue import GIVEN, RUN, SOURCES, TASK
 from ..model.facts import part
 from ..trace.reading import Process, Slice, Thread, Trace, open_trace, trace_file
 from .reading import Run, read_run
@@ -21,13 +22,15 @@ from .reading import Run, read_run
 TABLES = {
     "run": "key, value",
     "tasks": "task",
-    "events": "event, t, n, task, json",
-    "metrics": "event, t, n, task, key, value",
+    "events": "event, t, n, task, step, json",
+    "metrics": "event, t, n, task, step, key, value",
     "steps": "task, step, t, seconds, loading, compute, items",
     "slices": "id, parent, process, thread, channel, label, depth, t, seconds, args, own",
     "instants": "process, thread, channel, label, t, args",
     "counters": "name, unit, t, value",
 }
+#: What is known of metrics, whatever the run: their keys, as in ``tasks``, ``run`` and ``metrics``.
+CATALOGUE = "of, key, name, unit, better, about"
 #: Those that are read from the trace: a run without one does not have them.
 TRACED = ("steps", "slices", "instants", "counters")
 #: Longer lists are one value, as JSON; in ``tasks``, where each value is a column, all are.
@@ -66,6 +69,8 @@ def open_database(
         more = "".join(f', "{key}"' for key in [*named][2:]) if name == "tasks" else ""
         if traces or name not in TRACED:
             database.execute(f"create table {name} (rank, {those}{more})")
+    database.execute(f"create table catalogue ({CATALOGUE})")
+    _put(database, "catalogue", _catalogue())
     _put(database, "tasks", [(r, n, *(v.get(key) for key in columns)) for r, n, v in flat])
     for one in ranks:
         tables: dict[str, Rows] = {"run": _flat("", one.facts)}
@@ -93,6 +98,18 @@ def _named(query: str | None, *tables: str) -> bool:
 def _put(database: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
     (columns,) = database.execute(f"select count(*) from pragma_table_info('{table}')").fetchone()
     database.executemany(f"insert into {table} values ({', '.join('?' * columns)})", rows)
+
+
+def _catalogue() -> Iterator[tuple[Any, ...]]:
+    """Every metric: the table that its values are in, and the key there."""
+    monitored = ((f"{s.key}.{name}", m) for s in SOURCES.values() for name, m in s.metrics.items())
+    for table, metrics in (
+        ("tasks", TASK.items()), ("run", RUN.items()), ("metrics", GIVEN.items()),
+        ("metrics", monitored),
+    ):  # fmt: skip
+        for key, one in metrics:
+            column = re.sub(r"\W", "_", key) if table == "tasks" else key
+            yield table, column, one.name, one.unit, one.better or None, one.about
 
 
 # What run.json and metrics.jsonl hold
@@ -132,19 +149,21 @@ def _value(value: Any) -> Any:
 
 def _events(run: Run) -> Rows:
     for number, event in enumerate(run.metrics):
-        yield number, *_when(event), json.dumps(event)
+        yield number, *_when(run, event), json.dumps(event)
 
 
 def _metrics(run: Run) -> Rows:
     for number, event in enumerate(run.metrics):
         for key, value in event.items():
-            if key not in ("t", "n", "task"):
+            if key not in ("t", "n", "task", "step", "$logged"):
                 for path, inner in _flat(key, value):
-                    yield number, *_when(event), path, inner
+                    yield number, *_when(run, event), path, inner
 
 
-def _when(event: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(_value(event.get(key)) for key in ("t", "n", "task"))
+def _when(run: Run, event: Mapping[str, Any]) -> tuple[Any, ...]:
+    at = run.seconds_of(event)
+    rounded = None if at is None else round(at, 6)
+    return _value(rounded), *(_value(event.get(key)) for key in ("n", "task", "step"))
 
 
 # What the trace holds

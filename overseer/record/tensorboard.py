@@ -10,26 +10,14 @@ import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from ctypes import c_float
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..files import whole
+from ..model.catalogue import CURVES, PLACES, SOURCES
 from ..trace import wire
 from .reading import Run, as_number
 
-#: What monitors give, and what their curves are called.
-MACHINE = {
-    "cpudata": "cpu", "memdata": "memory", "gpudata": "gpu", "iodata": "disk",
-    "netdata": "network", "process": "process",
-}  # fmt: skip
-#: Of the monitors' figures, those that are worth a curve.
-_SHOWN = frozenset({
-    "load", "memory", "temperature", "power", "read_bytes", "write_bytes", "bytes_sent",
-    "bytes_recv",
-})  # fmt: skip
-#: What counts, and is no curve.
-_PLACES = frozenset({"t", "n", "time", "step", "batch", "batch_size"})
 #: How deep a monitor's figures are looked into, and how many of one dictionary are shown.
 _DEPTH, _WIDTH = 4, 16
 
@@ -72,11 +60,8 @@ def export_scalars(run: Run, directory: Path) -> Path:
 
 
 def _began(run: Run) -> float:
-    """When the run began, in seconds since the epoch."""
-    try:
-        return datetime.fromisoformat(str(run.facts.get("started"))).timestamp()
-    except ValueError:
-        return run.path.stat().st_mtime
+    """When the run began, in seconds since the epoch; if that is not known, when it was written."""
+    return run.path.stat().st_mtime if run.began is None else run.began
 
 
 def scalars(run: Run) -> Iterator[Scalar]:
@@ -86,21 +71,27 @@ def scalars(run: Run) -> Iterator[Scalar]:
     """
     began, seconds = _began(run), 0.0
     counts: dict[str, int] = {}
-    timed = {tag for event in run.metrics if "t" in event for tag, _ in _curves(event)}
+    given = {tag for event in run.metrics if not _logged(event) for tag, _ in _curves(event)}
     for event in run.metrics:
-        seconds = as_number(event.get("t")) or seconds  # What was logged has no time.
+        seconds = run.seconds_of(event) or seconds
         for tag, value in _curves(event):
-            if "t" in event or tag not in timed:  # What was given and logged would be there twice.
+            # What was given and logged would be there twice.
+            if not _logged(event) or tag not in given:
                 counts[tag] = int(as_number(event.get("n")) or counts.get(tag, 0) + 1)
                 yield Scalar(tag, counts[tag], began + seconds, value)
+
+
+def _logged(event: Mapping[str, Any]) -> bool:
+    """Whether an event was logged, and not given; in records of the first schema it has no time."""
+    return "$logged" in event or "t" not in event
 
 
 def _curves(event: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     task = event.get("task", "train")
     for key, value in event.items():
-        if key in MACHINE:
-            yield from leaves(f"machine/{MACHINE[key]}", value)
-        elif key not in _PLACES and not key.startswith("$"):
+        if key in SOURCES:
+            yield from leaves(f"machine/{SOURCES[key].name}", value)
+        elif key not in PLACES and not key.startswith("$"):
             number = as_number(value)
             if number is not None:
                 yield f"{task}/{key}", number
@@ -111,7 +102,7 @@ def leaves(tag: str, figures: Any, depth: int = _DEPTH) -> Iterator[tuple[str, f
     items = list(figures.items())[:_WIDTH] if isinstance(figures, Mapping) else ()
     for key, value in items:
         first = value[0] if isinstance(value, (list, tuple)) and value else value
-        number = as_number(first) if key in _SHOWN else None
+        number = as_number(first) if key in CURVES else None
         if number is not None:
             yield f"{tag}.{key}", number
         elif depth:

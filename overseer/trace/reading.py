@@ -234,19 +234,14 @@ def trace_file(path: str | os.PathLike[str]) -> Path:
 
 
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:
-    """The traces that ``path`` names: the file, or those of a run directory's ranks.
-
-    What a killed run has left is made a trace of first.
+    """The traces that ``path`` names: the file, the one of a log, those of a run's ranks.
 
     Raises:
-        VoirError: There is none.
+        VoirError: There is none, or only a log of which none has been made.
     """
     given = Path(path)
-    if given.is_dir() or given.suffix == ".log":
-        with suppress(OSError):  # The directory may be somebody else's.
-            finish(given)
-        if given.suffix == ".log":
-            given = given.with_suffix(".pftrace")
+    if given.suffix == ".log":
+        given = given.with_suffix(".pftrace")
     if given.is_dir():
         found = [given / NAME] if (given / NAME).is_file() else by_rank(given)
         found = found or [one for one in elsewhere(given) if one.is_file()][:1]
@@ -254,23 +249,25 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
         found = [given] if given.is_file() else []
     if found:
         return found
-    raise VoirError("no-trace", _absent(given), "Record one: voir --trace SCRIPT")
+    raise VoirError("no-trace", *_absent(given))
 
 
-def _absent(given: Path) -> str:
-    """Why there is no trace at ``given``."""
+def _absent(given: Path) -> tuple[str, str]:
+    """Why there is no trace at ``given``, and what to do."""
+    record = "Record one: voir --trace SCRIPT"
     for place in (given / NAME, given):
         if os.path.lexists(place) and not place.is_dir():
-            return f"{place} is no file that can be read"
-    others = [log for log in logs(given) if not is_own(log.parent)] if given.is_dir() else []
-    if others:
-        return f"{others[0]} is another user's, and left as it is: copy the run to have its trace"
+            return f"{place} is no file that can be read", record
+    log = next(iter(logs(given) if given.is_dir() else ()), given.with_suffix(".log"))
+    if log.is_file() and not is_own(log.parent):
+        return f"{log} is another user's, and left as it is", "Copy the run to have its trace."
+    if log.is_file():
+        return f"of {log} no trace has been made yet", f"Make it: voir trace export {given}"
     if not given.is_dir():
-        return f"there is no trace at {given}"
+        return f"there is no trace at {given}", record
     named = sorted(path.name for path in given.glob("*.pftrace") if path.name != NAME)
-    return f"the directory {given} has no {NAME}" + (
-        f"; it has {', '.join(named[:5])}" if named else ""
-    )
+    has = f"; it has {', '.join(named[:5])}" if named else ""
+    return f"the directory {given} has no {NAME}{has}", record
 
 
 def by_rank(directory: Path) -> list[Path]:

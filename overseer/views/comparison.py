@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..errors import clean
-from ..model.amounts import duration, figure, percent, rates, size
+from ..model.amounts import duration, rates
+from ..model.catalogue import NUMBER, RATE, SECONDS
 from ..model.comparison import NONE, middle
 from .summary import head_of
 from .text import TO, Layout, Piece, Row, cells, cut, row
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _NAME, _VALUE = 15, 17
 #: How many differences of the runs are shown.
 _MOST = 16
-_TEXT = {"seconds": duration, "share": percent, "bytes": size, "number": figure}
 _REPEATS = "What the next ones would show, repeats tell: voir compare A1,A2,A3 B1,B2,B3"
 #: What is said of one run a side, with an interval and without.
 _SINGLE = f"one run a side: the interval is of these runs only. {_REPEATS}"
@@ -66,7 +66,7 @@ def _table(
     for one in (each for each in rows if each.task == task):
         sides = one.before, one.after
         shown = [_shown(one, side) for side in sides]
-        yield _line(f"  {one.figure.name}", shown, _known(one, runs) or _change(one))
+        yield _line(f"  {one.figure.metric.name}", shown, _known(one, runs) or _change(one))
         ranges = [_range(one, *each) for each in zip(sides, one.spread, strict=True)]
         if any(ranges):
             yield _line("", ranges)
@@ -80,22 +80,24 @@ def _line(name: str, values: Sequence[str], change: str = "") -> str:
 
 def _shown(one: Compared, values: Sequence[float]) -> str:
     value = middle(values)
-    if one.figure.kind == "rate":
+    if one.figure.metric.kind == RATE:
         return f"{rates(value)[0]} {clean(one.units)[:7]}/s"
-    return _TEXT[one.figure.kind](value) or ""
+    return one.figure.metric.text(value)
 
 
 def _range(one: Compared, values: Sequence[float], spread: Sequence[float] | None) -> str:
     """Between which values the runs lie, or half of the steps of a single run."""
     ends = spread or ((min(values), max(values)) if len(values) > 1 else None)
-    if ends is None or one.figure.kind not in ("rate", "seconds"):
+    if ends is None or one.figure.metric.kind not in (RATE, SECONDS):
         return ""
-    texts = rates(*ends) if one.figure.kind == "rate" else [duration(end) or "" for end in ends]
+    texts = (
+        rates(*ends) if one.figure.metric.kind == RATE else [duration(end) or "" for end in ends]
+    )
     return TO.join(texts)
 
 
 def _change(one: Compared) -> str:
-    if one.figure.kind == "number":
+    if one.figure.metric.kind == NUMBER:
         return "the same" if one.before == one.after else ""
     if one.ratio is None or one.interval is None:  # Without it the ratio may be chance.
         return ""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from overseer.errors import VoirError
 from overseer.record.runfile import utc
+from overseer.trace import finish
 from tests.running import Place
 from tests.trace.conftest import Making
+from voir.runs import open_database, open_trace, read_run
 
 from .said import said
 
@@ -45,6 +49,9 @@ def killed(directory: Path) -> Path:
     making.steps(3)
     making.write()
     return directory
+
+
+NEWER = "voir 9.1 or newer is needed"
 
 
 def listing(directory: Path) -> dict[str, tuple[int, float]]:
@@ -107,6 +114,62 @@ def test_what_another_user_has_laid_in_ones_own_directory_is_left_as_it_is(
     before = (file.read_text(), given.lstat().st_uid, given.is_symlink())
     assert "another user" in said("runs", str(runs))
     assert (file.read_text(), given.lstat().st_uid, given.is_symlink()) == before
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_read_only_copy_is_read_by_every_command_and_left_as_it_is(
+    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also by root, who may write anywhere."""
+    run = killed(tmp_path / "one")
+    finish(run)
+    run.chmod(0o555)
+    before = listing(run)
+    try:
+        text = said(
+            *command.format(tmp_path).split(),
+            *["-o", str(tmp_path / "out")] * ("export" in command),
+        )
+        assert text
+    except (SystemExit, VoirError) as error:  # voir doctor: something is bad; * is no query.
+        assert command.startswith("doctor") or "*" in command, error
+    finally:
+        run.chmod(0o755)
+    assert listing(run) == before
+    assert "finished" not in capfd.readouterr().err
+
+
+def test_reading_in_python_writes_nothing_and_commands_say_what_they_finished(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = killed(tmp_path / "one")
+    before = listing(run)
+    read = read_run(run)
+    assert (read.facts["ended_by"], read.finished, read.unfinished) == ("killed", False, True)
+    with closing(open_database(run)) as database:
+        (value,) = database.execute("select value from run where key = 'ended_by'").fetchone()
+        assert value == "killed"
+    with pytest.raises(VoirError, match="no trace has been made yet") as none:
+        open_trace(run)
+    assert none.value.slug == "no-trace"
+    assert listing(run) == before
+    for _ in range(2):
+        said("show", str(run))
+    assert capfd.readouterr().err == f"voir: {run}: it was killed; its record is finished now\n"
+    assert (read_run(run).unfinished, len(open_trace(run).processes)) == (False, 1)
+
+
+def test_a_record_of_a_newer_voir_is_a_line_of_that_run_only(tmp_path: Path) -> None:
+    for name, facts in (("a", {"schema": 3, "version": "9.1"}), ("b", {"schema": 2}), ("c", {})):
+        (tmp_path / name).mkdir()
+        facts |= {"script": f"{name}.py", "started": "2026-11-28T00:00:00Z", "ended": "x"}
+        (tmp_path / name / "run.json").write_text(json.dumps(facts))
+    listed = said("runs", str(tmp_path), width=200)
+    assert [text for text in (NEWER, "b.py", "c.py") if text not in listed] == []
+    new = tmp_path / "a"
+    for argv in (["show", new], ["sql", new], ["compare", new, tmp_path / "b"]):
+        with pytest.raises(VoirError, match=re.escape(NEWER)):
+            said(*map(str, argv))
 
 
 def test_what_is_ones_own_is_finished_whatever_links_lie_there(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ FACTS = {
 }
 EVENTS = [
     {"t": 0.5, "loss": 2.0},
-    {"t": 1.5, "n": 300, "loss": "Infinity", "task": "train"},
+    {"t": 1.5, "n": 300, "loss": "Infinity", "task": "train", "step": 7},
     {"cpudata": {"load": 50, "memory": [1, 2]}, "t": 2.0, "big": 1 << 70},
 ]
 S = 10**9
@@ -85,14 +85,18 @@ def test_every_value_of_the_record_has_its_path_and_tasks_a_row_each(run: Path) 
 
 
 def test_events_are_there_whole_and_value_by_value(run: Path) -> None:
-    assert rows(run, "select event, t, n, task, key, value from metrics") == [
-        (0, 0.5, None, None, "loss", 2.0),
-        (1, 1.5, 300, "train", "loss", float("inf")),
-        (2, 2.0, None, None, "cpudata.load", 50),
-        (2, 2.0, None, None, "cpudata.memory.0", 1),
-        (2, 2.0, None, None, "cpudata.memory.1", 2),
-        (2, 2.0, None, None, "big", float(1 << 70)),
+    found = [
+        (0, 0.5, None, None, None, "loss", 2.0),
+        (1, 1.5, 300, "train", 7, "loss", float("inf")),
+        (2, 2.0, None, None, None, "cpudata.load", 50),
+        (2, 2.0, None, None, None, "cpudata.memory.0", 1),
+        (2, 2.0, None, None, None, "cpudata.memory.1", 2),
+        (2, 2.0, None, None, None, "big", float(1 << 70)),
     ]
+    query = "select event, t, n, task, step, key, value from metrics"
+    assert rows(run, query) == found
+    put(run, {**FACTS, "started": "1970-01-01T00:00:00Z", "schema": 2})  # Times are of the epoch.
+    assert rows(run, query) == found
     assert [json.loads(str(text)) for (text,) in rows(run, "select json from events")] == EVENTS
 
 
@@ -126,6 +130,20 @@ def test_the_documented_queries_count_each_second_once(traced: Path) -> None:
     assert found == {"step": (4, 1.0), "loading": (1, 1.0), "compute": (2, 3.0), "pause": (1, 0.0)}
     whole = rows(traced, "select sum(seconds) from slices where depth = 0")
     assert [(sum(own for _, own in found.values()),)] == whole  # type: ignore[misc]
+
+
+def test_the_catalogue_tells_the_unit_of_each_value(run: Path) -> None:
+    query = """
+        select metrics.key, value, unit, better from metrics
+        join catalogue on of = 'metrics' and catalogue.key = metrics.key
+        """
+    assert rows(run, query) == [
+        ("loss", 2.0, "1", "down"),
+        ("loss", float("inf"), "1", "down"),
+        ("cpudata.load", 50, "%", None),
+    ]
+    query = "select key, unit, better from catalogue where of = 'tasks' and name = 'steady'"
+    assert rows(run, query) == [("rate_steady", "items/s", "up")]
 
 
 def test_a_job_has_the_rows_of_all_ranks(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_runs_that_count_different_things_are_not_compared() -> None:
 def test_figures_are_those_that_both_sides_have() -> None:
     other = run(1000, steady=False)
     del other["tasks"]["train"]["loss"]
-    found = {row.figure.name: row for row in compare([run(1000)], [other]).rows}
+    found = {row.figure.metric.name: row for row in compare([run(1000)], [other]).rows}
     assert list(found) == ["overall", "step", "loading", "run"]
     assert found["loading"].ratio is None
     assert found["step"].spread[0] == pytest.approx((0.03168, 0.03232))

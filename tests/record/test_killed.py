@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from overseer.clock import process_start
-from overseer.record import killed
+from overseer.record import finishing, killed
+from overseer.record.finishing import finish_run
 from overseer.record.killed import as_it_is, how, now_doing
 from overseer.record.reading import read_run
 from overseer.record.runfile import utc
@@ -76,15 +77,32 @@ def test_the_record_of_a_killed_run_is_finished_once(tmp_path, headers, monkeypa
     file.write_text(json.dumps(before))
     by = "killed in loading, 0.4 s after step 3,201; figures up to step 3,000"
     after = {**before, "ended": utc(STARTED + 10 * SECOND), "ended_by": by}
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "access", lambda *args: False)
-        assert read_run(tmp_path).facts == after
-    assert json.loads(file.read_text()) == before, "where it cannot be written, it is told alone"
     run = read_run(tmp_path)
-    assert run.facts == json.loads(file.read_text()) == after
-    assert (run.finished, beside.exists()) == (False, False)
+    assert (run.facts, run.unfinished, run.finished) == (after, True, False)
+    for name in ("is_ours", "write_run"):
+        with monkeypatch.context() as patched:
+            patched.setattr(finishing, name, lambda *args: False)
+            assert finish_run(run) == ""
+    tmp_path.chmod(0o555)
+    assert finish_run(run) == "", "not by root either"
+    tmp_path.chmod(0o755)
+    assert (json.loads(file.read_text()), beside.exists()) == (before, True)
+    was = "killed in loading, 0.4 s after step 3,201; figures up to step 3,000"
+    assert finish_run(run) == f"{tmp_path}: it was {was}; its record is finished now"
+    assert (json.loads(file.read_text()), beside.exists()) == (after, False)
     headers[0] = None
-    assert read_run(tmp_path).facts == after
+    run = read_run(tmp_path)
+    assert (run.facts, run.unfinished, finish_run(run)) == (after, False, "")
+
+
+def test_the_records_of_a_job_are_finished_together(tmp_path, headers):
+    headers[0] = header()
+    for rank in range(3):
+        (tmp_path / f"rank{rank}").mkdir()
+        (tmp_path / f"rank{rank}/run.json").write_text(json.dumps(facts(rank=rank)))
+    said = f"{tmp_path}: 3 ranks were killed, the first one killed; its record is finished now"
+    assert finish_run(read_run(tmp_path)) == said
+    assert not any(one.unfinished for one in read_run(tmp_path).ranks)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +169,5 @@ def test_a_process_that_dies_at_any_moment_leaves_a_run_that_reads(tmp_path, n):
     assert 0 < task["steps"] <= told <= at + 1
     assert len([event for event in run.metrics if "loss" in event]) > 100
     assert (run.finished, run.metrics.torn) == (False, 0)
+    assert "its record is finished now" in finish_run(run)
     assert not any(Path(path).exists() for path in header_paths(str(tmp_path / "run")))

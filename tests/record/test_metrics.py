@@ -12,6 +12,7 @@ import pytest
 from overseer.record import metrics
 from overseer.record.metrics import MetricsLog
 from overseer.record.reading import Metrics
+from overseer.record.runfile import SCHEMA as SCHEMA_NUMBER
 from overseer.record.runfile import utc, write_run
 from tests.running import SCHEMA, faults
 
@@ -116,7 +117,14 @@ def test_the_schema_has_the_keys_that_the_page_describes():
     ],
 )
 def test_a_record_that_is_not_as_the_schema_says_has_faults(task, right):
-    least = {"argv": ["voir"], "script": "a", "voirfiles": [], "pid": 1, "version": "0"}
+    least = {
+        "schema": SCHEMA_NUMBER,
+        "argv": ["voir"],
+        "script": "a",
+        "voirfiles": [],
+        "pid": 1,
+        "version": "0",
+    }
     least["started"] = utc(0)
     assert faults(least) == []
     assert (faults({**least, "tasks": {"train": task}}) == []) == right

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
 from overseer.errors import VoirError
 from overseer.record.reading import as_number, read_run
 
+#: A record of voir 0.2.0 before ``run.json`` had a ``schema``.
+SCHEMA1 = Path(__file__).parent / "schema1"
 STEPS = '{"step": 1}\n{"step": 2}\n'
 
 
@@ -78,6 +81,24 @@ def test_what_is_wrong_with_a_run_that_cannot_be_read_is_told(tmp_path, content,
             read_run(path)
         assert told.value.slug == expected
         assert expected == "run-missing" or "run.json" in str(told.value)
+
+
+def test_a_record_of_the_first_schema_reads_and_one_of_a_newer_names_the_voir_that_it_needs(
+    tmp_path,
+):
+    run = read_run(SCHEMA1)
+    assert ("schema" in run.facts, run.facts["tasks"]["train"]["steps"]) == (False, 40)
+    assert sum("loss" in event for event in run.metrics) == 4
+    for schema, readable in ((1, True), (2, True), (3, False), ("3", True)):
+        write(tmp_path, {"schema": schema, "version": "0.9.1", "ended": "now"})
+        if readable:
+            assert read_run(tmp_path).finished
+            continue
+        with pytest.raises(VoirError) as told:
+            read_run(tmp_path)
+        has = f"{tmp_path}/run.json has schema 3, and this voir reads up to 2"
+        needed = f"voir 0.9.1 or newer is needed: {has}"
+        assert (told.value.slug, told.value.what) == ("run-newer", needed)
 
 
 def test_numbers_that_json_cannot_hold_are_numbers_again():

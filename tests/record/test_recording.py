@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -141,7 +143,8 @@ def test_lines_stand_in_order_whatever_descriptors_are_left_and_data_fd_has_them
         assert {"second": [1]} in map(json.loads, stream)
     assert (ran.status, ran.stderr.count("[data-fd]")) == (0, 1)
     lines = [line for line in place.metrics() if "$event" not in line and "task" not in line]
-    assert [(key, line[key]) for line in lines for key in line if key not in ("t", "n")] == [
+    told = ("t", "n", "$logged")
+    assert [(key, line[key]) for line in lines for key in line if key not in told] == [
         ("first", [1]), ("second", [1]), ("third", [1, 2]), ("lost", 1), ("lost", 2), ("last", 1),
     ]  # fmt: skip
     failed = [one["name"] for one in place.record()["instruments"] if one["state"] == "failed"]
@@ -255,6 +258,50 @@ def test_a_header_of_a_run_that_was_finished_is_removed_by_the_next(place):
     assert not path.exists()
 
 
+def test_every_line_has_its_time_and_those_of_a_task_or_a_step_say_which(place):
+    script = """
+        import time
+        from overseer import current_overseer
+        from voir import give
+
+        for step in range(30):
+            give(step=step, batch_size=2)
+            give(loss=1 / (step + 1))
+            time.sleep(0.02)
+        give(accuracy=0.5, task="eval")
+        give(t="mine", other=1)
+        current_overseer.get().log({"loss": 0.25, "t": 3})
+        """
+    place.write("main.py", script)
+    before = time.time()
+    assert place.voir("--quiet", "--train-rate", "--interval", "10", "main.py").status == 0
+    lines, facts = place.metrics(), place.record()
+    times = [line["t"] for line in lines]
+    assert all(type(t) is float and before <= t <= time.time() for t in times)
+    assert times[0] <= datetime.fromisoformat(facts["started"]).timestamp() <= min(times[2:])
+    of = {
+        key: {
+            (line.get("task"), "step" in line, line.get("$logged")) for line in lines if key in line
+        }
+        for key in ("$event", "batch_size", "loss", "rate", "train_rate", "accuracy", "cpudata")
+    }
+    assert of == {
+        "$event": {(None, False, None)},
+        "batch_size": {("train", True, None)},
+        "loss": {("train", False, None), ("train", False, True)},
+        "rate": {("train", True, None)},
+        "train_rate": {("train", True, True)},
+        "accuracy": {("eval", False, None)},
+        "cpudata": {("main", False, None)},
+    }
+    assert [line["step"] for line in lines if "rate" in line] == [
+        11,
+        21,
+        30,
+    ]  # The first has no beginning.
+    assert [line["$t"] for line in lines if "$t" in line] == ["mine", 3]
+
+
 # What is kept of given events
 
 
@@ -284,9 +331,9 @@ def test_values_are_taken_as_they_are_now_and_large_ones_named():
     history, batch = [1], [[*range(1000)], Model()]
     big, figures = dict.fromkeys(range(40)), {"0": (1, 0.5)}
     event = {"history": history, "batch": batch, "big": big, "gpudata": figures}
-    line = sampler(event, 1)
+    line = sampler(event, 1) or {}
     history.append(2)
     assert line == {
-        "t": 0.25, "history": [1], "batch": ["<list of 1000>", "<Model>"], "big": "<dict of 40>",
-        "gpudata": {"0": [1, 0.5]},
+        "t": 0.25, "task": "train", "history": [1], "batch": ["<list of 1000>", "<Model>"],
+        "big": "<dict of 40>", "gpudata": {"0": [1, 0.5]},
     }  # fmt: skip

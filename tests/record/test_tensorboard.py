@@ -42,6 +42,19 @@ def test_numbers_are_curves_by_task_and_the_machines_apart_at_the_times_of_the_e
     ]  # fmt: skip
 
 
+def test_what_was_given_and_logged_is_one_curve_at_the_time_of_each_event(tmp_path):
+    events = [
+        {"t": 1000.5, "task": "train", "loss": 2.0},
+        {"t": 1000.5, "$logged": True, "task": "train", "loss": 2.0},
+        {"t": 1001.25, "$logged": True, "accuracy": 0.5},
+    ]
+    facts = {"schema": 2, "started": "1970-01-01T00:16:40Z"}
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(e)}\n" for e in events))
+    found = [(tag, step, at) for tag, step, at, _ in scalars(read_run(tmp_path))]
+    assert found == [("train/loss", 1, 1000.5), ("train/accuracy", 1, 1001.25)]
+
+
 def test_a_record_is_its_length_its_data_and_their_checksums():
     """The checksums are those of RFC 3720, B.4."""
     data = [bytes(32), b"\xff" * 32, bytes(range(32)), b""]

@@ -140,6 +140,10 @@ def test_the_log_of_a_dead_process_becomes_a_trace(tmp_path, change, goes_on):
     assert path.exists() == goes_on
     writer.events(VALS, event(1, 2), {})
     writer.close()
+    if goes_on:  # The trace so far is read until one is asked for.
+        assert len([*open_trace(tmp_path).instants()]) < len(
+            [*open_trace(finish(tmp_path)).instants()]
+        )
     trace = open_trace(tmp_path)
     assert [one.label for one in trace.instants() if one.channel == "app"] == ["x"] * (1 + goes_on)
 

@@ -10,6 +10,7 @@ import math
 from collections import deque
 from itertools import pairwise
 
+from ...model.catalogue import BYTES_IN, FIGURES, PERCENT, PLACES, SOURCES
 from ...model.facts import ordered
 from ...recorder.values import values
 from ..text import cut
@@ -23,24 +24,16 @@ if TYPE_CHECKING:
 
     Event = Mapping[str, Any]
 
-#: Keys that have a place of their own: they are subscribed to.
-MONITORS = ("cpudata", "process", "gpudata", "iodata", "netdata")
-HEARD = ("rate", "progress", *MONITORS)
+#: Keys that have a place of their own: they are subscribed to. Memory is in ``cpudata`` too.
+HEARD = ("rate", "progress", *(key for key in SOURCES if key != "memdata"))
 #: Keys that are no figures of the script's own.
-_QUIET = {
-    *HEARD, "memdata", "units", "loading_share", "compute_share", "task", "time", "step", "loss",
-    "batch", "batch_size", "turn",
-}  # fmt: skip
-#: Traffic, by its monitor: its name, and its counters of bytes.
-_TRAFFIC = {
-    "iodata": ("disk", (("read", "read_bytes"), ("write", "write_bytes"))),
-    "netdata": ("net", (("in", "bytes_recv"), ("out", "bytes_sent"))),
-}
+_QUIET = (PLACES - {"t", "n"}) | FIGURES | SOURCES.keys()
+#: What monitors give of traffic.
+_TRAFFIC = {key: SOURCES[key] for key in ("iodata", "netdata")}
 #: Tasks, keys, and steps between two frames of which there may not be more.
 _TASKS, _KEYS, _STEPS = 32, 512, 8192
 #: Seconds between two looks at the figures: computing them takes milliseconds.
 _LOOK = 1.0
-_MIB = 1024.0**2
 #: What is not below this has no place on an axis.
 _ODD = 1e300
 
@@ -213,16 +206,18 @@ class Meter:
         self.loads: deque[float] = deque(maxlen=240)
         self.uses: deque[float] = deque(maxlen=240)
 
-    def read(self, data: object, full: float, unit: float) -> None:
+    def read(self, data: object, key: str) -> None:
         """Take in what a monitor emitted.
 
         Args:
             data: Its event.
-            full: What the monitor calls a full load.
-            unit: Bytes in the monitor's unit of memory.
+            key: What that stood under.
         """
         if not isinstance(data, dict):
             return
+        metrics = SOURCES[key].metrics
+        full = 100.0 if metrics["load"].kind == PERCENT else 1.0
+        unit = BYTES_IN[metrics["memory"].unit]
         load, pair = as_number(data.get("load")), _pair(data.get("memory"))
         self.load = None if load is None else load / full
         if self.load is not None:
@@ -233,8 +228,8 @@ class Meter:
         cores = data.get("cores")
         known = map(as_number, cores if isinstance(cores, list) else ())
         self.cores = [core / full for core in known if core is not None]
-        notes = ("power", "W"), ("temperature", "°C")
-        values = [(as_number(data.get(key)), unit) for key, unit in notes]
+        noted = [metrics[name] for name in ("power", "temperature") if name in metrics]
+        values = [(as_number(data.get(each.key)), each.unit) for each in noted]
         self.notes = [f"{value:.0f} {unit}" for value, unit in values if value is not None]
 
 
@@ -384,12 +379,12 @@ class Board:
             task.turned(at, _pair(event.get("turn")))
         for label, key in (("cpu", "cpudata"), ("process", "process")):
             if key in event:
-                self._meter(label).read(event[key], 100.0, 1.0)
+                self._meter(label).read(event[key], key)
         devices = event.get("gpudata")
         if isinstance(devices, dict):
             # By their numbers: as text, 10 stands before 2.
             for index in sorted(devices, key=lambda each: (len(str(each)), str(each))):
-                self._meter(f"gpu {cut(index, 8)}").read(devices[index], 1.0, _MIB)
+                self._meter(f"gpu {cut(index, 8)}").read(devices[index], "gpudata")
         for key in _TRAFFIC.keys() & event.keys():
             self._flow(key, at, event[key])
 
@@ -398,12 +393,12 @@ class Board:
 
     def _flow(self, key: str, at: float, counters: object) -> None:
         """Traffic between the last two samples of a counter."""
-        label, ways = _TRAFFIC[key]
-        now = {way: _total(counters, name) for way, name in ways}
+        source = _TRAFFIC[key]
+        now = {each.name: _total(counters, each.key) for each in source.totals}
         then, before = self._counters.get(key, (at, now))
         if at > then:
-            self.flows[label] = {
-                way: max(0.0, now[way] - before[way]) / (at - then) for way, _ in ways
+            self.flows[source.short] = {
+                way: max(0.0, now[way] - before[way]) / (at - then) for way in now
             }
         self._counters[key] = at, now
 

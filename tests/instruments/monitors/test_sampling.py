@@ -14,7 +14,7 @@ from instruments import sampling
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
 from instruments.monitors.process import Process
-from instruments.sampling import Monitor, checked_interval, instrument_monitors, units
+from instruments.sampling import Monitor, checked_interval, instrument_monitors
 from overseer.errors import UsageError
 from tests.running import Place
 
@@ -25,7 +25,7 @@ class Echoing(Monitor):
     """Answers what a test has put there; an exception is raised."""
 
     key, tells = "echo", "echoes"
-    emits = units("echo", "loud dB")
+    emits = {"echo.loud": "dB"}  # noqa: RUF012
     answers: list[Any] = []  # noqa: RUF012
 
     def read(self, now_ns: int) -> Any:

@@ -1,0 +1,58 @@
+"""Finishes the record of a run that was killed: the one place where an old run is written to."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from stat import S_IWUSR
+
+from ..recorder.log import header_paths
+from ..trace.reading import finish
+from .killed import is_ours
+from .runfile import write_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .reading import Run
+
+
+def finish_run(run: Run, progress: Callable[[float], object] = lambda share: None) -> str:
+    """Write the end of a run that was killed into ``run.json``, and make its trace of its log.
+
+    A directory of another user, or without write permission, is left as it is.
+
+    Args:
+        run: The run; of a job, all its ranks.
+        progress: Told which share of a trace is done.
+
+    Returns:
+        What was done, in a line; empty: nothing.
+    """
+    done = [one for one in run.ranks or (run,) if one.unfinished and _finish(one, progress)]
+    if not done:
+        return ""
+    by = str(done[0].facts["ended_by"])
+    who = f"{len(done)} ranks were killed, the first one {by}" if len(done) > 1 else f"it was {by}"
+    return f"{(run if len(done) > 1 else done[0]).path}: {who}; its record is finished now"
+
+
+def _finish(run: Run, progress: Callable[[float], object]) -> bool:
+    """Finish one process's record; whether that was possible."""
+    if not _writable(run) or not write_run(run.path / "run.json", run.facts, lambda problem: None):
+        return False
+    with suppress(Exception):  # A trace that cannot be made can be asked for later.
+        finish(run.path, progress)
+    for each in header_paths(os.fspath(run.path)):
+        with suppress(OSError):
+            os.unlink(each)
+    return True
+
+
+def _writable(run: Run) -> bool:
+    """Whether a run's directory is one's own and may be written to; root may write anywhere."""
+    with suppress(OSError):
+        allowed = os.stat(run.path).st_mode & S_IWUSR and os.access(run.path, os.W_OK)
+        return bool(allowed) and is_ours(run.path)
+    return False
