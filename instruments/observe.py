@@ -14,8 +14,8 @@ from overseer.boundary import StopProgram, in_plumbing, of_instruments, of_libra
 from overseer.imports import on_import
 from overseer.recorder import sites as k
 
-from .auto import Places
 from .measuring import measuring_of
+from .places import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,11 +21,15 @@ if TYPE_CHECKING:
             """Call ``fn`` every ``seconds`` while the context that this returns is open."""
 
 
+VERSION = "0.2.0"
+#: What ended a run that made its process another program.
+REPLACED = "replaced by another program"
+
+
 class Context:
     """One run, as the rooms below the engine see it; the engine makes it.
 
     Args:
-        version: Of voir.
         environ: The environment that options are read from.
         clock: The run's clock.
         overhead: Counts voir's own cost.
@@ -44,11 +48,13 @@ class Context:
         located: Whether the script has been found.
         file: Tells the script's file; None: it has none, or it is not known yet.
         outcome: How the run ended, as far as it has.
+        version: Of voir.
     """
+
+    version = VERSION
 
     def __init__(
         self,
-        version: str,
         environ: Mapping[str, str],
         clock: Clock,
         overhead: Overhead,
@@ -56,7 +62,7 @@ class Context:
         report: Callable[[Problem], None],
         every: Every,
     ) -> None:
-        self.version, self.environ, self.stderr = version, environ, stderr
+        self.environ, self.stderr = environ, stderr
         self.clock, self.overhead = clock, overhead
         self.report, self.every = report, every
         self.argv: list[str] = []

@@ -57,7 +57,7 @@ def footprint() -> dict[str, object]:
         # Names that inserted code calls stay, as that code does.
         "builtins": {n for n in vars(builtins) if not n.startswith("_<voir ")} - {"_", "__dir__"},
         "alarm": (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)),
-        "run": _attribute("overseer.engine.walk", "_active"),
+        "run": _attribute("overseer.engine.overseer", "_active"),
         "probes": set(_attribute("ptera.probe", "global_probes") or ()),
         **_giving(),
     }

@@ -1,7 +1,8 @@
 """The import name that voirfiles and scripts use: re-exports, nothing else."""
 
-from overseer import __version__, configurable, gated, instrument_definition, parametrized
+from overseer import configurable, gated, instrument_definition, parametrized
 from overseer.boundary import OverseerAbort, StopProgram
+from overseer.context import VERSION as __version__
 from overseer.engine.overseer import Overseer
 from overseer.engine.script import app, give, iterate, log, profile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from overseer.engine.bus import Log as LogStream
+from overseer.engine.handle import Log as LogStream
 from overseer.engine.overseer import Overseer, current_overseer
 from overseer.errors import Problem
 from overseer.record.datafd import DataFd, opened

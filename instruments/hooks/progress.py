@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import wraps
 
-from ..auto import Places
+from ..places import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..auto import Places
+    from ..places import Places
 
 NAN = float("nan")
 #: The methods of a process group that communicate.

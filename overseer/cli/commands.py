@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from ..errors import UsageError, VoirError
 from ..views.text import coloured, encodable
-from .main import USAGE
-from .notices import Notices, size_of
+from .notices import USAGE, Notices, size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from ..errors import VoirError, clean
 from ..model.amounts import count
@@ -14,27 +13,11 @@ from ..record.reading import Metrics
 from ..trace.reading import read_trace, trace_files
 from ..trace.writer import NAME, logs
 from .commands import CommandParser, Terminal
+from .findings import BAD, GOOD, WARNING, Finding
 from .runs import RUN, finished_run, is_run, run_directory
 
-GOOD, WARNING, BAD = "ok", "note", "bad"
 _COPY = "If it is a copy, copy it anew; all else here can be read."
 _LESS = "Record less (--trace-steps, --trace-every), or allow more: --trace-max-mb."
-
-
-class Finding(NamedTuple):
-    """Something about one file, or one part of the installation.
-
-    Attributes:
-        state: ``ok``, ``note`` (nothing is wrong, but know it) or ``bad`` (something is lost).
-        what: The file or part.
-        said: What about it.
-        remedy: What to do.
-    """
-
-    state: str
-    what: str
-    said: str
-    remedy: str = ""
 
 
 def parser() -> CommandParser:

@@ -16,7 +16,7 @@ from ..model import fold
 from ..record.provenance import installed
 from ..recorder import reason
 from ..recorder.log import PAGE, SHM
-from .doctor import BAD, GOOD, WARNING, Finding
+from .findings import BAD, GOOD, WARNING, Finding
 
 BASE = ("ptera", "giving", "rich", "psutil")
 #: Named where it is installed, for much of what is recorded depends on it.

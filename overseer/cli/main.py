@@ -13,6 +13,7 @@ from itertools import chain
 
 from ..boundary import name_of, said
 from ..clock import BEGUN_CPU_NS
+from ..context import REPLACED
 from ..engine.options import HelpAsked, OptionParser, add_options
 from ..engine.overseer import Overseer
 from ..engine.settings import configurations, nearest
@@ -20,14 +21,12 @@ from ..engine.voirfile import Found, contributed, find, load
 from ..errors import Problem, VoirError
 from ..files import bounded
 from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child, lift
-from ..record.recording import REPLACED
-from .notices import Notices
+from .notices import STRICT, UNVERIFIED, USAGE, Notices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-USAGE, UNVERIFIED, STRICT = 2, 3, 4
 #: Commands that run no script, each the function of its name in the file of its name: what follows
 #: it, and what it does, for the help. A script of such a name goes before it.
 COMMANDS = {
@@ -320,7 +319,8 @@ def show(overseer: Overseer, notices: Notices) -> None:
         return
     try:
         with bounded():  # Python may write what it compiles.
-            from ..views.summary import failure, screen
+            from ..views.checks import screen
+            from ..views.summary import failure
 
         run, width, colour = overseer.run, notices.width(), notices.colour
         if overseer.dashed and overseer.context.outcome.error and "verify" not in run:

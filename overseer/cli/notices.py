@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 BOLD_RED, YELLOW, DIM, RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
+#: Exit statuses: wrong usage, ``--verify`` failed, ``--strict`` found something.
+USAGE, UNVERIFIED, STRICT = 2, 3, 4
 #: The descriptor of stderr.
 STDERR = 2
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import VoirError
 from ..record.reading import Run, read_run
-from ..views.summary import screen
+from ..views.checks import screen
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
 from .runs import RUN, facts_of, finished_run, is_run, newest, run_directory

@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from functools import cached_property
 from itertools import count
 from weakref import WeakSet
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar
 
     from ..boundary import Report
-    from .operators import Given
 
     Event = dict[str, Any]
     Keys = tuple[str, ...]
@@ -327,37 +325,6 @@ class Bus:
         for subscription in self.subscriptions:  # A subscriber may be the one that forks.
             subscription.call.alive = False
         self.subscriptions, self._heard = (), {}
-
-
-class Log:
-    """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
-
-    def __init__(self, stream: Bus) -> None:
-        self._stream = stream
-
-    def __call__(self, data: Event) -> None:
-        """Send an event out of the process: to the record, to ``DATA_FD``, to the dashboard."""
-        self._stream.push(data)
-
-    @cached_property
-    def _operators(self) -> Given:
-        from .operators import Given, giving_give
-
-        return Given(self._stream, giving_give.produce)  # What is given goes to the run.
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "on_next":
-            raise AttributeError(name)
-        return getattr(self._operators, name)
-
-    def __rshift__(self, subscriber: Any) -> Any:
-        return self._operators >> subscriber
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._operators[key]
-
-    def __or__(self, other: Any) -> Any:
-        return self._operators | other
 
 
 def deliver(

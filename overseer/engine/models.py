@@ -20,9 +20,6 @@ from ..boundary import said
 from ..errors import UsageError, VoirError
 from .settings import Fallback
 
-if typing.TYPE_CHECKING:
-    from .options import OptionParser
-
 #: Where the part of a comment begins that is not for people.
 FOR_TOOLS = re.compile(r"#\s*(?:noqa|(?:type|pragma|fmt|mypy|pyright|pylint|ruff|isort):)")
 
@@ -61,7 +58,7 @@ class Model:
         setattr(options, self.dest, self.value)
 
 
-def add_model(parser: OptionParser, dest: str, model: Any, prefix: str) -> list[Model]:
+def add_model(parser: argparse.ArgumentParser, dest: str, model: Any, prefix: str) -> list[Model]:
     """Add the options of a dataclass, and of dataclasses within it, to ``parser``.
 
     Args:
@@ -110,7 +107,7 @@ def _hints(dest: str, kind: type) -> dict[str, Any]:
         raise VoirError("option-type", what, remedy) from None
 
 
-def flags_of(parser: OptionParser, prefix: str, name: str) -> list[str]:
+def flags_of(parser: argparse.ArgumentParser, prefix: str, name: str) -> list[str]:
     """What a field is called on the command line."""
     flag = f"--{prefix}{name.replace('_', '-')}"
     # A one-letter field is a short option, as people know it; -m is python's.

@@ -1,290 +1,69 @@
-"""The Overseer: what instruments receive; it owns a run's streams, probes and record."""
+"""The Overseer: takes a script through its phases; a call begins a run, and a call ends it."""
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
-from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from importlib import import_module
 
-from .. import __version__ as version
-from ..boundary import Guarded, StopProgram, current, here, name_of
-from ..clock import Clock, monotonic, time_ns
-from ..context import Context
-from ..errors import Problem
-from ..launch import Program, in_child
-from ..model.overhead import Overhead
-from ..timers import Timer
-from .bus import Bus, Log, Own, Subscription
-from .ending import RunEnding
-from .options import OptionParser, add_options
-from .phases import Scheduler
-from .probe import Probing, written
-from .stopping import Alarm, Stopping
-from .walk import Walk, active, current_overseer
+from ..boundary import StopProgram, on_stop
+from ..boundary import problem as problem_of
+from ..clock import process_start
+from ..errors import Problem, UsageError, VoirError
+from ..files import bounded
+from ..launch import current_directory, exit_status, in_child, locate
+from ..recorder import recorder
+from .handle import Handle
+from .options import HelpAsked, target_of
+from .settings import configurations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import ast
-    from typing import Any, NoReturn, TextIO
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
-    from ..probes import Engine
+    from ..launch import Target
     from ..record.recording import Recording
-    from .operators import Given
-    from .phases import Instrument
-    from .probe import Probe
+    from .phases import Phase
 
-#: How long an instrument may hold the script up before that is said, in seconds.
-PATIENCE = 30.0
-PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
+#: How many events wait at most to be read: 2 and 4 MiB, touched as they are used.
+STRUCTURE_RING, VALUE_RING = 1 << 16, 1 << 17
+#: The same where there is no memory for these.
+LEAST_RING = 1 << 8
+
+current_overseer: ContextVar[Overseer | None] = ContextVar("current_overseer", default=None)
+_active: Overseer | None = None
 
 
-class Overseer(Scheduler):
-    """Runs a script under instruments; what instruments receive as their first argument.
+def active() -> Overseer | None:
+    """The overseer of the run in progress, on any thread; ``None`` outside of one."""
+    return _active
 
-    Args:
-        instruments: Required before the first phase.
-        logfile: Where events of ``ov.log`` also go as JSON lines: a path or a file descriptor.
-        environ: The environment that options are read from.
-        stderr: Where voir may write; never the script's stdout.
-        tell: Shows a problem to the user when it happens.
-        since_ns: What this thread had used of the processor when voir began; now, when not given.
 
-    Attributes:
-        context: The run as the rooms below the engine see it.
-        bus: The stream of given events; ``log_bus``: that of events that leave the process.
-        probing: The probes of the run.
-        stopping: What the run was asked to end by.
-        ending: How it ends.
-        walk: Takes it through its phases.
-        alarm: Calls who waits for steps.
-        exit: What is undone when the run is over.
-        on_source: Called with the syntax tree of the script, which they may change in place.
-        on_ready: Called right before the script's first code runs.
-        profilers: Begin to trace a part of the script; each returns what ends that.
-        failed_checks: How many checks have failed under ``--verify``.
-        dashed: Whether a dashboard has shown the figures on a terminal.
-        version: Of voir.
+@contextmanager
+def _in_progress(ov: Overseer) -> Iterator[None]:
+    global _active
+    before, _active = _active, ov
+    token = current_overseer.set(ov)
+    try:
+        yield
+    finally:
+        current_overseer.reset(token)
+        _active = before
+
+
+class Overseer(Handle):
+    """Runs a script under instruments: call it with a command line.
+
+    A run can also be begun and ended by two calls, ``begin`` and ``finish``: then the script is
+    what :meth:`run_script` runs, or the code of a process that was running before.
     """
 
-    version = version
-    recording: Recording | None = None
-    program: Program | None = None
-    _given: Given | None = None
-
-    def __init__(
-        self,
-        instruments: Iterable[Instrument] = (),
-        logfile: str | int | None = None,
-        *,
-        environ: Mapping[str, str] | None = None,
-        stderr: TextIO | None = None,
-        tell: Callable[[Problem], object] | None = None,
-        since_ns: int | None = None,
-    ) -> None:
-        self.environ = os.environ if environ is None else environ
-        self.clock = Clock()
-        self.stderr = stderr if stderr is not None else sys.stderr
-        self.overhead = Overhead(self.clock.cpu_ns, since_ns)
-        self.charge = self.overhead.charge
-        self.context = Context(
-            version, self.environ, self.clock, self.overhead, self.stderr, self.report, self.every
-        )
-        self.argv, self.voirfiles = self.context.argv, self.context.voirfiles
-        self.problems, self.summary = self.context.problems, self.context.summary
-        self._reporting = threading.RLock()  # Any thread may report.
-        self._tell = tell or self._write
-        super().__init__(PHASES, args=(self,))
-        self.bus, self.log_bus = Bus(self.report, records=True), Bus(self.report)
-        self.log = Log(self.log_bus)
-        self.probing = Probing(self.bus, self.report, self.debug, self.charge, self.clock.cpu_ns)
-        self._instruments = list(instruments)
-        self.logfile = logfile
-        self.argparser = OptionParser(environ=self.environ)
-        self.options = Namespace()
-        self.run: dict[str, Any] = {}
-        self.status = "init"
-        self.dashed = False
-        self.failed_checks = 0
-        self.on_source: list[Callable[[ast.Module], object]] = []
-        self.on_ready: list[Callable[[], object]] = []
-        self.profilers: list[Callable[..., Callable[[], object]]] = []
-        self.alarm = Alarm()
-        self.stopping = Stopping(self.alarm)
-        self.ending = RunEnding(self.context, self.stopping, self.alarm)
-        self.exit = ExitStack()
-        self.walk = Walk(self)
-        add_options(self.argparser)
-
-    # What instruments use
-
-    @property
-    def given(self) -> Given:
-        """The stream of events, with all of giving's operators."""
-        if self._given is None:
-            from .operators import Given
-
-            self._given = Given(self.bus)
-        return self._given
-
-    def give(self, **event: Any) -> None:
-        """Put an event into the given stream; from any thread, delivered before this returns."""
-        self.bus.give(event)
-
-    def queue(self, **event: Any) -> None:
-        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
-        self.bus.give({**event, "$queued": time_ns() / 1e9})
-
-    def publish(self, **event: Any) -> None:
-        """Give what voir itself has found: strict operators pass over what lacks their key."""
-        self.bus.give(Own(event))
-
-    def listen(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
-        """Call ``fn(event)`` for each given event that has all of ``keys``."""
-        return self.bus.listen(fn, *keys)
-
-    def listen_log(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
-        """Call ``fn(event)`` for each event that leaves the process."""
-        return self.log_bus.listen(fn, *keys)
-
-    def every(self, seconds: float, fn: Callable[[], object], first: float = 0.2) -> Timer:
-        """A context manager that calls ``fn`` every ``seconds`` on a thread of its own."""
-        guarded = Guarded(fn, current() or name_of(fn), self.report)
-        return Timer(seconds, guarded, first, self.charge, self.stopping.ask)
-
-    def watch_instruments(self) -> None:
-        """Say which instrument holds the script up, once it has done so for half a minute."""
-
-        def say_busy() -> None:
-            busy = self.busy
-            if busy is not None and monotonic() - busy[1] >= PATIENCE / 2:
-                frame = sys._current_frames().get(threading.main_thread().ident or 0)
-                what = f"it holds the script up: it has not come back for {PATIENCE:g} s"
-                remedy = "It goes on; Ctrl-C ends the run."
-                self.report(Problem("instrument-slow", busy[0], what, here(frame), remedy))
-
-        self.exit.enter_context(self.every(PATIENCE, say_busy, first=PATIENCE))
-
-    def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
-        """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
-
-        Args:
-            objects: Mappings; of the same key, the last value stands.
-            values: More of them.
-        """
-        from ..encode import simplify
-
-        shown: dict[str, Any] = self.summary.setdefault("app", {})
-        for one in (*objects, values):
-            if isinstance(one, Mapping):
-                shown.update({str(key): simplify(value) for key, value in one.items()})
-            else:
-                what = f"it was given {one!r:.60}, which is no mapping"
-                self.report(Problem("app-object", "app", what, remedy="Give names: app(size=3)."))
-
-    def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> Probe:
-        """Set a probe on the script's code: ``ov.probe("//train_epoch > loss")``.
-
-        A selector that cannot be read is reported, and the probe then never fires; the
-        instrument goes on. The same holds for code that does not exist.
-
-        Args:
-            selector: In ptera's language; ``//f > x`` is ``x`` in ``f`` of the script.
-            overridable: Whether ``override`` may replace the variable's value.
-            kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
-        """
-        kwargs = {**written(sys._getframe(1)), **kwargs}
-        late = not self.phases.run_script.pending
-        return self.probing.set(selector, overridable=overridable, late=late, **kwargs)
-
-    def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> Probe:
-        """Show calls of a function, or turns of a loop, as spans in the trace.
-
-        Args:
-            selector: ``//train_epoch``; ``//main > #loop_epoch`` for the body of a loop.
-            label: ``"epoch {epoch}"``, with the function's own variables; else its name.
-            channel: The trace's channel, or its name.
-        """
-        from .marking import channel_of, paired, spans
-
-        probe = self.probe(paired(selector, label), **written(sys._getframe(1)))
-        probe.subscribe(spans(selector, label, channel_of(channel)))
-        return probe
-
-    @property
-    def required(self) -> list[Instrument]:
-        """Every instrument of the run, in the order in which they were started."""
-        return list(self._required.values())
-
-    def facts(self) -> dict[str, Any]:
-        """What ``run.json`` is going to say, as far as it is known by now."""
-        return self.recording.ending() if self.recording is not None else dict(self.summary)
-
-    @property
-    def exit_status(self) -> int | None:
-        """The script's exit status, once it has ended; negative: the signal that killed it."""
-        return self.context.outcome.exit_status
-
-    @property
-    def stopped_early(self) -> str | None:
-        """Why the script was ended before its end; None: it was not."""
-        return self.context.outcome.stopped_early
-
-    @stopped_early.setter
-    def stopped_early(self, why: str | None) -> None:
-        self.context.outcome.stopped_early = why
-
-    @property
-    def probes(self) -> Engine:
-        """The engine that places probes."""
-        return self.probing.engine
-
-    def probe_verdicts(self) -> list[dict[str, Any]]:
-        """What became of each probe that somebody set, as ``run.json`` has it."""
-        return self.probing.verdicts()
-
-    def stop(self, value: object = None) -> NoReturn:
-        """End the script here, in good order, with exit status 0.
-
-        On another thread than the script's main one, that is interrupted as by Ctrl-C.
-        """
-        stop = StopProgram(value)
-        self.stopping.raises(stop)
-        raise stop
-
-    def report(self, problem: Problem) -> None:
-        """Tell the user about ``problem``, once, and keep it in the run's record."""
-        if in_child():
-            return
-        with self._reporting:
-            if problem in self.problems:
-                return
-            self.problems.append(problem)
-        if problem.slug != "instrument-slow":
-            super().report(problem)
-        self._tell(problem)
-
-    def debug(self, line: str) -> None:
-        """Say ``line`` on stderr when ``--debug`` is on."""
-        if getattr(self.options, "debug", False):
-            self._write(line)
-
-    def _write(self, text: object) -> None:
-        with suppress(OSError, ValueError):  # A closed stderr has nobody to tell.
-            self.stderr.write(f"voir: {text}\n")
-            self.stderr.flush()
-
-    # The run
-
-    def add_instruments(self, instruments: Iterable[Instrument]) -> None:
-        """Have more instruments required before the first phase."""
-        self._instruments.extend(instruments)
-
-    def start_instruments(self) -> None:
-        """Require the instruments that the run begins with."""
-        self.require(*self._instruments)
+    _target: Target | None = None
+    _modules: Mapping[str, Any] = {}
 
     def __call__(self, argv: Iterable[str]) -> object:
         """Run ``argv``: voir's options, the script, the script's arguments.
@@ -298,58 +77,219 @@ class Overseer(Scheduler):
         """
 
         def run() -> object:
-            self.walk.begin(argv)
-            return self.walk.run()
+            self.begin(argv)
+            return self.run_script()
 
         value, error = self.ending.outcome(run)
         # Out here, because a script's excepthook must not find us handling its exception.
-        self.walk.end(error)
+        self.finish(error)
         return value
 
-    def record(self, title: str) -> Recording:
-        """Open what the run writes to.
+    def begin(self, argv: Iterable[str]) -> None:
+        """Start instruments, read options, load the script as far as its definitions.
+
+        What this raises is for :meth:`finish`.
 
         Args:
-            title: The script as the user named it.
+            argv: voir's options, the script, the script's arguments.
         """
-        from ..record.recording import Recording
+        phases, argv = self.phases, list(argv)
+        # What is undone when the run is over, and when the script has been left.
+        self._inside, self._listening = ExitStack(), ExitStack()
+        self._inside.enter_context(_in_progress(self))
+        self._open_recorder()
+        self._listening.enter_context(on_stop(self.stopping.raises))
+        early: list[tuple[dict[str, Any], int]] = []
+        given: list[tuple[dict[str, Any], int]] = []
+        now = self.clock.now_ns
+        keeping = self.listen_log(lambda event: early.append((event, now())))
 
-        recording = Recording(self.context, title, self.bus.sample, self.logfile)
-        recording.events = lambda: self.bus.events
-        self.log_bus.listen(recording.log, who="the record")
-        self.context.live["probes"] = self.probing.verdicts
-        self.context.live["instruments"] = lambda: list(self.states.values())
+        def keep(event: dict[str, Any], seen: int) -> None:
+            given.append((event, seen))
 
-        def given(event: dict[str, Any], seen: int) -> None:
-            if "$event" in event:
-                self.log(event)
-            else:
-                recording.given(event, seen)
+        self.bus.samplers.append(keep)
+        self._log_phase(phases.init)
+        self.start_instruments()
+        self.end(phases.init)
+        self.argv[:] = self.argv or argv
+        self._log_phase(phases.parse_args)
+        self._target = self._parse(argv)
+        recording = self._connect()
+        keeping.dispose()
+        self.bus.samplers.remove(keep)
+        for event, at in early:
+            recording.log(event, at)
+        for event, seen in given:
+            self.bus.keep(event, seen)
+        self.end(phases.parse_args)
+        self.status = "running"
+        self._phase(phases.load_script, self._load)
 
-        if not self.options.no_record:
-            self.bus.samplers.append(Guarded(given, "the record", self.report))
-        self.recording = recording
+    def run_script(self) -> object:
+        """Run the script; its value, which only ``-m module:function`` has."""
+        return self._phase(self.phases.run_script, self._run_script)
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """End the run, which ``error`` has ended; None: the script has come to its end.
+
+        Raises:
+            BaseException: The error, unless it is a stop; or what a reduction failed the run by.
+        """
+        self._listening.close()
+        try:
+            self._left(error)
+            if error is not None and not isinstance(error, StopProgram):
+                failed = self.status == "running" and exit_status(error) != 0
+                if failed or isinstance(error, VoirError):
+                    self.log_error("error", error)
+                raise error
+        finally:
+            self.finalize()
+            self._inside.close()
+        if self.ending.late is not None:
+            raise self.ending.late
+
+    # The phases
+
+    def _open_recorder(self) -> None:
+        anchors = process_start(os.getpid()), self.clock.wall_ns()
+        try:
+            recorder.open(STRUCTURE_RING, VALUE_RING, *anchors)
+        except MemoryError:  # The script may do with what there is.
+            recorder.open(LEAST_RING, LEAST_RING, *anchors)
+            what = f"there is memory for {LEAST_RING} events at a time: those above are lost"
+            remedy = "Leave voir some memory: ulimit -v limits it."
+            self.report(Problem("record-incomplete", "the recorder", what, remedy=remedy))
+
+    def _log_phase(self, phase: Phase) -> None:
+        self.log({"$event": "phase", "$data": {"name": phase.name}})
+
+    def _phase(self, phase: Phase, body: Callable[[], object]) -> object:
+        self._log_phase(phase)
+        value, error = self.ending.outcome(body)
+        run_script = self.phases.run_script
+        if error is not None or phase is run_script:
+            self._left(error)  # This waits for the script's threads: their events are part of it.
+        # A script that ended well by saying so, sys.exit(0), ended well.
+        thrown = None if exit_status(error) == 0 else error
+        for one in (phase,) if error is None else (phase, run_script):
+            # The child of a fork leaves the script through here as well; the run is not its own.
+            if one.pending and not in_child():
+                self.end(one, value, thrown)
+        if error is not None:
+            raise error
+        return value
+
+    def _parse(self, argv: list[str]) -> Target | None:
+        parser = self.argparser
+        own, rest = parser.split(argv)
+        for found in configurations(own, self.environ, current_directory(), self.report):
+            parser.add_config(*found)
+        if asked := {"-h", "--help", "--help-all"} & set(own):
+            from .help import help_text
+
+            raise HelpAsked(help_text(parser, "--help-all" in asked, self.environ))
+        if "--version" in own:
+            raise HelpAsked(f"voir {self.version}")
+        options = self.options = self.context.options = parser.resolve(own)
+        if options.completion is not None:
+            from .help import completion
+
+            raise HelpAsked(completion(parser, options.completion))
+        for problem in parser.misspelt:
+            self.report(problem)
+        target = target_of(rest)
+        options.SCRIPT = options.MODULE = None
+        options.ARGV = list(target.argv if target else ())
+        if target is not None:
+            setattr(options, "SCRIPT" if target.kind == "script" else "MODULE", target.name)
+        return target
+
+    def _connect(self) -> Recording:
+        """Open what the run writes to, and let ``giving.give`` reach the run."""
+        from ..imports import on_import, tell_failures
+
+        operators = f"{__package__}.operators"
+        recording = self.record(self._target.title if self._target else "")
+
+        def connect(module: Any) -> None:
+            self.exit.enter_context(module.connected(self.bus))
+
+        def failed(name: str, error: Exception) -> None:
+            self.report(problem_of("import", f"import {name}", error, "what waited for it failed"))
+
+        self.exit.callback(tell_failures(failed).dispose)
+        self.exit.callback(on_import("giving", lambda module: import_module(operators)).dispose)
+        self.exit.callback(on_import(operators, connect).dispose)
         return recording
 
-    def close_record(self) -> None:
-        """Write all that is known, once it is."""
-        if self.recording is not None:
-            self.run = self.recording.finish()
+    def _load(self) -> None:
+        if self._target is None:
+            usage = "Usage: voir [VOIR OPTIONS] SCRIPT [OPTIONS]"
+            raise UsageError("no-script", "no script was given", usage)
+        program = self.program = locate(self._target)
+        self.context.located, self.context.file = True, lambda: program.file
+        if self.on_source:
+            program.adapt = lambda tree: _call_each(self.on_source, tree)
+        program.ready = lambda: _call_each(self.on_ready)
+        with self.overhead.script():
+            program.load(self.probing.instrument)
+        self.probing.loaded()
+
+    def _run_script(self) -> object:
+        assert self.program is not None and self.recording is not None
+        # Without probes it is soon enough when there is something to record.
+        self.recording.prepare(self.probing.any)
+        # Of a copy: a thread of ours may be importing.
+        self._modules = {n: one for n, one in dict(sys.modules).items() if n != "__main__"}
+        with self.overhead.script():
+            return self.program.run()
+
+    # The end
+
+    def _left(self, error: BaseException | None) -> None:
+        if self.status == "running":
+            self.ending.left(error, self._restore_modules)
 
     def finalize(self) -> None:
-        """End the run, once: streams complete, ``finalize`` ends, the record is closed."""
-        self.walk.finalize()
+        """Close the run, once: streams complete, ``finalize`` ends, the record is closed."""
+        if self.status == "finalized" or in_child():
+            return
+        self.status, self.context.outcome.over = "finalized", True
+        self._restore_modules()
+        # If nothing ran, there is nothing to reduce.
+        ran = [*self.probing.complete(), self.bus.complete] if self.context.located else []
+        finalize = self.phases.finalize
+        with bounded():  # It writes files, python too: those of modules that are imported.
+            self.ending.last(
+                self._close_open_phases,
+                *ran,
+                lambda: self._log_phase(finalize),
+                lambda: self.end(finalize),
+                self.close,
+                self.probing.close,
+                self.close_record,
+                self.log_bus.complete,
+                self.exit.close,
+            )
+        self.bus.clear()
+        self.log_bus.clear()
+        recorder.close()
 
-    def log_error(self, event: str, error: BaseException) -> None:
-        """Log that the script, or an instrument, has failed."""
-        known, message = getattr(error, "system_error", None) or error, ""
-        with suppress(Exception):  # The script's own class may fail to say what it is about.
-            message = str(known)
-        self.log({"$event": event, "$data": {"type": type(known).__name__, "message": message}})
+    def _close_open_phases(self) -> None:
+        # A signal can end the run in the middle of a phase.
+        phases = self.phases
+        for phase in (phases.load_script, phases.run_script):
+            if phase.pending and phases.parse_args.done:
+                self.end(phase)
 
-    def _failing(self, who: str, error: BaseException) -> None:
-        self.log_error("overseer_error", error)
-        super()._failing(who, error)
+    def _restore_modules(self) -> None:
+        """Put back what the script took out of ``sys.modules``: voir's last acts import."""
+        for name, module in self._modules.items():
+            sys.modules.setdefault(name, module)
+        self._modules = {}
 
 
-__all__ = ["Overseer", "active", "current_overseer", "version"]
+def _call_each(calls: list[Callable[..., object]], *args: object) -> None:
+    for call in calls:
+        call(*args)

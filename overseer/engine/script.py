@@ -16,9 +16,9 @@ from ..boundary import StopProgram, name_of, said
 from ..clock import thread_time_ns
 from ..errors import Problem
 from ..null_span import null_span
-from . import walk as runs
+from . import overseer as runs
 from .bus import Own, keys_in_force, numbers
-from .walk import active
+from .overseer import active
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

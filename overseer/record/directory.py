@@ -12,11 +12,11 @@ from itertools import count
 from pathlib import Path
 
 from ..clock import gmtime, strftime
+from ..context import REPLACED
 from ..errors import Problem, UsageError
 from ..files import new, read_json
 from .job import Job, NotOurs, find_rank
 from .metrics import SHORT
-from .recording import REPLACED
 
 #: What a run writes; a directory that has one of these holds a run.
 RUN_FILES = ("run.json", "metrics.jsonl", "trace.pftrace", "job.json")

@@ -45,8 +45,6 @@ WHOLE, COMBINATIONS = 100, 1000
 #: Events with one of these that name no task are of training, as the fold has it.
 OF_TRAINING = frozenset({"step", "loss", "batch", "batch_size"})
 PLAIN = frozenset({int, float, str, bool, type(None)})
-#: What ended a run that made its process another program.
-REPLACED = "replaced by another program"
 
 
 class Recording:

@@ -38,17 +38,6 @@ _BAR = 16
 LAUNCHERS = ("torch.distributed.", "accelerate.commands.")
 
 
-def screen(
-    run: Facts, width: int, colour: bool = False, height: int = 0, whole: bool = False
-) -> str:
-    """What stands at the end of a run: its checks under ``--verify``, else its summary."""
-    if "verify" in run:
-        from .checks import render as checks
-
-        return checks(run, width, colour)
-    return render(run, width, colour, height, whole)
-
-
 def render(
     run: Facts, width: int, colour: bool = False, height: int = 0, whole: bool = False
 ) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from overseer import Overseer
 from overseer.boundary import acting
-from overseer.engine.bus import Bus, Log
+from overseer.engine.bus import Bus
+from overseer.engine.handle import Log
 from overseer.engine.operators import Given, ProbeStream
 from overseer.engine.probe import Nowhere
 from overseer.errors import Problem, VoirError

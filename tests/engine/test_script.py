@@ -52,7 +52,7 @@ def short(event: Event) -> str:
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """A run in progress, which hears giving too."""
     run = Run()
-    monkeypatch.setattr("overseer.engine.walk._active", run)
+    monkeypatch.setattr("overseer.engine.overseer._active", run)
     with connected(run.bus):
         yield run
 

@@ -47,7 +47,7 @@ def test_an_evaluation_that_is_the_first_to_iterate_imports_nothing_of_givings(
     assert ran.seen == (0, "set()\n"), ran.stderr
     events = place.metrics()
     assert [(e["task"], e["part"]) for e in events if "within" in e] == [("eval", 1)] * 3
-    assert [e.get("task") for e in events if "loss" in e] == [None] * 4
+    assert [e.get("task") for e in events if "loss" in e] == ["train"] * 4
     assert place.record()["tasks"]["eval"]["items"] == 12
 
 

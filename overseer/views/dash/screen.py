@@ -17,7 +17,7 @@ from .layout import LEAST_COLUMNS, LEAST_ROWS, courses, height, lay_out
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .board import Board
-    from .dash import Lines
+    from .lines import Lines
     from .text import Line, Palette
 
 _SAVE, _RESTORE = b"\x1b7", b"\x1b8"

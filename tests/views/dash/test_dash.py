@@ -22,7 +22,8 @@ from runs import BOARDS
 
 from instruments.dash import dash
 from overseer.views.dash.board import Board
-from overseer.views.dash.dash import COST_PART, Dashboard, Lines, sink_for
+from overseer.views.dash.dash import COST_PART, Dashboard, sink_for
+from overseer.views.dash.lines import Lines
 from overseer.views.dash.screen import Screen
 from tests.clocks import FakeClock
 

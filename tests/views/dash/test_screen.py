@@ -9,7 +9,7 @@ import pytest
 from emulator import Emulator
 from runs import BOARDS, training
 
-from overseer.views.dash.dash import Lines
+from overseer.views.dash.lines import Lines
 from overseer.views.dash.screen import Screen
 from overseer.views.dash.text import Palette
 

@@ -17,7 +17,7 @@ from overseer.errors import UsageError
 def begun(tmp_path: Path, script: str = "x = 1\n") -> Overseer:
     (tmp_path / "main.py").write_text(script)
     ov = Overseer([instrument_rates], stderr=io.StringIO(), environ={})
-    ov.walk.begin(["--no-record", str(tmp_path / "main.py")])
+    ov.begin(["--no-record", str(tmp_path / "main.py")])
     return ov
 
 
@@ -27,7 +27,7 @@ def test_what_happens_between_the_two_calls_is_measured(tmp_path: Path) -> None:
     assert ov.phases.load_script.done
     for step in range(5):
         ov.give(step=step, batch_size=2)
-    ov.walk.end()
+    ov.finish()
     assert active() is current_overseer.get() is None
     assert (ov.status, ov.exit_status) == ("finalized", 0)
     assert ov.phases.run_script.done
@@ -48,7 +48,7 @@ def test_it_ends_by_what_has_ended_the_script(
     ov = begun(tmp_path)
     raised: Any = None
     try:
-        ov.walk.end(error)
+        ov.finish(error)
     except BaseException as caught:
         raised = caught
     assert raised is (None if stopped else error)
@@ -59,7 +59,7 @@ def test_it_ends_by_what_has_ended_the_script(
 def test_a_beginning_that_fails_is_ended_too(tmp_path: Path) -> None:
     ov = Overseer([], stderr=io.StringIO(), environ={})
     with pytest.raises(UsageError) as raised:
-        ov.walk.begin(["--no-record"])
+        ov.begin(["--no-record"])
     with pytest.raises(UsageError, match="no script"):
-        ov.walk.end(raised.value)
+        ov.finish(raised.value)
     assert (ov.status, active()) == ("finalized", None)

@@ -1,0 +1,356 @@
+"""What instruments receive: a run's streams, probes, options and record."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from functools import cached_property
+
+from ..boundary import Guarded, StopProgram, current, here, name_of
+from ..clock import Clock, monotonic, time_ns
+from ..context import VERSION, Context
+from ..errors import Problem
+from ..launch import Program, in_child
+from ..model.overhead import Overhead
+from ..timers import Timer
+from .bus import Bus, Own, Subscription
+from .ending import RunEnding
+from .options import OptionParser, add_options
+from .phases import Scheduler
+from .probe import Probing, written
+from .stopping import Alarm, Stopping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ast
+    from typing import Any, NoReturn, TextIO
+
+    from ..probes import Engine
+    from ..record.recording import Recording
+    from .operators import Given
+    from .phases import Instrument
+    from .probe import Probe
+
+#: How long an instrument may hold the script up before that is said, in seconds.
+PATIENCE = 30.0
+PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
+
+
+class Log:
+    """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
+
+    def __init__(self, stream: Bus) -> None:
+        self._stream = stream
+
+    def __call__(self, data: dict[str, Any]) -> None:
+        """Send an event out of the process: to the record, to ``DATA_FD``, to the dashboard."""
+        self._stream.push(data)
+
+    @cached_property
+    def _operators(self) -> Given:
+        from .operators import Given, giving_give
+
+        return Given(self._stream, giving_give.produce)  # What is given goes to the run.
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "on_next":
+            raise AttributeError(name)
+        return getattr(self._operators, name)
+
+    def __rshift__(self, subscriber: Any) -> Any:
+        return self._operators >> subscriber
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._operators[key]
+
+    def __or__(self, other: Any) -> Any:
+        return self._operators | other
+
+
+class Handle(Scheduler):
+    """What instruments receive as their first argument; an Overseer, which takes it to its end.
+
+    Args:
+        instruments: Required before the first phase.
+        logfile: Where events of ``ov.log`` also go as JSON lines: a path or a file descriptor.
+        environ: The environment that options are read from.
+        stderr: Where voir may write; never the script's stdout.
+        tell: Shows a problem to the user when it happens.
+        since_ns: What this thread had used of the processor when voir began; now, when not given.
+
+    Attributes:
+        context: The run as the rooms below the engine see it.
+        bus: The stream of given events; ``log_bus``: that of events that leave the process.
+        probing: The probes of the run.
+        stopping: What the run was asked to end by.
+        ending: How it ends.
+        alarm: Calls who waits for steps.
+        exit: What is undone when the run is over.
+        on_source: Called with the syntax tree of the script, which they may change in place.
+        on_ready: Called right before the script's first code runs.
+        profilers: Begin to trace a part of the script; each returns what ends that.
+        failed_checks: How many checks have failed under ``--verify``.
+        dashed: Whether a dashboard has shown the figures on a terminal.
+        version: Of voir.
+    """
+
+    version = VERSION
+    recording: Recording | None = None
+    program: Program | None = None
+    _given: Given | None = None
+
+    def __init__(
+        self,
+        instruments: Iterable[Instrument] = (),
+        logfile: str | int | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        stderr: TextIO | None = None,
+        tell: Callable[[Problem], object] | None = None,
+        since_ns: int | None = None,
+    ) -> None:
+        self.environ = os.environ if environ is None else environ
+        self.clock = Clock()
+        self.stderr = stderr if stderr is not None else sys.stderr
+        self.overhead = Overhead(self.clock.cpu_ns, since_ns)
+        self.charge = self.overhead.charge
+        self.context = Context(
+            self.environ, self.clock, self.overhead, self.stderr, self.report, self.every
+        )
+        self.argv, self.voirfiles = self.context.argv, self.context.voirfiles
+        self.problems, self.summary = self.context.problems, self.context.summary
+        self._reporting = threading.RLock()  # Any thread may report.
+        self._tell = tell or self._write
+        super().__init__(PHASES, args=(self,))
+        self.bus, self.log_bus = Bus(self.report, records=True), Bus(self.report)
+        self.log = Log(self.log_bus)
+        self.probing = Probing(self.bus, self.report, self.debug, self.charge, self.clock.cpu_ns)
+        self._instruments = list(instruments)
+        self.logfile = logfile
+        self.argparser = OptionParser(environ=self.environ)
+        self.options = Namespace()
+        self.run: dict[str, Any] = {}
+        self.status = "init"
+        self.dashed = False
+        self.failed_checks = 0
+        self.on_source: list[Callable[[ast.Module], object]] = []
+        self.on_ready: list[Callable[[], object]] = []
+        self.profilers: list[Callable[..., Callable[[], object]]] = []
+        self.alarm = Alarm()
+        self.stopping = Stopping(self.alarm)
+        self.ending = RunEnding(self.context, self.stopping, self.alarm)
+        self.exit = ExitStack()
+        add_options(self.argparser)
+
+    # What instruments use
+
+    @property
+    def given(self) -> Given:
+        """The stream of events, with all of giving's operators."""
+        if self._given is None:
+            from .operators import Given
+
+            self._given = Given(self.bus)
+        return self._given
+
+    def give(self, **event: Any) -> None:
+        """Put an event into the given stream; from any thread, delivered before this returns."""
+        self.bus.give(event)
+
+    def queue(self, **event: Any) -> None:
+        """The same as :meth:`give`, the event marked with the time under ``$queued``."""
+        self.bus.give({**event, "$queued": time_ns() / 1e9})
+
+    def publish(self, **event: Any) -> None:
+        """Give what voir itself has found: strict operators pass over what lacks their key."""
+        self.bus.give(Own(event))
+
+    def listen(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
+        """Call ``fn(event)`` for each given event that has all of ``keys``."""
+        return self.bus.listen(fn, *keys)
+
+    def listen_log(self, fn: Callable[[dict[str, Any]], object], *keys: str) -> Subscription:
+        """Call ``fn(event)`` for each event that leaves the process."""
+        return self.log_bus.listen(fn, *keys)
+
+    def every(self, seconds: float, fn: Callable[[], object], first: float = 0.2) -> Timer:
+        """A context manager that calls ``fn`` every ``seconds`` on a thread of its own."""
+        guarded = Guarded(fn, current() or name_of(fn), self.report)
+        return Timer(seconds, guarded, first, self.charge, self.stopping.ask)
+
+    def watch_instruments(self) -> None:
+        """Say which instrument holds the script up, once it has done so for half a minute."""
+
+        def say_busy() -> None:
+            busy = self.busy
+            if busy is not None and monotonic() - busy[1] >= PATIENCE / 2:
+                frame = sys._current_frames().get(threading.main_thread().ident or 0)
+                what = f"it holds the script up: it has not come back for {PATIENCE:g} s"
+                remedy = "It goes on; Ctrl-C ends the run."
+                self.report(Problem("instrument-slow", busy[0], what, here(frame), remedy))
+
+        self.exit.enter_context(self.every(PATIENCE, say_busy, first=PATIENCE))
+
+    def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
+        """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
+
+        Args:
+            objects: Mappings; of the same key, the last value stands.
+            values: More of them.
+        """
+        from ..encode import simplify
+
+        shown: dict[str, Any] = self.summary.setdefault("app", {})
+        for one in (*objects, values):
+            if isinstance(one, Mapping):
+                shown.update({str(key): simplify(value) for key, value in one.items()})
+            else:
+                what = f"it was given {one!r:.60}, which is no mapping"
+                self.report(Problem("app-object", "app", what, remedy="Give names: app(size=3)."))
+
+    def probe(self, selector: Any, *, overridable: bool = False, **kwargs: Any) -> Probe:
+        """Set a probe on the script's code: ``ov.probe("//train_epoch > loss")``.
+
+        A selector that cannot be read is reported, and the probe then never fires; the
+        instrument goes on. The same holds for code that does not exist.
+
+        Args:
+            selector: In ptera's language; ``//f > x`` is ``x`` in ``f`` of the script.
+            overridable: Whether ``override`` may replace the variable's value.
+            kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
+        """
+        kwargs = {**written(sys._getframe(1)), **kwargs}
+        late = not self.phases.run_script.pending
+        return self.probing.set(selector, overridable=overridable, late=late, **kwargs)
+
+    def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> Probe:
+        """Show calls of a function, or turns of a loop, as spans in the trace.
+
+        Args:
+            selector: ``//train_epoch``; ``//main > #loop_epoch`` for the body of a loop.
+            label: ``"epoch {epoch}"``, with the function's own variables; else its name.
+            channel: The trace's channel, or its name.
+        """
+        from .marking import channel_of, paired, spans
+
+        probe = self.probe(paired(selector, label), **written(sys._getframe(1)))
+        probe.subscribe(spans(selector, label, channel_of(channel)))
+        return probe
+
+    @property
+    def required(self) -> list[Instrument]:
+        """Every instrument of the run, in the order in which they were started."""
+        return list(self._required.values())
+
+    def facts(self) -> dict[str, Any]:
+        """What ``run.json`` is going to say, as far as it is known by now."""
+        return self.recording.ending() if self.recording is not None else dict(self.summary)
+
+    @property
+    def exit_status(self) -> int | None:
+        """The script's exit status, once it has ended; negative: the signal that killed it."""
+        return self.context.outcome.exit_status
+
+    @property
+    def stopped_early(self) -> str | None:
+        """Why the script was ended before its end; None: it was not."""
+        return self.context.outcome.stopped_early
+
+    @stopped_early.setter
+    def stopped_early(self, why: str | None) -> None:
+        self.context.outcome.stopped_early = why
+
+    @property
+    def probes(self) -> Engine:
+        """The engine that places probes."""
+        return self.probing.engine
+
+    def probe_verdicts(self) -> list[dict[str, Any]]:
+        """What became of each probe that somebody set, as ``run.json`` has it."""
+        return self.probing.verdicts()
+
+    def stop(self, value: object = None) -> NoReturn:
+        """End the script here, in good order, with exit status 0.
+
+        On another thread than the script's main one, that is interrupted as by Ctrl-C.
+        """
+        stop = StopProgram(value)
+        self.stopping.raises(stop)
+        raise stop
+
+    def report(self, problem: Problem) -> None:
+        """Tell the user about ``problem``, once, and keep it in the run's record."""
+        if in_child():
+            return
+        with self._reporting:
+            if problem in self.problems:
+                return
+            self.problems.append(problem)
+        if problem.slug != "instrument-slow":
+            super().report(problem)
+        self._tell(problem)
+
+    def debug(self, line: str) -> None:
+        """Say ``line`` on stderr when ``--debug`` is on."""
+        if getattr(self.options, "debug", False):
+            self._write(line)
+
+    def _write(self, text: object) -> None:
+        with suppress(OSError, ValueError):  # A closed stderr has nobody to tell.
+            self.stderr.write(f"voir: {text}\n")
+            self.stderr.flush()
+
+    # The run
+
+    def add_instruments(self, instruments: Iterable[Instrument]) -> None:
+        """Have more instruments required before the first phase."""
+        self._instruments.extend(instruments)
+
+    def start_instruments(self) -> None:
+        """Require the instruments that the run begins with."""
+        self.require(*self._instruments)
+
+    def record(self, title: str) -> Recording:
+        """Open what the run writes to.
+
+        Args:
+            title: The script as the user named it.
+        """
+        from ..record.recording import Recording
+
+        recording = Recording(self.context, title, self.bus.sample, self.logfile)
+        recording.events = lambda: self.bus.events
+        self.log_bus.listen(recording.log, who="the record")
+        self.context.live["probes"] = self.probing.verdicts
+        self.context.live["instruments"] = lambda: list(self.states.values())
+
+        def given(event: dict[str, Any], seen: int) -> None:
+            if "$event" in event:
+                self.log(event)
+            else:
+                recording.given(event, seen)
+
+        if not self.options.no_record:
+            self.bus.samplers.append(Guarded(given, "the record", self.report))
+        self.recording = recording
+        return recording
+
+    def close_record(self) -> None:
+        """Write all that is known, once it is."""
+        if self.recording is not None:
+            self.run = self.recording.finish()
+
+    def log_error(self, event: str, error: BaseException) -> None:
+        """Log that the script, or an instrument, has failed."""
+        known, message = getattr(error, "system_error", None) or error, ""
+        with suppress(Exception):  # The script's own class may fail to say what it is about.
+            message = str(known)
+        self.log({"$event": event, "$data": {"type": type(known).__name__, "message": message}})
+
+    def _failing(self, who: str, error: BaseException) -> None:
+        self.log_error("overseer_error", error)
+        super()._failing(who, error)
