@@ -58,10 +58,6 @@ class _Part:
     def __init__(self, what: Part, operators: Operators | None) -> None:
         self.what, self.operators = what, operators
 
-    def holds(self, count: int) -> bool:
-        """Whether it keeps the step that is under way when there have been so many."""
-        return self.what.holds(count - self.what.since)
-
 
 class Session:
     """The log of a run.
@@ -108,7 +104,8 @@ class Session:
         record(settings.channels)
         self._figures = Figures(ov)
         if not parts:
-            self._add(Part(0, FOREVER, settings.steps, settings.every, settings.level))
+            whole = Part(0, FOREVER, settings.steps, settings.every, settings.level)
+            self._turn(self._add(whole))
         measuring.read(self._chunk)
         measuring.begin()
         ov.summary["trace"] = {"path": str(path)}
@@ -168,14 +165,13 @@ class Session:
 
     # Parts of the run
 
-    def part(
-        self, level: str, steps: tuple[int, int | None] | None, every: int, seconds: float | None
-    ) -> Callable[[], object]:
+    def part(self, level: str, seconds: float | None) -> Callable[[], object]:
         """Trace a part of the script from here on; returns what ends that."""
         self._measuring.catch_up()
         now = recorder.now()
         end = FOREVER if seconds is None else now + round(seconds * 1e9)
-        made = self._add(Part(now, end, steps, every, level))
+        made = self._add(Part(now, end, level=level))
+        self._switch(made)
 
         def over() -> None:
             self._measuring.catch_up()
@@ -193,42 +189,22 @@ class Session:
 
     def _add(self, what: Part) -> _Part:
         operators = Operators(self._ov, self._keep) if what.level == "op" else None
-        made = _Part(what._replace(since=self._steps()), operators)
+        made = _Part(what, operators)
         self._parts[id(made)] = made
         self._levels.add(what.level)
-        if not what.whole and what.level in DETAILED:
-            self._measuring.stop_at(self._next(made), None, partial(self._turn, made), once=True)
-        self._turned(made)
         return made
 
-    def _next(self, part: _Part) -> int:
-        """How many steps there are when ``part`` next begins to keep them, or keeps no more."""
-        what = part.what
-        count = self._steps() - what.since
-        first, last = what.steps or (0, None)
-        never = 1 << 62
-        if what.holds(count):
-            turn = count + 1 if what.every > 1 else never if last is None else last
-        elif count < first:
-            turn = first
-        else:
-            turn = count + what.every - (count - first) % what.every
-            turn = turn if what.every > 1 and what.holds(turn) else never
-        return turn + what.since
+    def _turn(self, run: _Part) -> None:
+        """Keep what the window of steps holds, and look again when that changes."""
+        turn = run.what.turn(self._steps())
+        if turn is not None and run.what.level in DETAILED and recorder.now() <= run.what.end:
+            self._measuring.stop_at(turn, None, partial(self._turn, run), once=True)
+        self._switch(run)
 
-    def _turn(self, part: _Part) -> None:
-        """A step has ended after which ``part`` keeps what it did not, or the other way."""
-        if recorder.now() > part.what.end:
-            self._turned(part)
-            return
-        self._measuring.stop_at(self._next(part), None, partial(self._turn, part), once=True)
-        self._turned(part)
-
-    def _turned(self, part: _Part) -> None:
+    def _switch(self, part: _Part) -> None:
         self._modules()
         if part.operators is not None:
-            open_ = part.holds(self._steps()) and recorder.now() <= part.what.end
-            part.operators.switch(open_)
+            part.operators.switch(part in self._open(("op",)))
 
     def _modules(self) -> None:
         """Have modules within root modules recorded, or not."""
@@ -237,7 +213,7 @@ class Session:
     def _open(self, levels: tuple[str, ...]) -> Iterator[_Part]:
         count, now = self._steps(), recorder.now()
         for part in list(self._parts.values()):
-            if part.what.level in levels and now <= part.what.end and part.holds(count):
+            if part.what.level in levels and now <= part.what.end and part.what.holds(count):
                 yield part
 
     def _steps(self) -> int:
@@ -282,8 +258,7 @@ class Session:
         ended, open_ = tuple(self._ended), list(self._parts.values())
         for part in (*ended, *(each.what for each in open_)):
             if not keep and part.end >= now - 10**9:
-                counts = range(before - part.since, self._count - part.since + 1)
-                keep = part.whole or any(map(part.holds, counts))
+                keep = part.whole or any(map(part.holds, range(before, self._count + 1)))
         # These events may be from just before a part has ended: the next ones are judged by it too.
         for _ in range(self._judged):
             self._ended.popleft()

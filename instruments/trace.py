@@ -28,12 +28,12 @@ PROFILE_STEPS = 2
 #: script that has parts of itself traced.
 OF_RUNS = (
     "trace_duration", "trace_steps", "trace_every", "trace_rank", "trace_level",
-    "profile_steps", "profile_skip", "profile_every", "profile_rank",
+    "profile_steps",
 )  # fmt: skip
 BESIDE = ("trace_dir", "trace_channels", "trace_max_mb", "trace_modules", "trace_ring")
 #: Settings in VOIR_TRACE's object: each is the variable of an option.
 TRACES = ("channels", "duration", "steps", "every", "max_mb", "level", "modules", "rank", "ring")
-PROFILES = ("profile", "profile_steps", "profile_skip", "profile_every", "profile_rank")
+PROFILES = ("profile", "profile_steps")
 VARIABLES = {
     "enable": "VOIR_TRACE",
     "directory": "VOIR_TRACE_DIR",
@@ -96,7 +96,7 @@ def _wrong(what: str) -> UsageError:
 # Values of options
 
 
-def steps_of(text: str) -> tuple[int, int | None]:
+def _steps(text: str) -> tuple[int, int | None]:
     """``A:B``: steps from A on, before B; either may be missing."""
     first, colon, last = text.partition(":")
     try:
@@ -124,7 +124,7 @@ def _number(what: str, least: float, kind: type[int] | type[float] = int) -> Any
     return parse
 
 
-def level_of(text: str) -> str:
+def _level(text: str) -> str:
     """How much detail."""
     if text not in LEVELS:
         remedy = f"Levels are {', '.join(LEVELS)}."
@@ -143,10 +143,6 @@ def _directory(text: str) -> str:
     return text
 
 
-every_of = _number("one step in so many", 1)
-_rank = _number("the rank", 0)
-
-
 def add_options(parser: Any) -> None:
     """Add ``--trace``, ``--profile`` and their kin."""
     for name, kind, metavar, what in (
@@ -155,21 +151,17 @@ def add_options(parser: Any) -> None:
         ("trace-channels", _patterns, "A,B", "record only these channels; patterns are allowed"),
         ("trace-duration", _number("the duration in seconds", 0.001, float), "S",
          "record for so many seconds"),
-        ("trace-steps", steps_of, "A:B", "record the steps from A on, before B"),
-        ("trace-every", every_of, "N", "record one step in N"),
+        ("trace-steps", _steps, "A:B", "record the steps from A on, before B"),
+        ("trace-every", _number("one step in so many", 1), "N", "record one step in N"),
         ("trace-max-mb", _number("the largest size in megabytes", 1, float), "MB",
          f"size of the log; first and last are kept (default: {MAX_MB})"),
-        ("trace-level", level_of, "off|step|module|op", "how much detail (default: step)"),
+        ("trace-level", _level, "off|step|module|op", "how much detail (default: step)"),
         ("trace-modules", str, "PATTERN", "at level module, only modules of such names"),
-        ("trace-rank", _rank, "R", "trace only this rank of a job"),
+        ("trace-rank", _number("the rank", 0), "R", "trace only this rank of a job"),
         ("profile", None, "",
          "everything, in detail, of the first steps: --trace --trace-level op"),
         ("profile-steps", _number("the number of steps to profile", 1), "N",
          f"with --profile: how many steps (default: {PROFILE_STEPS})"),
-        ("profile-skip", _number("the number of steps to skip", 0), "N",
-         "with --profile: steps to leave out first (default: 0)"),
-        ("profile-every", every_of, "N", "with --profile: one step in N"),
-        ("profile-rank", _rank, "R", "with --profile: only this rank of a job"),
     ):  # fmt: skip
         if kind is None:
             parser.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=what)
@@ -203,18 +195,15 @@ class Settings:
         self.directory: str | None = options.trace_dir
         self.channels: tuple[str, ...] = options.trace_channels or ("*",)
         self.duration: float | None = options.trace_duration
-        self.every: int = options.trace_every or (profile and options.profile_every) or 1
+        self.every: int = options.trace_every or 1
         self.max_mb: float = options.trace_max_mb or MAX_MB
         self.level: str = options.trace_level or ("op" if profile else "step")
         self.modules: str = options.trace_modules or "*"
         self.rank: int | None = options.trace_rank
         self.ring = bool(options.trace_ring)
         self.steps: tuple[int, int | None] | None = options.trace_steps
-        if profile and self.rank is None:
-            self.rank = options.profile_rank
         if profile and self.steps is None:
-            count = options.profile_steps or PROFILE_STEPS
-            self.steps = window_of(count, options.profile_skip or 0, self.every)
+            self.steps = 0, (options.profile_steps or PROFILE_STEPS) * self.every
         elif self.level == "op" and self.steps is None:
             self.steps = OP_STEPS
 
@@ -228,11 +217,6 @@ class Settings:
     def refused(options: Namespace) -> bool:
         """Whether nothing is traced, whatever the script asks for."""
         return options.trace is False or options.trace_level == "off"
-
-
-def window_of(count: int | None, skip: int, every: int) -> tuple[int, int | None]:
-    """The steps from ``skip`` on of which one in ``every`` is recorded, ``count`` in all."""
-    return skip, None if count is None else skip + count * every
 
 
 def _meant(error: BaseException) -> bool:
@@ -328,25 +312,12 @@ class _Tracer:
             self._ov.report(Problem("trace-rank", "--trace-rank", what, remedy=remedy))
         return rank == own
 
-    def profile(
-        self,
-        level: str,
-        ms_duration: float | None,
-        steps: str | int | None,
-        skip: int,
-        every: int,
-        rank: int | None,
-    ) -> Callable[[], object]:
+    def profile(self, level: str, ms_duration: float | None) -> Callable[[], object]:
         """Trace a part of the script; returns what ends it."""
-        level, every = level_of(level), every_of(str(every))
-        window = steps_of(steps) if isinstance(steps, str) else window_of(steps, skip, every)
-        session = self.begin(True) if level != "off" and self.is_rank(rank) else None
+        session = self.begin(True) if _level(level) != "off" else None
         if session is None:
             return lambda: None
-        whole = window == (0, None)
-        return session.part(
-            level, None if whole else window, every, ms_duration and ms_duration / 1e3
-        )
+        return session.part(level, ms_duration and ms_duration / 1e3)
 
     def phase(self, name: str) -> None:
         """The run has come to the phase ``name``."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from functools import partial
 from importlib import import_module
-from queue import SimpleQueue
-from threading import Event, Thread, current_thread
 
 from overseer import instrument_definition
 from overseer.boundary import problem
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
     from .others import Number, Read
 
     Reading = dict[str, Any]
-
-#: How long stopping waits for a reading that has begun, in seconds.
-PATIENCE = 2.0
-
 
 # The host
 
@@ -327,111 +321,6 @@ def instrument_gpus(ov: Overseer, poll_interval: float = 10, arch: str | None = 
     """
     begin = partial(select_backend, arch, force=True)
     return monitor(ov, poll_interval, begin, gpudata=gpu_monitor())
-
-
-# Without a run
-
-
-class Monitor(Thread):
-    """Calls ``func`` every ``delay`` seconds on a thread, from the first ``delay`` on."""
-
-    def __init__(self, delay: float, func: Callable[[], object]) -> None:
-        super().__init__(daemon=True)
-        self.delay, self.func = delay, func
-        self._ended = Event()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it was told to stop."""
-        return self._ended.is_set()
-
-    def run(self) -> None:
-        """Call the function until told to stop."""
-        while not self._ended.wait(self.delay):
-            self.func()
-
-    def stop(self) -> None:
-        """Call it no more; a call that has begun is waited for, but not for long."""
-        self._ended.set()
-        if self.is_alive() and self is not current_thread():
-            self.join(PATIENCE)
-
-
-class ProcessMonitor(Monitor):
-    """Puts what ``func`` returns into ``results`` every ``delay`` seconds.
-
-    It did so in another process once, and has its name from there.
-
-    Args:
-        delay: Seconds between two calls.
-        func: Called on a thread.
-        worker_init: Called there once before.
-    """
-
-    def __init__(
-        self,
-        delay: float,
-        func: Callable[[], object],
-        worker_init: Callable[[], object] | None = None,
-    ) -> None:
-        self.results: SimpleQueue[object] = SimpleQueue()
-        read = _after(worker_init, func)
-        super().__init__(delay, lambda: self.results.put(read()))
-
-
-class ProcessPusher(Monitor):
-    """Calls ``func`` with everything in ``queue``, every ``delay`` seconds on a thread."""
-
-    def __init__(self, delay: float, queue: Any, func: Callable[[Any], object]) -> None:
-        super().__init__(delay, self.push)
-        self.queue, self._take = queue, func
-
-    def push(self) -> None:
-        """Hand over what there is now."""
-        while not self.queue.empty():
-            self._take(self.queue.get())
-
-    def stop(self) -> None:
-        """Hand over the rest, and end."""
-        super().stop()
-        self.push()
-
-
-class Together:
-    """Several as one: started and stopped in order."""
-
-    def __init__(self, *args: Any) -> None:
-        self.args = args
-
-    def start(self) -> None:
-        """Start each."""
-        for one in self.args:
-            one.start()
-
-    def stop(self) -> None:
-        """Stop each."""
-        for one in self.args:
-            one.stop()
-
-
-def poll(
-    delay: float,
-    getfun: Callable[[], Any],
-    pushfun: Callable[[Any], object],
-    process: bool = True,
-    worker_init: Callable[[], object] | None = None,
-) -> Monitor:
-    """A thread to start and stop: meanwhile it calls ``pushfun(getfun())`` every ``delay`` seconds.
-
-    Args:
-        delay: Seconds between two readings.
-        getfun: Reads.
-        pushfun: Takes a reading.
-        process: It was another process once; a thread serves.
-        worker_init: Called once before the first reading.
-    """
-    read = _after(worker_init, getfun)
-    return Monitor(delay, lambda: pushfun(read()))
 
 
 def _after(begin: Callable[[], object] | None, read: Callable[[], Any]) -> Callable[[], Any]:

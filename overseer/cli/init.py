@@ -14,7 +14,7 @@ from tempfile import NamedTemporaryFile
 from ..errors import VoirError, clean
 from ..launch.script import module_file
 from ..probes.selector import MAIN
-from ..reading.observed import Findings, observe
+from ..reading.observed import observe
 from ..reading.script import Source, open_source, project
 from ..reading.text import lines, read
 from ..reading.voirfile import code, voirfile_text
@@ -37,7 +37,7 @@ _ABOUT = f"""\
 Run SCRIPT for {STEPS} steps to see what it does, and write a voirfile.py beside it with
 what voir does not see by itself.
 """
-_USAGE = "voir init [-h] [--static] [--check] [--force] [-o FILE] (SCRIPT | -m MODULE) [ARG ...]"
+_USAGE = "voir init [-h] [--check] [--force] [-o FILE] (SCRIPT | -m MODULE) [ARG ...]"
 
 
 def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
@@ -56,14 +56,12 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     command = [*named, *options.arguments]
     path = os.path.relpath(options.output or os.path.join(root, "voirfile.py"))
     _refuse(path, options.force)
-    found, seen, layout = Findings([], []), None, Layout(terminal.width)
-    if not options.static:
-        said = f"runs {clean(' '.join(command))} for {STEPS} steps; --static only reads it"
-        yield layout.head("voir:", [Piece(said)])
-        seen = _run(command)
-        yield layout.text(row("note", clean(why)) for why in _of_the_run(seen))
+    layout = Layout(terminal.width)
+    yield layout.head("voir:", [Piece(f"runs {clean(' '.join(command))} for {STEPS} steps")])
+    seen = _run(command)
+    yield layout.text(row("note", clean(why)) for why in _of_the_run(seen))
     sources = project(script, root, package)
-    found = observe(seen) if seen and seen["tasks"] else read(sources)
+    found = observe(seen) if seen["tasks"] else read(sources)
     if not found.lines and not found.notes:
         looked = "backward() and a loop that binds a variable with the name of a loss"
         yield layout.head("voir:", [Piece(f"wrote nothing: it looked for {looked}")])
@@ -96,7 +94,6 @@ def parser() -> CommandParser:
     add("script", metavar="SCRIPT", nargs="?", help="the script, as it is given to python")
     add("arguments", metavar="ARG", nargs=REMAINDER, help="its arguments")
     add("-m", dest="module", metavar="MODULE", help="a module in place of a script")
-    add("--static", action="store_true", help="run nothing, only read the text")
     add("--check", action="store_true", help="run voir --verify on the result")
     add("--force", action="store_true", help="replace a voirfile that is there")
     add("--output", "-o", metavar="FILE", help="write this file instead")
@@ -136,8 +133,7 @@ def _run(command: list[str]) -> dict[str, Any]:
     seen["status"] = status
     if status and not seen["tasks"]:
         what = f"the script ended with status {status} before a step"
-        remedy = "Its arguments come after it. With --static, it is not run: only its text is read."
-        raise VoirError("init-run", what, remedy)
+        raise VoirError("init-run", what, "Mend that first; its arguments come after it.")
     return seen
 
 

@@ -256,15 +256,11 @@ def frozen(overseer: Overseer) -> Iterator[None]:
 
 
 def announced(overseer: Overseer, ending: Ending, error: BaseException | None) -> int:
-    """Say what python says of the script's end; of a module or option it lacks, what to do."""
+    """Say what python says of the script's end; of an option it refuses, what to do."""
     status = ending.announce(error, overseer.program)
     if status == USAGE and not in_child():
         with suppress(Exception):  # There may be no descriptor left to import by.
             say_misplaced(overseer, error)
-    if isinstance(error, ModuleNotFoundError) and not in_child():
-        from .beside import look_beside
-
-        look_beside(error.name, overseer.environ, overseer.report)
     return status
 
 

@@ -251,27 +251,20 @@ class Profile(ContextDecorator):
         options: For ``start``.
     """
 
-    def __init__(self, start: Callable[..., Callable[[], object]], options: dict[str, Any]) -> None:
+    def __init__(self, start: Callable[..., Callable[[], object]], *options: object) -> None:
         self._start = start
         self._options = options
         self._ends: list[Callable[[], object]] = []
 
     def __enter__(self) -> Profile:
-        self._ends.append(self._start(**self._options))
+        self._ends.append(self._start(*self._options))
         return self
 
     def __exit__(self, *error: object) -> None:
         self._ends.pop()()
 
 
-def profile(
-    level: str = "step",
-    ms_duration: float | None = None,
-    steps: str | int | None = None,
-    skip: int = 0,
-    every: int = 1,
-    rank: int | None = None,
-) -> Profile:
+def profile(level: str = "step", ms_duration: float | None = None) -> Profile:
     """Trace what runs within: ``with voir.profile(level="op", ms_duration=15000): ...``.
 
     Under voir it writes to the run's ``trace.pftrace``, whether ``--trace`` was given or not;
@@ -281,14 +274,8 @@ def profile(
         level: ``step``, ``module`` (every module's forward too) or ``op`` (PyTorch's operators
             and kernels too).
         ms_duration: Trace no longer than this, in milliseconds.
-        steps: Trace only these steps, counted from the beginning of the block: ``"A:B"``, or how
-            many after ``skip``.
-        skip: Steps to leave out first.
-        every: Trace one step in so many.
-        rank: Trace in the process of this rank only.
     """
     run = runs._active  # A call to learn it would be half of what this may cost.
     if run is None or not run.profilers:
         return null_span  # type: ignore[no-any-return]
-    options = {"level": level, "ms_duration": ms_duration, "steps": steps}
-    return Profile(run.profilers[-1], {**options, "skip": skip, "every": every, "rank": rank})
+    return Profile(run.profilers[-1], level, ms_duration)

@@ -1,7 +1,7 @@
 """The recorder in Python, for machines without a compiler and for free-threaded builds.
 
 The same interface as ``_recorder.c``, where each part is explained. A number or a mark costs some
-300 ns here instead of 45, callables that stand in for others have a frame in tracebacks, and the
+3 us here instead of 45 ns, callables that stand in for others have a frame in tracebacks, and the
 header's counts are brought up to date when events are read.
 """
 
@@ -16,7 +16,6 @@ from collections import deque
 from contextlib import suppress
 from functools import update_wrapper
 from itertools import count, repeat, starmap
-from weakref import WeakSet
 
 from ..clock import now_ns as now
 from . import sites as k
@@ -41,28 +40,20 @@ _NO_RECORD = 0, 0, k.VALUES, -1, k.NOTHING
 class _Thread:
     """One thread's state: its number, what is open, and how deep it is."""
 
-    __slots__ = (
-        "busy", "depth", "id", "models", "open", "optimizers", "outside", "shown", "zeroed",
-    )  # fmt: skip
+    __slots__ = ("busy", "depth", "id", "models", "open", "optimizers", "shown", "zeroed")
 
     def __init__(self, number: int) -> None:
         self.open: list[list[Any]] = []
         self.id, self.shown = number, number - 1 if number <= SHOWN else -1
         self.depth = self.models = self.optimizers = self.busy = 0
-        self.zeroed, self.outside = False, (number, 0)
+        self.zeroed = False
 
 
 class _Here(threading.local):
-    """The state of the thread that asks, made when it records for the first time.
-
-    Attributes:
-        thread: The state.
-        where: What events tell of it: its number, and depth with flags.
-    """
+    """The state of the thread that asks, made when it records for the first time."""
 
     def __init__(self) -> None:
         self.thread = _begin()
-        self.where = self.thread.outside
 
 
 class _Ring:
@@ -71,7 +62,7 @@ class _Ring:
     __slots__ = ("events", "lost", "size")
 
     def __init__(self, size: int) -> None:
-        self.events: deque[Any] = deque()
+        self.events: deque[bytes] = deque()
         self.size, self.lost = size, 0
 
     def trim(self) -> None:
@@ -103,12 +94,6 @@ class _State:
         self.running_loop: Callable[[], Any] | None = None
         self.current_task: Any = None
         self.pairs = count(1)
-        self.sites: WeakSet[Site] = WeakSet()
-
-    def arrange(self) -> None:
-        """Have every site choose its path anew."""
-        for site in list(self.sites):
-            site.arrange()
 
 
 _g = _State()
@@ -157,8 +142,7 @@ def _put(
     if thread.optimizers:
         rest |= _INSIDE
     to = _g.rings[ring]
-    # One tuple for each event: half the time of packing it here.
-    to.events.append((start, value, site, (thread.id, rest), object_))
+    to.events.append(EVENT.pack(start, value, object_, site, thread.id, rest))
     if len(to.events) > to.size + SAMPLE:
         to.trim()
     if ring == k.STRUCTURE and len(to.events) == to.size // 4 * 3 and _g.full is not None:
@@ -170,7 +154,6 @@ def _put(
 
 def _reached() -> None:
     _g.due, _g.armed_kinds = False, 0
-    _g.arrange()
     if _g.armed is not None:
         _g.armed()
 
@@ -215,7 +198,6 @@ def _enter(thread: _Thread, kind: int) -> int:
     if thread.depth < 255:
         thread.depth += 1
     thread.optimizers += kind == k.OPTIMIZER
-    _g.here.where = thread.id, thread.depth << 48 | (_INSIDE if thread.optimizers else 0)
     return start
 
 
@@ -223,10 +205,6 @@ def _leave(thread: _Thread, kind: int, depth: int) -> None:
     thread.depth = depth
     if kind == k.OPTIMIZER and thread.optimizers:
         thread.optimizers -= 1
-    if depth or thread.optimizers:
-        _g.here.where = thread.id, depth << 48 | (_INSIDE if thread.optimizers else 0)
-    else:
-        _g.here.where = thread.outside
     if not depth and thread.shown >= 0:
         _g.header[THREADS + thread.shown * THREAD.size + 6] = 0
 
@@ -290,7 +268,7 @@ class Site:
             raise ValueError("ring is 0 or 1, and focus the index of one of at most 254 keys")
         self.number, self.kind, self.ring, self.keys, self.focus = number, kind, ring, keys, focus
         self.role, self.pair, self.name = role, pair, name
-        self._hand = self._silent = 0
+        self.hand = self.silent = self.fired = 0  #: ``hand``: how many more go to ``bus``; -1: all.
         self.bus: Callable[[dict[str, Any]], object] | None = None
         self.intercept: Callable[[dict[str, Any], Any], Any] | None = None
         self.records: list[tuple[int, int, int, int, int]] = []
@@ -299,44 +277,15 @@ class Site:
         self._tasks: dict[str, tuple[int, ...]] = {}
         self._entered = False
         # Functions, not methods: torch.compile takes only functions for logging functions.
-        self.event, self.arrange, self._left = _event(self)
-        self._fired = self._left()
+        self.event = _event(self)
         self.relay = lambda *values: self._relay(values)
         self.enter_loop = lambda: self._enter_loop()
-        _g.sites.add(self)
-        self.arrange()
-
-    @property
-    def fired(self) -> int:
-        """How many events there were."""
-        return self._fired - self._left()
-
-    @property
-    def hand(self) -> int:
-        """How many more events are handed to ``bus``; -1: all."""
-        return self._hand
-
-    @hand.setter
-    def hand(self, n: int) -> None:
-        self._hand = n
-        self.arrange()
-
-    @property
-    def silent(self) -> int:
-        """Whether the site does nothing."""
-        return self._silent
-
-    @silent.setter
-    def silent(self, on: int) -> None:
-        self._silent = on
-        self.arrange()
 
     def record(self, site: int, kind: int, ring: int, index: int, read: int) -> None:
         """Record an event of ``site`` each time, with the value under the key of this index."""
         if len(self.records) == 6 or ring not in (0, 1) or not -1 <= index <= 254:
             raise ValueError("a site records 6 events at most, in ring 0 or 1")
         self.records.append((site, kind, ring, index, read))
-        self.arrange()
 
     def _given(self, values: Any, index: int, default: Any = None) -> Any:
         if isinstance(values, dict):
@@ -365,7 +314,7 @@ class Site:
 
     def _enter_loop(self) -> None:
         """A loop, or a call, begins in which the events come; one of the records says so."""
-        if _g.muted or self._silent:
+        if _g.muted or self.silent:
             return
         thread, start = _here(), now()
         for site, (_, kind, _, _, _) in zip(self._sites(()), self.records, strict=True):
@@ -373,9 +322,7 @@ class Site:
                 marked = _mark(thread, kind, k.PLAIN, start, start, thread.depth)
                 _put(thread, k.STRUCTURE, kind, site, start, 0, NAN, 0, k.MARKED if marked else 0)
         if self.role == k.PLAIN and self.last:
-            if not self._entered:
-                self._entered = True
-                self.arrange()
+            self._entered = True
             task = _task()
             at = _find(thread, ENTERED | self.number, 0, task)
             if at >= 0:
@@ -442,11 +389,11 @@ class Site:
     def _fire(self, values: Any) -> None:
         thread, took = _here(), 0
         begun = _timed(thread)
-        self._fired += 1
+        self.fired += 1
         number_ = self._record(thread, values) if self.records or self.role else 0
-        if self._hand and self.bus is not None and number_ is not None:
-            if self._hand > 0:
-                self.hand = self._hand - 1
+        if self.hand and self.bus is not None and number_ is not None:
+            if self.hand > 0:
+                self.hand = self.hand - 1
             event = values if isinstance(values, dict) else self._made(values, number_)
             since = now()
             thread.busy += 1
@@ -462,29 +409,15 @@ class Site:
         if _g.due:
             _reached()
 
-    def _slowly(self, values: tuple[Any, ...]) -> None:
-        if not (_g.muted or self._silent):
-            self._fire(values)
-
-    def _sampled(self, begun: int) -> None:
-        """What one event in 251 does besides."""
-        self._fired += SAMPLE
-        if begun and not _here().busy:
-            _cost(begun)
-        for ring in _g.rings:
-            ring.trim()
-        if _g.full is not None and _g.rings and len(_g.rings[0].events) > _g.rings[0].size // 4 * 3:
-            _g.full()
-
     def given(self, event: dict[str, Any]) -> None:
         """The same as ``event`` for an event that is a dictionary already."""
         if type(event) is not dict and not isinstance(event, dict):
             raise TypeError("an event is a dictionary")
-        if not (_g.muted or self._silent):
+        if not (_g.muted or self.silent):
             self._fire(event)
 
     def _relay(self, values: tuple[Any, ...]) -> Any:
-        if not values or _g.muted or self._silent:
+        if not values or _g.muted or self.silent:
             return values[0] if values else None
         value, ordered = values[0], values[:1]
         if self.keys and len(values) == len(self.keys):
@@ -497,11 +430,11 @@ class Site:
 
     def value(self, value: Any) -> None:
         """One event of the site's own kind, with a number."""
-        if _g.muted or self._silent:
+        if _g.muted or self.silent:
             return
         thread, start = _here(), now()
         begun = _timed(thread)
-        self._fired += 1
+        self.fired += 1
         found, flags = read_number(value, self.number, start)
         _put(thread, self.ring, self.kind, self.number, start, 0, found, 0, flags & k.LATER)
         _cost(begun)
@@ -514,7 +447,7 @@ class Site:
 
     def enter(self, *objects: Any) -> None:
         """The first half of a span, such as a hook before an optimizer's step."""
-        if _g.muted or self._silent:
+        if _g.muted or self.silent:
             return
         thread = _here()
         begun, opened, depth = _timed(thread), thread.open, thread.depth
@@ -545,7 +478,7 @@ class Site:
 
     def leave(self, *objects: Any) -> None:
         """The second half; what an exception has left open within it is closed."""
-        if _g.muted or self._silent:
+        if _g.muted or self.silent:
             return
         end, thread = now(), _here()
         at = _find(thread, self.number, identity(objects[0]) if objects else 0, 0)
@@ -571,12 +504,12 @@ class Site:
 
     def __exit__(self, *error: object) -> None:
         end = now()
-        if _g.muted or self._silent:
+        if _g.muted or self.silent:
             return
         thread = _here()
         at = _find(thread, self.number, identity(self), _task())
         if at >= 0:
-            entry, self._fired = thread.open.pop(at), self._fired + 1
+            entry, self.fired = thread.open.pop(at), self.fired + 1
             start, flags = entry[3], k.FAILED if error and error[0] is not None else 0
             if _mark(thread, self.kind, k.PLAIN, end, end, thread.depth, entry[9]):
                 flags |= k.MARKED
@@ -585,46 +518,14 @@ class Site:
                 _reached()
 
 
-def _event(of: Site) -> tuple[Callable[..., None], Callable[[], None], Callable[[], int]]:
-    """A site's ``event``, what makes it choose its path anew, and in how many events it is timed.
-
-    Most sites record one number, or a mark, and hand it to nobody: all of that is in one function.
-    Each event it does is a tuple of what is at hand; flags, a tensor say, are for ``_slowly``.
-    """
-    clock, here = now, _g.here
-    number = mark = idle = False
-    site, left = 0, 1 + of.number * 97 % SAMPLE
-    append: Any = None
+def _event(of: Site) -> Callable[..., None]:
+    """A site's ``event``."""
 
     def event(value: Any = _MISSING, *others: Any) -> None:
-        nonlocal left
-        if number and (type(value) is float or type(value) is int):
-            append((begun := clock(), value, site, here.where))
-        elif mark:
-            append((begun := clock(), NAN, site, here.where))
-        elif idle:
-            begun = 0
-        else:
-            of._slowly(() if value is _MISSING else (value, *others))
-            return
-        left -= 1
-        if left <= 0:
-            left += SAMPLE
-            of._sampled(begun)
+        if not (_g.muted or of.silent):
+            of._fire(() if value is _MISSING else (value, *others))
 
-    def arrange() -> None:
-        nonlocal here, number, mark, idle, site, append
-        slow = _g.muted or of._silent or of._hand or of.role or of._entered or not _g.rings
-        slow = slow or (of.tasked is not None and (_g.inherited is not None or "task" in of.keys))
-        number, mark, idle = False, False, not (slow or of.records)
-        if not slow and len(of.records) == 1 + any(r[1] == k.ENTERS for r in of.records):
-            site, kind, ring, index, read = of.records[0]
-            looked = (_g.armed_kinds if _g.armed_left else 0) | _g.marked_kinds
-            plain = ring != k.STRUCTURE or not looked >> kind & 1
-            here, append, mark = _g.here, _g.rings[ring].events.append, plain and not read
-            number = plain and read == k.NUMBER and index == 0 and len(of.keys) < 2
-
-    return event, arrange, lambda: left
+    return event
 
 
 def span(
@@ -798,7 +699,6 @@ def open(structure: int, values: int, started: int = 0, epoch: int = 0) -> None:
     HEAD.pack_into(_g.header, 0, *own, *[0] * 13)
     _g.threads.clear()
     _g.muted, _g.here = False, _Here()
-    _g.arrange()
 
 
 def close() -> None:
@@ -811,7 +711,6 @@ def close() -> None:
     _g.marker, _g.marked_kinds = None, 0
     _g.size_of = _g.inherited = _g.full = None
     readers.unread = ["", ""]
-    _g.arrange()
 
 
 def publish(path: str, directory: str) -> None:
@@ -846,8 +745,7 @@ def drain(ring: int, position: int) -> tuple[bytes, int, int]:
     from_.trim()
     with suppress(IndexError):
         for _ in range(len(from_.events)):
-            event = from_.events.popleft()
-            packed.append(event if type(event) is bytes else _packed(*event))
+            packed.append(from_.events.popleft())
     lost, from_.lost = from_.lost, 0
     position += lost + len(packed)
     at = _HEADS + 8 * ring
@@ -856,13 +754,6 @@ def drain(ring: int, position: int) -> tuple[bytes, int, int]:
     struct.pack_into("<Q", _g.header, at + 16, before + lost)
     struct.pack_into("<Q", _g.header, _OWN, _g.own)
     return b"".join(packed), position, lost
-
-
-def _packed(start: int, value: float, site: int, where: Any, object_: int = 0) -> bytes:
-    try:
-        return EVENT.pack(start, value, object_, site, *where)
-    except struct.error:  # An integer that no double holds.
-        return EVENT.pack(start, NAN, object_, site, *where)
 
 
 def header() -> bytes:
@@ -915,7 +806,6 @@ def arm(kinds: int, n: int, callback: Callable[[], object] | None) -> int:
     """
     left = _g.armed_left
     _g.armed, _g.armed_kinds, _g.armed_left, _g.due = callback, kinds if n else 0, n, False
-    _g.arrange()
     return left
 
 
@@ -927,7 +817,6 @@ def marker(kinds: int, callback: Callable[..., object] | None) -> None:
     a device will come for it; without that, no end follows a beginning.
     """
     _g.marker, _g.marked_kinds = callback, kinds if callback is not None else 0
-    _g.arrange()
 
 
 def tensors(
@@ -960,7 +849,6 @@ def when_full(callback: Callable[[], object] | None) -> None:
 def inherit(variable: Any) -> None:
     """The context variable with the keys that events inherit; None: they inherit none."""
     _g.inherited = variable
-    _g.arrange()
 
 
 def method(callable: Callable[..., Any]) -> Callable[..., Any]:
@@ -983,7 +871,6 @@ def forget(identity_: int) -> None:
 def _forked() -> None:
     """The child of a fork records nothing."""
     _g.muted = True
-    _g.arrange()
 
 
 def _spend(ns: int) -> None:

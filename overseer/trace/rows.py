@@ -55,10 +55,9 @@ class Part(NamedTuple):
     Attributes:
         begin: From when on, by the recorder's clock.
         end: Until when.
-        steps: The first step, and the one before which it ends, counted from the part's beginning.
+        steps: The first step, and the one before which it ends; of the whole run only.
         every: One step in so many.
         level: How much detail.
-        since: How many steps there were when it began.
     """
 
     begin: int = 0
@@ -66,7 +65,6 @@ class Part(NamedTuple):
     steps: tuple[int, int | None] | None = None
     every: int = 1
     level: str = "step"
-    since: int = 0
 
     @property
     def whole(self) -> bool:
@@ -79,6 +77,13 @@ class Part(NamedTuple):
         if number < first or (last is not None and number >= last):
             return False
         return (number - first) % self.every == 0
+
+    def turn(self, number: int) -> int | None:
+        """The next step that is kept if this one is not, or the other way; None: there is none."""
+        first, last = self.steps or (0, None)
+        turns = (first, last or 0, number + 1, number + self.every - (number - first) % self.every)
+        kept = self.holds(number)
+        return min((n for n in turns if n > number and self.holds(n) != kept), default=None)
 
 
 def part_of(found: dict[str, Any]) -> Part:
@@ -102,12 +107,12 @@ class Windows:
             kept.append((part.begin, part.end, 2 if part.whole else 1))
             if part.whole:
                 continue
-            since, following = part.begin, part.since
+            since, following = part.begin, 0
             for end, number in steps[bisect_right(ends, part.begin) : bisect_right(ends, part.end)]:
-                if part.holds(number - part.since):
+                if part.holds(number):
                     kept.append((since, end, 2))
                 since, following = end, number + 1
-            if part.holds(following - part.since):  # The one that is under way at the end.
+            if part.holds(following):  # The one that is under way at the end.
                 kept.append((since, part.end, 2))
         times = sorted({-1, FOREVER, *(t for since, until, _ in kept for t in (since, until))})
         self._times = times
@@ -243,7 +248,7 @@ class _Rows:
         holding = [
             part
             for part in self._during[bisect_left(self._times, step.end)]
-            if part.whole or not counted or part.holds(step.number - 1 - part.since)
+            if part.whole or not counted or part.holds(step.number - 1)
         ]
         if counted and holding:
             self.kept += 1

@@ -193,7 +193,7 @@ REFUSED = {
     "no-main": Case("src", files={"src/data.py": ""}),
     "no-module": Case("-m json.nowhere"),
     "no-script": Case("--quiet"),
-    "init-check": Case("init --static --check main.py",
+    "init-check": Case("init --check main.py",
                        "for x in [1, 2]:\n    loss = float('nan')\n"),
     "init-empty": Case("init main.py", ""),
     "init-exists": voirfile("", "init main.py"),

@@ -229,20 +229,3 @@ def test_a_script_is_probed_and_recorded_far_from_the_checkout(
     for command in ("voir", "python -m voir"):
         done = place.run(*f"{installed}/{command}".split(), "--version")
         assert (done.seen, done.stderr) == ((0, f"voir {version}\n"), "")
-
-
-def test_in_an_environment_of_its_own_it_says_where_it_must_be_installed(
-    installed: Path, place: Place
-) -> None:
-    """As with ``pipx run``: voir does not have the packages that the script needs."""
-    theirs = place.path / "theirs"
-    step(sys.executable, "-m", "venv", "--without-pip", str(theirs), cwd=place.path)
-    (packages,) = theirs.glob("lib/python*/site-packages")
-    (packages / "wanted.py").touch()
-    place.write("main.py", "import wanted")
-    done = place.run(str(installed / "voir"), "main.py", env={"VIRTUAL_ENV": str(theirs)})
-    python = f"{theirs}/bin/python"
-    assert done.status == 1
-    assert "ModuleNotFoundError: No module named 'wanted'" in done.stderr
-    assert f"{python} has it [other-python]" in done.stderr
-    assert f"beside the script's packages: {python} -m pip install voir-overseer" in done.stderr

@@ -4,10 +4,10 @@
 # place of the instrument of the same name.
 from instruments.argparse_options import instrument_argparse
 from instruments.log import instrument_display
+from instruments.measuring import measuring_of
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
 from instruments.monitors.process import Process
-from instruments.phases import phases_of
 
 from .dash import dash
 from .log import log
@@ -28,7 +28,7 @@ __all__ = [
     "instrument_argparse",
     "instrument_display",
     "log",
+    "measuring_of",
     "monitor_all",
-    "phases_of",
     "rate",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +20,6 @@ from overseer.errors import VoirError
 
 from .conftest import FakeNvml, FakeOverseer, NVMLError_Test, gpu
 
-PATIENCE = 20
 MIB = 1 << 20
 
 
@@ -213,34 +211,3 @@ def test_a_monitor_of_a_voirfiles_own_gives_each_key_and_one_that_fails_is_named
     assert [set(event) for event in ov.events] == [{"task", "time", "fine"}] * 2
     (problem,) = ov.problems
     assert (problem.who, problem.slug) == ("monitor of broken", "instrument")
-
-
-@pytest.mark.parametrize("process", [True, False])
-def test_something_is_read_and_handed_over_until_it_is_stopped(process: bool) -> None:
-    seen: list[Any] = []
-    enough = threading.Event()
-
-    def take(reading: Any) -> None:
-        seen.append(reading)
-        if len(seen) == 3:
-            enough.set()
-
-    running = api.poll(
-        0.001, lambda: len(seen), take, process, worker_init=lambda: seen.append("init")
-    )
-    running.start()
-    assert enough.wait(PATIENCE)
-    running.stop()
-    assert (seen[:3], running.is_alive(), running.stopped) == (["init", 1, 2], False, True)
-    api.Monitor(1, print).stop()  # It has never begun.
-
-
-def test_readings_wait_in_a_queue_for_who_takes_them() -> None:
-    seen: list[int] = []
-    reader = api.ProcessMonitor(0.001, os.getpid)
-    both = api.Together(reader, api.ProcessPusher(0.001, reader.results, seen.append))
-    both.start()
-    assert reader.results.get(timeout=PATIENCE) == os.getpid()
-    reader.results.put(-1)
-    both.stop()
-    assert reader.results.empty() and -1 in seen

@@ -11,11 +11,11 @@ from giving import give
 
 from overseer.boundary import StopProgram
 from overseer.engine.phases import Misuse
-from overseer.engine.runner import GivenRunner, PhaseRunner
 from overseer.errors import VoirError
+from voir.phase import BaseOverseer, GivenOverseer
 
 
-class Line(PhaseRunner):
+class Line(BaseOverseer):
     """Runs two phases, and notes what happens."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -118,7 +118,7 @@ def test_everybody_is_told_how_the_run_ends_and_cleans_up(
     assert line.status == status
 
 
-class Giving(GivenRunner):
+class Giving(GivenOverseer):
     def __init__(self) -> None:
         super().__init__(["one"], args=(self,))
         self.errors: list[BaseException] = []
