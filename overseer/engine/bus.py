@@ -383,13 +383,13 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
         if kind == sites.PAIR_BEGINS:
             record(sites.WAITS, -1, sites.NOTHING, pair)
         return kind != sites.SPAN
+    if "loss" in keys:  # Before the step that it is of ends.
+        record(sites.LOSS, keys.index("loss"), sites.NUMBER)
     if "step" in keys:
         record(sites.STEP, sized, read)
         record(sites.ENTERS, -1, sites.NOTHING)
     elif sized >= 0:
         record(sites.BATCH, sized, read)
-    if "loss" in keys:
-        record(sites.LOSS, keys.index("loss"), sites.NUMBER)
     stock = {"step", "loss", "batch", "batch_size"} & set(keys)
     if not stock and len(keys) == 1:
         record(sites.VALUE, 0, sites.NUMBER, keys[0])

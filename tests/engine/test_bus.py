@@ -316,8 +316,8 @@ def test_the_stock_numbers_of_events_are_recorded_whoever_subscribes(bus: Bus) -
         bus.give(event)
     assert recorded() == [
         (k.STEP, None, 3.0),
-        (k.STEP, None, 4.0),
         (k.LOSS, None, 0.5),
+        (k.STEP, None, 4.0),
         (k.LOSS, "eval", 0.25),
         (k.LOSS, "train", 1.0),
         (k.BATCH, None, 1.0),
