@@ -6,7 +6,7 @@ __instruments__ = (
     ("auto", "instrument_auto", True),
     ("dash", "instrument_dash", False),
     ("log", "instrument_display", False),
-    ("sampling", "instrument_monitors", True),
+    ("monitoring", "instrument_monitors", True),
     ("naming", "instrument_naming", False),
     ("observe", "instrument_observe", False),
     ("out_of_memory", "instrument_out_of_memory", True),

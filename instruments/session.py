@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .trace import Settings
+    from .trace_options import Settings
 
 #: How often the log is written, in seconds: at most this much is lost to a SIGKILL.
 TICK = 0.1

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-    from .process import Tree
 
 #: What is at least between two looks at the processors' time, where the script ends in between.
 SHORTEST_NS = 100_000_000
@@ -112,7 +111,7 @@ class Machine:
     def __init__(self, root: str = "") -> None:
         self.cores, self._root = Cores(root), root
         self.by_core, self._each = False, list[tuple[float, float]]()
-        self.tree: Tree | None = None
+        self.tree: Any = None  # A Tree of process.py, which imports this.
         self.host, self.script = Share(), Share()
         self.limited_by: str | None = None
         self._limit: Limit | None = None

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from instruments.trace import expanded
+from instruments.trace_options import expanded
 from overseer.errors import UsageError
 from overseer.trace import open_trace
 from tests.programs import replay

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from instruments import sampling
+from instruments.monitoring import instrument_monitors
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
 from instruments.monitors.process import Process
-from instruments.sampling import Monitor, checked_interval, instrument_monitors
+from instruments.sampling import Monitor, checked_interval
 from overseer.errors import UsageError
 from tests.running import Place
 

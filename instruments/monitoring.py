@@ -1,0 +1,56 @@
+"""The instrument that samples the machine and its GPUs, on by default."""
+
+from __future__ import annotations
+
+from argparse import BooleanOptionalAction
+
+from .sampling import GLANCE_SECONDS, checked_interval, sampling_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from typing import Any
+
+    from overseer import Overseer
+
+    from .sampling import Monitor
+
+
+def instrument_monitors(ov: Overseer) -> Generator[Any, Any, None]:
+    """Sample processors, memory, disks, network, the script's processes and GPUs, if any."""
+    yield ov.phases.init
+    add = ov.argparser.add_argument
+    add("--monitor", action=BooleanOptionalAction, default=True,
+        help="sample CPU, memory, disk, network, the script's processes and GPUs")  # fmt: skip
+    add("--monitor-interval", type=_seconds("--monitor-interval"), default=1.0, metavar="S",
+        help="seconds between two samples (default: 1)")  # fmt: skip
+    add("--poll-gpu", metavar="S", type=_seconds("--poll-gpu"), help="sample NVIDIA GPUs every "
+        "S seconds, and say so when that is not possible")  # fmt: skip
+    yield ov.phases.parse_args
+    seconds, asked = float(ov.options.monitor_interval), ov.options.poll_gpu
+    if ov.options.monitor:
+        tick = min(seconds, GLANCE_SECONDS)
+        sampling_of(ov, "host").by_default(ov, tick, lambda: _host(seconds))
+    if asked is not None or ov.options.monitor:
+        each = seconds if asked is None else float(asked)
+        sampling_of(ov, "gpu").by_default(ov, each, lambda: _gpu(each, asked is None))
+
+
+def _seconds(option: str) -> Callable[[str], float]:
+    return lambda text: checked_interval(text, option)
+
+
+# They are imported at the first sample: a script that ends before has not waited for that.
+
+
+def _host(seconds: float) -> list[Monitor]:
+    from .monitors.host import Cpu, Disk, Memory, Network
+    from .monitors.process import Process
+
+    return [kind(seconds, by_default=True) for kind in (Cpu, Memory, Disk, Network, Process)]
+
+
+def _gpu(seconds: float, by_default: bool) -> list[Monitor]:
+    from .monitors.gpu import Gpu
+
+    return [Gpu(seconds, by_default)]
