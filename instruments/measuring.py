@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from overseer.model.spans import Span
     from overseer.model.steps import Step
     from overseer.model.summary import Summary
+    from overseer.record.stepsfile import StepsFile
     from overseer.recorder.device import Marks
 
     Sink = Callable[[list[Step]], object]
@@ -41,6 +42,8 @@ ALL = 1 << 40
 BACKLOG = 1 << 26
 #: Events of so many steps are in the record; after that one a second is.
 WHOLE, SAMPLED_NS = 100, 1_000_000_000
+#: How large ``steps.npy`` gets, in megabytes; and how large it may.
+STEPS_MB, MOST_MB = 64.0, 12_000.0
 
 
 class Windows:
@@ -74,6 +77,7 @@ class Measuring:
         multiplier: Items of a step are counted this many times.
         method: ``step``: pairs do not count as steps; ``wrap``: only pairs do; None: both.
         batch_size: Computes the number of items in a batch; or that number.
+        steps_mb: How many megabytes of steps are written; 0: none.
         windows: What voirfiles asked for.
         fold: The fold; None as long as nothing was recorded that it could read.
     """
@@ -86,9 +90,11 @@ class Measuring:
         self.multiplier = 1
         self.method: str | None = None
         self.batch_size: Callable[[Any], Any] | int | None = None
+        self.steps_mb = STEPS_MB
         self.windows: list[Windows] = []
         self.fold: Fold | None = None
         self._marks: Marks | None = None
+        self._file: StepsFile | None = None
         self._summary: Summary | None = None
         self._rates: list[Rates] = []
         self._sinks: list[Sink] = []
@@ -181,6 +187,7 @@ class Measuring:
             new = self._new.append
             fold = self.fold = Fold(table.rows, new, self.method, self._first, together=new)
             self._summary = Summary(fold, skip, self.multiplier)
+            self._file = self._steps_file()
             self._rates = [
                 Rates(self._emitter(one), one.interval, one.skip, self.multiplier)
                 for one in self.windows
@@ -189,6 +196,20 @@ class Measuring:
         recorder.when_full(self._spill)
         self._timer = self.ov.every(TICK_SECONDS, self.tick, first=TICK_SECONDS)
         self._timer.__enter__()
+
+    def _steps_file(self) -> StepsFile | None:
+        """What writes the steps of a run that is recorded."""
+        ov, recording = self.ov, self.ov.recording
+        if recording is None or ov.options.no_record or not self.steps_mb:
+            return None
+        from overseer.record.stepsfile import StepsFile
+
+        file = StepsFile(
+            lambda: recording.directory.path,
+            ov.report, self.steps_mb, recording.started, self.multiplier,
+        )  # fmt: skip
+        ov.context.live["steps"] = file.section
+        return file
 
     def _untimed(self, what: str) -> None:
         """The script is on a device, but its clock is not to be used."""
@@ -215,6 +236,8 @@ class Measuring:
         while self.catch_up(CHUNK) and recorder.now() < until:
             sleep(REST_SECONDS)
         self._tell()
+        if self._file is not None:
+            self._file.tick(recorder.now())
         self._beat()
         self._wished()
 
@@ -275,6 +298,8 @@ class Measuring:
                 self._summary.add(steps)
         if not steps or (self.fold is not None and self.fold.lost):
             return
+        if self._file is not None:
+            self._file.add(steps)
         for rates in self._rates:
             rates.add(steps)
         if self._sinks:
@@ -418,6 +443,9 @@ class Measuring:
         for rates in self._rates:
             rates.finish()
         self.ov.summary["tasks"] = self.facts(final=True)
+        if self._file is not None:
+            self._file.flush()
+            self.ov.summary["steps"] = self._file.section()
         for summed in self._summed:
             summed()
         from .unknown import problems
@@ -472,6 +500,7 @@ def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
     measuring.interval = options.interval or measuring.interval
     measuring.skip = options.skip if options.skip is not None else measuring.skip
     measuring.multiplier = options.items_per_step
+    measuring.steps_mb = options.steps_max_mb
     measuring.method = options.metric or measuring.method
     logged = (key for key in FLAGS if getattr(options, key))
     measuring.logged = tuple(logged) or (("train_rate",) if options.metric else ())
@@ -490,6 +519,8 @@ def _add_options(parser: Any) -> None:
         help="leave out so many steps or seconds, instead of finding the warm-up")  # fmt: skip
     add("--items-per-step", type=_positive, default=1, metavar="K",
         help="count the items of a batch K times: gradient accumulation and the like")  # fmt: skip
+    add("--steps-max-mb", type=_megabytes, default=STEPS_MB, metavar="MB",
+        help=f"size of steps.npy; above it, every second step (default: {STEPS_MB:g}; 0: no file)")  # fmt: skip # noqa: E501
 
 
 def _positive(text: str) -> int:
@@ -498,6 +529,17 @@ def _positive(text: str) -> int:
         remedy = "Give a whole number from 1 to 1000000, for example 4."
         raise VoirError("option-value", what, remedy)
     return int(text)
+
+
+def _megabytes(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= MOST_MB:
+        what = f"--steps-max-mb is {text!r}, which is no size of a file"
+        raise VoirError("option-value", what, f"Give megabytes, from 0 to {MOST_MB:g}.")
+    return found
 
 
 def _span(option: str, least: int) -> Callable[[str], str]:

@@ -383,7 +383,7 @@ def record_stock(site: Any, keys: Keys, pair: str | None = None, **more: Any) ->
         if kind == sites.PAIR_BEGINS:
             record(sites.WAITS, -1, sites.NOTHING, pair)
         return kind != sites.SPAN
-    if "loss" in keys:  # Before the step that it is of ends.
+    if "loss" in keys:  # First: it is of the step that ends with this event.
         record(sites.LOSS, keys.index("loss"), sites.NUMBER)
     if "step" in keys:
         record(sites.STEP, sized, read)

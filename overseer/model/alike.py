@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: A step as the C function has it: start, end, parts, ns, items, loss, and the loss that was given.
 STEP = struct.Struct("<10q3d")
 WORDS = 13
-START, END, PARTS, BETWEEN_PART, NS, ITEMS, LOSS = 0, 1, 2, 2 + BETWEEN, 9, 10, 11
+START, END, PARTS, BETWEEN_PART, NS, ITEMS, LOSS, TOLD = 0, 1, 2, 2 + BETWEEN, 9, 10, 11, 12
 
 
 def _in_c() -> Callable[..., bytes | None] | None:
@@ -36,17 +36,18 @@ class Alike(Step):
 
     Attributes:
         like: The step that they are like, and ``n`` how many they are.
-        least: The least of their losses, ``loss`` being the last; ``told`` the last one that was
-            given, ``least_told`` the least of these; NaN: none.
+        least: The least of their losses, ``loss`` being the last; ``least_told`` the least of
+            those that were given, ``told`` being the last; NaN: none.
         raw: Their time as an open step has it.
+        rows: Each of them, as :data:`STEP` has it.
     """
 
-    __slots__ = ("_rows", "least", "least_told", "like", "n", "raw", "told")
+    __slots__ = ("least", "least_told", "like", "n", "raw", "rows")
 
     def __init__(self, like: Step, found: bytes, loads: bool) -> None:
         size = STEP.size
         self.like, self.n = like, len(found) // size - 2
-        self._rows = memoryview(found)[size:-size]
+        self.rows = memoryview(found)[size:-size]
         start, end, *parts, _, items, least, least_told = STEP.unpack_from(found, len(found) - size)
         super().__init__(start, like.loader)
         self.end, self.items = end, items
@@ -61,23 +62,23 @@ class Alike(Step):
     def column(self, of: int, last: int = 0) -> list[int]:
         """A figure of each of them, or of so many of the last ones."""
         first = max(0, self.n - last) * WORDS if last else 0
-        return self._rows.cast("q")[first + of :: WORDS].tolist()
+        return self.rows.cast("q")[first + of :: WORDS].tolist()
 
     @property
     def sizes(self) -> list[float]:
         """The items of each of them."""
-        found: list[float] = self._rows.cast("d")[ITEMS::WORDS].tolist()  # type: ignore[assignment]
+        found: list[float] = self.rows.cast("d")[ITEMS::WORDS].tolist()  # type: ignore[assignment]
         return found
 
     def each(self) -> list[Step]:
         """The steps, as the fold makes them one by one."""
         made, like, number = [], self.like, self.number - self.n
-        for row in STEP.iter_unpack(self._rows):
+        for row in STEP.iter_unpack(self.rows):
             number += 1
             step = Step(row[START], like.loader)
             step.end, step.parts = row[END], [*row[PARTS:BETWEEN_PART]]
             step.between = row[BETWEEN_PART] if self.between else 0
-            step.items, step.loss = row[ITEMS], row[LOSS]
+            step.items, step.loss, step.told = row[ITEMS], row[LOSS], row[TOLD]
             step.task, step.number, step.thread, step.pause = self.task, number, self.thread, 0
             step.took = {loader: [row[ITEMS]] for loader in like.took}
             step.calls, step.inputs, step.optimizer = like.calls, like.inputs, like.optimizer

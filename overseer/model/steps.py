@@ -71,13 +71,16 @@ class Step:
         thread: The thread, by the recorder's number.
         items: Of its batches; NaN: unknown.
         pause: Nanoseconds of pauses in it, which are no part of it.
+        timed: Whether its parts are by a device's clock.
+        told: The last loss that was given in it; NaN: none.
     """
 
     __slots__ = (
         "backwards", "between", "calls", "compiled", "end", "given", "inputs", "items", "late",
         "loader",
         "looks", "loss", "number", "optimizer", "others", "parts", "pause", "segments",
-        "several", "start", "task", "thread", "took", "unknown_loss", "waited", "why",
+        "several", "start", "task", "thread", "timed", "told", "took", "unknown_loss", "waited",
+        "why",
     )  # fmt: skip
 
     def __init__(self, start: int, loader: int | None = None) -> None:
@@ -90,7 +93,8 @@ class Step:
         self.loss, self.late, self.why = 0.0, _NO_LATE, ""
         self.segments = _NO_SEGMENTS
         self.optimizer: int | None = None
-        self.waited = self.several = self.unknown_loss = False
+        self.waited = self.several = self.unknown_loss = self.timed = False
+        self.told = NAN
 
     task: str
     number: int

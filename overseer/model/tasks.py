@@ -25,6 +25,8 @@ WHY = {
 LARGEST = 2.0**53
 #: Steps that wait for what comes later from a device; of more, the oldest go without.
 PENDING = 4096
+#: How long, up to the end of later steps; a device that is further behind has failed.
+PATIENCE_NS = 60_000_000_000
 
 
 class Losses:
@@ -88,6 +90,7 @@ class Task:
         self.why = ""
         self._known = 0.0  # The items of all steps but the latest.
         self.losses, self.pauses = Losses(), Pauses()
+        self._told = NAN  # The last loss that was given since the latest step.
         self.given = self.loaded = self.loads = False
         self.first_ns = self.unread = 0
         self.compiled = [0, 0]
@@ -111,6 +114,7 @@ class Task:
         self._known, self.items = self.items, self.items + items
         step.task, step.number, step.thread = self.name, number, thread
         step.items, step.pause = items, 0
+        step.told, self._told = self._told, NAN
         self.loads |= bool(step.took) or (step.waited and not step.between)
         if step.parts[BETWEEN]:
             step.resolve(not self.loads)
@@ -166,9 +170,10 @@ class Task:
         if not self._waiting and step.complete:
             self._finish(step)
             return
-        self._waiting.append(step)
-        if len(self._waiting) > PENDING:
-            self._finish(self._waiting.popleft())
+        waiting = self._waiting
+        waiting.append(step)
+        while len(waiting) > PENDING or step.end - waiting[0].end > PATIENCE_NS:
+            self._finish(waiting.popleft())
         self.arrived()
 
     def arrived(self) -> None:
@@ -185,6 +190,7 @@ class Task:
 
     def _finish(self, step: Step) -> None:
         if (step.segments or step.late) and step.join():
+            step.timed = True
             # The script may have run ahead of its device until the end.
             done = max(step.end, self._done.get(step.thread, 0) + step.ns)
             self._done[step.thread] = done
@@ -227,3 +233,4 @@ class Task:
         if not self.given:
             self.given, self.losses = True, Losses()
         self.losses.add(loss)
+        self._told = loss

@@ -19,7 +19,7 @@ from .job import Job, NotOurs, find_rank
 from .metrics import SHORT
 
 #: What a run writes; a directory that has one of these holds a run.
-RUN_FILES = ("run.json", "metrics.jsonl", "trace.pftrace", "job.json")
+RUN_FILES = ("run.json", "metrics.jsonl", "steps.npy", "trace.pftrace", "job.json")
 #: The longest script name that a directory's name carries.
 LONGEST_NAME = 48
 

@@ -243,6 +243,7 @@ class Recording:
                 **self.beginning(),
                 "seconds": (begun - self.started) / 1e9,
                 "tasks": self._now("tasks") or None,
+                "steps": self._now("steps"),
                 "progress": self._run.summary.get("progress"),
                 "values": self._values(),
                 "problems": self._problems(),

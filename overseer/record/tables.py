@@ -14,17 +14,20 @@ from typing import Any
 from ..errors import VoirError
 from ..model.catalogue import GIVEN, RUN, SOURCES, TASK
 from ..model.facts import part
+from ..recorder.sites import PARTS
 from ..trace.reading import Process, Slice, Thread, Trace, open_trace, trace_file
 from .reading import Run, read_run
+from .steps import COMPILED, DEVICE, LOADED, NAME, read_steps
 
 #: Tables and their columns; those of ``tasks`` are the keys that tasks have. Times are seconds
-#: since the start of the run.
+#: since the start of the run. ``steps`` are of ``steps.npy``, or else of the trace.
 TABLES = {
     "run": "key, value",
     "tasks": "task",
     "events": "event, t, n, task, step, json",
     "metrics": "event, t, n, task, step, key, value",
-    "steps": "task, step, t, seconds, loading, compute, items",
+    "steps": "task, step, t, seconds, loading, compute, items, loss, forward, backward, optimizer, "
+    "communication, other, pause, thread, compiled, clock",
     "slices": "id, parent, process, thread, channel, label, depth, t, seconds, args, own",
     "instants": "process, thread, channel, label, t, args",
     "counters": "name, unit, t, value",
@@ -32,7 +35,7 @@ TABLES = {
 #: What is known of metrics, whatever the run: their keys, as in ``tasks``, ``run`` and ``metrics``.
 CATALOGUE = "of, key, name, unit, better, about"
 #: Those that are read from the trace: a run without one does not have them.
-TRACED = ("steps", "slices", "instants", "counters")
+TRACED = ("slices", "instants", "counters")
 #: Longer lists are one value, as JSON; in ``tasks``, where each value is a column, all are.
 _SHORT = 16
 _STEPS = re.compile(r"(.+) steps(?: \d+)?")
@@ -76,8 +79,14 @@ def open_database(
         tables: dict[str, Rows] = {"run": _flat("", one.facts)}
         if _named(query, "events", "metrics"):
             tables |= {"events": _events(one), "metrics": _metrics(one)}
-        if one.rank in traces and _named(query, *TRACED):
-            tables |= _traced(one, open_trace(traces[one.rank]))
+        traced: tuple[str, ...] = TRACED
+        file = one.path / NAME
+        if not file.exists():
+            traced = ("steps", *TRACED)
+        elif _named(query, "steps"):
+            tables["steps"] = _recorded(one, read_steps(file))
+        if one.rank in traces and _named(query, *traced):
+            tables = _traced(one, open_trace(traces[one.rank])) | tables
         for name, rows in tables.items():
             _put(database, name, ((one.rank, *row) for row in rows))
     database.commit()
@@ -166,6 +175,26 @@ def _when(run: Run, event: Mapping[str, Any]) -> tuple[Any, ...]:
     return _value(rounded), *(_value(event.get(key)) for key in ("n", "task", "step"))
 
 
+# What steps.npy holds
+
+
+def _recorded(run: Run, steps: Iterable[Mapping[str, Any]]) -> Rows:
+    about = part(run.facts, "steps")
+    start, names = about.get("start"), part(about, "names")
+    for row in steps:
+        flags, known = row["flags"], row["flags"] & LOADED
+        parts = {name: row[name] / 1e9 for name in PARTS}
+        seconds = sum(parts.values())
+        yield (
+            names.get(row["task"], row["task"]), row["step"],
+            (row["start"] - start) / 1e9 if isinstance(start, int) else None, seconds,
+            parts["loading"] if known else None, seconds - parts["loading"] if known else None,
+            _value(row["items"]), _value(row["loss"]), *list(parts.values())[1:],
+            row["pause"] / 1e9, row["thread"], bool(flags & COMPILED),
+            "device" if flags & DEVICE else "host",
+        )  # fmt: skip
+
+
 # What the trace holds
 
 
@@ -222,7 +251,8 @@ def _steps(thread: Thread, start: int) -> Rows:
             # A part that takes no time has no span; of unknown loading there is neither part.
             absent = 0.0 if parts.keys() & {"loading", "compute"} else None
             split = [parts.get(key, absent) for key in ("loading", "compute")]
-            yield task[1], number, (one.start - start) / 1e9, _seconds(one), *split, items
+            rest = [None] * 10  # What only steps.npy tells.
+            yield task[1], number, (one.start - start) / 1e9, _seconds(one), *split, items, *rest
 
 
 def _seconds(one: Slice) -> float | None:

@@ -11,6 +11,7 @@ import pytest
 
 from overseer.errors import VoirError
 from overseer.record import tables
+from overseer.record.steps import COMPILED, DEVICE, LOADED, ROW, header
 from overseer.trace.reading import Counter, Process, Slice, Thread, Trace
 from voir.runs import open_database, read_run
 
@@ -101,7 +102,9 @@ def test_events_are_there_whole_and_value_by_value(run: Path) -> None:
 
 
 def test_steps_spans_and_counters_come_from_the_trace(traced: Path) -> None:
-    assert rows(traced, "select * from steps") == [
+    assert rows(
+        traced, "select rank, task, step, t, seconds, loading, compute, items from steps"
+    ) == [
         (0, "train", 0, 1.0, 3.0, 1.0, 2.0, 8),
         (0, "train", 1, 4.0, None, None, None, None),
         (0, "train", 2, 5.0, 1.0, 0.0, 1.0, None),
@@ -120,6 +123,33 @@ def test_steps_spans_and_counters_come_from_the_trace(traced: Path) -> None:
     assert rows(traced, "select label, t, args from instants") == [("epoch 0", 3.0, '{"lr": 0.1}')]
     counters = [("loss", "nats", 2.0, 2.0), ("loss", "nats", 3.0, None)]
     assert rows(traced, "select name, unit, t, value from counters") == counters
+
+
+def test_every_step_is_there_with_a_trace_and_without(
+    run: Path, request: pytest.FixtureRequest
+) -> None:
+    assert rows(run, "select * from steps") == []
+    ns = (1 * S, 2 * S, 3 * S, 0, 0, S // 2)
+    known, unknown = COMPILED | DEVICE | LOADED, 0
+    put(run, {**FACTS, "steps": {"start": 5 * S, "names": {"a~1": "a long name"}}})
+    (run / "steps.npy").write_bytes(
+        header(2)
+        + ROW.pack(1, b"train", 6 * S, 9 * S, 8.0, 0.5, *ns, S // 4, 2, known)
+        + ROW.pack(7, b"a~1", 7 * S, 8 * S, float("nan"), float("nan"), *ns, 0, 3, unknown)
+    )
+    expected = [
+        (0, "train", 1, 1.0, 6.5, 1.0, 5.5, 8.0, 0.5, 2.0, 3.0, 0, 0, 0.5, 0.25, 2, 1, "device"),
+        (0, "a long name", 7, 2.0, 6.5, None, None, None, None, 2.0, 3.0, 0, 0, 0.5, 0, 3, 0,
+         "host"),
+    ]  # fmt: skip
+    assert rows(run, "select * from steps") == expected
+    slowest = "select step, t, seconds, loading from steps order by seconds desc limit 10"
+    assert rows(run, slowest) == [(1, 1.0, 6.5, 1.0), (7, 2.0, 6.5, None)]
+    traced = request.getfixturevalue("traced")
+    assert rows(traced, "select * from steps") == expected
+    assert rows(traced, "select count(*) from slices") == [(8,)]
+    put(run, FACTS)  # A run that was killed before it said when it began.
+    assert rows(run, "select t, seconds from steps limit 1") == [(None, 6.5)]
 
 
 def test_the_documented_queries_count_each_second_once(traced: Path) -> None:
@@ -183,11 +213,11 @@ def test_a_query_can_only_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for query in (
         "delete from run", "attach 'x' as x", "vacuum into 'x'", "pragma query_only = 0; select 1",
         "nonsense", "select nothing from run", "select 1; select 2", "create table x (y)",
-        "select * from steps",
+        "select * from slices",
     ):  # fmt: skip
         with pytest.raises(VoirError) as refused:
             said("sql", str(run), query)
-        assert refused.value.slug == ("no-trace" if "steps" in query else "sql")
+        assert refused.value.slug == ("no-trace" if "slices" in query else "sql")
     assert rows(run, "select steps from tasks") == [(3,), (2,)]  # A column of its name.
     assert sorted(run.iterdir()) == before
 

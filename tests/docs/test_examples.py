@@ -17,6 +17,9 @@ PROGRAMS = {
     ("run-directory", "`DATA_FD`"): ("true", "", "a loss of "),
     ("run-directory", "Reading a run back"):
         ("voir --run-dir run main.py", "run", "losses are recorded"),
+    ("run-directory", "`steps.npy`"): (
+        "echo 'import voir; [voir.give(step=n, batch_size=8, loss=1 / n) for n in range(1, 500)]' "
+        "> steps.py && voir --no-voirfile --run-dir run steps.py", "run", "499 steps, the longest"),
     ("traces", "From a script"): ("true", "", "channels: [('My application', False)]"),
     ("traces", "Reading one back"): ("voir --trace --run-dir run main.py", "run", "0 bytes torn"),
 }  # fmt: skip
@@ -46,6 +49,8 @@ def test_the_voirfile_runs_and_every_probe_fires(block: Block, tmp_path: Path) -
 
 @pytest.mark.parametrize("key", PROGRAMS, ids=str)
 def test_the_program_runs(key: tuple[str, str], tmp_path: Path) -> None:
+    if "import numpy" in BLOCKS[key].text:
+        pytest.importorskip("numpy")
     place = ShownPlace(tmp_path)
     for block in [*files_before(BLOCKS[key]), BLOCKS[key]]:
         place.put(block)

@@ -1,0 +1,254 @@
+"""Writes ``steps.npy``, a row for each finished step, while the script runs."""
+
+from __future__ import annotations
+
+import os
+from array import array
+
+from ..clock import sleep
+from ..errors import Problem
+from ..files import bounded, descriptor, whole
+from ..model.alike import END, ITEMS, LOSS, PARTS, START, TOLD, WORDS, Alike
+from ..model.steps import NAN
+from .metrics import SHORT
+from .steps import (
+    BEGIN,
+    COMPILED,
+    DEVICE,
+    LENGTH,
+    LOADED,
+    LONGEST,
+    NAME,
+    ROW,
+    chunks,
+    header,
+    length,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+    from typing import Any
+
+    from ..model.steps import Step
+
+#: How often rows are written, in ns; at most so much is lost to a SIGKILL.
+INTERVAL_NS = 1_000_000_000
+#: How many shortened names run.json has.
+SHORTENED = 1000
+#: Bytes of rows that wait until they can be written.
+WAITING = 1 << 24
+MEGABYTE = 1 << 20
+#: A rest between two pieces of a file that is copied: the script wants the interpreter too.
+REST_SECONDS = 0.0005
+#: A row's words, and of those that are copied from steps that were counted together: which word of
+#: theirs. Its items and its loss are told apart.
+_ROW_WORDS = ROW.size // 8
+_COPIED = {4: START, 5: END, **{8 + part: PARTS + part for part in range(6)}}
+_ITEMS, _LOSS = 6, 7
+
+
+class StepsFile:
+    """Writes rows to ``steps.npy``, which is open only meanwhile.
+
+    Rows are written first, then their number in the header: a reader sees whole rows only. When
+    the file has grown to its bound, every second step is dropped, in a new file that takes its
+    place, and only every second one is written from there on; the next time, every fourth.
+
+    Args:
+        directory: Tells the run's directory; None: there is none.
+        report: Told once when steps are no longer written.
+        megabytes: How large the file may get.
+        started: The monotonic clock when the run began, ns.
+        multiplier: Items of a step are counted this many times.
+
+    Attributes:
+        stride: One step in so many is written.
+    """
+
+    def __init__(
+        self,
+        directory: Callable[[], Path | None],
+        report: Callable[[Problem], object],
+        megabytes: float,
+        started: int,
+        multiplier: int = 1,
+    ) -> None:
+        self._directory, self._report, self._started = directory, report, started
+        self._most = max(int(megabytes * MEGABYTE) - BEGIN, 2 * ROW.size) // ROW.size
+        self._multiplier, self._process = multiplier, os.getpid()
+        self._pending, self._due = list[bytes | bytearray](), 0
+        self._names: dict[str, bytes] = {}
+        self._taken: set[bytes] = set()
+        self._shortened: dict[str, str] = {}
+        self._number = 0
+        self._off = self._made = False
+        self.stride = 1
+        self._written = (0, 1)
+
+    def add(self, steps: Iterable[Step]) -> None:
+        """Take in finished steps; they are written by the next :meth:`flush`."""
+        if self._off:
+            return
+        # Each step comes by here.
+        stride, multiplier, pack, found = self.stride, self._multiplier, ROW.pack, self._names.get
+        append = self._pending.append
+        for step in steps:
+            if isinstance(step, Alike):
+                self._add_alike(step)
+            elif not (number := step.number) % stride:
+                known = step.backwards and not (step.late or step.unknown_loss)
+                append(pack(
+                    number, found(step.task) or self._name(step.task), step.start, step.end,
+                    step.items * multiplier, step.loss if known else step.told,
+                    *step.parts, step.pause, step.thread, _flags(step),
+                ))  # fmt: skip
+
+    def _add_alike(self, alike: Alike) -> None:
+        """Take in steps that were counted together, column by column."""
+        first = alike.number - alike.n + 1
+        skipped = -first % self.stride
+        numbers = array("q", range(first + skipped, alike.number + 1, self.stride))
+        if not numbers:
+            return
+        like, nothing = alike.like, (0,) * 7
+        known = like.backwards and not like.unknown_loss
+        row = ROW.pack(
+            0, self._name(alike.task), 0, 0, NAN, NAN, *nothing, alike.thread, _flags(alike)
+        )
+        data = bytearray(row * len(numbers))
+        rows, found = memoryview(data).cast("q"), alike.rows.cast("q")[skipped * WORDS :]
+        every = WORDS * self.stride
+        rows[::_ROW_WORDS] = memoryview(numbers)
+        for to, of in _COPIED.items():
+            rows[to::_ROW_WORDS] = found[of::every]
+        rows[_LOSS::_ROW_WORDS] = found[LOSS if known else TOLD :: every]
+        rows[_ITEMS::_ROW_WORDS] = found[ITEMS::every]
+        if self._multiplier != 1:
+            items = memoryview(data).cast("d")
+            more = [one * self._multiplier for one in items[_ITEMS::_ROW_WORDS].tolist()]
+            items[_ITEMS::_ROW_WORDS] = memoryview(array("d", more))
+        self._pending.append(data)
+
+    def _name(self, task: str) -> bytes:
+        """A task's name in its rows: its own, or a shorter one that no other task has."""
+        found = self._names.get(task)
+        if found is None:
+            found = own = task.encode("utf-8", "replace")
+            while len(found) > LONGEST or b"\0" in found or found in self._taken:
+                self._number += 1
+                end = b"~%d" % self._number
+                text = own.replace(b"\0", b"?")[: LONGEST - len(end)]
+                found = text.decode("utf-8", "ignore").encode() + end
+            self._names[task] = found
+            self._taken.add(found)
+            if found != own and len(self._shortened) < SHORTENED:
+                self._shortened[found.decode()] = task
+        return found
+
+    # Writing
+
+    def tick(self, now: int) -> None:
+        """Write what waits, once a second."""
+        if self._pending and now >= self._due:
+            self._due = now + INTERVAL_NS
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits; what cannot be written is told once."""
+        # A forked child: the file is its parent's.
+        if self._off or not self._pending or os.getpid() != self._process:
+            return
+        directory = self._directory()
+        if directory is not None:
+            try:
+                with bounded():
+                    self._write(directory / NAME)
+                return
+            except OSError as error:
+                if error.errno not in SHORT:
+                    self._fail(directory / NAME, error)
+        if sum(map(len, self._pending)) > WAITING:  # There is no place for them.
+            self._off = True
+        if self._off:
+            self._pending.clear()
+
+    def _write(self, path: Path) -> None:
+        (rows, _), data = self._written, b"".join(self._pending)
+        while rows + len(data) // ROW.size > self._most:
+            stride = self.stride * 2
+            rows = self._copy(path, stride) if self._made else 0
+            data, self.stride = _every(data, stride), stride
+            self._pending[:] = [data]
+        if not self._made:
+            with whole(path, durable=False) as file:
+                file.write(header(len(data) // ROW.size) + data)
+            self._made = True
+        else:
+            _append(path, rows, data)
+        self._written = rows + len(data) // ROW.size, self.stride
+        self._pending.clear()
+
+    def _copy(self, path: Path, stride: int) -> int:
+        """Replace the file by one with a step in ``stride`` only; returns how many it has."""
+        rows, _ = self._written
+        with (
+            whole(path, durable=False) as file,
+            open(descriptor(path, os.O_RDONLY), "rb") as old,
+        ):
+            old.seek(BEGIN)
+            file.write(header(0))
+            for data in chunks(old, rows):
+                file.write(_every(data, stride))
+                sleep(REST_SECONDS)
+            kept = (file.tell() - BEGIN) // ROW.size
+            # numpy.load opens a file twice. Where another one takes its place between, it maps as
+            # many rows as the old one had: so behind its own this one has rows of that.
+            old.seek(BEGIN + kept * ROW.size)
+            for data in chunks(old, rows - kept):
+                file.write(data)
+            file.seek(0)
+            file.write(header(kept))
+        self._written = kept, stride
+        return kept
+
+    def _fail(self, path: Path, error: OSError) -> None:
+        self._off = True
+        what = f"steps are no longer written ({error.strerror or error})"
+        remedy = "Free or choose another disk: --run-dir DIR; --steps-max-mb 0 writes no steps."
+        self._report(Problem("record-unwritable", str(path), what, remedy=remedy))
+
+    def section(self) -> dict[str, Any] | None:
+        """The ``steps`` of ``run.json``; None: none were written."""
+        rows, stride = self._written
+        if not rows:
+            return None
+        made = {"path": NAME, "rows": rows, "stride": stride, "start": self._started}
+        return {**made, "names": self._shortened.copy()} if self._shortened else made
+
+
+def _flags(step: Step) -> int:
+    flags = LOADED if step.loaded else 0
+    if step.timed:
+        flags |= DEVICE
+    return flags | COMPILED if step.compiled else flags
+
+
+def _every(rows: bytes, stride: int) -> bytes:
+    """Rows of steps whose number is a multiple of ``stride``: the same ones in each process."""
+    numbers = memoryview(rows).cast("q")[::_ROW_WORDS].tolist()
+    kept = [n * ROW.size for n, number in enumerate(numbers) if not number % stride]
+    return b"".join(rows[at : at + ROW.size] for at in kept)
+
+
+def _append(path: Path, rows: int, data: bytes) -> None:
+    """Write more rows behind ``rows`` others."""
+    fd, start = descriptor(path, os.O_WRONLY), BEGIN + rows * ROW.size
+    try:
+        done = 0
+        while done < len(data):  # Once, unless the disk is nearly full.
+            done += os.pwrite(fd, memoryview(data)[done:], start + done)
+        os.pwrite(fd, length(rows + len(data) // ROW.size), LENGTH)
+    finally:
+        os.close(fd)
