@@ -27,7 +27,7 @@ FIRST_SECONDS = 0.25
 GLANCE_SECONDS = 0.25
 #: Intervals outside these are mistakes: a busy loop, or a sample that never comes.
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.01, 86_400.0
-#: So many samples in a row that fail are the end of a monitor, or of a device.
+#: Failures in a row before a monitor, or a device, is no longer sampled.
 LOST = 3
 #: A sample that takes longer than 1/REST of a second, as one of a hundred processes does, is taken
 #: no more often than costs a processor 1/REST of its time: half a percent with weighing memory.

@@ -82,7 +82,7 @@ def _without(measuring: Measuring, advice: Advice, windows: Windows) -> list[Pro
     found = []
     for key in windows.logged:
         if key not in windows.told:
-            what, role = "the run showed nothing that it could be told from", "loading"
+            what, role = "no events from which this rate can be computed", "loading"
             if key == "train_rate":
                 role = "step"
                 if measuring.method is not None:

@@ -86,9 +86,9 @@ def asked_for(error: BaseException) -> bool:
 
 
 def let_through(error: BaseException) -> None:
-    """Raise what did not come of a value's own code, which may end by ``sys.exit()`` for all it is.
+    """Re-raise Ctrl-C and requested stops; a value's own code may raise ``SystemExit`` as well.
 
-    Of plain exceptions nobody asks that: it takes too long.
+    Not to be called for an ``Exception``: it takes too long.
 
     Raises:
         BaseException: ``error``, if somebody wished for it, a signal handler raised it, or an

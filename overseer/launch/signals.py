@@ -17,7 +17,7 @@ from ..timers import Timer
 
 _owner = os.getpid()
 
-#: How often it is looked whether a signal has come while the main thread is in C, in seconds; the
+#: Polling interval for pending signals while the main thread is in C, in seconds; the
 #: second look that finds one acts.
 LOOK = 0.5
 

@@ -867,7 +867,7 @@ class Lane:
         return min(look[0] for look in shown), rows, sum(look[2] for look in shown)
 
     def backward(self, loss: float, start: int, depth: int, flags: int, site: int) -> None:
-        """Gradients were computed; one of no number within another span is another's part."""
+        """A backward. A nested one without a loss belongs to the enclosing span."""
         if depth and loss != loss and self._scaled is None and not flags & k.LATER:
             return
         turn = self.turn

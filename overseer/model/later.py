@@ -1,4 +1,4 @@
-"""What comes in an event of its own, later than the event that it belongs to, or before it."""
+"""Matches values that arrive in events of their own to the events that they belong to."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 #: How often what was recorded is written, in seconds: at most this much is lost to a SIGKILL.
 INTERVAL = 1.0
-#: ``run.json`` is written so many times as long after its last writing as that took of a processor,
-#: but this often in any case, in seconds.
+#: Between two writes of ``run.json``: this many times the processor time of the last one, and at
+#: most so many seconds.
 REST, LONGEST = 400, 10.0
 #: How many values a line may hold that has been cut to less before; lines that wait at most.
 SURE, WAITING = 10_000, 10_000
-#: Of how many runs that were killed it is looked whether their record has been finished.
+#: Killed runs checked at the beginning of a record.
 DEAD = 50
 #: How many events of one combination of keys are kept before sampling begins, and of how many
 #: combinations: of further ones, one a flush is.
