@@ -252,8 +252,8 @@ def test_a_header_of_a_run_that_was_finished_is_removed_by_the_next(place):
     place.voir("--quiet", "next.py")
     assert not path.exists()
     path.write_bytes(b"of a run that was killed here, in a directory that was deleted then")
-    (run / "run.json").unlink()
-    (run / "metrics.jsonl").unlink()
+    for name in ("run.json", "metrics.jsonl", "steps.npy"):
+        (run / name).unlink()
     place.voir("--quiet", "--run-dir", "run", "next.py")
     assert not path.exists()
 

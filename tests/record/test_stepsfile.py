@@ -8,6 +8,8 @@ import math
 import os
 import random
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -179,31 +181,50 @@ def test_steps_that_are_all_dropped_leave_a_file_without_rows(tmp_path: Path) ->
 # Readers
 
 
-def test_a_reader_never_sees_an_error_or_half_a_row_while_rows_are_written(tmp_path: Path) -> None:
-    to, over = Written(tmp_path, 0.1), threading.Event()
-    to.add(step(1))
+@contextmanager
+def growing(to: Written) -> Iterator[None]:
+    """Within, a thread adds steps all the time, whose losses are their numbers."""
+    over = threading.Event()
+    to.add(step(1, loss=1.0))
 
     def write() -> None:
         n = 2
-        while not over.is_set():
+        while not over.wait(0.0002):  # The reader wants the interpreter too.
             to.add(*[step(n + k, loss=float(n + k)) for k in range(n % 5)])
             n += n % 5 or 1
 
     thread = threading.Thread(target=write)
     thread.start()
-    before = 1
     try:
-        for n in range(1000):
-            rows = np.array(to.rows)  # Columns of what is mapped would be of different moments.
-            assert (rows["loss"][1:] == rows["step"][1:]).all()
-            assert (rows["end"] - rows["start"] == 6000).all()
-            before = max(before, int(rows["step"][-1]))
-            if not n % 10:
-                assert all(row["other"] == 1005 for row in read_steps(to.path))
+        yield
     finally:
         over.set()
         thread.join()
-    assert before > 100 and to.problems == []
+    assert to.problems == []
+
+
+def test_a_reader_never_sees_an_error_or_half_a_row_while_rows_are_written(tmp_path: Path) -> None:
+    to, last = Written(tmp_path, 64), 0
+    with growing(to):
+        for n in range(1000):
+            rows = to.rows
+            assert (rows["loss"] == rows["step"]).all()
+            assert (rows["end"] - rows["start"] == 6000).all()
+            assert len(rows) >= last
+            last = len(rows)
+            if not n % 100:
+                assert all(row["other"] == 1005 for row in read_steps(to.path))
+    assert last > 100
+
+
+def test_nor_does_one_that_opens_it_while_it_is_replaced(tmp_path: Path) -> None:
+    to, strides = Written(tmp_path, 0.02), set[int]()
+    with growing(to):
+        for _ in range(1000):
+            assert (to.rows["other"] == 1005).all()
+            assert all(row["other"] == 1005 for row in read_steps(to.path))
+            strides.add(to.file.stride)
+    assert len(strides) > 2
 
 
 # What goes wrong
