@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 
 from overseer import Overseer, StopProgram, instrument_definition
 from overseer.boundary import wished
-from overseer.engine.stopping import TIMES
+from overseer.engine.ending import TIMES
 from overseer.errors import Problem, UsageError, VoirError
 
 from .measuring import measuring_of

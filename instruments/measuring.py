@@ -11,7 +11,7 @@ from overseer import Overseer
 from overseer.boundary import Guarded, name_of
 from overseer.clock import sleep
 from overseer.engine.bus import Own
-from overseer.engine.stopping import KINDS
+from overseer.engine.ending import KINDS
 from overseer.errors import Problem, VoirError
 from overseer.imports import on_import
 from overseer.recorder import recorder, table

@@ -21,7 +21,7 @@ from ..engine.voirfile import Found, contributed, find, load
 from ..errors import Problem, VoirError
 from ..files import bounded
 from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child, lift
-from .notices import STRICT, UNVERIFIED, USAGE, Notices
+from .notices import STRICT, UNVERIFIED, USAGE, Notices, screen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -314,15 +314,14 @@ def show(overseer: Overseer, notices: Notices) -> None:
             notices.problem(problem)
         return
     try:
+        run, width, colour = overseer.run, notices.width(), notices.colour
         with bounded():  # Python may write what it compiles.
-            from ..views.checks import screen
             from ..views.summary import failure
 
-        run, width, colour = overseer.run, notices.width(), notices.colour
-        if overseer.dashed and overseer.context.outcome.error and "verify" not in run:
-            text = failure(run, width, colour)  # The traceback is what somebody looks for.
-        else:
-            text = screen(run, width, colour, notices.height())
+            if overseer.dashed and overseer.context.outcome.error and "verify" not in run:
+                text = failure(run, width, colour)  # The traceback is what somebody looks for.
+            else:
+                text = screen(run, width, colour, notices.height())
     except Exception as error:  # Out of memory or descriptors: the script's exit status stands.
         notices.line(f"the summary cannot be shown: {said(error)}")
     else:

@@ -14,7 +14,7 @@ from ..views.text import coloured, encodable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TextIO
+    from typing import Any, TextIO
 
 BOLD_RED, YELLOW, DIM, RESET = "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 #: Exit statuses: wrong usage, ``--verify`` failed, ``--strict`` found something.
@@ -35,6 +35,19 @@ def size_of(stream: TextIO | None) -> tuple[int, int]:
         return os.get_terminal_size(stream.fileno()) if stream else (0, 0)
     except (OSError, ValueError, AttributeError):
         return 0, 0
+
+
+def screen(
+    run: Mapping[str, Any], width: int, colour: bool = False, height: int = 0, whole: bool = False
+) -> str:
+    """What stands at the end of a run: its checks under ``--verify``, else its summary."""
+    if "verify" in run:
+        from ..views.checks import render as checks
+
+        return checks(run, width, colour)
+    from ..views.summary import render
+
+    return render(run, width, colour, height, whole)
 
 
 class Notices:

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..errors import VoirError
 from ..record.reading import Run, read_run
-from ..views.checks import screen
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
+from .notices import screen
 from .runs import RUN, facts_of, finished_run, is_run, newest, run_directory
 
 _ABOUT = """\

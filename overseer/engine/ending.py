@@ -1,22 +1,210 @@
-"""How a run ends: finds out by what, once, and announces it."""
+"""How a run ends: a stop that the script swallows is raised again; the end is announced once."""
 
 from __future__ import annotations
 
-from ..boundary import OverseerAbort, StopProgram, asked_for, said
+import signal
+import threading
+from _thread import get_ident, start_new_thread
+
+from ..boundary import OverseerAbort, StopProgram, Wish, asked_for, said
 from ..boundary import problem as problem_of
+from ..clock import sleep
 from ..errors import Problem
 from ..launch import exit_status
-from .stopping import TIMES
+from ..recorder import recorder
+from ..recorder import sites as k
+from ..timers import hidden
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+    from typing import Any
 
     from ..context import Context
-    from .stopping import Alarm, Stopping
 
 #: How many characters of what a script's exception says are kept.
 LONGEST = 500
+#: How often a stop that is swallowed is raised again; then the script is let go.
+TIMES = 100
+#: How long a thread of voir's waits for the next step, in seconds, before it interrupts the script.
+PATIENCE = 1.0
+#: Kinds of which each event may tell a step.
+KINDS = tuple(kind.number for kind in k.KINDS.values() if kind.tells)
+
+
+class Alarm:
+    """The recorder's one alarm, for all who wait for events."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[int, int, Callable[[], object]]] = {}
+        self._armed = 0
+
+    def set(self, name: str, kinds: Iterable[int], n: int, call: Callable[[], object]) -> None:
+        """Call ``call`` once, on the thread that records the ``n``-th next event of ``kinds``.
+
+        It replaces what was set under ``name``. Where others wait for further kinds, events of
+        these count too: whoever is called must look whether it is time.
+        """
+        self._passed()
+        self._waiting[name] = sum(1 << kind for kind in kinds), n, call
+        self._arm()
+
+    def off(self, name: str | None = None) -> None:
+        """Forget what was set under ``name``; without it, all of it."""
+        self._passed()
+        self._waiting = {n: waiter for n, waiter in self._waiting.items() if name not in (n, None)}
+        self._arm()
+
+    def _passed(self) -> None:
+        """Take off the events that have come since the recorder was armed."""
+        passed = self._armed - recorder.arm(0, 0, None)
+        self._waiting = {n: (k, left - passed, c) for n, (k, left, c) in self._waiting.items()}
+        self._armed = 0
+
+    def _arm(self) -> None:
+        if self._waiting:
+            kinds = 0
+            for one, _, _ in self._waiting.values():
+                kinds |= one
+            self._armed = max(1, min(left for _, left, _ in self._waiting.values()))
+            recorder.arm(kinds, self._armed, self._rings)
+
+    def _rings(self) -> None:
+        """Call whose time has come; all of them, and then raise what the first one raised."""
+        self._passed()
+        due = [(name, call) for name, (_, left, call) in self._waiting.items() if left <= 0]
+        for name, _ in due:
+            del self._waiting[name]
+        self._arm()
+        raised: BaseException | None = None
+        for _, call in due:
+            try:
+                call()
+            except BaseException as error:
+                raised = raised or error
+        if raised is not None:
+            raise raised
+
+
+class Stopping:
+    """What a run was asked to end by.
+
+    Args:
+        alarm: Tells of the next step.
+
+    Attributes:
+        wish: The stop or abort; None: nobody asked.
+        raised: Whether it was raised in the main thread.
+        leaving: The main thread has left the script, and waits for others.
+        over: The script has been left: nothing is raised any more.
+        left: How often it may be raised again.
+    """
+
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
+        self.wish: BaseException | None = None
+        self.leaving = self.over = False
+        self.left = TIMES
+        self.raised = False
+        self._caught = ""
+        # Before the script: gevent gives the main thread another ident.
+        self._main = threading.main_thread().ident or 0
+
+    def raises(self, wish: Wish) -> None:
+        """``wish`` is about to be raised on this thread, in code that the script called."""
+        if self.over:
+            return
+        if get_ident() in hidden:
+            self.ask(wish)
+            return
+        self.wish = self.wish or wish
+        if isinstance(wish, StopProgram):
+            self._arm()
+        if get_ident() == self._main:
+            self.raised = True
+        else:
+            _quieten()
+            if not self.leaving:
+                interrupt(self._main)
+
+    def ask(self, error: BaseException) -> None:
+        """Have the script end by what a thread of voir's raised: at its next step, if one comes."""
+        if self.wish is None and not self.over:
+            self.wish = error
+            self._arm()
+            start_new_thread(self._interrupt, ())
+
+    def _interrupt(self) -> None:
+        sleep(PATIENCE)
+        if not (self.raised or self.leaving):
+            interrupt(self._main)
+
+    def _arm(self) -> None:
+        if self.left > 0:
+            self._alarm.set("stop", KINDS, 1, self._again)
+
+    def _again(self) -> None:
+        """At a recorded step, on the thread that made it."""
+        wish = self.wish
+        if self.over or wish is None:
+            return
+        self.left -= 1
+        self._see(wish)
+        self._arm()
+        self.raised |= get_ident() == self._main
+        raise wish.with_traceback(None)
+
+    def _see(self, wish: BaseException) -> None:
+        """Note where it was swallowed: its traceback ends, above, with the frame that caught it."""
+        traceback: TracebackType | None = wish.__traceback__
+        if traceback is not None:
+            code = traceback.tb_frame.f_code
+            self._caught = f"{code.co_filename}:{traceback.tb_lineno}"
+
+    def meant(self, error: BaseException | None) -> BaseException | None:
+        """What the script has ended by: the wish, if ``error`` is what that came as.
+
+        Of an abort that is the error that it carries.
+        """
+        if isinstance(error, KeyboardInterrupt) and self.wish is not None and not self.raised:
+            error = self.wish
+        return error.args[0] if isinstance(error, OverseerAbort) else error
+
+    @property
+    def caught(self) -> str:
+        """``file:line`` where the script has caught the stop the last time; empty: unknown."""
+        if self.wish is not None and self.raised:
+            self._see(self.wish)
+        return self._caught
+
+
+def interrupt(ident: int) -> None:
+    """Interrupt the main thread as Ctrl-C does, also while it waits for a lock or for events."""
+    if callable(signal.getsignal(signal.SIGINT)) and hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(ident, signal.SIGINT)
+        return
+    import ctypes  # Where SIGINT is ignored, as behind an `&`.
+
+    kind = ctypes.py_object(KeyboardInterrupt)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), kind)
+
+
+def _quieten() -> None:
+    """Threads that end by a stop do so without a word."""
+    hook = threading.excepthook
+    if getattr(hook, "quiet", False):
+        return
+
+    def quietly(args: Any) -> None:
+        if not isinstance(args.exc_value, (StopProgram, OverseerAbort)):
+            hook(args)
+
+    quietly.quiet = True  # type: ignore[attr-defined]
+    threading.excepthook = quietly
+
+
+# The end
 
 
 class RunEnding:

@@ -18,11 +18,10 @@ from ..launch import Program, in_child
 from ..model.overhead import Overhead
 from ..timers import Timer
 from .bus import Bus, Own, Subscription
-from .ending import RunEnding
+from .ending import Alarm, RunEnding, Stopping
 from .options import OptionParser, add_options
 from .phases import Scheduler
 from .probe import Probing, written
-from .stopping import Alarm, Stopping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..errors import clean
 from ..model.facts import entries
 from .summary import head_of, record
-from .summary import render as summary
 from .text import Layout, Piece, row
 
 TYPE_CHECKING = False
@@ -14,15 +13,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"PASS": "good", "FAIL": "bad", "WARN": "warn", "SKIP": "dim"}
 _COLUMN = 22
-
-
-def screen(
-    run: Facts, width: int, colour: bool = False, height: int = 0, whole: bool = False
-) -> str:
-    """What stands at the end of a run: its checks under ``--verify``, else its summary."""
-    if "verify" in run:
-        return render(run, width, colour)
-    return summary(run, width, colour, height, whole)
 
 
 def render(run: Facts, width: int, colour: bool = False) -> str:

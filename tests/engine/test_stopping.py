@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from overseer.boundary import StopProgram
-from overseer.engine import stopping
+from overseer.engine import ending as stopping
 from tests.running import Place
 
 #: What every script here begins with; ``step`` is what the voirfile marks.
