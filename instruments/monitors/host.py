@@ -48,20 +48,25 @@ class Cores:
         """Seconds in use, and in all, of each processor that affinity allows."""
         import psutil
 
-        return [
-            # Guests are within user and nice.
-            (sum(times[:8]) - times.idle - getattr(times, "iowait", 0.0), sum(times[:8]))
-            for n, times in enumerate(psutil.cpu_times(percpu=True))
-            if not self.allowed or n in self.allowed
-        ]
+        every = enumerate(psutil.cpu_times(percpu=True))
+        return [_used(times) for n, times in every if not self.allowed or n in self.allowed]
 
     def counters(self, now_ns: int) -> tuple[float, float]:
         """Time in use and time there was, both since some moment and in one unit."""
         used = self.quota.seconds_used() if self.quota is not None else None
         if used is not None:
             return used, now_ns / 1e9 * self.number
-        each = self.each()
+        import psutil
+
+        # A line for each processor takes milliseconds to read where there are hundreds.
+        each = self.each() if self.allowed else [_used(psutil.cpu_times())]
         return sum(used for used, _ in each), sum(there for _, there in each)
+
+
+def _used(times: Any) -> tuple[float, float]:
+    """Seconds in use, and in all; guests are within user and nice."""
+    there = sum(times[:8])
+    return there - times.idle - getattr(times, "iowait", 0.0), there
 
 
 class Share:
