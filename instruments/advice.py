@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overseer import Overseer
-    from overseer.reading.script import Source
+    from overseer.script_analysis.script import Source
 
 #: Lines for scripts whose text does not tell; the names in capitals are to be replaced.
 GENERIC = {
@@ -45,7 +45,7 @@ class Advice:
         """The script, and the modules of its project that it imports."""
         from os.path import dirname
 
-        from overseer.reading.script import open_source, project
+        from overseer.script_analysis.script import open_source, project
 
         ov = self._ov
         if ov.program is None or ov.program.file is None:
@@ -63,7 +63,7 @@ class Advice:
     @cached_property
     def _lines(self) -> dict[str, str]:
         with aside:
-            from overseer.reading.text import lines, read
+            from overseer.script_analysis.text import lines, read
 
             found = read(self._sources)
             every = [*found.lines, *lines(self._sources)]
@@ -82,7 +82,7 @@ class Advice:
         """The line to write for that of a probe which came to nothing."""
         import linecache
 
-        from overseer.reading.script import corrected
+        from overseer.script_analysis.script import corrected
 
         selector, (path, _, line) = probe["selector"], str(probe.get("where")).rpartition(":")
         written = linecache.getline(path, int(line)).strip() if line.isdecimal() else ""

@@ -33,7 +33,7 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     # Imported here: a run without a dashboard does not pay for it.
     from overseer.launch import exit_status
-    from overseer.record.job import find_rank
+    from overseer.rundir.job import find_rank
     from overseer.views.dash.board import HEARD, Board
     from overseer.views.dash.dash import FRAME_SECONDS, Dashboard, sink_for
 

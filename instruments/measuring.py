@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from overseer.model.spans import Span
     from overseer.model.steps import Step
     from overseer.model.summary import Summary
-    from overseer.record.stepsfile import StepsFile
     from overseer.recorder.device import Marks
+    from overseer.rundir.stepsfile import StepsFile
 
     Sink = Callable[[list[Step]], object]
     Raw = Callable[[bytes], object]
@@ -202,7 +202,7 @@ class Measuring:
         ov, recording = self.ov, self.ov.recording
         if recording is None or ov.options.no_record or not self.steps_mb:
             return None
-        from overseer.record.stepsfile import StepsFile
+        from overseer.rundir.stepsfile import StepsFile
 
         file = StepsFile(
             lambda: recording.directory.path,

@@ -18,12 +18,12 @@ from overseer.errors import Problem
 from overseer.files import read_json
 from overseer.imports import on_import
 from overseer.model.catalogue import SHARE, SOURCES, TOTAL, curve
-from overseer.record.job import MARKER, place
-from overseer.record.tensorboard import leaves
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 from overseer.recorder.log import EVENT, header
 from overseer.recorder.values import values
+from overseer.rundir.job import MARKER, place
+from overseer.rundir.tensorboard import leaves
 from overseer.trace.channels import channel, channels, record, stop
 from overseer.trace.rows import DETAILED, FOREVER, Made, Part, Progress, make
 from overseer.trace.writer import HOST, VALS, Log, LogWriter, this_process, threads_in
@@ -429,7 +429,7 @@ def _place(ov: Overseer, settings: Settings) -> Path | None:
     """Where the file goes; None when there is nowhere, which is told."""
     assert ov.recording is not None
     if settings.directory is not None:
-        from overseer.record.directory import safe_name, stamp
+        from overseer.rundir.directory import safe_name, stamp
 
         directory = Path(os.path.abspath(os.path.expanduser(settings.directory)))
         directory.mkdir(parents=True, exist_ok=True)

@@ -43,8 +43,8 @@ def instrument_tensorboard(ov: Overseer) -> Generator[Any, Any, None]:
 
 
 def _export(ov: Overseer, logs: Path) -> None:
-    from overseer.record.reading import read_run
-    from overseer.record.tensorboard import export_scalars
+    from overseer.rundir.reading import read_run
+    from overseer.rundir.tensorboard import export_scalars
     from overseer.trace.export import export_tensorboard
     from overseer.trace.reading import open_trace
 

@@ -8,7 +8,7 @@ from typing import Any
 from overseer.engine.handle import Log as LogStream
 from overseer.engine.overseer import Overseer, current_overseer
 from overseer.errors import Problem
-from overseer.record.datafd import DataFd, opened
+from overseer.rundir.datafd import DataFd, opened
 
 __all__ = ["JsonlFileLogger", "LogStream", "Overseer", "current_overseer"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from overseer.encode import simplify
-from overseer.record.smuggle import Separator
+from overseer.recorder.encode import simplify
+from overseer.rundir.smuggle import Separator
 
 __all__ = ["LogEntry", "Multiplexer", "Source", "run"]
 

@@ -1,9 +1,9 @@
 """Runs read back in Python: ``from voir.runs import read_run``."""
 
 from overseer.model.comparison import compare
-from overseer.record.finishing import finish_run
-from overseer.record.reading import Metrics, Run, read_run
-from overseer.record.tables import open_database
+from overseer.rundir.finishing import finish_run
+from overseer.rundir.reading import Metrics, Run, read_run
+from overseer.rundir.tables import open_database
 from overseer.trace.reading import Trace, open_trace
 
 __all__ = [

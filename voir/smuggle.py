@@ -1,6 +1,6 @@
 """Data hidden in a stream of text; :mod:`voir.proc` takes both apart again."""
 
-from overseer.record.smuggle import (
+from overseer.rundir.smuggle import (
     SmuggleWriter,
     decode_escape_sequence,
     encode_as_escape_sequence,

@@ -7,7 +7,7 @@ import sys
 from weakref import WeakKeyDictionary
 
 from overseer.model.catalogue import SOURCES
-from overseer.record.cgroup import Limit, cpu_limit, memory_limit
+from overseer.rundir.cgroup import Limit, cpu_limit, memory_limit
 
 from ..sampling import Monitor, Running
 

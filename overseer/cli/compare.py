@@ -12,8 +12,8 @@ from ..errors import UsageError, VoirError
 from ..model.catalogue import RATE
 from ..model.comparison import Comparison, Row
 from ..model.comparison import compare as compare_facts
-from ..record.differences import Difference, differences
-from ..record.reading import Run
+from ..rundir.differences import Difference, differences
+from ..rundir.reading import Run
 from ..views.comparison import render
 from .commands import CommandParser, Terminal, within
 from .runs import facts_of, finished_run, labelled, run_directory

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import VoirError, clean
 from ..model.amounts import count
-from ..record.reading import Metrics
+from ..rundir.reading import Metrics
 from ..trace.reading import read_trace, trace_files
 from ..trace.writer import NAME, logs
 from .commands import CommandParser, Terminal

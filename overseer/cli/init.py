@@ -14,10 +14,10 @@ from tempfile import NamedTemporaryFile
 from ..errors import VoirError, clean
 from ..launch.script import module_file
 from ..probes.selector import MAIN
-from ..reading.observed import observe
-from ..reading.script import Source, open_source, project
-from ..reading.text import lines, read
-from ..reading.voirfile import code, voirfile_text
+from ..script_analysis.observed import observe
+from ..script_analysis.script import Source, open_source, project
+from ..script_analysis.text import lines, read
+from ..script_analysis.voirfile import code, voirfile_text
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal
 

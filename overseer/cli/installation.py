@@ -13,9 +13,9 @@ from tempfile import TemporaryFile
 
 from .. import version
 from ..model import fold
-from ..record.provenance import installed
 from ..recorder import reason
 from ..recorder.log import PAGE, SHM
+from ..rundir.provenance import installed
 from .findings import BAD, GOOD, WARNING, Finding
 
 BASE = ("ptera", "giving", "rich", "psutil")

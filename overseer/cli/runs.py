@@ -17,9 +17,9 @@ from ..errors import UsageError, VoirError, clean
 from ..files import read_json, reading
 from ..model.amounts import duration
 from ..model.facts import main_task, part
-from ..record.differences import unlike_arguments
-from ..record.finishing import finish_run
-from ..record.reading import Run, read_run
+from ..rundir.differences import unlike_arguments
+from ..rundir.finishing import finish_run
+from ..rundir.reading import Run, read_run
 from ..views.summary import losses, outcome, rate, seconds
 from ..views.text import cut, table
 from .commands import CommandParser, Terminal

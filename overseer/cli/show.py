@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
-from ..record.reading import Run, read_run
+from ..rundir.reading import Run, read_run
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
 from .notices import screen

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..errors import UsageError, VoirError
 from ..files import whole
-from ..record.reading import Run
-from ..record.tables import TRACED, open_database
+from ..rundir.reading import Run
+from ..rundir.tables import TRACED, open_database
 from ..views.text import Layout, cut, row, table
 from .commands import CommandParser, Terminal
 from .runs import RUN, finished_run, run_directory

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn, TextIO
 
     from ..probes import Engine
-    from ..record.recording import Recording
+    from ..rundir.recording import Recording
     from .operators import Given
     from .phases import Instrument
     from .probe import Probe
@@ -201,7 +201,7 @@ class Handle(Scheduler):
             objects: Mappings; of the same key, the last value stands.
             values: More of them.
         """
-        from ..encode import simplify
+        from ..recorder.encode import simplify
 
         shown: dict[str, Any] = self.summary.setdefault("app", {})
         for one in (*objects, values):
@@ -319,7 +319,7 @@ class Handle(Scheduler):
         Args:
             title: The script as the user named it.
         """
-        from ..record.recording import Recording
+        from ..rundir.recording import Recording
 
         recording = Recording(self.context, title, self.bus.sample, self.logfile)
         recording.events = lambda: self.bus.events

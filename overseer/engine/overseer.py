@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..launch import Target
-    from ..record.recording import Recording
+    from ..rundir.recording import Recording
     from .phases import Phase
 
 #: How many events wait at most to be read: 2 and 4 MiB, touched as they are used.

@@ -16,10 +16,10 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from types import FunctionType, MethodType, ModuleType
 
-from ..encode import FEW, INT_BITS, simplify
-from ..null_span import null_span
 from ..recorder import recorder, table
 from ..recorder import sites as k
+from ..recorder.encode import FEW, INT_BITS, simplify
+from ..recorder.null_span import null_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from overseer.errors import VoirError
-from overseer.record.runfile import utc
+from overseer.rundir.runfile import utc
 from overseer.trace import finish
 from tests.running import Place
 from tests.trace.conftest import Making

@@ -176,7 +176,7 @@ def test_a_run_that_has_ended_is_shown_as_it_was_at_its_end(tmp_path: Path) -> N
 def test_a_run_without_an_end_goes_on_or_was_killed(
     tmp_path: Path, found: dict[str, Any], first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed = "overseer.record.killed"
+    killed = "overseer.rundir.killed"
     monkeypatch.setattr(f"{killed}.now_doing", lambda header: "running")
     monkeypatch.setattr(f"{killed}.lives", lambda header: "pid" not in found)
     monkeypatch.setattr(f"{killed}.how", lambda header: "killed")

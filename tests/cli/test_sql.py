@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from overseer.errors import VoirError
-from overseer.record import tables
-from overseer.record.steps import COMPILED, DEVICE, LOADED, ROW, header
+from overseer.rundir import tables
+from overseer.rundir.steps import COMPILED, DEVICE, LOADED, ROW, header
 from overseer.trace.reading import Counter, Process, Slice, Thread, Trace
 from voir.runs import open_database, read_run
 

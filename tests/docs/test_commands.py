@@ -50,8 +50,8 @@ def test_the_command_works(command: Command, tmp_path: Path) -> None:
 
 LONG = [
     "tests/house/interpreters.py", "tests/recorder/sanitizers.py", "tests/programs/recorded.py",
-    "tests/programs/told/timed.py", "tests/reading/programs.py",
-    "tests/hooks/test_graphs.py", "tests/record/test_killed.py",
+    "tests/programs/told/timed.py", "tests/script_analysis/programs.py",
+    "tests/hooks/test_graphs.py", "tests/rundir/test_killed.py",
 ]  # fmt: skip
 CHECKS = ["ruff check .", "ruff format --check .", "mypy", "lint-imports --no-cache --no-logo"]
 DEMO = ["torch==2.13.0", ".[examples]"]

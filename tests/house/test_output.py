@@ -15,7 +15,7 @@ QUIET = {
     "overseer.launch.script",
     "overseer.views.dash.dash",
     "overseer.engine.operators",
-    "overseer.record.smuggle",
+    "overseer.rundir.smuggle",
 }
 #: Commands that run no script: stdout is their own.
 COMMANDS = ("overseer.cli.commands", "overseer.cli.init", "overseer.cli.trace")

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from overseer.null_span import null_span
 from overseer.recorder import recorder, table
+from overseer.recorder.null_span import null_span
 from overseer.recorder.values import values
 from overseer.trace import channel, channels
 

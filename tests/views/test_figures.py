@@ -24,7 +24,7 @@ from overseer.model.spans import Span
 from overseer.model.steps import Step
 from overseer.model.summary import Summary
 from overseer.model.tasks import Task
-from overseer.record.tables import open_database
+from overseer.rundir.tables import open_database
 from overseer.views.summary import rate, render
 
 MS = 1_000_000

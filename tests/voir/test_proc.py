@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.record.smuggle import encode_as_escape_sequence
+from overseer.rundir.smuggle import encode_as_escape_sequence
 from voir.proc import Lines, LogEntry, Multiplexer, Source, run
 
 SH = ["bash", "-c"]

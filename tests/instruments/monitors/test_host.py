@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from instruments.monitors.host import Cores, Cpu, Disk, Machine, Memory, Network
 from instruments.monitors.process import Process
-from overseer.record.cgroup import cpu_limit, memory_limit
+from overseer.rundir.cgroup import cpu_limit, memory_limit
 
 from .conftest import FakeOverseer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overseer.record.redact import HIDDEN, redact, redact_arguments, relevant_environment
+from overseer.rundir.redact import HIDDEN, redact, redact_arguments, relevant_environment
 
 TOKENS = [
     "ghp_0123456789abcdefABCDEF0123456789abcd", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH",

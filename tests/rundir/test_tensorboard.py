@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from overseer.record.reading import read_run
-from overseer.record.tensorboard import Scalar, crc32c, event_file, export_scalars, scalars
+from overseer.rundir.reading import read_run
+from overseer.rundir.tensorboard import Scalar, crc32c, event_file, export_scalars, scalars
 
 EVENTS = [
     {"$event": "phase", "$data": {"name": "init"}},

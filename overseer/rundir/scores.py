@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..encode import Pending
 from ..model.catalogue import FIGURES, PLACES, SETTINGS, lower_is_better
 from ..model.facts import number
+from ..recorder.encode import Pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -142,7 +142,7 @@ class Recording:
         if "$event" in event:  # That a phase has begun is no reason for a directory.
             self._lines.append({**line, **event})
             return
-        from ..encode import snapshot
+        from ..recorder.encode import snapshot
         from ..recorder.values import values
 
         line["$logged"] = True
@@ -213,7 +213,7 @@ class Recording:
         return path is not None
 
     def _append(self, lines: list[Event]) -> None:
-        from ..encode import encode
+        from ..recorder.encode import encode
 
         if self._scores is None:
             from .scores import Scores
@@ -462,7 +462,7 @@ def named(line: Event, event: Event) -> Event:
 
 
 def _taken(value: Any) -> Any:
-    from ..encode import snapshot
+    from ..recorder.encode import snapshot
     from ..recorder.values import values  # A run without such values need not import it.
 
     return snapshot(value, values.later, sample=True)

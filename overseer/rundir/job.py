@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..clock import time_ns
-from ..encode import encode
 from ..files import is_own, new, read_json
 from ..recorder import recorder
+from ..recorder.encode import encode
 
 MARKER = "job.json"
 #: How far apart the ranks of one job may start.

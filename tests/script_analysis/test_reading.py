@@ -9,8 +9,8 @@ from textwrap import dedent, indent
 import pytest
 
 from overseer.errors import VoirError
-from overseer.reading.script import corrected, open_source, project
-from overseer.reading.text import lines, read
+from overseer.script_analysis.script import corrected, open_source, project
+from overseer.script_analysis.text import lines, read
 
 from .record import GOLDEN, NAMES, recorded, text
 
@@ -26,7 +26,7 @@ def sources(path: Path, **files: str) -> list:
 def test_the_voirfile_for_what_was_seen_of_a_program(name: str) -> None:
     written = text(name, recorded()[name])
     expected = (GOLDEN / f"{name}.py.txt").read_text()
-    assert written == expected, f"python -m tests.reading.record {name} writes it anew"
+    assert written == expected, f"python -m tests.script_analysis.record {name} writes it anew"
 
 
 #: Scripts, and what is probed: of what has no gradients, hooks see nothing, so it is live.

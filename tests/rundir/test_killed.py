@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from overseer.clock import process_start
-from overseer.record import finishing, killed
-from overseer.record.finishing import finish_run
-from overseer.record.killed import as_it_is, how, now_doing
-from overseer.record.reading import read_run
-from overseer.record.runfile import utc
 from overseer.recorder import sites as k
 from overseer.recorder.log import Header, OpenSpan, header_paths
 from overseer.recorder.sites import WORD_BEAT, WORD_STEPPED, WORD_STEPS
+from overseer.rundir import finishing, killed
+from overseer.rundir.finishing import finish_run
+from overseer.rundir.killed import as_it_is, how, now_doing
+from overseer.rundir.reading import read_run
+from overseer.rundir.runfile import utc
 from tests.running import VOIR, Place
 
 SECOND = 1_000_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overseer.errors import VoirError
-from overseer.record.reading import as_number, read_run
+from overseer.rundir.reading import as_number, read_run
 
 #: A record of voir 0.2.0 before ``run.json`` had a ``schema``.
 SCHEMA1 = Path(__file__).parent / "schema1"

@@ -1,7 +1,7 @@
 """All programs: what `voir init` writes makes nothing worse, and no check of theirs fails.
 
-It takes six minutes, and is run by name: ``python -m pytest tests/reading/programs.py``. Some of
-them are in ``test_programs.py``.
+It takes six minutes, and is run by name: ``python -m pytest tests/script_analysis/programs.py``.
+Some of them are in ``test_programs.py``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overseer.record.differences import differences
+from overseer.rundir.differences import differences
 
 
 def run(*argv, **provenance):

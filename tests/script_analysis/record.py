@@ -1,7 +1,7 @@
 """Recording what ``voir init`` sees of programs, and what it writes for them.
 
-``python -m tests.reading.record [NAME ...]`` runs programs, or all of them, for a few steps. It
-keeps what was seen in ``tests/golden/init/seen.json.gz``, and writes some voirfiles to
+``python -m tests.script_analysis.record [NAME ...]`` runs programs, or all, for a few steps.
+It keeps what was seen in ``tests/golden/init/seen.json.gz``, and writes some voirfiles to
 ``NAME.py.txt``: read those.
 """
 
@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from overseer.reading.observed import Findings, observe
-from overseer.reading.script import open_source, project
-from overseer.reading.text import read
-from overseer.reading.voirfile import voirfile_text
+from overseer.script_analysis.observed import Findings, observe
+from overseer.script_analysis.script import open_source, project
+from overseer.script_analysis.text import read
+from overseer.script_analysis.voirfile import voirfile_text
 from tests.forking import close_all
 from tests.programs.record import HERE, programs
 from tests.running import Place

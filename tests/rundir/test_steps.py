@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from overseer.errors import VoirError
-from overseer.record.steps import BEGIN, CHUNK, FIELDS, ROW, header, read_steps
+from overseer.rundir.steps import BEGIN, CHUNK, FIELDS, ROW, header, read_steps
 
 np = pytest.importorskip("numpy")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..clock import gmtime, strftime
-from ..encode import simplify
 from ..errors import Problem
 from ..files import whole
+from ..recorder.encode import simplify
 
 #: The version of the record's format: ``schema`` in ``run.json``. Records without it are of 1.
 SCHEMA = 2

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from ..encode import encode
 from ..errors import Problem
 from ..files import bounded
+from ..recorder.encode import encode
 from .smuggle import pieces
 
 #: How long a reader of a non-blocking descriptor may take before it is given up.

@@ -19,7 +19,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from .boundary import asked_for, let_through
+from ..boundary import asked_for, let_through
 
 Json = Any
 Later = Callable[[Any, Callable[[float], object]], bool]

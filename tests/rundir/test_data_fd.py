@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.record import datafd, smuggle
-from overseer.record.datafd import DataFd
-from overseer.record.smuggle import Separator, SmuggleWriter, pieces
+from overseer.rundir import datafd, smuggle
+from overseer.rundir.datafd import DataFd
+from overseer.rundir.smuggle import Separator, SmuggleWriter, pieces
 
 
 @pytest.fixture

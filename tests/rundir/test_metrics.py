@@ -9,11 +9,11 @@ import re
 
 import pytest
 
-from overseer.record import metrics
-from overseer.record.metrics import MetricsLog
-from overseer.record.reading import Metrics
-from overseer.record.runfile import SCHEMA as SCHEMA_NUMBER
-from overseer.record.runfile import utc, write_run
+from overseer.rundir import metrics
+from overseer.rundir.metrics import MetricsLog
+from overseer.rundir.reading import Metrics
+from overseer.rundir.runfile import SCHEMA as SCHEMA_NUMBER
+from overseer.rundir.runfile import utc, write_run
 from tests.running import SCHEMA, faults
 
 LINES = [b'{"step": 1}\n', b'{"step": 2}\n']

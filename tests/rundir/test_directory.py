@@ -10,9 +10,9 @@ import subprocess
 import pytest
 
 from overseer.errors import UsageError
-from overseer.record import directory as directories
-from overseer.record.directory import RunDirectory, safe_name
-from overseer.record.job import WINDOW_NS, Rank, find_rank
+from overseer.rundir import directory as directories
+from overseer.rundir.directory import RunDirectory, safe_name
+from overseer.rundir.job import WINDOW_NS, Rank, find_rank
 from tests.running import SCHEMA, VOIR, Place, environment
 
 STARTED = 1_767_605_400_123_456_789  # 2026-01-05 09:30:00 UTC

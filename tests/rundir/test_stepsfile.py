@@ -19,10 +19,10 @@ from overseer.model.alike import Alike
 from overseer.model.fold import Fold
 from overseer.model.steps import Late, Segment, Step
 from overseer.model.tasks import PATIENCE_NS, Task
-from overseer.record import stepsfile
-from overseer.record.metrics import SHORT
-from overseer.record.steps import COMPILED, DEVICE, LOADED, ROW, read_steps
-from overseer.record.stepsfile import INTERVAL_NS, SHORTENED, StepsFile
+from overseer.rundir import stepsfile
+from overseer.rundir.metrics import SHORT
+from overseer.rundir.steps import COMPILED, DEVICE, LOADED, ROW, read_steps
+from overseer.rundir.stepsfile import INTERVAL_NS, SHORTENED, StepsFile
 from tests.model.test_alike import BETWEEN, TURNS, varied, written
 from tests.running import VOIR, Place, Ran, faults
 
@@ -427,7 +427,7 @@ def test_after_a_kill_the_steps_up_to_a_second_before_are_there(place: Place) ->
 
 def test_a_run_that_hangs_and_is_killed_has_all_its_steps(place: Place) -> None:
     wait = """
-    from overseer.record.steps import read_steps
+    from overseer.rundir.steps import read_steps
     until = time.monotonic() + 30
     while time.monotonic() < until:
         time.sleep(0.1)

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.encode import DEEPEST, LONGEST, MOST, encode, simplify, snapshot
+from overseer.recorder.encode import DEEPEST, LONGEST, MOST, encode, simplify, snapshot
 
 
 def strict(line):

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from overseer.record import git, machine, provenance
-from overseer.record.provenance import Provenance, installed, torch_facts
+from overseer.rundir import git, machine, provenance
+from overseer.rundir.provenance import Provenance, installed, torch_facts
 from tests.running import SCHEMA
 
 
@@ -102,7 +102,7 @@ def test_a_deleted_current_directory_is_no_obstacle(tmp_path, monkeypatch):
 
 
 def test_the_interpreter_tells_its_flags_only_when_somebody_set_them():
-    code = "import json; from overseer.record.provenance import python; print(json.dumps(python()))"
+    code = "import json; from overseer.rundir.provenance import python; print(json.dumps(python()))"
     for options, flags in ([], None), (["-O", "-B"], {"optimize": 1, "dont_write_bytecode": 1}):
         command, env = (
             [sys.executable, *options, "-c", code],

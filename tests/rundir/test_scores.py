@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from overseer.encode import Pending
-from overseer.record.scores import MOST, Scores
+from overseer.recorder.encode import Pending
+from overseer.rundir.scores import MOST, Scores
 from tests.running import Place
 
 

@@ -37,7 +37,7 @@ SOME = (
 
 
 def test_every_program_was_seen() -> None:
-    assert sorted(SEEN) == programs(), "python -m tests.reading.record writes it anew"
+    assert sorted(SEEN) == programs(), "python -m tests.script_analysis.record writes it anew"
 
 
 @pytest.mark.parametrize("name", SEEN)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from overseer.record.reading import read_run
-from overseer.record.recording import COMBINATIONS, Sampler
 from overseer.recorder.log import header_paths
+from overseer.rundir.reading import read_run
+from overseer.rundir.recording import COMBINATIONS, Sampler
 from tests.clocks import FakeClock
 from tests.running import SCHEMA, VOIR, Place
 
@@ -30,7 +30,7 @@ def place(tmp_path):
 def test_a_run_that_goes_on_is_left_alone_and_has_its_figures_so_far(place):
     script = """
         import glob, json, time
-        from overseer.record.reading import read_run
+        from overseer.rundir.reading import read_run
         from voir import give
 
         for step in range(200):
@@ -153,8 +153,8 @@ def test_lines_stand_in_order_whatever_descriptors_are_left_and_data_fd_has_them
 
 def test_a_part_of_the_record_that_fails_is_all_that_is_missing(place):
     script = """
-        from overseer.record.provenance import Provenance
-        from overseer.record.recording import Recording
+        from overseer.rundir.provenance import Provenance
+        from overseer.rundir.recording import Recording
 
         def fails(self, *args):
             raise MemoryError
