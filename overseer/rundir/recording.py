@@ -174,7 +174,7 @@ class Recording:
         """
         if probed and not self._run.options.no_record:
             with suppress(Exception):  # It is told when there is something to record.
-                from .. import encode  # noqa: F401
+                from ..recorder import encode  # noqa: F401
                 from ..recorder import log  # noqa: F401
                 from . import killed, metrics, redact, runfile, scores  # noqa: F401
 
