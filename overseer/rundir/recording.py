@@ -174,8 +174,10 @@ class Recording:
         """
         if probed and not self._run.options.no_record:
             with suppress(Exception):  # It is told when there is something to record.
-                from ..recorder import encode  # noqa: F401
-                from ..recorder import log  # noqa: F401
+                from ..recorder import (
+                    encode,  # noqa: F401
+                    log,  # noqa: F401
+                )
                 from . import killed, metrics, redact, runfile, scores  # noqa: F401
 
                 self.beginning()
