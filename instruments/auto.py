@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import BooleanOptionalAction
-from functools import partial
+from contextlib import ExitStack
+from functools import cache, partial
 
 from overseer.errors import Problem
 from overseer.imports import on_import
@@ -12,7 +13,6 @@ from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
 from .measuring import measuring_of
-from .places import Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overseer import Overseer
+
+    from .places import Places
 else:
     import _ast as ast  # Of the rest of ast nothing is used here, and it takes 3 ms to import.
 
@@ -61,7 +63,17 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     yield ov.phases.parse_args
     if not ov.options.auto:
         return
-    places, before = Places(), processes()
+    undo, before = ExitStack(), processes()
+
+    @cache
+    def places() -> Places:
+        """Where hooks are placed; created for the first library that has any."""
+        from .places import Places
+
+        made = Places()
+        undo.callback(made.remove)
+        return made
+
     ov.on_source.append(_go_over)
     waits: dict[str, Callable[[Any], object]] = {
         "torch": partial(_torch, ov, places),
@@ -70,7 +82,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
         "torch._dynamo": partial(_place, places, "graphs"),
         "torch._dynamo.callback": partial(_place, places, "compilations"),
         "torch.distributed.distributed_c10d": partial(_place, places, "collectives"),
-        **{name: partial(place_other, places) for name in FRAMEWORKS},
+        **{name: lambda module: place_other(places(), module) for name in FRAMEWORKS},
         **{name: partial(_pickler, ov, places) for name in PICKLERS},
     }
     watches = [on_import(name, place) for name, place in waits.items()]
@@ -79,7 +91,7 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     finally:
         for watch in watches:
             watch.dispose()
-        places.remove()
+        undo.close()
     started = processes() - before
     fold = measuring_of(ov).fold  # None for a script that has not imported PyTorch.
     if started and fold is not None and not fold.tasks:
@@ -100,12 +112,12 @@ def _go_over(tree: Any) -> None:
     wrap_loops(tree, table.add(k.LOOP, "for"))
 
 
-def _torch(ov: Overseer, places: Places, torch: Any) -> None:
+def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
     if not all(hasattr(torch, part) for part in PARTS):
         return  # Something else of that name.
     from .hooks import pytorch
 
-    begun = ov.clock.cpu_ns()
+    begun, places = ov.clock.cpu_ns(), placed()
     why = pytorch.models(places, torch)
     if why:
         ov.report(Problem("late-hooks", "auto", f"calls of models are not seen: {why}"))
@@ -117,11 +129,11 @@ def _torch(ov: Overseer, places: Places, torch: Any) -> None:
     ov.charge(ov.clock.cpu_ns() - begun)
 
 
-def _place(places: Places, hooks: str, module: Any) -> None:
+def _place(placed: Callable[[], Places], hooks: str, module: Any) -> None:
     """Place hooks in a part of PyTorch's."""
     from .hooks import pytorch
 
-    getattr(pytorch, hooks)(places, module)
+    getattr(pytorch, hooks)(placed(), module)
 
 
 def place_other(places: Places, module: Any) -> None:
@@ -134,7 +146,7 @@ def place_other(places: Places, module: Any) -> None:
             places.around(getattr(module, name), method, kind, read, 0)
 
 
-def _pickler(ov: Overseer, places: Places, module: Any) -> None:
+def _pickler(ov: Overseer, placed: Callable[[], Places], module: Any) -> None:
     """Have functions sent to other processes without what was inserted into them."""
     from types import CodeType
 
@@ -142,14 +154,14 @@ def _pickler(ov: Overseer, places: Places, module: Any) -> None:
 
     table = getattr(getattr(module, "Pickler", None), "_dispatch_table", {})
     if (reduce := table.get(CodeType)) is not None:
-        places.keep(partial(table.__setitem__, CodeType, reduce))
+        placed().keep(partial(table.__setitem__, CodeType, reduce))
         table[CodeType] = reducer(reduce, lambda: ov.program.plain if ov.program else None)
 
 
-def _tqdm(ov: Overseer, places: Places, std: Any) -> None:
+def _tqdm(ov: Overseer, placed: Callable[[], Places], std: Any) -> None:
     from .hooks import progress
 
-    progress.place(ov, places, std)
+    progress.place(ov, placed(), std)
 
 
 # What a loop of the script waits for is loading, if its body learns

@@ -7,7 +7,7 @@ from . import clock as clock  # It notes when voir began.
 # isort: on
 from .boundary import OverseerAbort, StopProgram
 from .context import VERSION
-from .engine.configurable import configurable, gated, parametrized
+from .engine.options import configurable, gated, parametrized
 from .engine.overseer import Overseer, active, current_overseer
 from .engine.phases import Phase, PhaseSequence, PhaseWithPriority, instrument_definition
 

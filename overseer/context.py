@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol, TextIO
 
-    from .clock import Clock
+    from .clock import Clock, Overhead
     from .errors import Problem
-    from .model.overhead import Overhead
     from .timers import Timer
 
     class Every(Protocol):

@@ -11,28 +11,27 @@ from contextlib import ExitStack, suppress
 from functools import cached_property
 
 from ..boundary import Guarded, StopProgram, current, here, name_of
-from ..clock import Clock, monotonic, time_ns
+from ..clock import Clock, Overhead, monotonic, time_ns
 from ..context import VERSION, Context
 from ..errors import Problem
 from ..launch import Program, in_child
-from ..model.overhead import Overhead
 from ..timers import Timer
 from .bus import Bus, Own, Subscription
 from .ending import Alarm, RunEnding, Stopping
 from .options import OptionParser, add_options
 from .phases import Scheduler
-from .probe import Probing, written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
+    from types import FrameType
     from typing import Any, NoReturn, TextIO
 
     from ..probes import Engine
     from ..rundir.recording import Recording
     from .operators import Given
     from .phases import Instrument
-    from .probe import Probe
+    from .probe import Probe, Probing
 
 #: How long an instrument may hold the script up before that is said, in seconds.
 PATIENCE = 30.0
@@ -84,7 +83,6 @@ class Handle(Scheduler):
     Attributes:
         context: The run as the rooms below the engine see it.
         bus: The stream of given events; ``log_bus``: that of events that leave the process.
-        probing: The probes of the run.
         stopping: What the run was asked to end by.
         ending: How it ends.
         alarm: Calls who waits for steps.
@@ -100,6 +98,7 @@ class Handle(Scheduler):
     version = VERSION
     recording: Recording | None = None
     program: Program | None = None
+    _loaded = False
     _given: Given | None = None
 
     def __init__(
@@ -127,7 +126,9 @@ class Handle(Scheduler):
         super().__init__(PHASES, args=(self,))
         self.bus, self.log_bus = Bus(self.report, records=True), Bus(self.report)
         self.log = Log(self.log_bus)
-        self.probing = Probing(self.bus, self.report, self.debug, self.charge, self.clock.cpu_ns)
+        self._making_probing = threading.RLock()  # Any thread may set the first probe.
+        self._probing: Probing | None = None
+        self._compiled: list[tuple[ast.Module, str, str]] = []
         self._instruments = list(instruments)
         self.logfile = logfile
         self.argparser = OptionParser(environ=self.environ)
@@ -222,9 +223,9 @@ class Handle(Scheduler):
             overridable: Whether ``override`` may replace the variable's value.
             kwargs: ``raw``, ``probe_type`` and ``env``, as ptera has them.
         """
-        kwargs = {**written(sys._getframe(1)), **kwargs}
+        kwargs = {**_written(sys._getframe(1)), **kwargs}
         late = not self.phases.run_script.pending
-        return self.probing.set(selector, overridable=overridable, late=late, **kwargs)
+        return self._probes().set(selector, overridable=overridable, late=late, **kwargs)
 
     def span(self, selector: str, label: str | None = None, *, channel: Any = None) -> Probe:
         """Show calls of a function, or turns of a loop, as spans in the trace.
@@ -236,7 +237,7 @@ class Handle(Scheduler):
         """
         from .marking import channel_of, paired, spans
 
-        probe = self.probe(paired(selector, label), **written(sys._getframe(1)))
+        probe = self.probe(paired(selector, label), **_written(sys._getframe(1)))
         probe.subscribe(spans(selector, label, channel_of(channel)))
         return probe
 
@@ -266,11 +267,44 @@ class Handle(Scheduler):
     @property
     def probes(self) -> Engine:
         """The engine that places probes."""
-        return self.probing.engine
+        return self._probes().engine
+
+    def _probes(self) -> Probing:
+        """The run's probes, created when the first one is set."""
+        with self._making_probing:
+            if self._probing is None:
+                from .probe import Probing
+
+                made = Probing(self.bus, self.report, self.debug, self.charge, self.clock.cpu_ns)
+                for part in self._compiled:
+                    made.engine.instrument(*part)
+                if self._loaded:
+                    made.engine.main_loaded()
+                self._probing = made
+            return self._probing
+
+    def _instrument(self, tree: ast.Module, module: str, filename: str) -> Any:
+        """Return the syntax tree to compile in place of ``tree``."""
+        with self._making_probing:
+            if self._probing is None:
+                self._compiled.append((tree, module, filename))  # A probe set later needs it.
+                return tree
+        return self._probing.instrument(tree, module, filename)
+
+    def _script_loaded(self) -> None:
+        """The script's definitions have been executed: resolve the probes in them."""
+        with self._making_probing:
+            self._loaded, probing = True, self._probing
+        if probing is not None:
+            probing.engine.main_loaded()
+
+    def _close_probes(self) -> None:
+        if self._probing is not None:
+            self._probing.close()
 
     def probe_verdicts(self) -> list[dict[str, Any]]:
         """What became of each probe that somebody set, as ``run.json`` has it."""
-        return self.probing.verdicts()
+        return self._probing.verdicts() if self._probing is not None else []
 
     def stop(self, value: object = None) -> NoReturn:
         """End the script here, in good order, with exit status 0.
@@ -324,7 +358,7 @@ class Handle(Scheduler):
         recording = Recording(self.context, title, self.bus.sample, self.logfile)
         recording.events = lambda: self.bus.events
         self.log_bus.listen(recording.log, who="the record")
-        self.context.live["probes"] = self.probing.verdicts
+        self.context.live["probes"] = self.probe_verdicts
         self.context.live["instruments"] = lambda: list(self.states.values())
 
         def given(event: dict[str, Any], seen: int) -> None:
@@ -353,3 +387,9 @@ class Handle(Scheduler):
     def _failing(self, who: str, error: BaseException) -> None:
         self.log_error("overseer_error", error)
         super()._failing(who, error)
+
+
+def _written(frame: FrameType) -> dict[str, Any]:
+    """Where a selector is written, and the names that it may refer to there."""
+    env = {**frame.f_globals, **frame.f_locals}
+    return {"env": env, "where": f"{frame.f_code.co_filename}:{frame.f_lineno}"}

@@ -233,13 +233,13 @@ class Overseer(Handle):
             program.adapt = lambda tree: _call_each(self.on_source, tree)
         program.ready = lambda: _call_each(self.on_ready)
         with self.overhead.script():
-            program.load(self.probing.instrument)
-        self.probing.loaded()
+            program.load(self._instrument)
+        self._script_loaded()
 
     def _run_script(self) -> object:
         assert self.program is not None and self.recording is not None
         # Without probes it is soon enough when there is something to record.
-        self.recording.prepare(self.probing.any)
+        self.recording.prepare(self._probing is not None)
         # Of a copy: a thread of ours may be importing.
         self._modules = {n: one for n, one in dict(sys.modules).items() if n != "__main__"}
         with self.overhead.script():
@@ -258,8 +258,9 @@ class Overseer(Handle):
         self.status, self.context.outcome.over = "finalized", True
         self._restore_modules()
         # If nothing ran, there is nothing to reduce.
-        ran = [*self.probing.complete(), self.bus.complete] if self.context.located else []
         finalize = self.phases.finalize
+        probes = self._probing.complete() if self._probing is not None else []
+        ran = [*probes, self.bus.complete] if self.context.located else []
         with bounded():  # It writes files, python too: those of modules that are imported.
             self.ending.last(
                 self._close_open_phases,
@@ -267,7 +268,7 @@ class Overseer(Handle):
                 lambda: self._log_phase(finalize),
                 lambda: self.end(finalize),
                 self.close,
-                self.probing.close,
+                self._close_probes,
                 self.close_record,
                 self.log_bus.complete,
                 self.exit.close,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 
@@ -11,11 +10,9 @@ from .bus import Bus, inheriting, record_stock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
     from typing import Any
 
     from ..boundary import Report
-    from ..probes import Engine
     from .operators import ProbeStream
 
     Event = dict[str, Any]
@@ -167,14 +164,17 @@ __all__ = ["Nowhere", "Probe", "Subscribed"]
 
 
 class Probing:
-    """The probes of one run; made at once, the engine that places them when there is a first one.
+    """The probes of one run; created with the first of them.
 
     Args:
-        bus: Where ``.give()`` sends the events of a probe.
-        report: Told of selectors that cannot be read.
-        debug: Told which probe was placed where.
-        charge: Told the processor nanoseconds that placing them has taken.
-        cpu_ns: The processor time that the calling thread has used.
+        bus: Receives what ``.give()`` sends.
+        report: Reports selectors that cannot be parsed.
+        debug: Logs which probe was placed where.
+        charge: Adds processor nanoseconds to voir's own cost.
+        cpu_ns: Returns the processor time of the calling thread.
+
+    Attributes:
+        engine: Places probes in code.
     """
 
     def __init__(
@@ -185,36 +185,15 @@ class Probing:
         charge: Callable[[int], object],
         cpu_ns: Callable[[], int],
     ) -> None:
-        self._bus, self._report, self._debug = bus, report, debug
+        from ..probes import Engine
+
+        self.engine = Engine(report, debug)
+        self._bus, self._report = bus, report
         self._charge, self._cpu_ns = charge, cpu_ns
-        # Any thread may set a probe.
-        self._lock = threading.RLock()
-        self._engine: Engine | None = None
-        self._parts: list[tuple[Any, str, str]] = []
-        self._loaded = False
         self._probes: list[Probe] = []
         self._given_at: dict[str, str] = {}
         self._misread: list[dict[str, Any]] = []
         self._verdicts: list[dict[str, Any]] | None = None
-
-    @property
-    def any(self) -> bool:
-        """Whether a probe has been set."""
-        return self._engine is not None
-
-    @property
-    def engine(self) -> Engine:
-        """The engine that places probes."""
-        with self._lock:
-            if self._engine is None:
-                from ..probes import Engine
-
-                self._engine = Engine(self._report, self._debug)
-                for part in self._parts:
-                    self._engine.instrument(*part)
-                if self._loaded:
-                    self._engine.main_loaded()
-            return self._engine
 
     def set(self, selector: Any, where: str, **kwargs: Any) -> Probe:
         """Set a probe; one whose selector cannot be read never fires, and that is reported."""
@@ -246,22 +225,12 @@ class Probing:
     # The script's code
 
     def instrument(self, tree: Any, module: str, filename: str) -> Any:
-        """The syntax tree to compile in place of ``tree``."""
-        with self._lock:
-            if self._engine is None:
-                self._parts.append((tree, module, filename))  # A probe set later needs it.
-                return tree
+        """Return the syntax tree to compile in place of ``tree``."""
         begun = self._cpu_ns()
         try:
-            return self._engine.instrument(tree, module, filename)
+            return self.engine.instrument(tree, module, filename)
         finally:
             self._charge(self._cpu_ns() - begun)
-
-    def loaded(self) -> None:
-        """The script's definitions are there."""
-        self._loaded = True
-        if self._engine is not None:
-            self._engine.main_loaded()
 
     # The end
 
@@ -272,22 +241,15 @@ class Probing:
     def close(self) -> None:
         """Take the probes out."""
         self._verdicts = self.verdicts()
-        if self._engine is not None:
-            self._engine.close()
+        self.engine.close()
 
     def verdicts(self) -> list[dict[str, Any]]:
         """What became of each probe that somebody set, as ``run.json`` has it."""
         if self._verdicts is not None:
             return self._verdicts
-        found = self._engine.verdicts() if self._engine is not None else []
-        # Those without a place are instruments' own affair.
-        return [*(verdict for verdict in found if "where" in verdict), *self._misread]
-
-
-def written(frame: FrameType) -> dict[str, Any]:
-    """Where a selector is written, and the names that it may use there."""
-    env = {**frame.f_globals, **frame.f_locals}
-    return {"env": env, "where": f"{frame.f_code.co_filename}:{frame.f_lineno}"}
+        # Probes without a place are internal to instruments.
+        found = [verdict for verdict in self.engine.verdicts() if "where" in verdict]
+        return [*found, *self._misread]
 
 
 def _check_selector(selector: object) -> None:

@@ -15,7 +15,7 @@ from itertools import count
 from ..boundary import StopProgram, name_of, said
 from ..clock import thread_time_ns
 from ..errors import Problem
-from ..recorder.null_span import null_span
+from ..recorder.choice import null_span
 from . import overseer as runs
 from .bus import Own, keys_in_force, numbers
 from .overseer import active

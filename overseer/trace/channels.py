@@ -18,8 +18,8 @@ from types import FunctionType, MethodType, ModuleType
 
 from ..recorder import recorder, table
 from ..recorder import sites as k
+from ..recorder.choice import null_span
 from ..recorder.encode import FEW, INT_BITS, simplify
-from ..recorder.null_span import null_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

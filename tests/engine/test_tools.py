@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from overseer.engine.configurable import configurable, gated, parametrized
-from overseer.engine.options import OptionParser
+from overseer.engine.options import OptionParser, configurable, gated, parametrized
 from overseer.engine.phases import instrument_definition
 from overseer.errors import VoirError
 from tests.engine.test_phases import Run

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 import torch.utils.data.dataloader
 
-from instruments.auto import Places
 from instruments.hooks import pytorch
+from instruments.places import Places
 from overseer.model.fold import Fold
 from overseer.model.steps import Step
 from overseer.recorder import log, recorder, table

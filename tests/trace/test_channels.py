@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from overseer.recorder import recorder, table
-from overseer.recorder.null_span import null_span
+from overseer.recorder.choice import null_span
 from overseer.recorder.values import values
 from overseer.trace import channel, channels
 

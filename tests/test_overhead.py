@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from overseer.model.overhead import Overhead
+from overseer.clock import Overhead
 from tests.clocks import FakeClock
 
 MS = 1_000_000
