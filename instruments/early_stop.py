@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Generator
 
 from overseer import Overseer, StopProgram, instrument_definition
-from overseer.boundary import wished
-from overseer.engine.ending import TIMES
+from overseer.boundary import announce_requested
+from overseer.engine.ending import MAX_RERAISES
 from overseer.errors import Problem, UsageError, VoirError
 
 from .measuring import measuring_of
@@ -68,7 +68,7 @@ class _Stop:
 
     def __init__(self, ov: Overseer, key: str, n: int, task: str | None, signal: Any) -> None:
         self._ov, self._key, self._n, self._task, self._signal = ov, key, n, task, signal
-        self.seen, self.done, self._left = 0, False, TIMES
+        self.seen, self.done, self._left = 0, False, MAX_RERAISES
 
     def steps(self) -> int:
         """How many steps there were."""
@@ -106,8 +106,8 @@ class _Stop:
         reason = f"{steps}{of}" if self._key == "step" else f"{self._n} events with {self._key!r}"
         self._ov.stopped_early = f"after {reason}"
         error = self._signal(self._n if value is None else value)
-        BaseException.__setattr__(error, "__voir_asked__", True)
-        wished(error)
+        BaseException.__setattr__(error, "__voir_requested__", True)
+        announce_requested(error)
         raise error
 
 

@@ -11,7 +11,7 @@ from overseer import Overseer
 from overseer.boundary import Guarded, name_of
 from overseer.clock import sleep
 from overseer.engine.bus import Own
-from overseer.engine.ending import KINDS
+from overseer.engine.ending import STEP_KINDS
 from overseer.errors import Problem, VoirError
 from overseer.imports import on_import
 from overseer.recorder import recorder, table
@@ -347,7 +347,7 @@ class Measuring:
 
     def _wished(self) -> None:
         wish, self._wish = self._wish, None
-        if wish is not None and self.ov.stopping.wish is None:  # Else it ends already.
+        if wish is not None and self.ov.stopping.requested is None:  # Else it ends already.
             raise wish
 
     def _samples(self, at: int) -> bool:
@@ -422,7 +422,7 @@ class Measuring:
         """Kinds of which each event may tell a step, as far as is known by now."""
         fold = self.fold
         learns = fold is None or fold.made or fold.told_by != "batches"
-        return KINDS if learns else (*KINDS, k.LOADING)
+        return STEP_KINDS if learns else (*STEP_KINDS, k.LOADING)
 
     # The end
 

@@ -52,7 +52,7 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
             return
         if (ov.clock.now_ns() - begun) / 1e9 > (PATIENCE if "torch" in sys.modules else WITHOUT):
             children = _worked()  # Those that run are not known to os.times().
-            ov.stopping.ask(StopProgram("no step was seen"))
+            ov.stopping.request(StopProgram("no step was seen"))
 
     def enough() -> None:
         ov.stopped_early = f"after {STEPS} steps"

@@ -43,13 +43,13 @@ class OverseerAbort(BaseException):
     """Raised by an instrument to fail the run with the exception it carries."""
 
 
-Wish = StopProgram | OverseerAbort
-_stopping: list[Callable[[Wish], object]] = []
+ControlFlow = StopProgram | OverseerAbort
+_stopping: list[Callable[[ControlFlow], object]] = []
 
 
 @contextmanager
-def on_stop(react: Callable[[Wish], object]) -> Iterator[None]:
-    """Within, ``react(wish)`` is called when a subscriber raises a stop or abort in the script."""
+def on_stop(react: Callable[[ControlFlow], object]) -> Iterator[None]:
+    """Within, ``react(stop)`` is called when a subscriber raises a stop or abort in the script."""
     _stopping.append(react)
     try:
         yield
@@ -78,31 +78,31 @@ def acting(who: str) -> Iterator[None]:
 # What passes through
 
 
-def asked_for(error: BaseException) -> bool:
-    """Whether this error is the user's own wish, or the script's, so that it must reach it."""
+def is_requested_stop(error: BaseException) -> bool:
+    """Whether this error is requested by the user or the script, so that it must reach it."""
     if isinstance(error, (StopProgram, OverseerAbort, KeyboardInterrupt)):
         return True
-    return getattr(error, "__voir_asked__", False) is True or _from_a_signal(error)
+    return getattr(error, "__voir_requested__", False) is True or _from_a_signal(error)
 
 
-def let_through(error: BaseException) -> None:
+def reraise_requested(error: BaseException) -> None:
     """Re-raise Ctrl-C and requested stops; a value's own code may raise ``SystemExit`` as well.
 
     Not to be called for an ``Exception``: it takes too long.
 
     Raises:
-        BaseException: ``error``, if somebody wished for it, a signal handler raised it, or an
+        BaseException: ``error``, if it was requested, a signal handler raised it, or an
             instrument's time is up.
     """
-    if not isinstance(error, Exception) and asked_for(error):
+    if not isinstance(error, Exception) and is_requested_stop(error):
         raise error
 
 
-def wished(error: BaseException) -> bool:
+def announce_requested(error: BaseException) -> bool:
     """The same, for an error on its way from a subscriber into the script."""
-    if isinstance(error, Wish) and _stopping:
+    if isinstance(error, ControlFlow) and _stopping:
         _stopping[-1](error)
-    return asked_for(error)
+    return is_requested_stop(error)
 
 
 def _from_a_signal(error: BaseException) -> bool:
@@ -249,7 +249,7 @@ class Guarded:
         try:
             return self._fn(*args)
         except BaseException as error:
-            if wished(error):
+            if announce_requested(error):
                 raise
             self.failed("subscriber", error, "a subscriber failed")
             return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Place = str | os.PathLike[str]
 
 #: Bytes of a ``run.json``, and of what else is read whole.
-LARGEST = 1 << 26
+MAX_FILE_BYTES = 1 << 26
 #: Numbers below are those of the standard streams, also where these are closed.
 _FIRST = 3
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -115,7 +115,7 @@ def reading(path: Place, most: int | None = None) -> IO[bytes]:
         raise
 
 
-def read(path: Place, most: int = LARGEST) -> bytes:
+def read(path: Place, most: int = MAX_FILE_BYTES) -> bytes:
     """What is in a regular file.
 
     Raises:
@@ -125,7 +125,7 @@ def read(path: Place, most: int = LARGEST) -> bytes:
         return file.read()  # Its size is known; a buffer of ``most`` may be more than there is.
 
 
-def read_json(path: Place, most: int = LARGEST) -> Any:
+def read_json(path: Place, most: int = MAX_FILE_BYTES) -> Any:
     """The value in a file of JSON.
 
     Raises:

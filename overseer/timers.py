@@ -61,7 +61,7 @@ class Timer:
         fn: Guarded: it is switched off when it fails.
         first: Seconds until the first call.
         charge: Told the processor nanoseconds that each call used.
-        wish: Told what the user asked for (stop, abort, ``.fail()``) in a call; the timer ends.
+        on_stop: Told what the user asked for (stop, abort, ``.fail()``) in a call; the timer ends.
             Without it that counts as a failure of ``fn``, for the script is on another thread.
     """
 
@@ -74,12 +74,12 @@ class Timer:
         fn: Guarded,
         first: float,
         charge: Callable[[int], object],
-        wish: Callable[[BaseException], object] | None = None,
+        on_stop: Callable[[BaseException], object] | None = None,
     ) -> None:
         if not seconds > 0:
             raise ValueError(f"every {seconds!r} seconds: that must be a number above 0")
         self._seconds, self._first, self._fn = seconds, min(first, seconds), fn
-        self._charge, self._wish = charge, wish or self._unwished
+        self._charge, self._on_stop = charge, on_stop or self._fail
         self._over = False
         self._thread: _Hidden | None = None
         self._alone = allocate_lock()  # Whose call hangs keeps it: the next thread waits for that.
@@ -127,7 +127,7 @@ class Timer:
             self._turns(thread)
         except BaseException as error:
             self._over = True
-            self._unwished(error)
+            self._fail(error)
         finally:
             self._alone.release()
 
@@ -149,11 +149,11 @@ class Timer:
                 self._fn()
         except BaseException as error:  # Nobody above this thread could do anything about it.
             self._over = True
-            self._wish(error)
+            self._on_stop(error)
         unlist()
         self._charge(thread_time_ns() - used)
 
-    def _unwished(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._fn.failed("timer", error, "on its own thread it raised")
 
 

@@ -1,4 +1,4 @@
-"""Errors of other people's code: caught, named, reported once; wishes pass."""
+"""Errors of other people's code: caught, named, reported once; requested stops pass."""
 
 from __future__ import annotations
 
@@ -85,15 +85,15 @@ def test_a_failure_without_a_useful_frame_is_placed_where_it_was_asked_for():
 
 
 def test_an_error_is_asked_for_if_a_wish_says_so_or_a_signal_handler_of_the_script_s(alarm):
-    wish = ValueError()
-    wish.__voir_asked__ = True
+    requested = ValueError()
+    requested.__voir_requested__ = True
     interrupted = caught(alarm)
     inside_an_enum = caught(signal.Signals, "nonsense")  # SIG_DFL's class can be called too.
     others = [caught(culprit), SystemExit(), GeneratorExit(), inside_an_enum]
-    asked = [boundary.asked_for(error) for error in (wish, interrupted, *others)]
+    asked = [boundary.is_requested_stop(error) for error in (requested, interrupted, *others)]
     assert asked == [True, True, False, False, False, False]
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    assert not boundary.asked_for(interrupted)  # It is no handler any more.
+    assert not boundary.is_requested_stop(interrupted)  # It is no handler any more.
 
 
 # What is said

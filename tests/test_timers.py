@@ -204,10 +204,10 @@ def test_where_no_thread_can_begin_that_is_reported_and_the_rest_goes_on(
 
 @pytest.mark.parametrize("error", [StopProgram("enough"), OverseerAbort(ValueError())])
 def test_what_the_user_asked_for_is_handed_on(calls, error):
-    wishes = []
-    with calls.timer(raising(error), wish=wishes.append) as timer:
+    stops = []
+    with calls.timer(raising(error), on_stop=stops.append) as timer:
         assert timer._thread.over(PATIENCE)
-    assert (wishes, calls.problems, calls.count) == ([error], [], 1)
+    assert (stops, calls.problems, calls.count) == ([error], [], 1)
 
 
 # Forks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from overseer.engine.handle import Log as LogStream
+from overseer.engine.handle import LogStream
 from overseer.engine.overseer import Overseer, current_overseer
 from overseer.errors import Problem
 from overseer.rundir.datafd import DataFd, opened

@@ -91,9 +91,9 @@ class BaseOverseer(Scheduler):
             self.status = "done"
         except StopProgram as stop:
             self._on_stop(*stop.args)
-        except OverseerAbort as wish:
-            self._on_error(wish.args[0])
-            raise wish.args[0] from None
+        except OverseerAbort as abort:
+            self._on_error(abort.args[0])
+            raise abort.args[0] from None
         except BaseException as error:
             self._on_error(error)
             raise

@@ -190,7 +190,7 @@ class Witness:
         fold, going = self.measuring.fold, ov.stopped_early is None
         if going and fold is not None and (lost or (whole and self._enough(fold))):
             ov.stopped_early = f"after {fold.steps()} steps"
-            ov.stopping.ask(StopProgram(fold.steps()))
+            ov.stopping.request(StopProgram(fold.steps()))
 
     def _enough(self, fold: Fold) -> bool:
         """Whether there is evidence for every check."""

@@ -14,7 +14,7 @@ from ..trace.reading import read_trace, trace_files
 from ..trace.writer import NAME, logs
 from .commands import CommandParser, Terminal
 from .findings import BAD, GOOD, WARNING, Finding
-from .runs import RUN, finished_run, is_run, run_directory
+from .runs import RUN_HELP, finished_run, is_run, run_directory
 
 _COPY = "If it is a copy, copy it anew; all else here can be read."
 _LESS = "Record less (--trace-steps, --trace-every), or allow more: --trace-max-mb."
@@ -25,7 +25,7 @@ def parser() -> CommandParser:
     about = "Say what a run left behind, and how sound; without a run, how voir is installed."
     example = "voir doctor voir-runs/RUN"
     made = CommandParser(prog="voir doctor", description=about, example=example)
-    said = f"{RUN.partition(' (')[0]}, or a .pftrace file"
+    said = f"{RUN_HELP.partition(' (')[0]}, or a .pftrace file"
     made.add_argument("run", metavar="RUN", nargs="?", help=said)
     return made
 

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Steps that the script is run for, as instruments/observe.py has it.
-STEPS = 20
+OBSERVED_STEPS = 20
 #: Lines that are shown where nothing is written.
-MANY = 6
+MAX_LINES_SHOWN = 6
 #: Processor seconds of other programs that are worth a word where no step was seen.
 CHILDREN = 1.0
 _ABOUT = f"""\
-Run SCRIPT for {STEPS} steps to see what it does, and write a voirfile.py beside it with
+Run SCRIPT for {OBSERVED_STEPS} steps to see what it does, and write a voirfile.py beside it with
 what voir does not see by itself.
 """
 _USAGE = "voir init [-h] [--check] [--force] [-o FILE] (SCRIPT | -m MODULE) [ARG ...]"
@@ -57,7 +57,9 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     path = os.path.relpath(options.output or os.path.join(root, "voirfile.py"))
     _refuse(path, options.force)
     layout = Layout(terminal.width)
-    yield layout.head("voir:", [Piece(f"runs {clean(' '.join(command))} for {STEPS} steps")])
+    yield layout.head(
+        "voir:", [Piece(f"runs {clean(' '.join(command))} for {OBSERVED_STEPS} steps")]
+    )
     seen = _run(command)
     yield layout.text(row("note", clean(why)) for why in _of_the_run(seen))
     sources = project(script, root, package)
@@ -65,7 +67,7 @@ def init(argv: list[str], terminal: Terminal) -> Iterator[str]:
     if not found.lines and not found.notes:
         looked = "backward() and a loop that binds a variable with the name of a loss"
         yield layout.head("voir:", [Piece(f"wrote nothing: it looked for {looked}")])
-        shown = [line.code for line in lines(sources) if line.role != "loading"][:MANY]
+        shown = [line.code for line in lines(sources) if line.role != "loading"][:MAX_LINES_SHOWN]
         what = "what could be given, with names for capitals" if shown else "it has no loop to name"
         yield layout.text([row("note", what)])
         yield "".join(f"    {clean(line)}\n" for line in shown)

@@ -20,7 +20,7 @@ from .findings import BAD, GOOD, WARNING, Finding
 
 BASE = ("ptera", "giving", "rich", "psutil")
 #: Named where it is installed, for much of what is recorded depends on it.
-OTHERS = ("torch",)
+OPTIONAL = ("torch",)
 #: A wheel that pip has built without a compiler is in its cache, under the name of one with.
 _FORCED = "pip install --force-reinstall --no-cache-dir --no-deps voir-overseer"
 _ALSO = "(or the directory that it was installed from)"
@@ -40,7 +40,7 @@ def installation() -> Iterator[Finding]:
         remedy = f"pip install {' '.join(missing)}"
         yield Finding(BAD, "packages", f"{', '.join(missing)}: not installed", remedy)
     else:
-        said = ", ".join(f"{name} {found[name]}" for name in (*BASE, *OTHERS) if name in found)
+        said = ", ".join(f"{name} {found[name]}" for name in (*BASE, *OPTIONAL) if name in found)
         yield Finding(GOOD, "packages", said)
     yield from compiled(reason, fold.__file__)
     yield shared_memory(SHM)

@@ -43,8 +43,8 @@ MEANT = {"help": "--help", "version": "--version", "list": "runs", "ls": "runs"}
 #: Options that decide which voirfiles apply.
 NEEDED = {"voirfile", "no_voirfile", "debug"}
 #: Options, and variables, that ask nothing of an instrument.
-PLAIN = {"--no-record", "--no-voirfile", "--quiet", "--run-dir", "--strict"}
-VARIABLES = {f"VOIR_{option[2:].replace('-', '_').upper()}" for option in PLAIN}
+PLAIN_OPTIONS = {"--no-record", "--no-voirfile", "--quiet", "--run-dir", "--strict"}
+PLAIN_VARIABLES = {f"VOIR_{option[2:].replace('-', '_').upper()}" for option in PLAIN_OPTIONS}
 #: Of more frozen objects than this, not all are python's own: 3.12 has some 400 immortal ones.
 FROZEN = 1000
 #: Packages that search all objects for functions.
@@ -132,8 +132,10 @@ def look_ahead(argv: list[str], environ: Mapping[str, str]) -> tuple[Namespace, 
     parser = OptionParser(environ=environ)
     add_options(parser)
     own, script, unknown = _scan(parser, argv)
-    plain = not unknown and all(token in PLAIN for token in own if token.startswith("-"))
-    plain &= VARIABLES.issuperset(name for name in environ if name.startswith(("VOIR_", "_VOIR_")))
+    plain = not unknown and all(token in PLAIN_OPTIONS for token in own if token.startswith("-"))
+    plain &= PLAIN_VARIABLES.issuperset(
+        name for name in environ if name.startswith(("VOIR_", "_VOIR_"))
+    )
     for source, values in configurations(own, environ, current_directory()):
         plain = False
         wanted = {k: v for k, v in values.items() if str(k).replace("-", "_") in NEEDED}

@@ -31,7 +31,9 @@ _SCRIPT, _LOSS = _HEAD.index("script"), _HEAD.index("loss")
 #: width.
 _UNLIKE, _LEAST = "arguments", 16
 #: What a command says of its RUN.
-RUN = "a run directory, -2 for the one before the latest, a --name or --tag (default: the latest)"
+RUN_HELP = (
+    "a run directory, -2 for the one before the latest, a --name or --tag (default: the latest)"
+)
 #: What follows a rate over all the time of a run.
 _OVERALL = " overall"
 #: Where ``run.json`` says when the run began; what follows need not be read to sort runs.

@@ -15,7 +15,7 @@ from ..rundir.reading import Run, read_run
 from ..views.text import Layout, Piece, row
 from .commands import CommandParser, Terminal, within
 from .notices import screen
-from .runs import RUN, facts_of, finished_run, is_run, newest, run_directory
+from .runs import RUN_HELP, facts_of, finished_run, is_run, newest, run_directory
 
 _ABOUT = """\
 Show the summary of a run again; of one that goes on, what it comes to so far. Of a job, each rank
@@ -27,7 +27,7 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 def parser() -> CommandParser:
     """What ``voir show`` takes."""
     made = CommandParser(prog="voir show", description=_ABOUT, example="voir show voir-runs/RUN")
-    made.add_argument("run", metavar="RUN", nargs="?", help=RUN)
+    made.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
     made.add_argument("--all", action="store_true",
         help="all there is, however long: bars, probes, values of your own")  # fmt: skip
     made.add_argument("--json", action="store_true", help="run.json's facts, for programs")
@@ -57,7 +57,7 @@ def show(
         run = finished_run(run_directory(options.run))
         yield _for_programs(run) if options.json else _shown(run, terminal, options.all)[0]
         return
-    watched, shown = Watched(options.run), ""
+    watched, shown = WatchedRun(options.run), ""
     with suppress(KeyboardInterrupt):
         while True:
             try:
@@ -73,7 +73,7 @@ def show(
     yield "\n"
 
 
-class Watched:
+class WatchedRun:
     """The run that is watched: the one that is named, else the latest that goes on or begins.
 
     Args:

@@ -16,7 +16,7 @@ from ..rundir.reading import Run
 from ..rundir.tables import TRACED, open_database
 from ..views.text import Layout, cut, row, table
 from .commands import CommandParser, Terminal
-from .runs import RUN, finished_run, run_directory
+from .runs import RUN_HELP, finished_run, run_directory
 
 _ABOUT = """\
 Ask a run: its run.json, its events, its trace are tables. Without a query it says which, and what
@@ -28,7 +28,7 @@ def parser() -> CommandParser:
     """What ``voir sql`` takes."""
     example = 'voir sql voir-runs/RUN "select * from tasks"'
     made = CommandParser(prog="voir sql", description=_ABOUT, example=example)
-    made.add_argument("run", metavar="RUN", nargs="?", help=RUN)
+    made.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
     made.add_argument("query", metavar="QUERY", nargs="?", help="one select statement")
     made.add_argument("--to", metavar="FILE", help="write the whole database to a new file")
     made.add_argument("--json", action="store_true", help="the rows as JSON, for programs")

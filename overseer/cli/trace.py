@@ -29,7 +29,7 @@ from ..trace.rows import Progress
 from ..trace.writer import NAME
 from ..views.text import cells, cut, table
 from .commands import CommandParser, Terminal, within
-from .runs import RUN, finished_run, run_directory
+from .runs import RUN_HELP, finished_run, run_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ MERGED = "ranks.pftrace"
 #: Labels, and lines of call trees, that are shown unless told.
 TOP = 30
 #: How many spans within each other call trees show.
-DEEPEST = 18
+MAX_TREE_DEPTH = 18
 #: Units of bytes.
-BYTES = ("B", "B/s")
+BYTE_UNITS = ("B", "B/s")
 _HEAD = ("label", "channel", "count", "total", "min", "mean", "p95", "max")
 
 
@@ -87,7 +87,7 @@ def parser() -> CommandParser:
 
     def part(name: str, what: str) -> Callable[..., object]:
         one = commands.add_parser(name, help=what, example=example)
-        one.add_argument("run", metavar="RUN", nargs="?", help=RUN)
+        one.add_argument("run", metavar="RUN", nargs="?", help=RUN_HELP)
         return one.add_argument
 
     add = part("summary", "what the labels come to, and which spans lie within which")
@@ -173,7 +173,7 @@ def _branches(node: Node, depth: int) -> Iterator[str]:
     name = "  " * depth + cut(node.label, min(40, 44 - 2 * depth))
     total = elapsed(node.total) if node.count else "-"
     yield _line(name, _number(node), f"{total:>9}") if depth else name
-    if depth == DEEPEST and node.children:
+    if depth == MAX_TREE_DEPTH and node.children:
         yield "  " * (depth + 1) + "…"
         return
     for child in sorted(node.children.values(), key=lambda one: -one.total):
@@ -186,7 +186,7 @@ def _counters(trace: Trace) -> str:
         values, unit = counter.values, counter.unit
         if values:
             ends = values[0], values[-1], min(values), max(values)
-            if unit in BYTES:
+            if unit in BYTE_UNITS:
                 shown, unit = [f"{size(each)}{unit[1:]}" for each in ends], ""
             else:
                 shown = [str(figure(each)) for each in ends]

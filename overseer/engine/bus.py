@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from itertools import count
 from weakref import WeakSet
 
-from ..boundary import Guarded, asked_for, current, here, name_of, said
+from ..boundary import Guarded, current, here, is_requested_stop, name_of, said
 from ..errors import Problem
 from ..recorder import recorder, sites, table
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     Listener = Callable[[Event], object]
 
 #: How many combinations of keys are remembered; further ones are looked up each time.
-MOST = 1000
+MAX_KEY_SETS = 1000
 #: The numbers of pairs that are given; those of probes are lower.
 FIRST_GIVEN = 1 << 20
 #: What one end of a pair looks like.
-END = '{"$wrap": {"name": "step", "step": "end", "id": 1}}'
+WRAP_EXAMPLE = '{"$wrap": {"name": "step", "step": "end", "id": 1}}'
 #: What pairs are recorded as, by their names; others are spans.
 PAIRS = {"loading": sites.LOADING, "pause": sites.PAUSE}
 PAIRS |= dict.fromkeys(("step", "batch", "compute", "compute_start"), sites.PAIR)
 #: Plain events that are the ends of a pair ``compute``.
-ENDS = {"compute_start": True, "compute_end": False}
+COMPUTE_ENDS = {"compute_start": True, "compute_end": False}
 #: The keys of how many items a step has, and how that is read of their values.
 SIZES = {"batch_size": sites.NUMBER, "batch": sites.LENGTH}
 
@@ -172,7 +172,7 @@ class Bus:
         if found is None:
             have = set(keys)
             found = tuple(s for s in self.subscriptions if have.issuperset(s.keys))
-            if len(self._heard) < MOST:
+            if len(self._heard) < MAX_KEY_SETS:
                 self._heard[keys] = found
         return found
 
@@ -194,7 +194,9 @@ class Bus:
                 return
             end = wrap["name"], wrap["step"] == "begin"
         else:
-            end = next((("compute", ENDS[key]) for key in keys if key in ENDS), None)
+            end = next(
+                (("compute", COMPUTE_ENDS[key]) for key in keys if key in COMPUTE_ENDS), None
+            )
         place = keys, task if type(task) is str else None, end
         site = self._sites.get(place) or self._new_site(*place)
         site.given(event)
@@ -209,7 +211,7 @@ class Bus:
         if record_stock(site, keys, name, task=task):
             self.tells_steps()
         site.bus, site.hand = self.push, -1
-        if len(self._sites) < MOST:
+        if len(self._sites) < MAX_KEY_SETS:
             self._sites[keys, task, end] = site
         return site
 
@@ -266,7 +268,7 @@ class Bus:
     def _seen(self, keys: Keys) -> int:
         """How many events of these keys there have been."""
         pushed = self._pushed.get(keys, 0) + 1
-        if pushed > 1 or len(self._pushed) < MOST:
+        if pushed > 1 or len(self._pushed) < MAX_KEY_SETS:
             self._pushed[keys] = pushed
         fired: int = sum(site.fired for site in self._counted.get(keys, ()))
         return max(pushed, fired)
@@ -287,7 +289,7 @@ class Bus:
             wrong = f"it cannot be read: {said(error)}"
         if not self._told:
             self._told = True
-            remedy = f"It is left out; the script goes on. One end of a pair is {END}."
+            remedy = f"It is left out; the script goes on. One end of a pair is {WRAP_EXAMPLE}."
             self.report(Problem("bad-wrap", "$wrap", wrong, here(), remedy))
         return True
 
@@ -300,7 +302,7 @@ class Bus:
         if self.closed:
             return
         self.closed = True
-        wishes = []
+        requested = []
         for subscription in self.subscriptions:
             call, completed = subscription.call, subscription.completed
             try:
@@ -308,12 +310,12 @@ class Bus:
                     with self.lock:
                         completed()
             except BaseException as error:
-                if asked_for(error):
-                    wishes.append(error)
+                if is_requested_stop(error):
+                    requested.append(error)
                 else:
                     call.failed("reduction", error, "a reduction failed at the end")
-        if wishes:
-            raise wishes[0]
+        if requested:
+            raise requested[0]
 
     def clear(self) -> None:
         """Forget every subscriber."""
@@ -328,7 +330,7 @@ class Bus:
 
 
 def deliver(
-    event: Event, hearers: Iterator[Subscription], wish: BaseException | None = None
+    event: Event, hearers: Iterator[Subscription], requested: BaseException | None = None
 ) -> None:
     """Call each subscriber; what one of them asked for is raised when all have had the event."""
     for subscription in hearers:
@@ -336,9 +338,9 @@ def deliver(
             subscription.call(event)
         except BaseException as error:
             # Within the handler: a stop is raised again wherever it is not being handled.
-            deliver(event, hearers, wish or error)
-    if wish is not None:
-        raise wish
+            deliver(event, hearers, requested or error)
+    if requested is not None:
+        raise requested
 
 
 def inheriting(event: Event) -> Event:

@@ -6,7 +6,7 @@ import signal
 import threading
 from _thread import get_ident, start_new_thread
 
-from ..boundary import OverseerAbort, StopProgram, Wish, asked_for, said
+from ..boundary import ControlFlow, OverseerAbort, StopProgram, is_requested_stop, said
 from ..boundary import problem as problem_of
 from ..clock import sleep
 from ..errors import Problem
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from ..context import Context
 
 #: How many characters of what a script's exception says are kept.
-LONGEST = 500
+MAX_ERROR_CHARS = 500
 #: How often a stop that is swallowed is raised again; then the script is let go.
-TIMES = 100
+MAX_RERAISES = 100
 #: How long a thread of voir's waits for the next step, in seconds, before it interrupts the script.
-PATIENCE = 1.0
+INTERRUPT_AFTER = 1.0
 #: Kinds of which each event may tell a step.
-KINDS = tuple(kind.number for kind in k.KINDS.values() if kind.tells)
+STEP_KINDS = tuple(kind.number for kind in k.KINDS.values() if kind.tells)
 
 
 class Alarm:
@@ -94,7 +94,7 @@ class Stopping:
         alarm: Tells of the next step.
 
     Attributes:
-        wish: The stop or abort; None: nobody asked.
+        requested: The stop or abort that was requested, if any.
         raised: Whether it was raised in the main thread.
         leaving: The main thread has left the script, and waits for others.
         over: The script has been left: nothing is raised any more.
@@ -103,23 +103,23 @@ class Stopping:
 
     def __init__(self, alarm: Alarm) -> None:
         self._alarm = alarm
-        self.wish: BaseException | None = None
+        self.requested: BaseException | None = None
         self.leaving = self.over = False
-        self.left = TIMES
+        self.retries = MAX_RERAISES
         self.raised = False
         self._caught = ""
         # Before the script: gevent gives the main thread another ident.
         self._main = threading.main_thread().ident or 0
 
-    def raises(self, wish: Wish) -> None:
-        """``wish`` is about to be raised on this thread, in code that the script called."""
+    def raising(self, stop: ControlFlow) -> None:
+        """``stop`` is about to be raised on this thread, in code that the script called."""
         if self.over:
             return
         if get_ident() in hidden:
-            self.ask(wish)
+            self.request(stop)
             return
-        self.wish = self.wish or wish
-        if isinstance(wish, StopProgram):
+        self.requested = self.requested or stop
+        if isinstance(stop, StopProgram):
             self._arm()
         if get_ident() == self._main:
             self.raised = True
@@ -128,54 +128,54 @@ class Stopping:
             if not self.leaving:
                 interrupt(self._main)
 
-    def ask(self, error: BaseException) -> None:
+    def request(self, error: BaseException) -> None:
         """Have the script end by what a thread of voir's raised: at its next step, if one comes."""
-        if self.wish is None and not self.over:
-            self.wish = error
+        if self.requested is None and not self.over:
+            self.requested = error
             self._arm()
             start_new_thread(self._interrupt, ())
 
     def _interrupt(self) -> None:
-        sleep(PATIENCE)
+        sleep(INTERRUPT_AFTER)
         if not (self.raised or self.leaving):
             interrupt(self._main)
 
     def _arm(self) -> None:
-        if self.left > 0:
-            self._alarm.set("stop", KINDS, 1, self._again)
+        if self.retries > 0:
+            self._alarm.set("stop", STEP_KINDS, 1, self._again)
 
     def _again(self) -> None:
         """At a recorded step, on the thread that made it."""
-        wish = self.wish
-        if self.over or wish is None:
+        stop = self.requested
+        if self.over or stop is None:
             return
-        self.left -= 1
-        self._see(wish)
+        self.retries -= 1
+        self._see(stop)
         self._arm()
         self.raised |= get_ident() == self._main
-        raise wish.with_traceback(None)
+        raise stop.with_traceback(None)
 
-    def _see(self, wish: BaseException) -> None:
+    def _see(self, stop: BaseException) -> None:
         """Note where it was swallowed: its traceback ends, above, with the frame that caught it."""
-        traceback: TracebackType | None = wish.__traceback__
+        traceback: TracebackType | None = stop.__traceback__
         if traceback is not None:
             code = traceback.tb_frame.f_code
             self._caught = f"{code.co_filename}:{traceback.tb_lineno}"
 
-    def meant(self, error: BaseException | None) -> BaseException | None:
-        """What the script has ended by: the wish, if ``error`` is what that came as.
+    def cause_of(self, error: BaseException | None) -> BaseException | None:
+        """What the script has ended by: the stop, if ``error`` is what that came as.
 
         Of an abort that is the error that it carries.
         """
-        if isinstance(error, KeyboardInterrupt) and self.wish is not None and not self.raised:
-            error = self.wish
+        if isinstance(error, KeyboardInterrupt) and self.requested is not None and not self.raised:
+            error = self.requested
         return error.args[0] if isinstance(error, OverseerAbort) else error
 
     @property
-    def caught(self) -> str:
+    def caught_at(self) -> str:
         """``file:line`` where the script has caught the stop the last time; empty: unknown."""
-        if self.wish is not None and self.raised:
-            self._see(self.wish)
+        if self.requested is not None and self.raised:
+            self._see(self.requested)
         return self._caught
 
 
@@ -232,7 +232,7 @@ class RunEnding:
         try:
             return body(), None
         except BaseException as error:
-            return None, self._stopping.meant(error)
+            return None, self._stopping.cause_of(error)
 
     def left(self, error: BaseException | None, restore: Callable[[], object]) -> None:
         """The script has been left by ``error``: announce it while the streams are open.
@@ -247,8 +247,8 @@ class RunEnding:
         if isinstance(error, StopProgram):
             outcome.stopped_early = outcome.stopped_early or _reason(error)
             error = None
-        elif isinstance(stopping.wish, StopProgram):
-            self._say_caught(stopping.wish)
+        elif isinstance(stopping.requested, StopProgram):
+            self._say_caught(stopping.requested)
         stopping.leaving = True
         for call in self.before:
             call(error)
@@ -257,18 +257,18 @@ class RunEnding:
         restore()
         stopping.over = True
         self._alarm.off()
-        wish = stopping.wish
-        if isinstance(wish, OverseerAbort) and not stopping.raised:
-            self.fails(wish)  # It has reached other threads only.
+        stop = stopping.requested
+        if isinstance(stop, OverseerAbort) and not stopping.raised:
+            self.fails(stop)  # It has reached other threads only.
 
     def _say_caught(self, stop: StopProgram) -> None:
         """The script has caught the stop: it has cleaned up, or gone on."""
-        outcome, place = self._context.outcome, self._stopping.caught
+        outcome, place = self._context.outcome, self._stopping.caught_at
         outcome.stopped_early = outcome.stopped_early or _reason(stop)
         if place:
             outcome.stopped_early += f", caught at {place}"
-        if self._stopping.left <= 0:
-            what = f"the script has swallowed the stop {TIMES} times, and went on to its end"
+        if self._stopping.retries <= 0:
+            what = f"the script has swallowed the stop {MAX_RERAISES} times, and went on to its end"
             remedy = "Let StopProgram pass: catch Exception instead of everything."
             self._context.report(Problem("stop-swallowed", "stop", what, place or None, remedy))
 
@@ -284,10 +284,10 @@ class RunEnding:
 
     def fails(self, error: BaseException) -> bool:
         """Whether what a reduction raised at the end is to fail the run: ``.fail()``, ``abort``."""
-        if not asked_for(error):
+        if not is_requested_stop(error):
             return False
         if not self._context.outcome.exit_status:
-            self.late = self._stopping.meant(error)
+            self.late = self._stopping.cause_of(error)
             self._context.outcome.exit_status = exit_status(self.late)
         return True
 
@@ -296,7 +296,7 @@ def _raised(error: BaseException | None) -> str | None:
     """The exception that failed the script; None where it said with what status it ends."""
     if error is None or isinstance(error, SystemExit) or exit_status(error) < 0:
         return None
-    return said(error)[:LONGEST]
+    return said(error)[:MAX_ERROR_CHARS]
 
 
 def _reason(stop: StopProgram) -> str:

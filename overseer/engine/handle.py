@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from .probe import Probe, Probing
 
 #: How long an instrument may hold the script up before that is said, in seconds.
-PATIENCE = 30.0
+SLOW_SECONDS = 30.0
 PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
 
 
-class Log:
+class LogStream:
     """``ov.log``: call it with an event to send it out; or use giving's operators on it."""
 
     def __init__(self, stream: Bus) -> None:
@@ -125,7 +125,7 @@ class Handle(Scheduler):
         self._tell = tell or self._write
         super().__init__(PHASES, args=(self,))
         self.bus, self.log_bus = Bus(self.report, records=True), Bus(self.report)
-        self.log = Log(self.log_bus)
+        self.log = LogStream(self.log_bus)
         self._making_probing = threading.RLock()  # Any thread may set the first probe.
         self._probing: Probing | None = None
         self._compiled: list[tuple[ast.Module, str, str]] = []
@@ -180,20 +180,20 @@ class Handle(Scheduler):
     def every(self, seconds: float, fn: Callable[[], object], first: float = 0.2) -> Timer:
         """A context manager that calls ``fn`` every ``seconds`` on a thread of its own."""
         guarded = Guarded(fn, current() or name_of(fn), self.report)
-        return Timer(seconds, guarded, first, self.charge, self.stopping.ask)
+        return Timer(seconds, guarded, first, self.charge, self.stopping.request)
 
     def watch_instruments(self) -> None:
         """Say which instrument holds the script up, once it has done so for half a minute."""
 
         def say_busy() -> None:
             busy = self.busy
-            if busy is not None and monotonic() - busy[1] >= PATIENCE / 2:
+            if busy is not None and monotonic() - busy[1] >= SLOW_SECONDS / 2:
                 frame = sys._current_frames().get(threading.main_thread().ident or 0)
-                what = f"it holds the script up: it has not come back for {PATIENCE:g} s"
+                what = f"it holds the script up: it has not come back for {SLOW_SECONDS:g} s"
                 remedy = "It goes on; Ctrl-C ends the run."
                 self.report(Problem("instrument-slow", busy[0], what, here(frame), remedy))
 
-        self.exit.enter_context(self.every(PATIENCE, say_busy, first=PATIENCE))
+        self.exit.enter_context(self.every(SLOW_SECONDS, say_busy, first=SLOW_SECONDS))
 
     def app(self, *objects: Mapping[str, Any], **values: Any) -> None:
         """Show data of your own with the run: in the summary, and in ``run.json`` under ``app``.
@@ -312,7 +312,7 @@ class Handle(Scheduler):
         On another thread than the script's main one, that is interrupted as by Ctrl-C.
         """
         stop = StopProgram(value)
-        self.stopping.raises(stop)
+        self.stopping.raising(stop)
         raise stop
 
     def report(self, problem: Problem) -> None:
@@ -378,7 +378,7 @@ class Handle(Scheduler):
             self.run = self.recording.finish()
 
     def log_error(self, event: str, error: BaseException) -> None:
-        """Log that the script, or an instrument, has failed."""
+        """Log the failure of the script or of an instrument."""
         known, message = getattr(error, "system_error", None) or error, ""
         with suppress(Exception):  # The script's own class may fail to say what it is about.
             message = str(known)

@@ -27,8 +27,8 @@ TOPICS = {
     "trace": ("--trace", "--trace-level", "--trace-steps", "--profile"),
     "check": ("--verify", "--verify-loss", "--strict", "--debug"),
 }  # fmt: skip
-ADVANCED, OWN = "advanced", "of voirfiles"
-BOLD, CYAN, RESET = "\x1b[1m", "\x1b[36m", "\x1b[0m"
+ADVANCED, FROM_VOIRFILES = "advanced", "of voirfiles"
+_BOLD, _CYAN, _RESET = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
 def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]) -> str:
@@ -42,7 +42,7 @@ def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]
     Raises:
         UsageError: Somebody's help text cannot be interpolated, as argparse does.
     """
-    topics: dict[str, list[Action]] = {topic: [] for topic in (*TOPICS, ADVANCED, OWN)}
+    topics: dict[str, list[Action]] = {topic: [] for topic in (*TOPICS, ADVANCED, FROM_VOIRFILES)}
     known = {name: topic for topic, names in TOPICS.items() for name in names}
     formatter = parser.new_formatter()
     formatter.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups)
@@ -55,7 +55,7 @@ def help_text(parser: OptionParser, everything: bool, environ: Mapping[str, str]
             raise UsageError("option-help", what, remedy) from None
         names = [known[one] for one in action.option_strings if one in known]
         ours = getattr(action, "owner", "voir") in {"voir", *parser.yielding}
-        topics[names[0] if names else ADVANCED if ours else OWN].append(action)
+        topics[names[0] if names else ADVANCED if ours else FROM_VOIRFILES].append(action)
     hidden = 0 if everything else len(topics.pop(ADVANCED))
     for topic, actions in topics.items():
         order = TOPICS.get(topic, ())
@@ -94,5 +94,7 @@ def _place(order: tuple[str, ...], action: Action) -> int:
 
 def _painted(text: str) -> str:
     """Headings bold, options coloured."""
-    text = re.sub(r"^(\w[^\n:]*):", rf"{BOLD}\1{RESET}:", text, flags=re.MULTILINE)
-    return re.sub(r"(?m)^(  )((?:--?[\w-]+|voir \w+)[^\n]*?)(?=  |$)", rf"\1{CYAN}\2{RESET}", text)
+    text = re.sub(r"^(\w[^\n:]*):", rf"{_BOLD}\1{_RESET}:", text, flags=re.MULTILINE)
+    return re.sub(
+        r"(?m)^(  )((?:--?[\w-]+|voir \w+)[^\n]*?)(?=  |$)", rf"\1{_CYAN}\2{_RESET}", text
+    )

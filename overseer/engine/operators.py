@@ -248,7 +248,7 @@ class ProbeStream(Given):
 
 
 def _raise(error: BaseException) -> NoReturn:
-    error.__voir_asked__ = True  # type: ignore[attr-defined]  # The boundary lets it pass.
+    error.__voir_requested__ = True  # type: ignore[attr-defined]  # The boundary lets it pass.
     raise error
 
 

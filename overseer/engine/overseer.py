@@ -98,7 +98,7 @@ class Overseer(Handle):
         self._inside, self._listening = ExitStack(), ExitStack()
         self._inside.enter_context(_in_progress(self))
         self._open_recorder()
-        self._listening.enter_context(on_stop(self.stopping.raises))
+        self._listening.enter_context(on_stop(self.stopping.raising))
         early: list[tuple[dict[str, Any], int]] = []
         given: list[tuple[dict[str, Any], int]] = []
         now = self.clock.now_ns

@@ -19,10 +19,10 @@ from ..boundary import (
     OverseerAbort,
     StopProgram,
     acting,
-    asked_for,
     code_of,
     current,
     here,
+    is_requested_stop,
     name_of,
     problem,
 )
@@ -304,7 +304,7 @@ class Scheduler:
             with acting(who):
                 return call()
         except BaseException as error:
-            if asked_for(error):
+            if is_requested_stop(error):
                 raise
             self._failing(who, error)
             return None
@@ -379,18 +379,18 @@ class Scheduler:
 
 
 def _each(heap: list[tuple[float, int, _Waiting]], act: Callable[[_Waiting], object]) -> None:
-    """Act on all who wait; the first wish is raised when all have been seen to.
+    """Act on all who wait; the first requested is raised when all have been seen to.
 
     An instrument may meanwhile require others that wait for the same phase.
     """
-    wish: BaseException | None = None
+    requested: BaseException | None = None
     while heap:
         try:
             act(heapq.heappop(heap)[2])
         except BaseException as error:
-            wish = wish or error
-    if wish is not None:
-        raise wish
+            requested = requested or error
+    if requested is not None:
+        raise requested
 
 
 def _throw(generator: Generator[Any, Any, Any], thrown: BaseException) -> object:

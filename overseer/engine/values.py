@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Containers of more than this are the script's own, and take too long to go through.
-MANY = 64
+MAX_LENGTH = 64
 #: How far down containers are gone through: an event, an output, and what that is made of.
-DEEP = 4
+MAX_NESTING = 4
 
 
 def _tensor() -> Any:
@@ -22,7 +22,7 @@ def _tensor() -> Any:
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
-def detached(value: Any, deep: int = DEEP) -> Any:
+def detached(value: Any, deep: int = MAX_NESTING) -> Any:
     """``value`` without the graph that it, or a tensor in it, hangs on.
 
     Dictionaries, tuples and lists are copied if something in them hangs on a graph; anything else
@@ -40,7 +40,11 @@ def _detached(value: Any, tensor: type, deep: int) -> Any:
     if issubclass(kind, tensor):
         return value.detach() if value.requires_grad else value
     mapping = kind is dict or kind is Own
-    if not (mapping or kind is list or issubclass(kind, tuple)) or deep == 0 or len(value) > MANY:
+    if (
+        not (mapping or kind is list or issubclass(kind, tuple))
+        or deep == 0
+        or len(value) > MAX_LENGTH
+    ):
         return value
     old = [*value.values()] if mapping else value
     new = [detached(each, deep - 1) for each in old]

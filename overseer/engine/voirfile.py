@@ -22,9 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NAME = "voirfile.py"
+FILENAME = "voirfile.py"
 PREFIX = "instrument_"
-DECLARED = "__instruments__"
+EXPLICIT = "__instruments__"
 ROOTS = (".git", "pyproject.toml")
 #: What voirfiles of old Milabench import, and where that is now.
 OLD, OLD_INSTRUMENT, HOME = "milabench", "instrument_argparse", "voir.instruments"
@@ -95,11 +95,11 @@ def _places(cwd: str, script: str | None) -> Iterator[Found]:
     if not cwd:  # It has been deleted: nothing can be found from here.
         return
     home = os.path.dirname(os.path.abspath(script)) if script else cwd
-    yield Found(os.path.join(cwd, NAME), "it is in the current directory")
-    yield Found(os.path.join(home, NAME), "it is in the script's directory")
+    yield Found(os.path.join(cwd, FILENAME), "it is in the current directory")
+    yield Found(os.path.join(home, FILENAME), "it is in the script's directory")
     for start, whose in ((home, "script's"), (cwd, "current")):
         for directory in _parents_in_project(start):
-            yield Found(os.path.join(directory, NAME), f"it is above the {whose} directory")
+            yield Found(os.path.join(directory, FILENAME), f"it is above the {whose} directory")
 
 
 def _parents_in_project(start: str) -> list[str]:
@@ -200,9 +200,9 @@ def _collected(path: str, names: Mapping[str, Any], report: Report) -> list[Call
     They are what ``__instruments__`` has, or everything named ``instrument_*``; lists, tuples, sets
     and dicts of instruments count, nested too.
     """
-    declared = [DECLARED] if DECLARED in names else [n for n, v in names.items() if _is_one(n, v)]
+    declared = [EXPLICIT] if EXPLICIT in names else [n for n, v in names.items() if _is_one(n, v)]
     found = [one for name in declared for one in flat(name, names[name])]
-    if not found and DECLARED not in names:
+    if not found and EXPLICIT not in names:
         what = f"it has no instrument: nothing in it has a name that begins with {PREFIX}"
         remedy = "Name a function so, or list instruments under __instruments__."
         report(Problem("voirfile-empty", path, what, remedy=remedy))

@@ -6,7 +6,7 @@ import threading
 from itertools import count
 from sys import intern
 
-from ..boundary import current, name_of, problem, wished
+from ..boundary import announce_requested, current, name_of, problem
 from ..recorder import recorder, table
 from ..recorder.sites import BEGINS, ENDS, PLAIN, VALUE, VALUES
 from .calls import Trigger
@@ -230,7 +230,7 @@ class PlacedProbe:
 
     def hand_failed(self, error: BaseException) -> bool:
         """The only listener raised: it is left out, unless the user asked for that; then True."""
-        if wished(error):
+        if announce_requested(error):
             return True
         for listening in self._listeners:
             self._failed(listening, error)
@@ -245,7 +245,7 @@ class PlacedProbe:
             except RecursionError:
                 continue  # The script has no more stack: the event is lost.
             except BaseException as error:
-                if wished(error):
+                if announce_requested(error):
                     asked = error
                 else:
                     self._failed(listening, error)
@@ -261,7 +261,7 @@ class PlacedProbe:
             except RecursionError:
                 continue
             except BaseException as error:
-                if wished(error):
+                if announce_requested(error):
                     raise
                 self._failed(listening, error)
                 continue

@@ -19,7 +19,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ..boundary import asked_for, let_through
+from ..boundary import is_requested_stop, reraise_requested
 
 Json = Any
 Later = Callable[[Any, Callable[[float], object]], bool]
@@ -118,9 +118,9 @@ class _Simplifier:
         try:
             return self._by_kind(value, depth)
         except (Exception, SystemExit, GeneratorExit) as error:  # Other people's code: __repr__.
-            if isinstance(error, Exception) and asked_for(error):
+            if isinstance(error, Exception) and is_requested_stop(error):
                 raise
-            let_through(error)
+            reraise_requested(error)
             return f"<{_name(type(value))} that raises {_name(type(error))}>"
 
     def _by_kind(self, value: Any, depth: int) -> Json:
@@ -172,7 +172,7 @@ class _Simplifier:
             if self.later is not None and self.later(value, pending.arrived):
                 return pending
         except Exception as error:  # Inside vmap or a graph capture, on a lost device.
-            if asked_for(error):
+            if is_requested_stop(error):
                 raise
         return described
 

@@ -158,7 +158,7 @@ def test_a_full_disk_is_said_once_and_the_script_runs(place: Place) -> None:
 def test_an_instrument_that_holds_the_script_up_is_named(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handle, "PATIENCE", 0.1)
+    monkeypatch.setattr(handle, "SLOW_SECONDS", 0.1)
     told = io.StringIO()
 
     def instrument_slow(ov: Any) -> Iterator[Any]:

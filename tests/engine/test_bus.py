@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from overseer.boundary import OverseerAbort, StopProgram, acting
-from overseer.engine.bus import MOST, Bus, keys_in_force
+from overseer.engine.bus import MAX_KEY_SETS, Bus, keys_in_force
 from overseer.engine.probe import Probe
 from overseer.errors import Problem
 from overseer.probes import PlacedProbe
@@ -117,10 +117,10 @@ def test_more_combinations_of_keys_than_are_remembered_are_still_delivered(
     stream: Stream, seen: list[Event]
 ) -> None:
     stream.listen(seen.append, "x")
-    for number in range(MOST + 10):
+    for number in range(MAX_KEY_SETS + 10):
         stream.push({"x": 1, f"key {number}": 1})
-    assert len(seen) == MOST + 10
-    assert len(stream._heard) == MOST
+    assert len(seen) == MAX_KEY_SETS + 10
+    assert len(stream._heard) == MAX_KEY_SETS
 
 
 def test_two_streams_that_push_into_each_other_do_not_wait_for_each_other() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from overseer.engine.values import MANY, detached
+from overseer.engine.values import MAX_LENGTH, detached
 from tests.engine.test_operators import Probed, Run
 
 torch = pytest.importorskip("torch", reason="torch comes with the extra [examples]")
@@ -89,5 +89,5 @@ def test_containers_are_copied_in_their_kind() -> None:
     endless: list[Any] = [loss()]
     endless.append(endless)
     assert not detached(endless)[0].requires_grad
-    long = [loss()] * (MANY + 1)
+    long = [loss()] * (MAX_LENGTH + 1)
     assert detached(long) is long

@@ -11,7 +11,7 @@ import pytest
 from overseer import Overseer
 from overseer.boundary import acting
 from overseer.engine.bus import Bus
-from overseer.engine.handle import Log
+from overseer.engine.handle import LogStream
 from overseer.engine.operators import Given, ProbeStream
 from overseer.engine.probe import Nowhere
 from overseer.errors import Problem, VoirError
@@ -291,7 +291,7 @@ def test_fail_raises_in_the_script_when_others_have_the_event(
 
 
 def test_the_log_can_be_called_and_has_the_operators_and_gives_to_the_run(run: Run) -> None:
-    log: Any = Log(run.stream)
+    log: Any = LogStream(run.stream)
     shifted: list[Event] = []
     seen = [log["?x"].accum(), log.where("x").accum(), (log | log["?x"]).accum(), shifted]
     log >> shifted

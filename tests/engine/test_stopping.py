@@ -142,8 +142,8 @@ def test_the_main_thread_is_known_though_gevent_gives_it_another_ident(
     monkeypatch.setattr(threading.main_thread(), "_ident", 1)
     monkeypatch.setattr(stopping, "interrupt", lambda ident: pytest.fail("it is this thread"))
     monkeypatch.setattr(asked, "_arm", lambda: None)
-    asked.raises(StopProgram())
-    assert asked.meant(KeyboardInterrupt()) is not asked.wish
+    asked.raising(StopProgram())
+    assert asked.cause_of(KeyboardInterrupt()) is not asked.requested
 
 
 class Recorder:
