@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from overseer import Overseer
-    from overseer.script_analysis.script import Source
+    from overseer.script_analysis.script import ModuleSource
 
 #: Lines for scripts whose text does not tell; the names in capitals are to be replaced.
 GENERIC = {
@@ -37,11 +37,11 @@ class Advice:
         self._ov = ov
 
     @cached_property
-    def _sources(self) -> list[Source]:
+    def _sources(self) -> list[ModuleSource]:
         with aside:
             return self._read()
 
-    def _read(self) -> list[Source]:
+    def _read(self) -> list[ModuleSource]:
         """The script, and the modules of its project that it imports."""
         from os.path import dirname
 

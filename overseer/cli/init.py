@@ -15,7 +15,7 @@ from ..errors import VoirError, clean
 from ..launch.script import module_file
 from ..probes.selector import MAIN
 from ..script_analysis.observed import observe
-from ..script_analysis.script import Source, open_source, project
+from ..script_analysis.script import ModuleSource, open_source, project
 from ..script_analysis.text import lines, read
 from ..script_analysis.voirfile import code, voirfile_text
 from ..views.text import Layout, Piece, row
@@ -102,7 +102,7 @@ def parser() -> CommandParser:
     return made
 
 
-def _script(options: Namespace) -> tuple[Source, str, str]:
+def _script(options: Namespace) -> tuple[ModuleSource, str, str]:
     """The script's text, where its modules are imported from, and the package that it is in."""
     if options.module is None:
         if options.script is None:

@@ -21,7 +21,7 @@ from .program import (
     fresh_main,
     replace_first_path,
 )
-from .source import Instrument, Unit, read_unit
+from .source import Instrument, MainSource, parse_main
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Module(MainProgram):
         ahead = self._ahead()
         self.begin()
         self._find(self.target.name, alter_argv=True)
-        self._unit = ahead if ahead is not None and self._is(ahead) else self._source()
+        self._main_source = ahead if ahead is not None and self._is(ahead) else self._source()
         self.run_prefix(instrument)
 
     def run_whole(self) -> None:
@@ -83,15 +83,15 @@ class Module(MainProgram):
         # On one line, as python's: programs read the last line of stderr.
         raise CannotRun("no-module", f"{what}. Is it installed for {sys.executable}?") from None
 
-    def _ahead(self) -> Unit | None:
+    def _ahead(self) -> MainSource | None:
         """The unit, as far as it is known before its packages run: its tree is voir's."""
         try:
             with open(self.file or "", "rb") as file:
-                return read_unit(file.read(), self.file or "", warn=False)
+                return parse_main(file.read(), self.file or "", warn=False)
         except Exception:
             return None
 
-    def _source(self) -> Unit | None:
+    def _source(self) -> MainSource | None:
         """The unit whose code is what python would run; ``None`` when there is no such source."""
         spec: Any = self._spec
         code: Any = self._code
@@ -99,12 +99,12 @@ class Module(MainProgram):
             if not spec.origin.endswith(tuple(SOURCE_SUFFIXES)):
                 return None
             data = spec.loader.get_data(spec.origin)
-            unit = read_unit(data, code.co_filename, warn=False)
+            unit = parse_main(data, code.co_filename, warn=False)
         except Exception:
             return None
         return unit if self._is(unit) else None
 
-    def _is(self, unit: Unit) -> bool:
+    def _is(self, unit: MainSource) -> bool:
         """Whether python runs this code: a stale or rewritten .pyc wins there."""
         code = self._code
         return code is not None and (unit.code, unit.filename) == (code, code.co_filename)

@@ -21,7 +21,7 @@ from types import CodeType, FrameType, ModuleType, TracebackType
 from .. import apart
 from ..boundary import chain, entries_of
 from ..errors import UsageError
-from .source import Instrument, Unit
+from .source import Instrument, MainSource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class MainProgram(Program):
     """
 
     main: ModuleType
-    _unit: Unit | None = None
+    _main_source: MainSource | None = None
     _instrument: Instrument | None = None
 
     def __init__(self, target: Target, file: str | None) -> None:
@@ -146,20 +146,20 @@ class MainProgram(Program):
     @property
     def plain(self) -> CodeType | None:
         """All of the script, compiled as python would have run it, where there is its source."""
-        return self._unit.code if self._unit is not None else None
+        return self._main_source.code if self._main_source is not None else None
 
     def run_prefix(self, instrument: Instrument | None) -> None:
         """Run the first part of the unit, if there is one."""
         self._instrument = instrument
-        if self._unit is not None:
+        if self._main_source is not None:
             if self.adapt is not None:
-                self.adapt(self._unit.tree)
-            self.execute(self._unit.prefix(instrument))
+                self.adapt(self._main_source.tree)
+            self.execute(self._main_source.prefix(instrument))
 
     def run(self) -> object:
         """Run the second part of the unit, or the whole code where there is no source."""
-        if self._unit is not None:
-            self.execute(self._unit.rest(self._instrument))
+        if self._main_source is not None:
+            self.execute(self._main_source.rest(self._instrument))
         else:
             self.run_whole()
         return None

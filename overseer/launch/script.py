@@ -22,7 +22,7 @@ from .program import (
     replace_first_path,
     script_directory,
 )
-from .source import Instrument, read_unit
+from .source import Instrument, parse_main
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Script(MainProgram):
     def _parse(self) -> None:
         refusal = None
         try:
-            self._unit = read_unit(self._data, self._filename)
+            self._main_source = parse_main(self._data, self._filename)
         except SyntaxError as error:
             refusal = error
         except (ValueError, RecursionError, MemoryError):

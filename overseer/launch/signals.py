@@ -72,7 +72,7 @@ class DeadlySignals:
         self._handler = _AsDefault(signal.SIG_DFL)
         self._handler.handle = self._die
         self._taken: list[int] = []
-        self._marks: dict[int, Mark] = {}
+        self._marks: dict[int, ArrivalFile] = {}
         self._watch = Timer(LOOK, Guarded(self._look, "voir", lambda problem: None), LOOK, id)
         self._dying = threading.Lock()
         self._blocked = threading.local()
@@ -150,7 +150,7 @@ class DeadlySignals:
                 continue
             if mark is None:  # Not before: a short script has no descriptors but its own.
                 with suppress(OSError):
-                    self._marks[signum] = Mark(signum)
+                    self._marks[signum] = ArrivalFile(signum)
             elif mark.seen and mark.size() > 0:
                 import ctypes  # Python's own function is for the main thread alone.
 
@@ -159,7 +159,7 @@ class DeadlySignals:
                 mark.seen = mark.size() > 0
 
 
-class Mark:
+class ArrivalFile:
     """Is made when ``signum`` arrives, before python's handler for it is told.
 
     It is what ``faulthandler`` writes, from a handler in C that python's lock does not hold up.

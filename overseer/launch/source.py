@@ -36,7 +36,7 @@ if sys.version_info >= (3, 12):
 _LAZY_ANNOTATIONS = sys.version_info >= (3, 14)
 
 
-class Unit:
+class MainSource:
     """The source of ``__main__``, parsed and found good.
 
     Args:
@@ -70,7 +70,7 @@ class Unit:
             return _compile(tree, self.filename, flags)
 
 
-def read_unit(data: bytes, filename: str, warn: bool = True) -> Unit:
+def parse_main(data: bytes, filename: str, warn: bool = True) -> MainSource:
     """Parse and compile ``data``; warnings about it appear once if ``warn``, else never.
 
     Raises:
@@ -89,12 +89,12 @@ def read_unit(data: bytes, filename: str, warn: bool = True) -> Unit:
     return unit
 
 
-def _read(data: bytes, filename: str, warns: bool) -> Unit:
+def _read(data: bytes, filename: str, warns: bool) -> MainSource:
     if not _decodable(data):
         raise SyntaxError("Non-UTF-8 code but no encoding declared")
     tree = compile(data, filename, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     assert isinstance(tree, ast.Module)
-    return Unit(filename, tree, _compile(tree, filename, 0), warns)
+    return MainSource(filename, tree, _compile(tree, filename, 0), warns)
 
 
 def _decodable(data: bytes) -> bool:

@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, FunctionType
 from ..imports import on_import
 from .names import put
 from .probe import PlacedProbe, alone
-from .selector import ALSO, END, LOOPS
+from .selector import ALSO, LOOP_MARKERS, PAIR_END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ def watch() -> Watch:
 
 def know(placed: PlacedProbe) -> None:
     """Tell Dynamo of a probe's sites, now or when it is imported."""
-    captures = placed.wish.captures
-    paired = any(capture.role == END for capture in captures)
+    captures = placed.parsed.captures
+    paired = any(capture.role == PAIR_END for capture in captures)
     triggers = [capture for capture in captures if capture.role != ALSO]
-    sites = zip(placed.sites, triggers, strict=True) if not placed.wish.slow else ()
+    sites = zip(placed.sites, triggers, strict=True) if not placed.parsed.slow else ()
     for site, trigger in sites:
-        timed = paired or trigger.name.startswith(("#enter", "#exit", *LOOPS))
+        timed = paired or trigger.name.startswith(("#enter", "#exit", *LOOP_MARKERS))
         _known[site.event] = (False, placed if timed else None)
         _known[site.relay] = (True, placed if timed or placed.overridable else None)
         _entrances.add(site.enter_loop)

@@ -83,14 +83,14 @@ class Engine:
         Raises:
             VoirError: The selector cannot be read.
         """
-        wish = read(selector, dict(env or {}), raw, probe_type)
-        placed = PlacedProbe(wish, self.report, where=where, overridable=overridable, late=late)
+        parsed = read(selector, dict(env or {}), raw, probe_type)
+        placed = PlacedProbe(parsed, self.report, where=where, overridable=overridable, late=late)
         with self._lock:
             self._probes.append(placed)
             if self._dynamo is None:
                 self._dynamo = dynamo.watch()
             dynamo.know(placed)
-            for name in wish.modules:
+            for name in parsed.modules:
                 self._await(self._module(name))
             self._attach(placed)
         return placed
@@ -136,9 +136,9 @@ class Engine:
             self._units[module] = [*before, unit]
             self._loaded -= {module} - {MAIN}
             for placed in self._probes:
-                if placed.wish.slow:
+                if placed.parsed.slow:
                     self._attach_when_defined(placed, unit)
-                elif self._module(placed.wish.module) == module:
+                elif self._module(placed.parsed.module) == module:
                     self._add(placed, unit)
             return self._executed(unit)
 
@@ -158,21 +158,21 @@ class Engine:
 
     def _add(self, placed: PlacedProbe, unit: Unit) -> list[Scope]:
         """Put the probe wherever it fits in ``unit`` and is not yet."""
-        wish, added = placed.wish, []
-        for scope in unit.at(wish.path):
-            fit = all(fits(capture, scope, placed.overridable) for capture in wish.captures)
+        parsed, added = placed.parsed, []
+        for scope in unit.at(parsed.path):
+            fit = all(fits(capture, scope, placed.overridable) for capture in parsed.captures)
             if fit and (unit, scope) not in placed.places:
                 placed.places.append((unit, scope))
                 unit.orders.setdefault(scope, []).extend(placed.triggers)
                 added.append(scope)
-                at = ", ".join(map(str, lines(wish, scope))) or scope.key[1]
-                self._debug(f"{wish.text}: {unit.filename}:{at}")
+                at = ", ".join(map(str, lines(parsed, scope))) or scope.key[1]
+                self._debug(f"{parsed.text}: {unit.filename}:{at}")
         return added
 
     def _attach_when_defined(self, placed: PlacedProbe, unit: Unit) -> None:
         """Let the script's top level say when it defines what a slow probe names."""
         module = unit.scopes[0]
-        for name, path in placed.wish.references:
+        for name, path in placed.parsed.references:
             if self._module(name) == unit.module == MAIN and path and path[0] in module.bound:
                 event = put(f"{placed.number} defined", lambda *values: self._attach(placed))
                 unit.orders.setdefault(module, []).append(Trigger(path[0], event, event))
@@ -189,19 +189,19 @@ class Engine:
         with self._lock:
             self._loaded.add(name)
             for placed in self._probes:
-                if name in map(self._module, placed.wish.modules):
+                if name in map(self._module, placed.parsed.modules):
                     self._attach(placed)
 
     def _attach(self, placed: PlacedProbe) -> None:
         """Put the probe in the code that is there, if all that it names is."""
-        modules = set(map(self._module, placed.wish.modules))
+        modules = set(map(self._module, placed.parsed.modules))
         if not (self._ours() and all(map(self.is_loaded, modules))):
             return
         try:
-            if placed.wish.slow:
+            if placed.parsed.slow:
                 self._attach_slow(placed)
                 return
-            for unit in self._units_of(self._module(placed.wish.module)):
+            for unit in self._units_of(self._module(placed.parsed.module)):
                 for scope in self._add(placed, unit):
                     placed.trouble = renew(unit, scope) or placed.trouble
         except Unreadable as error:
@@ -223,7 +223,7 @@ class Engine:
         if self._ptera.serves(placed):
             return
         try:
-            self._ptera.attach(placed, lambda symbol: looked_up(symbol, placed.wish))
+            self._ptera.attach(placed, lambda symbol: looked_up(symbol, placed.parsed))
             placed.trouble = ""
         except Exception as error:
             why = said(error)
@@ -246,7 +246,7 @@ class Engine:
     def _verdict(self, placed: PlacedProbe) -> dict[str, Any]:
         served = self._ptera is not None and self._ptera.serves(placed)
         attached = served or bool(placed.places and not placed.trouble)
-        return verdict(placed, attached, self._units.get(self._module(placed.wish.module), []))
+        return verdict(placed, attached, self._units.get(self._module(placed.parsed.module), []))
 
     def silence(self) -> None:
         """Deliver nothing any more: in the child of a fork, the run is the parent's."""

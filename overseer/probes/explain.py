@@ -10,7 +10,7 @@ from types import FunctionType, ModuleType
 
 from .functions import unwrapped
 from .scopes import bindings, loops
-from .selector import ALSO, LOOPS, MAIN, reference
+from .selector import ALSO, LOOP_MARKERS, MAIN, reference
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .probe import PlacedProbe
     from .scopes import Scope
-    from .selector import Capture, Wish
+    from .selector import Capture, ParsedSelector
     from .unit import Unit
 
 _UNSEEN = (
@@ -53,7 +53,7 @@ def verdict(placed: PlacedProbe, attached: bool, units: Sequence[Unit]) -> dict[
 def fits(capture: Capture, scope: Scope, overridable: bool) -> bool:
     """Whether a scope has what a selector captures."""
     name = capture.name
-    if name.startswith(LOOPS):
+    if name.startswith(LOOP_MARKERS):
         return bool(loops(scope, name.partition("_")[2]))
     if name in ("#yield", "#receive"):
         return scope.is_function and any(isinstance(node, ast.Yield) for node in scope.own)
@@ -65,11 +65,11 @@ def fits(capture: Capture, scope: Scope, overridable: bool) -> bool:
     return name in scope.bound or (scope.is_function and not overridable and name in scope.read)
 
 
-def lines(wish: Wish, scope: Scope) -> list[int]:
+def lines(parsed: ParsedSelector, scope: Scope) -> list[int]:
     """The lines where the selector's events come from."""
     found: set[int] = set()
-    for trigger in wish.triggers:
-        if trigger.name.startswith(LOOPS):
+    for trigger in parsed.triggers:
+        if trigger.name.startswith(LOOP_MARKERS):
             found |= {loop.lineno for loop in loops(scope, trigger.name.partition("_")[2])}
         else:
             found |= {getattr(n, "lineno", 0) for n in scope.own if trigger.name in bindings(n)}
@@ -88,24 +88,24 @@ def _silent(placed: PlacedProbe) -> str:
     if not any(s.in_function or reached in u.loaded.get(s, ()) for u, s in placed.places):
         return "that code had run already when the probe was set: set it earlier"
     unit, scope = placed.places[0]
-    at = ", ".join(map(str, lines(placed.wish, scope) or [scope.key[1] or 1]))
+    at = ", ".join(map(str, lines(placed.parsed, scope) or [scope.key[1] or 1]))
     where = f"{os.path.basename(unit.filename)}:{at}"
-    return f"its place in {_named(placed.wish)}, {where}, was never reached"
+    return f"its place in {_named(placed.parsed)}, {where}, was never reached"
 
 
 def _missing(placed: PlacedProbe, units: Sequence[Unit]) -> str:
     """Why a selector found no code."""
-    wish = placed.wish
-    if units and not wish.slow:
-        found = [scope for unit in units for scope in unit.at(wish.path)]
+    parsed = placed.parsed
+    if units and not parsed.slow:
+        found = [scope for unit in units for scope in unit.at(parsed.path)]
         if found:
             return _no_name(placed, found)
-        return _elsewhere(wish) or _no_code(wish, units)
-    absent = [name for name in wish.modules if name != MAIN and name not in sys.modules]
+        return _elsewhere(parsed) or _no_code(parsed, units)
+    absent = [name for name in parsed.modules if name != MAIN and name not in sys.modules]
     if not absent:
-        have = [name for name, of in list(sys.modules.items()) if _defines(of, wish.path)]
+        have = [name for name, of in list(sys.modules.items()) if _defines(of, parsed.path)]
         said = "no script runs as __main__" if have else "the script was never loaded"
-        return said + "".join(f"; write {reference(name, wish.path)}" for name in have[:1])
+        return said + "".join(f"; write {reference(name, parsed.path)}" for name in have[:1])
     from difflib import get_close_matches
 
     near = ", ".join(get_close_matches(absent[0], list(sys.modules), 3, 0.8))
@@ -119,32 +119,32 @@ def _defines(module: Any, path: tuple[str, ...]) -> bool:
     return home is not None and home == getattr(module, "__name__", None)
 
 
-def _named(wish: Wish) -> str:
+def _named(parsed: ParsedSelector) -> str:
     """The code that a selector names, for a sentence."""
-    name = reference(wish.module, wish.path)
-    return name if wish.path else f"the top level of {_module(wish)}"
+    name = reference(parsed.module, parsed.path)
+    return name if parsed.path else f"the top level of {_module(parsed)}"
 
 
-def _module(wish: Wish) -> str:
-    return "the script" if wish.module == MAIN else wish.module
+def _module(parsed: ParsedSelector) -> str:
+    return "the script" if parsed.module == MAIN else parsed.module
 
 
-def _no_code(wish: Wish, units: Sequence[Unit]) -> str:
+def _no_code(parsed: ParsedSelector, units: Sequence[Unit]) -> str:
     """What there is instead of the class or function that a selector names."""
-    name = reference(wish.module, wish.path)
-    outer = [scope for unit in units for scope in unit.at(wish.path[:-1])]
-    if any(_binds_lambda(scope, wish.path[-1]) for scope in outer):
+    name = reference(parsed.module, parsed.path)
+    outer = [scope for unit in units for scope in unit.at(parsed.path[:-1])]
+    if any(_binds_lambda(scope, parsed.path[-1]) for scope in outer):
         return f"{name} is a lambda: probes go into functions that def makes"
     every = list(dict.fromkeys(s.path for unit in units for s in unit.scopes if s.path))
-    same = [path for path in every if path[-len(wish.path) :] == wish.path]
+    same = [path for path in every if path[-len(parsed.path) :] == parsed.path]
     if same:
-        return f"there is no {name}; write {' or '.join(reference(wish.module, p) for p in same)}"
+        return f"there is no {name}; write {' or '.join(reference(parsed.module, p) for p in same)}"
     if outer and outer[0].path:
         inner = dict.fromkeys(s.path[-1] for scope in outer for s in scope.inner)
-        around = reference(wish.module, outer[0].path)
-        return f"there is no {name}; {around} has {_near(wish.path[-1], inner) or 'none in it'}"
-    near = _near("/".join(wish.path), ["/".join(path) for path in every])
-    return f"there is no {name}; {_module(wish)} has {near or 'no function or class'}"
+        around = reference(parsed.module, outer[0].path)
+        return f"there is no {name}; {around} has {_near(parsed.path[-1], inner) or 'none in it'}"
+    near = _near("/".join(parsed.path), ["/".join(path) for path in every])
+    return f"there is no {name}; {_module(parsed)} has {near or 'no function or class'}"
 
 
 def _binds_lambda(scope: Scope, name: str) -> bool:
@@ -157,17 +157,17 @@ def _binds_lambda(scope: Scope, name: str) -> bool:
 
 def _no_name(placed: PlacedProbe, found: list[Scope]) -> str:
     """What the scopes lack, which are there; the script's top level has several."""
-    wish, scope, where = placed.wish, found[0], _named(placed.wish)
+    parsed, scope, where = placed.parsed, found[0], _named(placed.parsed)
 
     def has(capture: Capture, scope: Scope) -> bool:
         return fits(capture, scope, placed.overridable)
 
-    nowhere = [c for c in wish.captures if not any(has(c, one) for one in found)]
+    nowhere = [c for c in parsed.captures if not any(has(c, one) for one in found)]
     if not nowhere:
-        wanted = " and ".join(capture.name for capture in wish.captures)
+        wanted = " and ".join(capture.name for capture in parsed.captures)
         return f"{where} is defined {len(found)} times, never with all of {wanted}"
     name = nowhere[0].name
-    if name.startswith(LOOPS):
+    if name.startswith(LOOP_MARKERS):
         name = name.partition("_")[2]
         others = [one for each in found for one in each.bound if loops(each, one)]
         return f"no loop of {where} binds {name}; its loops bind {_near(name, others) or 'none'}"
@@ -193,9 +193,9 @@ def _near(wanted: str, names: Iterable[str], most: int = 5) -> str:
 # What a path leads to in the module that runs, if not to source
 
 
-def _elsewhere(wish: Wish) -> str:
+def _elsewhere(parsed: ParsedSelector) -> str:
     """What a path leads to that has no place in its module's source; empty: unknown."""
-    name, found = reference(wish.module, wish.path), _at_run_time(wish)
+    name, found = reference(parsed.module, parsed.path), _at_run_time(parsed)
     functions = unwrapped(found)
     found = functions[0] if functions else found
     kind = type(found)
@@ -204,19 +204,19 @@ def _elsewhere(wish: Wish) -> str:
     if isinstance(found, ModuleType):
         return f"{name} is a module; its top level is {reference(found.__name__, ())}"
     if isinstance(found, FunctionType):
-        return _function(found, name) or _defined(found, wish, name)
+        return _function(found, name) or _defined(found, parsed, name)
     if (found if isinstance(found, type) else kind).__module__ == "builtins":
         return f"{name} has no Python code: it is built in; probe what calls it"
     if isinstance(found, type):
-        return _defined(found, wish, name)
+        return _defined(found, parsed, name)
     methods = reference(kind.__module__, tuple(kind.__qualname__.split(".")))
     return f"{name} is an object, not code: its methods are in {methods}"
 
 
-def _at_run_time(wish: Wish) -> Any:
+def _at_run_time(parsed: ParsedSelector) -> Any:
     """What the path names, without running any of the script's code; this function if nothing."""
-    found: Any = sys.modules.get(wish.module)
-    for index, part in enumerate(wish.path):
+    found: Any = sys.modules.get(parsed.module)
+    for index, part in enumerate(parsed.path):
         of = found.__mro__ if isinstance(found, type) else (found,)
         spaces = [getattr(one, "__dict__", {}) for one in of]
         spaces += [] if index else [vars(builtins)]
@@ -236,10 +236,10 @@ def _function(function: FunctionType, name: str) -> str:
     return ""
 
 
-def _defined(named: Any, wish: Wish, name: str) -> str:
+def _defined(named: Any, parsed: ParsedSelector, name: str) -> str:
     """Where the class or function was defined, if that is not what the selector says."""
     path = tuple(part for part in named.__qualname__.split(".") if part != "<locals>")
     home = named.__module__
-    if not isinstance(home, str) or (home, path) == (wish.module, wish.path):
+    if not isinstance(home, str) or (home, path) == (parsed.module, parsed.path):
         return ""
     return f"{name} is defined as {reference(home, path)}; write that"

@@ -10,7 +10,7 @@ import gc
 import sys
 from types import CodeType, FunctionType, MethodType
 
-from .names import OURS, PLAIN
+from .names import OURS, UNPROBED_NAMES
 from .unit import key_of
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def renew(unit: Unit, scope: Scope) -> str:
 
 def probed(code: CodeType) -> bool:
     """Whether probes' calls are in ``code``; of an earlier run, if they are not this one's."""
-    names = (name for name in code.co_names if name not in PLAIN)
+    names = (name for name in code.co_names if name not in UNPROBED_NAMES)
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return any(name.startswith(OURS) for name in names) or any(map(probed, inner))
 

@@ -41,10 +41,10 @@ def _visible() -> list[str]:
 EXCEPTION = put("exception", sys.exception)
 #: Returns whether Dynamo traces the caller: never, until torch has that.
 COMPILING = put("compiling", bool)
-#: Go over a loop's iterable, and are called where an item has come; the hooks put what records
-#: these there.
-LOOP, ASYNC_LOOP, CAME = put("loop", iter), put("async loop", aiter), put("came", bool)
-#: Names that are no probe's.
-PLAIN = (COMPILING, LOOP, ASYNC_LOOP, CAME)
+#: Called for a loop's iterable and for each of its items; the hooks put recording versions here.
+LOOP_NAME, ASYNC_LOOP_NAME = put("loop", iter), put("async loop", aiter)
+CAME_NAME = put("came", bool)
+#: Code may contain these names without having a probe in it.
+UNPROBED_NAMES = (COMPILING, LOOP_NAME, ASYNC_LOOP_NAME, CAME_NAME)
 
-__all__ = ["COMPILING", "EXCEPTION", "OURS", "PLAIN", "put"]
+__all__ = ["COMPILING", "EXCEPTION", "OURS", "UNPROBED_NAMES", "put"]

@@ -11,7 +11,7 @@ from ..recorder import recorder, table
 from ..recorder.sites import BEGINS, ENDS, PLAIN, VALUE, VALUES
 from .calls import Trigger
 from .names import put
-from .selector import END, FOCUS
+from .selector import FOCUS, PAIR_END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from ..errors import Problem
     from .scopes import Scope
-    from .selector import Capture, Wish
+    from .selector import Capture, ParsedSelector
     from .unit import Unit
 
     Event = dict[str, Any]
     Listener = Callable[[Event], object]
 
 #: How many events a listener hears that does not hear all, before it is armed again.
-FIRST = 100
+FIRST_EVENTS = 100
 _numbers = count()
 
 
@@ -95,7 +95,7 @@ class PlacedProbe:
 
     Attributes:
         selector: Its text.
-        wish: What the selector asks for.
+        parsed: What the selector asks for.
         where: Where it was set, ``file:line``.
         number: Its number in the table of sites.
         overridable: Whether :meth:`intercept` may replace the value.
@@ -110,14 +110,14 @@ class PlacedProbe:
 
     def __init__(
         self,
-        wish: Wish,
+        parsed: ParsedSelector,
         report: Callable[[Problem], object],
         *,
         where: str | None = None,
         overridable: bool = False,
         late: bool = False,
     ) -> None:
-        self.selector, self.wish, self.where = wish.text, wish, where
+        self.selector, self.parsed, self.where = parsed.text, parsed, where
         self.overridable, self.late = overridable, late
         self._report = report
         self._listeners: tuple[Listening, ...] = ()
@@ -126,27 +126,28 @@ class PlacedProbe:
         self.places: list[tuple[Unit, Scope]] = []
         self.trouble = ""
         self.unseen = self.heard = self._closed = False
-        keys = [capture.key for capture in wish.captures]
+        keys = [capture.key for capture in parsed.captures]
         file, _, line = (where or "").rpartition(":")
         more = {"file": file, "line": int(line)} if file and line.isdigit() else {}
         self.number = table.add(VALUE, self.selector, selector=self.selector, keys=keys, **more)
         self.sites: list[Any] = []
         self.triggers: list[Trigger] = []
-        for capture in [None] if wish.slow else wish.triggers:
+        for capture in [None] if parsed.slow else parsed.triggers:
             self._add_site(capture)
         self.arrange()
 
     def _add_site(self, trigger: Capture | None) -> None:
         """Add the site of a trigger; ``None``: that of events that ptera makes."""
-        focus = next((c for c in self.wish.captures if c.role == FOCUS), None)
+        captures = self.parsed.captures
+        focus = next((c for c in captures if c.role == FOCUS), None)
         # The end of a pair does not come along with its beginning.
-        along = [c for c in self.wish.captures if c is trigger or not trigger or c.role != END]
+        along = [c for c in captures if c is trigger or not trigger or c.role != PAIR_END]
         others = tuple("" if c.is_marker else c.name for c in along if c is not trigger)
         at = next((i for i, c in enumerate(along) if c is (trigger or focus)), 0)
         keys = tuple(intern(c.key) for c in along)
         more: dict[str, Any] = {"keys": keys, "focus": at} if along else {}
-        if trigger and focus and any(c.role == END for c in self.wish.captures):
-            role = ENDS if trigger.role == END else BEGINS
+        if trigger and focus and any(c.role == PAIR_END for c in captures):
+            role = ENDS if trigger.role == PAIR_END else BEGINS
             more |= {"role": role, "pair": self.number, "name": focus.key}
         site = recorder.Site(self.number, VALUE, VALUES, **more)
         self.sites.append(site)
@@ -209,7 +210,7 @@ class PlacedProbe:
         with self._lock:
             heard = bool(self._listeners or self._interceptors)
             self.heard |= heard
-            hand = FIRST if self._listeners else 0
+            hand = FIRST_EVENTS if self._listeners else 0
             if any(one.always for one in self._listeners):
                 hand = -1
             bus: Listener | None = self.hand if self._listeners else None

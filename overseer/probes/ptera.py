@@ -86,7 +86,7 @@ class Ptera:
         Raises:
             Exception: The selector does not fit the code, or ptera cannot rewrite it.
         """
-        selector = placed.wish.selector
+        selector = placed.parsed.selector
         if isinstance(selector, str):
             selector = self._selector.select(selector, env=_resolver(looked_up))
         functions: list[FunctionType] = []
@@ -102,7 +102,7 @@ class Ptera:
 
     def _rule(self, placed: Any, selector: Any) -> Any:
         emit = _emitter(placed, selector, self._utils.ABSENT)
-        if placed.wish.total:
+        if placed.parsed.total:
             return self._interpret.Total(selector, close=emit, pass_info=True)
         kind = {"intercept" if placed.overridable else "trigger": emit}
         return self._interpret.Immediate(selector, pass_info=True, **kind)
@@ -155,7 +155,7 @@ def _emitter(placed: Any, selector: Any, absent: object) -> Callable[..., object
     paired = set(selector.all_tags) == {1, 2}
 
     def emit(captured: Mapping[str, Any], acc: Any = None, element: Any = None) -> object:
-        event: Any = captured if placed.wish.raw else {k: _value(c) for k, c in captured.items()}
+        event: Any = captured if placed.parsed.raw else {k: _value(c) for k, c in captured.items()}
         if paired:
             step, focus = "begin" if element.focus else "end", acc.selector.main.capture
             event = {**event, "$wrap": {"id": id(acc), "name": focus, "step": step}}

@@ -21,11 +21,11 @@ MAIN = "__main__"
 #: Markers that stand for a place in a function.
 MARKERS = ("#enter", "#exit", "#value", "#error", "#yield", "#receive")
 #: Markers that stand for a loop; the loop variable's name follows.
-LOOPS = ("#loop_", "#endloop_")
+LOOP_MARKERS = ("#loop_", "#endloop_")
 #: Markers that carry a value of the script; all others are ``True``.
 VALUED = ("#value", "#error", "#yield", "#receive")
 
-FOCUS, END, ALSO = "focus", "end", "also"
+FOCUS, PAIR_END, ALSO = "focus", "end", "also"
 _HELP = "The language of selectors is explained in docs/selectors.md."
 
 
@@ -49,7 +49,7 @@ class Capture:
         return self.name.startswith("#")
 
 
-class Wish:
+class ParsedSelector:
     """A selector that was read.
 
     Attributes:
@@ -108,14 +108,14 @@ def read(
     env: Mapping[str, Any] | None = None,
     raw: bool = False,
     probe_type: str | None = None,
-) -> Wish:
+) -> ParsedSelector:
     """What the selector asks for.
 
     Raises:
         VoirError: It cannot be read; the message points at the character.
     """
-    wish = Wish(selector, env or {}, raw, probe_type == "total")
-    text = wish.text
+    parsed = ParsedSelector(selector, env or {}, raw, probe_type == "total")
+    text = parsed.text
     call = _parsed(text) if isinstance(selector, str) else selector
     if type(call).__name__ == "Element":
         _refuse(text, 0, "a variable needs a function before it, as in 'f > x'")
@@ -123,18 +123,18 @@ def read(
         _refuse(text, text.rfind("!"), "only one variable can have the focus")
     if 2 in call.all_tags and 1 not in call.all_tags:
         _refuse(text, text.find("!!"), "an end !! needs its beginning !")
-    wish.total = wish.total or not (call.focus or probe_type == "immediate")
-    wish.slow = _slow(call, wish)
-    wish.references = list(_references(call, text))
-    if wish.slow is None:
-        wish.captures = tuple(_capture(element, text) for element in call.captures)
-        wish.slow = _of_another_moment(wish.captures)
-        if not wish.references:
-            wish.references = [_symbol(call.element.name, wish)]
+    parsed.total = parsed.total or not (call.focus or probe_type == "immediate")
+    parsed.slow = _slow(call, parsed)
+    parsed.references = list(_references(call, text))
+    if parsed.slow is None:
+        parsed.captures = tuple(_capture(element, text) for element in call.captures)
+        parsed.slow = _of_another_moment(parsed.captures)
+        if not parsed.references:
+            parsed.references = [_symbol(call.element.name, parsed)]
     else:
         elements = [e for e in _elements(call) if isinstance(e.capture, str)]
-        wish.captures = tuple(Capture(e.name or "", e.capture, _role(e)) for e in elements)
-    return wish
+        parsed.captures = tuple(Capture(e.name or "", e.capture, _role(e)) for e in elements)
+    return parsed
 
 
 def _parsed(text: str) -> Any:
@@ -163,7 +163,7 @@ def _refuse(text: str, column: int, what: str) -> NoReturn:
     raise VoirError("selector", f"{what}\n    {text}\n    {' ' * max(column, 0)}^", _HELP) from None
 
 
-def _slow(call: Any, wish: Wish) -> str | None:
+def _slow(call: Any, parsed: ParsedSelector) -> str | None:
     """Why only ptera's own engine can serve this selector, if so."""
     elements = (call.element, *call.captures)
     if call.children:
@@ -174,9 +174,9 @@ def _slow(call: Any, wish: Wish) -> str | None:
         return "it is generic"
     if any(element.hasval for element in elements):
         return "it compares values"
-    if wish.raw:
+    if parsed.raw:
         return "it asks for raw captures"
-    return "it is a total probe: it has no focus" if wish.total or not call.focus else None
+    return "it is a total probe: it has no focus" if parsed.total or not call.focus else None
 
 
 def _of_another_moment(captures: tuple[Capture, ...]) -> str | None:
@@ -204,14 +204,14 @@ def _references(call: Any, text: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _role(element: Any) -> str:
-    return FOCUS if 1 in element.tags else END if 2 in element.tags else ALSO
+    return FOCUS if 1 in element.tags else PAIR_END if 2 in element.tags else ALSO
 
 
 def _capture(element: Any, text: str) -> Capture:
     name: str = element.name
-    loop = name.startswith(LOOPS) and name.partition("_")[2].isidentifier()
+    loop = name.startswith(LOOP_MARKERS) and name.partition("_")[2].isidentifier()
     if name.startswith("#") and name not in MARKERS and not loop:
-        known = ", ".join((*MARKERS, *(f"{marker}X" for marker in LOOPS)))
+        known = ", ".join((*MARKERS, *(f"{marker}X" for marker in LOOP_MARKERS)))
         _refuse(text, text.find(name), f"there is no marker {name}; there are {known}")
     if not name.startswith("#") and not name.isidentifier():
         what = f"{name} is not the name of a variable"
@@ -224,11 +224,11 @@ def _capture(element: Any, text: str) -> Capture:
 # Code that is named by a symbol
 
 
-def _symbol(name: Any, wish: Wish) -> tuple[str, tuple[str, ...]]:
+def _symbol(name: Any, parsed: ParsedSelector) -> tuple[str, tuple[str, ...]]:
     """The module and path of the function that the selector's first part names."""
     symbol = getattr(name, "value", name)
-    named = looked_up(symbol, wish) if isinstance(symbol, str) else symbol
-    called, text = symbol if isinstance(symbol, str) else repr(symbol), wish.text
+    named = looked_up(symbol, parsed) if isinstance(symbol, str) else symbol
+    called, text = symbol if isinstance(symbol, str) else repr(symbol), parsed.text
     if isinstance(named, MethodType) and not isinstance(named.__self__, type):
         owner = reference(*_home(named.__func__)) if unwrapped(named) else type(named.__self__)
         what = f"{called} in {text} is a method of one object"
@@ -252,7 +252,7 @@ def _home(function: Any) -> tuple[str, tuple[str, ...]]:
     return unwrapped(function)[0].__globals__.get("__name__", ""), path
 
 
-def looked_up(symbol: str, wish: Wish) -> Any:
+def looked_up(symbol: str, parsed: ParsedSelector) -> Any:
     """What a symbol means where the probe is set.
 
     Raises:
@@ -261,18 +261,18 @@ def looked_up(symbol: str, wish: Wish) -> Any:
     import builtins
 
     start, *parts = symbol.split(".")
-    if start not in wish.env and not hasattr(builtins, start):
+    if start not in parsed.env and not hasattr(builtins, start):
         raise VoirError(
             "unresolved-symbol",
-            f"there is no {start} where the probe {wish.text} is set",
+            f"there is no {start} where the probe {parsed.text} is set",
             f"For a function of the script, write //{symbol.replace('.', '/')}",
         )
-    found = wish.env[start] if start in wish.env else getattr(builtins, start)
+    found = parsed.env[start] if start in parsed.env else getattr(builtins, start)
     for part in parts:
         try:
             found = getattr(found, part)
         except AttributeError as error:
-            raise VoirError("unresolved-symbol", f"{error}, in the probe {wish.text}") from None
+            raise VoirError("unresolved-symbol", f"{error}, in the probe {parsed.text}") from None
     return found
 
 

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     Boundary = tuple[int, int, int, int, int, Any]
 
 #: Kinds whose boundaries are marked.
-KINDS = sum(1 << kind.number for kind in k.KINDS.values() if kind.timed)
+MARKED_KINDS = sum(1 << kind.number for kind in k.KINDS.values() if kind.timed)
 #: A beginning so soon after another boundary shares its mark: nothing was launched between, ns.
 SAME_NS = 10_000
 #: Marks that may wait to be passed; with more, there are no further ones for the time being.
-PENDING = 1 << 16
+MOST_PENDING_MARKS = 1 << 16
 #: How many marks are read before the script's thread gets a rest, in seconds.
-CHUNK, REST_SECONDS = 256, 0.0005
+READ_AT_ONCE, READING_REST_SECONDS = 256, 0.0005
 #: How often, and every how many seconds, a device is asked at the end whether it is done.
 ASKED, NAP_SECONDS = 5000, 0.001
 
@@ -297,7 +297,7 @@ class Marks:
                 event = self.device.mark()
             except Exception as error:  # The device is lost; the timer says so.
                 self._failure = error
-        if edge != k.ENDS and (event is None or len(self._pending) >= PENDING):
+        if edge != k.ENDS and (event is None or len(self._pending) >= MOST_PENDING_MARKS):
             return False
         if event is not None:
             self._recent[thread] = at, event
@@ -332,7 +332,7 @@ class Marks:
         elif found is not None:
             self.device, self._exchange = found, self._find_exchange()
             self._site = k.table.add(k.DEVICE, found.name)
-            recorder.marker(KINDS, self.mark)
+            recorder.marker(MARKED_KINDS, self.mark)
 
     def _read(self) -> None:
         """Record the times of the marks that were passed, in order."""
@@ -356,8 +356,8 @@ class Marks:
                 self._told += 1
                 recorder.put(k.STRUCTURE, k.DEVICE, self._site, start, *times, thread, 0)
             n += 1
-            if n % CHUNK == 0:
-                self._sleep(REST_SECONDS)
+            if n % READ_AT_ONCE == 0:
+                self._sleep(READING_REST_SECONDS)
 
     def _give_up(self, why: str) -> None:
         """Go on by the host's clock."""

@@ -25,9 +25,9 @@ Json = Any
 Later = Callable[[Any, Callable[[float], object]], bool]
 
 #: The longest string in characters, the deepest nesting, how many values one record may hold.
-LONGEST, DEEPEST, MOST = 10_000, 8, 1_000
+LONGEST_TEXT, DEEPEST_NESTING, MOST_VALUES = 10_000, 8, 1_000
 #: What a sample of a value may hold in all, and each container in it.
-FEW, WIDEST = 256, 32
+SAMPLE_VALUES, SAMPLE_WIDTH = 256, 32
 #: Python itself refuses to read longer integers back (``sys.set_int_max_str_digits``).
 INT_BITS = 4096
 #: Arrays that are read, by their exact type: to read a subclass may be a collective.
@@ -45,7 +45,7 @@ _strict = json.JSONEncoder(allow_nan=False, check_circular=False).encode
 _with_nan = json.JSONEncoder(check_circular=False).encode
 
 
-class Pending:
+class PendingValue:
     """A number on its way from a device; until it has come, its tensor's description stands for it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Pending:
         self.shown = number
 
 
-def encode(value: object, *, nan: bool = False, most: int = MOST) -> bytes:
+def encode(value: object, *, nan: bool = False, most: int = MOST_VALUES) -> bytes:
     """One line of strict JSON, newline included.
 
     Args:
@@ -74,7 +74,7 @@ def encode(value: object, *, nan: bool = False, most: int = MOST) -> bytes:
     return text.encode("ascii") + b"\n"
 
 
-def simplify(value: object, most: int = MOST) -> Json:
+def simplify(value: object, most: int = MOST_VALUES) -> Json:
     """``value`` as plain JSON values: finite floats, text without lone surrogates, string keys."""
     return _Simplifier(most).value(value)
 
@@ -88,13 +88,14 @@ def snapshot(value: object, later: Later, *, sample: bool = False) -> Json:
             whether that will be.
         sample: Name large containers, and objects of the script's own classes, by their kind.
     """
-    return _Simplifier(FEW if sample else MOST, later, sample=sample).value(value)
+    return _Simplifier(SAMPLE_VALUES if sample else MOST_VALUES, later, sample=sample).value(value)
 
 
 def text_of(value: str) -> str:
-    """``value`` cut to :data:`LONGEST` characters, saying so; lone surrogates made visible."""
+    """``value`` cut to :data:`LONGEST_TEXT` characters, saying so; lone surrogates made visible."""
     whole = str.__str__(value)
-    cut = whole if len(whole) <= LONGEST else f"{whole[:LONGEST]}... [cut: {len(whole)} characters]"
+    n = len(whole)
+    cut = whole if n <= LONGEST_TEXT else f"{whole[:LONGEST_TEXT]}... [cut: {n} characters]"
     # A file name that is not UTF-8 holds lone surrogates; "\udc80" reads as the text "\\udc80".
     return cut.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -111,7 +112,7 @@ class _Simplifier:
         """The plain form of ``value``; a description of it when there is none."""
         self.left -= 1
         kind = type(value)  # Of most values: of a run's figures, some hundreds a second.
-        if kind is str and len(value) <= LONGEST and value.isascii():
+        if kind is str and len(value) <= LONGEST_TEXT and value.isascii():
             return value
         if kind is float and value - value == 0:
             return value
@@ -127,7 +128,7 @@ class _Simplifier:
         kind = type(value)
         if value is None or value is True or value is False:
             return value
-        if kind is Pending:
+        if kind is PendingValue:
             return self.value(value.shown, depth)
         if isinstance(value, Enum):
             return self.value(value.value) if type(value.value) in _PLAIN else value.name
@@ -168,7 +169,7 @@ class _Simplifier:
         try:
             if value.is_ready() if jax else "device" not in described:
                 return self.value(value.item(), depth + 1)
-            pending = Pending(described)
+            pending = PendingValue(described)
             if self.later is not None and self.later(value, pending.arrived):
                 return pending
         except Exception as error:  # Inside vmap or a graph capture, on a lost device.
@@ -179,7 +180,7 @@ class _Simplifier:
     def _container(
         self, value: Any, kind: type, depth: int, items: Iterable[Any], count: int
     ) -> Json:
-        if depth >= DEEPEST or (self.sample and count > min(WIDEST, self.left)):
+        if depth >= DEEPEST_NESTING or (self.sample and count > min(SAMPLE_WIDTH, self.left)):
             return f"<{_name(kind)} of {count}>"
         taken = max(min(count, self.left), 0)
         if items is value:
@@ -232,9 +233,9 @@ def _pairs(value: Any, kind: type) -> tuple[Iterable[Any], int] | None:
 
 
 def _bytes(value: bytes | bytearray | memoryview) -> Json:
-    raw = bytes(value[: LONGEST + 1])
+    raw = bytes(value[: LONGEST_TEXT + 1])
     try:
-        if len(value) <= LONGEST:
+        if len(value) <= LONGEST_TEXT:
             return raw.decode("utf-8")
     except UnicodeDecodeError:
         pass

@@ -16,10 +16,22 @@ from collections import deque
 from contextlib import suppress
 from functools import update_wrapper
 from itertools import count, repeat, starmap
+from math import nan
 
 from ..clock import now_ns as now
 from . import sites as k
-from .log import DIRECTORY, EVENT, HEAD, LONGEST, MAGIC, PAGE, PIECE, THREAD, THREADS
+from .log import (
+    DIRECTORY_AT,
+    EVENT,
+    HEAD,
+    HEADER_MAGIC,
+    LONGEST_NS,
+    NOTE_PIECE,
+    PAGE,
+    THREAD_STRUCT,
+    THREADS_AT,
+)
+from .sites import FORMAT
 from .sizes import length, model_rows, module_flags, read_number, readers
 
 TYPE_CHECKING = False
@@ -27,13 +39,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FORMAT, NAME = k.FORMAT, "Python"
-SHOWN, WORDS, SAMPLE, OPEN_PAIRS, TASKS = 16, 8, 251, 1024, 1000
-ENTERED = 1 << 31  #: Marks the numbers of loops that were entered, among those of pairs.
+NAME = "Python"
+_SHOWN_THREADS, _CONTROL_WORDS, _SAMPLE, _OPEN_PAIRS, _MOST_TASKS = 16, 8, 251, 1024, 1000
+_ENTERED = 1 << 31  #: Marks the numbers of loops that were entered, among those of pairs.
 _OPEN = struct.Struct("<BBQ")
-_HEADS, _OWN, _CONTROL = 8 * k.HEADS.start, 8 * k.OWN, 80
-_INSIDE, LONG = k.IN_OPTIMIZER << 56, 1_000_000
-NAN, _MISSING = float("nan"), object()
+_HEADS, _OWN, _CONTROL = 8 * k.HEADS.start, 8 * k.OVERHEAD_WORD, 80
+_INSIDE, _LONG = k.IN_OPTIMIZER << 56, 1_000_000
+_MISSING = object()
 _NO_RECORD = 0, 0, k.VALUES, -1, k.NOTHING
 
 
@@ -44,7 +56,7 @@ class _Thread:
 
     def __init__(self, number: int) -> None:
         self.open: list[list[Any]] = []
-        self.id, self.shown = number, number - 1 if number <= SHOWN else -1
+        self.id, self.shown = number, number - 1 if number <= _SHOWN_THREADS else -1
         self.depth = self.models = self.optimizers = self.busy = 0
         self.zeroed = False
 
@@ -73,7 +85,7 @@ class _Ring:
         self.lost += len(dropped)
 
 
-class _State:
+class _RecorderState:
     """Everything that the module holds: rings, header, who is armed."""
 
     def __init__(self) -> None:
@@ -96,7 +108,7 @@ class _State:
         self.pairs = count(1)
 
 
-_g = _State()
+_g = _RecorderState()
 
 
 def identity(value: object) -> int:
@@ -109,6 +121,11 @@ def _here() -> _Thread:
     return thread
 
 
+def _shown_at(thread: _Thread) -> int:
+    """Offset of the thread's entry in the header."""
+    return THREADS_AT + thread.shown * THREAD_STRUCT.size
+
+
 def _begin() -> _Thread:
     """Give the calling thread a number of its own while it lives."""
     me, alive = threading.get_ident(), {one.ident for one in threading.enumerate()}
@@ -119,8 +136,7 @@ def _begin() -> _Thread:
     _g.threads[thread.id] = me
     native = threading.get_native_id()
     if thread.shown >= 0:
-        at = THREADS + thread.shown * THREAD.size
-        THREAD.pack_into(_g.header, at, native, thread.id, 0, 0, 0, 0, 0)
+        THREAD_STRUCT.pack_into(_g.header, _shown_at(thread), native, thread.id, 0, 0, 0, 0, 0)
     _put(thread, k.STRUCTURE, k.THREAD, 0, now(), 0, float(native), 0, 0)
     return thread
 
@@ -138,12 +154,12 @@ def _put(
 ) -> None:
     if not _g.rings:
         return
-    rest = thread.depth << 48 | flags << 56 | (ns if 0 <= ns <= LONGEST else LONGEST)
+    rest = thread.depth << 48 | flags << 56 | (ns if 0 <= ns <= LONGEST_NS else LONGEST_NS)
     if thread.optimizers:
         rest |= _INSIDE
     to = _g.rings[ring]
     to.events.append(EVENT.pack(start, value, object_, site, thread.id, rest))
-    if len(to.events) > to.size + SAMPLE:
+    if len(to.events) > to.size + _SAMPLE:
         to.trim()
     if ring == k.STRUCTURE and len(to.events) == to.size // 4 * 3 and _g.full is not None:
         _g.full()
@@ -160,13 +176,13 @@ def _reached() -> None:
 
 def _timed(thread: _Thread) -> int:
     _g.calls += 1
-    return 0 if _g.calls % SAMPLE or thread.busy else now()
+    return 0 if _g.calls % _SAMPLE or thread.busy else now()
 
 
 def _cost(begun: int) -> None:
     if begun:
         took = now() - begun
-        _spend(took * SAMPLE if took < LONG else took)  # It was interrupted, by a process say.
+        _spend(took * _SAMPLE if took < _LONG else took)  # It was interrupted, by a process say.
 
 
 def _mark(
@@ -194,7 +210,7 @@ def _task() -> int:
 def _enter(thread: _Thread, kind: int) -> int:
     start = now()
     if not thread.depth and thread.shown >= 0:
-        _OPEN.pack_into(_g.header, THREADS + thread.shown * THREAD.size + 6, kind, 0, start)
+        _OPEN.pack_into(_g.header, _shown_at(thread) + 6, kind, 0, start)
     if thread.depth < 255:
         thread.depth += 1
     thread.optimizers += kind == k.OPTIMIZER
@@ -206,7 +222,7 @@ def _leave(thread: _Thread, kind: int, depth: int) -> None:
     if kind == k.OPTIMIZER and thread.optimizers:
         thread.optimizers -= 1
     if not depth and thread.shown >= 0:
-        _g.header[THREADS + thread.shown * THREAD.size + 6] = 0
+        _g.header[_shown_at(thread) + 6] = 0
 
 
 def _push(thread: _Thread, *entry: Any) -> list[Any]:
@@ -215,7 +231,7 @@ def _push(thread: _Thread, *entry: Any) -> list[Any]:
     It is ``[pair, object, task, start, value, id, depth, optimizers, structural, marked,
     handled]``; ``handled`` is the identity of the exception that was being handled.
     """
-    if len(thread.open) >= OPEN_PAIRS:
+    if len(thread.open) >= _OPEN_PAIRS:
         del thread.open[0]
     thread.open.append(list(entry))
     return thread.open[-1]
@@ -232,14 +248,14 @@ def _find(thread: _Thread, pair: int, object_: int, task: int) -> int:
 def _read(read: int, found: Any, site: int, start: int) -> tuple[float, int]:
     """The number that is read of a value, and LATER, or FAILED where it cannot be read."""
     if found is None and read != k.NUMBER:
-        return NAN, 0
+        return nan, 0
     if read == k.NUMBER:
         value, flags = read_number(found, site, start)
         if flags & k.FAILED:
             readers.note(0, found)
         return value, flags
     if read != k.LENGTH:
-        return NAN, 0
+        return nan, 0
     size = length(found) if _g.size_of is None else _g.size_of(found)
     if size != size:
         readers.note(1, found)
@@ -304,7 +320,7 @@ class Site:
             task = _g.inherited.get({}).get("task")
         if type(task) is not str:
             return sites
-        if task not in self._tasks and len(self._tasks) < TASKS:
+        if task not in self._tasks and len(self._tasks) < _MOST_TASKS:
             self._tasks[task] = self.tasked(task)
         return self._tasks.get(task, sites)
 
@@ -320,14 +336,14 @@ class Site:
         for site, (_, kind, _, _, _) in zip(self._sites(()), self.records, strict=True):
             if kind in (k.ENTERS, k.WAITS):
                 marked = _mark(thread, kind, k.PLAIN, start, start, thread.depth)
-                _put(thread, k.STRUCTURE, kind, site, start, 0, NAN, 0, k.MARKED if marked else 0)
+                _put(thread, k.STRUCTURE, kind, site, start, 0, nan, 0, k.MARKED if marked else 0)
         if self.role == k.PLAIN and self.last:
             self._entered = True
             task = _task()
-            at = _find(thread, ENTERED | self.number, 0, task)
+            at = _find(thread, _ENTERED | self.number, 0, task)
             if at >= 0:
                 del thread.open[at]
-            opened = ENTERED | self.number, 0, task, start, NAN, 0, 0, 0, False, False
+            opened = _ENTERED | self.number, 0, task, start, nan, 0, 0, 0, False, False
             _push(thread, *opened, _handled())
 
     def _record(self, thread: _Thread, values: Any) -> int | None:
@@ -335,7 +351,7 @@ class Site:
         start, sites = now(), self._sites(values)
         if self.role == k.PLAIN:
             left = 0
-            at = _find(thread, ENTERED | self.number, 0, _task()) if self._entered else -1
+            at = _find(thread, _ENTERED | self.number, 0, _task()) if self._entered else -1
             if at >= 0:
                 left = self._leaves(thread.open[at][10])
             for site, (_, kind, ring, index, read) in zip(sites, self.records, strict=True):
@@ -351,7 +367,7 @@ class Site:
                 _put(thread, ring, kind, site, start, 0, value, 0, flags)
             return 0
         _, kind, ring, index, read = self.records[0] if self.records else _NO_RECORD
-        task, value = _task(), NAN
+        task, value = _task(), nan
         if read:
             value = _read(read, self._given(values, index), 0, 0)[0]
         entry: list[Any] | None = None
@@ -459,7 +475,7 @@ class Site:
             self._close(thread, again)
             depth = thread.depth
         before = thread.optimizers
-        entry = _push(thread, self.number, who, 0, 0, NAN, 0, depth, before, True, False, 0)
+        entry = _push(thread, self.number, who, 0, 0, nan, 0, depth, before, True, False, 0)
         _cost(begun)
         start = entry[3] = _enter(thread, self.kind)
         try:
@@ -487,7 +503,7 @@ class Site:
         begun = _timed(thread)
         entry = self._close(thread, at)
         start, flags = entry[3], k.MARKED if entry[9] else 0
-        _put(thread, self.ring, self.kind, self.number, start, end - start, NAN, entry[1], flags)
+        _put(thread, self.ring, self.kind, self.number, start, end - start, nan, entry[1], flags)
         _cost(begun)
         _mark(thread, self.kind, k.ENDS, start, end, entry[6], entry[9])
         if _g.due:
@@ -497,9 +513,9 @@ class Site:
         if not (_g.muted or self.silent):
             who, thread, start = identity(self), _here(), now()
             marked = _mark(thread, self.kind, k.PLAIN, start, start, thread.depth, not self.ring)
-            _push(thread, self.number, who, _task(), start, NAN, 0, 0, 0, False, marked, 0)
+            _push(thread, self.number, who, _task(), start, nan, 0, 0, 0, False, marked, 0)
             for site, kind, ring, _, _ in self.records:
-                _put(thread, ring, kind, site, start, 0, NAN, 0, k.MARKED if marked else 0)
+                _put(thread, ring, kind, site, start, 0, nan, 0, k.MARKED if marked else 0)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -513,7 +529,7 @@ class Site:
             start, flags = entry[3], k.FAILED if error and error[0] is not None else 0
             if _mark(thread, self.kind, k.PLAIN, end, end, thread.depth, entry[9]):
                 flags |= k.MARKED
-            _put(thread, self.ring, self.kind, self.number, start, end - start, NAN, 0, flags)
+            _put(thread, self.ring, self.kind, self.number, start, end - start, nan, 0, flags)
             if _g.due:
                 _reached()
 
@@ -551,7 +567,7 @@ def span(
         if kind == k.ZERO_GRAD:
             thread.zeroed = True
             return callable(*args, **kwargs)
-        begun, flags, value, depth, start = _timed(thread), 0, NAN, thread.depth, 0
+        begun, flags, value, depth, start = _timed(thread), 0, nan, thread.depth, 0
         if read and not (kind == k.BACKWARD and "grad_tensors" in kwargs):  # There is no loss then.
             start = now()  # A value that comes later names it.
             flags, value = asked(args, kwargs, start)
@@ -588,7 +604,7 @@ def span(
             _put(thread, k.STRUCTURE, kind, site, start, end - start, value, object_, flags)
             if _g.submodules and kind == k.FORWARD:  # Once more, among those within.
                 failed = flags & k.FAILED
-                _put(thread, 1, k.MODULE, inner_site, start, end - start, NAN, object_, failed)
+                _put(thread, 1, k.MODULE, inner_site, start, end - start, nan, object_, failed)
             if begun:
                 _cost(end)
             if marked:
@@ -604,15 +620,15 @@ def span(
             result = callable(*args, **kwargs)
             flags = 0
         finally:
-            _put(thread, 1, k.MODULE, inner_site, start, now() - start, NAN, object_, flags)
+            _put(thread, 1, k.MODULE, inner_site, start, now() - start, nan, object_, flags)
         return result
 
     def asked(args: tuple[Any, ...], kwargs: dict[str, Any], at: int) -> tuple[int, float]:
         """Flags and value of a call, as far as its arguments tell."""
-        every, flags, value = [*args, *kwargs.values()], 0, NAN
+        every, flags, value = [*args, *kwargs.values()], 0, nan
         if read == k.MODULE_CALL and args:
             flags = module_flags(args[0])
-            value = model_rows(every[1]) if flags & k.MODEL and len(every) > 1 else NAN
+            value = model_rows(every[1]) if flags & k.MODEL and len(every) > 1 else nan
         elif read == k.NUMBER and every:
             value, flags = read_number(every[max(argument, 0)], site, at)
             flags &= k.LATER
@@ -636,7 +652,7 @@ def asks(site: int, object_: int = 0) -> None:
         return
     thread, at = _here(), now()
     flags = k.LATER if _mark(thread, k.LOOP, k.PLAIN, at, at, thread.depth) else 0
-    _put(thread, k.STRUCTURE, k.LOOP, site, at, 0, NAN, object_, flags)
+    _put(thread, k.STRUCTURE, k.LOOP, site, at, 0, nan, object_, flags)
 
 
 def came(site: int, item: Any = _MISSING, object_: int = 0) -> None:
@@ -644,7 +660,7 @@ def came(site: int, item: Any = _MISSING, object_: int = 0) -> None:
     if _g.muted or not _g.rings:
         return
     thread, at = _here(), now()
-    flags, value = k.CAME | k.ENDED, NAN
+    flags, value = k.CAME | k.ENDED, nan
     if item is not _MISSING:
         flags, value = k.CAME, length(item)
     if _mark(thread, k.LOOP, k.PLAIN, at, at, thread.depth):
@@ -695,7 +711,7 @@ def open(structure: int, values: int, started: int = 0, epoch: int = 0) -> None:
         raise ValueError("a ring has room for a power of two events")
     close()
     _g.rings, _g.header, _g.own = [_Ring(structure), _Ring(values)], bytearray(PAGE), 0
-    own = (MAGIC, FORMAT, os.getpid(), started, now(), epoch)
+    own = (HEADER_MAGIC, FORMAT, os.getpid(), started, now(), epoch)
     HEAD.pack_into(_g.header, 0, *own, *[0] * 13)
     _g.threads.clear()
     _g.muted, _g.here = False, _Here()
@@ -727,8 +743,8 @@ def publish(path: str, directory: str) -> None:
         raise
     finally:
         os.close(fd)
-    text = directory.encode()[: PAGE - DIRECTORY - 1]
-    made[DIRECTORY : DIRECTORY + len(text)] = text
+    text = directory.encode()[: PAGE - DIRECTORY_AT - 1]
+    made[DIRECTORY_AT : DIRECTORY_AT + len(text)] = text
     _g.header = made
 
 
@@ -764,8 +780,8 @@ def header() -> bytes:
 
 def control(word: int, value: int | None = None) -> int:
     """A control word's value; set it to another."""
-    if not 0 <= word < WORDS:
-        raise ValueError(f"there are {WORDS} control words")
+    if not 0 <= word < _CONTROL_WORDS:
+        raise ValueError(f"there are {_CONTROL_WORDS} control words")
     at = _CONTROL + 8 * word
     before: int = struct.unpack_from("<Q", _g.header, at)[0]
     if value is not None:
@@ -792,9 +808,9 @@ def note(kind: int, site: int, start: int, text: bytes) -> None:
     """Record text, in slots of its own behind the event."""
     if _g.muted or not _g.rings:
         return
-    _put(_here(), k.VALUES, kind, site, start or now(), 0, NAN, len(text), 0)
-    for at in range(0, len(text), PIECE):
-        piece = text[at : at + PIECE].ljust(PIECE, b"\0")
+    _put(_here(), k.VALUES, kind, site, start or now(), 0, nan, len(text), 0)
+    for at in range(0, len(text), NOTE_PIECE):
+        piece = text[at : at + NOTE_PIECE].ljust(NOTE_PIECE, b"\0")
         _g.rings[1].events.append(piece[:20] + b"\xff\xff" + piece[20:])
 
 

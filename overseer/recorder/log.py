@@ -20,12 +20,12 @@ from ..clock import process_start
 from .sites import FORMAT
 
 EVENT = struct.Struct("<QdIHHQ")
-SIZE = EVENT.size
-PIECE, CONTINUES = 30, 0xFFFF
-LONGEST, _BYTE = (1 << 48) - 1, 0xFF
+EVENT_SIZE = EVENT.size
+NOTE_PIECE, CONTINUES = 30, 0xFFFF
+LONGEST_NS, _BYTE = (1 << 48) - 1, 0xFF
 HEAD = struct.Struct("<8sIIQQQQQQQQ8Q")
-THREAD = struct.Struct("<IHBBQQQ")
-MAGIC, THREADS, DIRECTORY, PAGE = b"voir rec", 256, 768, 4096
+THREAD_STRUCT = struct.Struct("<IHBBQQQ")
+HEADER_MAGIC, THREADS_AT, DIRECTORY_AT, PAGE = b"voir rec", 256, 768, 4096
 SHM = "/dev/shm"
 
 
@@ -44,19 +44,21 @@ class Event(NamedTuple):
 
 def events(data: bytes) -> Iterator[Event]:
     """The events in ``data``, without notes' text; a torn last one is left out."""
-    whole = len(data) - len(data) % SIZE
+    whole = len(data) - len(data) % EVENT_SIZE
     for start, value, what, site, thread, rest in EVENT.iter_unpack(memoryview(data)[:whole]):
         if site != CONTINUES:
-            ns, depth, flags = rest & LONGEST, rest >> 48 & _BYTE, rest >> 56
+            ns, depth, flags = rest & LONGEST_NS, rest >> 48 & _BYTE, rest >> 56
             yield Event(start, value, what, site, thread, ns, depth, flags)
 
 
 def text_at(data: bytes, at: int, size: int) -> bytes:
     """The text of the note at ``at``, of ``size`` bytes; of a torn one, what is there."""
-    text, at = bytearray(), at + SIZE
-    while len(text) < size and at + SIZE <= len(data) and data[at + 20 : at + 22] == b"\xff\xff":
-        text += data[at : at + 20] + data[at + 22 : at + SIZE]
-        at += SIZE
+    text = bytearray()
+    for next_at in range(at + EVENT_SIZE, len(data) - EVENT_SIZE + 1, EVENT_SIZE):
+        slot = data[next_at : next_at + EVENT_SIZE]
+        if len(text) >= size or slot[20:22] != b"\xff\xff":
+            break
+        text += slot[:20] + slot[22:]
     return bytes(text[:size])
 
 
@@ -102,17 +104,17 @@ def header(data: bytes) -> Header:
     Raises:
         ValueError: It is none, is torn, or of another version of voir.
     """
-    if len(data) < PAGE or data[:8] != MAGIC:
+    if len(data) < PAGE or data[:8] != HEADER_MAGIC:
         raise ValueError("it is no header of a run")
     _, form, pid, started, monotonic, epoch, *rest = HEAD.unpack_from(data)
     if form != FORMAT:
         raise ValueError(f"it is of format {form}, and this voir reads format {FORMAT}")
     threads = []
-    for at in range(THREADS, DIRECTORY, THREAD.size):
-        native, thread, kind, _, since, _, _ = THREAD.unpack_from(data, at)
+    for at in range(THREADS_AT, DIRECTORY_AT, THREAD_STRUCT.size):
+        native, thread, kind, _, since, _, _ = THREAD_STRUCT.unpack_from(data, at)
         if thread:
             threads.append(OpenSpan(native, thread, kind, since))
-    text = data[DIRECTORY:PAGE].partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    text = data[DIRECTORY_AT:PAGE].partition(b"\0")[0].decode("utf-8", "surrogateescape")
     head, lost = (rest[0], rest[1]), (rest[2], rest[3])
     return Header(
         pid, started, monotonic, epoch, head, lost, rest[4], tuple(rest[5:13]), tuple(threads), text

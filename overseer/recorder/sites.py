@@ -19,7 +19,7 @@ WORD_STEPPED: Final = 6
 WORD_BEAT: Final = 7
 #: Where numbers of the header are, in words of 8 bytes: how many events the rings have had, and
 #: nanoseconds that recording and the bus have cost.
-HEADS, OWN = slice(5, 7), 9
+HEADS, OVERHEAD_WORD = slice(5, 7), 9
 #: Rings: what the fold's rules read, and everything else.
 STRUCTURE: Final = 0
 VALUES: Final = 1

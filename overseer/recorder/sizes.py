@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from itertools import islice
+from math import nan
 
 from . import sites as k
 
@@ -15,10 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NAN = float("nan")
-DEEP, WIDE = 4, 16
+_DEEPEST, _WIDEST = 4, 16
 #: More tensors of one shape may be samples side by side.
-SAME = 4
+_MOST_ALIKE = 4
 _SCALARS = (float, int, str, bytes, type(None))
 _STATED = ("num_graphs", "batch_size", "num_tokens")
 
@@ -82,7 +82,7 @@ def read_number(value: Any, site: int = 0, start: int = 0) -> tuple[float, int]:
         try:
             return float.__float__(value) if isinstance(value, float) else int.__float__(value), 0
         except OverflowError:
-            return NAN, k.FAILED
+            return nan, k.FAILED
     if readers.types.get(kind):
         return _tensor_number(value, site, start)
     if isinstance(value, (tuple, list)) and kind.__len__(value) == 1:
@@ -91,30 +91,30 @@ def read_number(value: Any, site: int = 0, start: int = 0) -> tuple[float, int]:
         try:
             return float(value), 0
         except Exception:
-            return NAN, k.FAILED
-    return NAN, k.FAILED
+            return nan, k.FAILED
+    return nan, k.FAILED
 
 
 def _tensor_number(value: Any, site: int, start: int) -> tuple[float, int]:
     try:
         context = readers.harmless() if readers.types[type(value)] == 1 else nullcontext()
         if context is None:
-            return NAN, k.FAILED
+            return nan, k.FAILED
         with context:
             if any(n != 1 for n in value.shape):
-                return NAN, k.FAILED
+                return nan, k.FAILED
             if readers.types[type(value)] == 1 and value.is_cpu:
                 known = value.dtype in readers.dtypes and value.data_ptr()
-                return (float(value.item()), 0) if known else (NAN, k.FAILED)
+                return (float(value.item()), 0) if known else (nan, k.FAILED)
             later = readers.hold is not None and start and readers.hold(value, site, start) is True
-        return NAN, k.LATER if later else k.FAILED
+        return nan, k.LATER if later else k.FAILED
     except Exception:
-        return NAN, k.FAILED
+        return nan, k.FAILED
 
 
 def _members(value: Any) -> Any:
     base = tuple if isinstance(value, tuple) else list
-    return islice(base.__iter__(value), WIDE)
+    return islice(base.__iter__(value), _WIDEST)
 
 
 def _shape(value: Any) -> Any:
@@ -130,7 +130,7 @@ def _rows(value: Any) -> tuple[float, int]:
     shape = _shape(value)
     if isinstance(shape, tuple) and shape and type(shape[0]) is int:
         return float(shape[0]), len(shape)
-    return NAN, 0
+    return nan, 0
 
 
 def _stated(value: object) -> float:
@@ -140,25 +140,25 @@ def _stated(value: object) -> float:
             found = found[0]
         if type(found) is int:
             return float(found)
-    return NAN
+    return nan
 
 
 def _mapping(values: Any, deep: int) -> float:
     """The length of most tensors of a dictionary; without a tensor, its first member's."""
-    members = list(islice(values, WIDE))
+    members = list(islice(values, _WIDEST))
     found = [_rows(one)[0] for one in members if type(one) in readers.types]
     sizes = [size for size in found if size == size]
-    most = next((size for size in sizes if 2 * sizes.count(size) > len(sizes)), NAN)
+    most = next((size for size in sizes if 2 * sizes.count(size) > len(sizes)), nan)
     readers.ambiguous |= bool(sizes) and most != most
     return most if sizes else _first(members, deep)
 
 
 def _first(members: Any, deep: int) -> float:
     for member in members:
-        size = NAN if isinstance(member, _SCALARS) else length(member, deep + 1)
+        size = nan if isinstance(member, _SCALARS) else length(member, deep + 1)
         if size == size:
             return size
-    return NAN
+    return nan
 
 
 def _picture(value: object) -> bool:
@@ -200,23 +200,23 @@ def _sequence(value: Any, deep: int) -> float:
     tensors = [one for one in looked if type(one) in readers.types]
     sizes = [size for size in (_rows(one)[0] for one in tensors) if size == size]
     if looked and (mappings == len(looked) or (scalars == len(looked) and not deep)):
-        return NAN if mappings == n == 1 and not deep else float(n)  # As DALI's, which is a batch.
+        return nan if mappings == n == 1 and not deep else float(n)  # As DALI's, which is a batch.
     if sizes:
         # Pictures, or many tensors of one shape, may be stacked or side by side: unknown.
         pictures = sum(map(_picture, tensors)) == len(looked) and (deep or n > 3)
-        alike = len(sizes) == len(looked) and n > SAME and len({*map(_shape, tensors)}) == 1
-        return NAN if pictures or alike or len(set(sizes)) > 1 else sizes[0]
+        alike = len(sizes) == len(looked) and n > _MOST_ALIKE and len({*map(_shape, tensors)}) == 1
+        return nan if pictures or alike or len(set(sizes)) > 1 else sizes[0]
     rows = _samples(looked)
     if rows:
-        return float(n) if rows == 1 else NAN
+        return float(n) if rows == 1 else nan
     size = _first(looked, deep)
     return float(n) if size != size and looked and scalars == len(looked) else size
 
 
 def length(value: Any, deep: int = 0) -> float:
     """How many items a batch has; NaN if that is unknown."""
-    if deep > DEEP or isinstance(value, _SCALARS):
-        return NAN
+    if deep > _DEEPEST or isinstance(value, _SCALARS):
+        return nan
     if type(value) in readers.types:
         return _rows(value)[0]
     if type(value) is tuple or isinstance(value, list):
@@ -230,7 +230,7 @@ def length(value: Any, deep: int = 0) -> float:
         return _sequence(value, deep)
     space = _attribute(value, "__dict__")  # A property may call the script.
     data = space.get("data") if type(space) is dict else None
-    return _mapping(dict.values(data), deep) if isinstance(data, dict) else NAN
+    return _mapping(dict.values(data), deep) if isinstance(data, dict) else nan
 
 
 def model_rows(value: Any) -> float:
@@ -238,7 +238,7 @@ def model_rows(value: Any) -> float:
     if type(value) not in readers.types:
         return length(value)
     size, dimensions = _rows(value)
-    return size if dimensions > 1 else NAN
+    return size if dimensions > 1 else nan
 
 
 def module_flags(module: Any) -> int:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Arrived = Callable[[float], object]
 
 #: How a type is read: by its shape alone, as torch's tensors, or copied and read later.
-SHAPE, TORCH, HELD = range(3)
+SHAPE_ONLY, TORCH_TENSOR, COPIED = range(3)
 #: How many numbers may be on their way; further ones are not read.
-PENDING = 4096
+MOST_PENDING_VALUES = 4096
 #: Codes of dtypes as ``struct`` has them; ``b`` is bfloat16.
 DTYPES = {
     "float32": "f", "float64": "d", "int64": "q", "int32": "i", "float16": "e", "bfloat16": "b",
@@ -67,7 +67,7 @@ class Values:
         name = module.__name__
         try:
             if name == "torch":
-                self._types |= {module.Tensor: TORCH, module.nn.Parameter: TORCH}
+                self._types |= {module.Tensor: TORCH_TENSOR, module.nn.Parameter: TORCH_TENSOR}
                 self._dtypes = {getattr(module, name): code for name, code in DTYPES.items()}
                 self._grad_enabled = module.is_grad_enabled
                 c = module._C
@@ -75,9 +75,9 @@ class Values:
                     c._get_tracing_state, c._len_torch_function_stack, c.DisableTorchFunction,
                 )  # fmt: skip
             elif name == "numpy":
-                self._types |= {module.ndarray: SHAPE, module.memmap: SHAPE}
+                self._types |= {module.ndarray: SHAPE_ONLY, module.memmap: SHAPE_ONLY}
             elif name == "jax":
-                self._types[type(module.numpy.zeros(()))] = HELD
+                self._types[type(module.numpy.zeros(()))] = COPIED
         except AttributeError:  # It is a file of the script's that has the name.
             return
         recorder.tensors(self._types, self._dtypes, self._grad_enabled, self.hold, *self._modes)
@@ -110,7 +110,7 @@ class Values:
             Whether it will come; not while the script captures a graph, nor from a device that is
             left alone.
         """
-        if len(self._pending) >= PENDING:
+        if len(self._pending) >= MOST_PENDING_VALUES:
             self.unread += 1
             return False
         if hasattr(tensor, "is_ready"):  # JAX: arrays do not change, and are ready some time.

@@ -13,7 +13,7 @@ from ..boundary import acting, said
 from ..clock import Clock
 from ..errors import Problem
 from ..recorder import recorder
-from ..recorder.sites import HEADS, OWN, WORD_BEAT
+from ..recorder.sites import HEADS, OVERHEAD_WORD, WORD_BEAT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ class Recording:
         if not given and sum(seen[HEADS]) < 2:  # The first is that there is a thread.
             return None
         lasted: int = run.clock.now_ns() - self.started + self._before
-        return {**run.overhead.section(seen[OWN], lasted), "recorder": recorder.NAME}
+        return {**run.overhead.section(seen[OVERHEAD_WORD], lasted), "recorder": recorder.NAME}
 
     def _instruments(self) -> list[dict[str, Any]]:
         writers = [w for w in (self._data_fd, self._metrics) if w is not None]

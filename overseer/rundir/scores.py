@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..model.catalogue import FIGURES, PLACES, SETTINGS, lower_is_better
 from ..model.facts import number
-from ..recorder.encode import Pending
+from ..recorder.encode import PendingValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Scores:
             return
         task = str(event.get("task") or "")
         for key, value in event.items():
-            if type(value) is Pending:
+            if type(value) is PendingValue:
                 value = value.shown
             if type(value) is not float and type(value) is not int:
                 continue

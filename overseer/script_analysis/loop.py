@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..probes.scopes import For, all_bindings, bindings, loops, own_nodes
 from ..probes.targets import targets
-from .script import Source
+from .script import ModuleSource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..probes.scopes import Scope
 
-LOOPS = (*For, ast.While)
+LOOP_NODES = (*For, ast.While)
 #: How a variable is called that holds a batch, and what is called to get one.
 _BATCH = re.compile(r"xs?|xb|x_\w+|inp|(\w+_)?(inputs?|images?|batch|samples?)", re.IGNORECASE)
 _GETS = re.compile(r"next|sample|((get|next|load|make|draw|sample)_)+(\w+_)?(batch|sample)\w*")
@@ -34,7 +34,7 @@ ov.probe("{}({}) > #endloop_{}").subscribe(
 class Frame(NamedTuple):
     """A line that runs: the module, the scope, the line."""
 
-    source: Source
+    source: ModuleSource
     scope: Scope
     line: int
 
@@ -111,7 +111,7 @@ def turns(frame: Frame) -> Turns | None:
 
 def loops_in(scope: Scope) -> list[Any]:
     """The loops that run in a scope."""
-    return [node for node in scope.own if isinstance(node, LOOPS)]
+    return [node for node in scope.own if isinstance(node, LOOP_NODES)]
 
 
 def turns_of(stack: Sequence[Frame], others: Sequence[Sequence[Frame]] = ()) -> Turns | None:

@@ -7,7 +7,18 @@ import re
 from typing import NamedTuple
 
 from ..probes.scopes import Definition, With, all_bindings, bindings, own_nodes
-from .loop import LOOPS, Frame, bound_in, called, calls, given, loops_in, named, names_in, turns
+from .loop import (
+    LOOP_NODES,
+    Frame,
+    bound_in,
+    called,
+    calls,
+    given,
+    loops_in,
+    named,
+    names_in,
+    turns,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..probes.scopes import Scope
     from .loop import Turns
-    from .script import Source
+    from .script import ModuleSource
 
 _LOSS = re.compile(r"loss|(^|_)(err|cost|objective)", re.IGNORECASE)
 #: What is called to learn.
@@ -92,7 +103,7 @@ def _beside(frame: Frame, block: Sequence[Any]) -> tuple[bool, bool, str | None]
         node, before = block[at], block[:at]
         always &= not any(map(_leaves, before))
         within = next(filter(frame.within, _blocks(node)), None)
-        if within is None or isinstance(node, (*LOOPS, *Definition)):
+        if within is None or isinstance(node, (*LOOP_NODES, *Definition)):
             break
         always &= isinstance(node, With)
         whole &= not isinstance(node, ast.If) or bool(_TRAINS.search(ast.unparse(node.test)))
@@ -147,7 +158,7 @@ def loss_at(frame: Frame) -> str | None:
     )
 
 
-def losing(sources: Sequence[Source]) -> list[tuple[Turns, Frame, Frame]]:
+def losing(sources: Sequence[ModuleSource]) -> list[tuple[Turns, Frame, Frame]]:
     """The innermost loops that bind a variable with the name of a loss.
 
     Returns:
@@ -159,7 +170,7 @@ def losing(sources: Sequence[Source]) -> list[tuple[Turns, Frame, Frame]]:
         for node in loops_in(scope):
             own: list[Any] = list(own_nodes(node.body))
             loss = _loss(node.body)
-            nested = (_loss(one.body) for one in own if isinstance(one, LOOPS))
+            nested = (_loss(one.body) for one in own if isinstance(one, LOOP_NODES))
             loop = turns(Frame(source, scope, node.body[0].lineno))
             if loop is not None and loss is not None and not any(nested):
                 bound = [one.lineno for one in own if loss in bindings(one)]

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..probes.scopes import Scope
-    from .script import Source
+    from .script import ModuleSource
 
     Stack = list[Frame]
     Sites = dict[str, list[tuple[Stack, int]]]
 
 #: The parts of a training that are told by name where they are not known.
-PARTS = ("items", "loss", "loading")
-PAUSE = "(!#enter as pause, !!#exit as resumed)"
-LOADING = "(!#enter as loading, !!#exit as loaded)"
+REPORTED_PARTS = ("items", "loss", "loading")
+PAUSE_PAIR = "(!#enter as pause, !!#exit as resumed)"
+LOADING_PAIR = "(!#enter as loading, !!#exit as loaded)"
 
 
 class Line(NamedTuple):
@@ -143,7 +143,7 @@ class Seen:
             if not functions or not steps or seen > max(1, steps // 2):
                 continue
             frame = functions[-1]
-            code = given(f"{frame.selector}{PAUSE}")
+            code = given(f"{frame.selector}{PAUSE_PAIR}")
             what = f"{frame.scope.path[-1]}() evaluates: the time in it is a pause."
             yield Line("pause", code, what, live="eval" not in self.tasks)
 
@@ -156,7 +156,7 @@ def observe(seen: Mapping[str, Any]) -> Findings:
     """
 
     @cache
-    def known(path: str, module: str) -> Source | None:
+    def known(path: str, module: str) -> ModuleSource | None:
         with suppress(VoirError):
             return open_source(path, module)
         return None
@@ -171,9 +171,9 @@ def observe(seen: Mapping[str, Any]) -> Findings:
     train, others = tasks.get("train") or {}, [name for name in tasks if name != "train"]
     notes = []
     if train.get("steps"):
-        parts = [part for part in PARTS if part in train]
+        parts = [part for part in REPORTED_PARTS if part in train]
         notes.append(f"voir sees its {_listed(['steps', *parts])} without a voirfile.")
-        unknown = [part for part in PARTS if part not in train]
+        unknown = [part for part in REPORTED_PARTS if part not in train]
         if unknown:
             notes.append(f"Not known: {_listed(unknown)}.")
     if others:
@@ -186,7 +186,7 @@ def loading(loop: Turns, learns: Callable[[Scope], bool]) -> Iterator[Line]:
     for name, value in taken(loop.node):
         found = function_at(loop.frame, value) if name == loop.batch else None
         if found is not None and not learns(found):
-            code = given(f"{loop.frame.source.selector(found)}{LOADING}")
+            code = given(f"{loop.frame.source.selector(found)}{LOADING_PAIR}")
             what = f"{found.path[-1]}() gives the batches: the time in it is loading."
             yield Line("loading", code, what, live=True)
 

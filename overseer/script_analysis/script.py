@@ -26,7 +26,7 @@ _REFERENCE = re.compile(r"\s*/([\w.]*)/?([\w/]*)(.*)", re.DOTALL)
 _NAMES = re.compile(r"(?<!as )(?<![#\w])(#(?:end)?loop_)?(?!as )([A-Za-z_]\w*)")
 
 
-class Source:
+class ModuleSource:
     """The text of one module.
 
     Args:
@@ -61,7 +61,7 @@ class Source:
         return f"{os.path.basename(self.path)}:{line}"
 
 
-def open_source(path: str, module: str = MAIN) -> Source:
+def open_source(path: str, module: str = MAIN) -> ModuleSource:
     """Read a file as python would.
 
     Args:
@@ -94,10 +94,10 @@ def open_source(path: str, module: str = MAIN) -> Source:
         raise VoirError("init-syntax", what, "Mend that first; then run voir init again.") from None
     if not tree.body:
         raise VoirError("init-empty", f"{path} is empty", "There is nothing in it to probe.")
-    return Source(path, module, tree)
+    return ModuleSource(path, module, tree)
 
 
-def project(script: Source, root: str, package: str = "") -> list[Source]:
+def project(script: ModuleSource, root: str, package: str = "") -> list[ModuleSource]:
     """The script, and the modules below ``root`` that it imports, or one of these imports.
 
     Args:
@@ -140,7 +140,7 @@ def _file(root: str, name: str) -> str | None:
     return next((path for path in tried if name and os.path.isfile(path)), None)
 
 
-def corrected(selector: str, sources: Sequence[Source]) -> str | None:
+def corrected(selector: str, sources: Sequence[ModuleSource]) -> str | None:
     """A selector with names that exist, in place of those that do not; None: none is near."""
     of, path, rest = _REFERENCE.fullmatch(selector).groups()  # type: ignore[union-attr]
     modules = [source for source in sources if source.module == (of or MAIN)] or list(sources[:1])

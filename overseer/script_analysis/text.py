@@ -7,7 +7,7 @@ import re
 
 from .loop import Frame, called, calls, function_at, given, loops_in, named, names_in, turns
 from .marks import Mark, evaluates, losing, loss_at, mark
-from .observed import PAUSE, Findings, Line, Seen, loading
+from .observed import PAUSE_PAIR, Findings, Line, Seen, loading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from .loop import Turns
     from .observed import Sites
-    from .script import Source
+    from .script import ModuleSource
 
 _SAVES = re.compile(r"save|checkpoint", re.IGNORECASE)
 
 
-def read(sources: Sequence[Source]) -> Findings:
+def read(sources: Sequence[ModuleSource]) -> Findings:
     """What the text alone says: of a training that voir will see, else of a loop with a loss."""
     sites: Sites = {"step": [], "backward": []}
     for source, scope in ((one, scope) for one in sources for scope in one.scopes):
@@ -39,7 +39,7 @@ def read(sources: Sequence[Source]) -> Findings:
     return Findings(notes, [line for line in found if line.live])
 
 
-def lines(sources: Sequence[Source]) -> list[Line]:
+def lines(sources: Sequence[ModuleSource]) -> list[Line]:
     """What could be given of a script, likeliest first; capitals are for what is not known.
 
     Of each function that is of its loops that bind a loss, else of the last one.
@@ -52,7 +52,7 @@ def lines(sources: Sequence[Source]) -> list[Line]:
         if id(scope) not in known and (loop := turns(last)) is not None:
             loops.append((loop, last, last))
         if scope.is_function and (evaluates(scope) or _SAVES.search(scope.path[-1])):
-            pauses.append(Line("pause", given(f"{source.selector(scope)}{PAUSE}"), ""))
+            pauses.append(Line("pause", given(f"{source.selector(scope)}{PAUSE_PAIR}"), ""))
     return [*(line for one in loops for line in _lines(*one) if line.code), *pauses]
 
 

@@ -19,7 +19,7 @@ from types import FunctionType, MethodType, ModuleType
 from ..recorder import recorder, table
 from ..recorder import sites as k
 from ..recorder.choice import null_span
-from ..recorder.encode import FEW, INT_BITS, simplify
+from ..recorder.encode import INT_BITS, SAMPLE_VALUES, simplify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _quoted = json.encoder.encode_basestring_ascii
 def described(value: Any) -> Any:
     """A number or a short text for ``value``; it never raises, and waits for no device."""
     if type(value) not in _PLAIN or (type(value) is int and value.bit_length() > INT_BITS):
-        value = simplify(value, FEW)
+        value = simplify(value, SAMPLE_VALUES)
         if not isinstance(value, _PLAIN):
             value = json.dumps(value, ensure_ascii=False)
     return cut(value, ARGUMENT) if isinstance(value, str) else value

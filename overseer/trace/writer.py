@@ -18,7 +18,7 @@ from pathlib import Path
 from ..boundary import above
 from ..clock import process_start
 from ..files import bounded, new, read_json, reading
-from ..recorder.log import EVENT, SIZE, Header, lives
+from ..recorder.log import EVENT, EVENT_SIZE, Header, lives
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class LogWriter:
         self.written = self.dropped = 0
         self._room = 0 if ring else most // 2
         self._segment = max((most if ring else most // 2) // KEPT, 1 << 12)
-        self._piece, self._gap = self._segment // 2 // SIZE * SIZE, False
+        self._piece, self._gap = self._segment // 2 // EVENT_SIZE * EVENT_SIZE, False
         self._head = _new(path)
         self._tail, self._number = -1, 0
         self._sizes: dict[int, int] = {self._head: 0}
@@ -96,7 +96,7 @@ class LogWriter:
                 fd = self._segment_for(len(record), state)
             written = fd >= 0 and self._append(fd, record)
             self._gap = not written if tag == HOST else self._gap
-            count = len(piece) // SIZE
+            count = len(piece) // EVENT_SIZE
             if not written:
                 self.dropped += count
                 continue
@@ -228,7 +228,7 @@ class Log:
                         if missing or json.loads(data).get("gap"):
                             yield FOLD, json.loads(data)
                     elif tag in (HOST, VALS):
-                        yield tag, data[: len(data) - len(data) % SIZE]
+                        yield tag, data[: len(data) - len(data) % EVENT_SIZE]
             except (OSError, ValueError):
                 continue  # A segment that has gone, or is damaged: the others are good.
 
@@ -277,9 +277,9 @@ def threads_in(data: bytes) -> Iterator[tuple[int, int]]:
     Args:
         data: Events of the structure ring.
     """
-    low, at = data[20::SIZE], -1  # Their site is 0.
+    low, at = data[20::EVENT_SIZE], -1  # Their site is 0.
     while (at := low.find(0, at + 1)) >= 0:
-        _, native, _, site, thread, _ = EVENT.unpack_from(data, at * SIZE)
+        _, native, _, site, thread, _ = EVENT.unpack_from(data, at * EVENT_SIZE)
         if not site:
             yield thread, int(native)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from overseer.launch.source import read_unit
+from overseer.launch.source import parse_main
 
 SOURCES = {
     "empty": b"",
@@ -88,13 +88,13 @@ if sys.version_info >= (3, 12):
 
 @pytest.mark.parametrize(("prefix", "rest"), PREFIXES)
 def test_the_prefix_is_what_defines_things(prefix, rest):
-    unit = read_unit((prefix + rest).encode(), "main.py")
+    unit = parse_main((prefix + rest).encode(), "main.py")
     alone = [compile(part, "main.py", "exec").co_names for part in (prefix, rest)]
     assert [unit.prefix(None).co_names, unit.rest(None).co_names] == alone
 
 
 def test_both_parts_are_instrumented_before_each_is_compiled():
-    unit, seen = read_unit(b"import a\nx = a.b()\n", "main.py"), []
+    unit, seen = parse_main(b"import a\nx = a.b()\n", "main.py"), []
 
     def instrument(tree, module, filename):
         seen.append((len(tree.body), module, filename))

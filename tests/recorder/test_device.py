@@ -320,7 +320,7 @@ def test_the_end_does_not_wait_for_ever_for_a_device_that_hangs(
     script, monkeypatch, interrupted, words
 ):
     """A collective that the other ranks never join: Ctrl-C must end the run all the same."""
-    monkeypatch.setattr(on, "PENDING", 64)
+    monkeypatch.setattr(on, "MOST_PENDING_MARKS", 64)
     script.other(0.1, 1e9)
     script.run(100)
     assert len(script.marks._pending) <= 64 + 8, "it fills no memory"
@@ -336,18 +336,18 @@ def test_a_ctrl_c_in_a_mark_passes_on(recorded):
         raise KeyboardInterrupt
 
     span = recorded.module.span(k.table.add(k.SAVE, "x"), k.SAVE, abs)
-    recorded.module.marker(on.KINDS, interrupted)
+    recorded.module.marker(on.MARKED_KINDS, interrupted)
     with pytest.raises(KeyboardInterrupt):
         span(-1)
     for mark in (lambda *args: 1 / 0, None):
-        recorded.module.marker(on.KINDS if mark else 0, mark)
+        recorded.module.marker(on.MARKED_KINDS if mark else 0, mark)
         assert span(-1) == 1
     assert [(e.depth, e.flags & k.MARKED) for e in recorded.take()][-2:] == [(0, 0), (0, 0)]
 
 
 def test_a_mark_is_asked_for_with_an_exception_on_its_way(recorded):
     asked = []
-    recorded.module.marker(on.KINDS, lambda *args: asked.append(args) or True)
+    recorded.module.marker(on.MARKED_KINDS, lambda *args: asked.append(args) or True)
     with pytest.raises(ValueError, match="invalid literal"):
         recorded.module.span(k.table.add(k.SAVE, "x"), k.SAVE, int)("no")
     (event,) = recorded.take()

@@ -19,7 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overseer.recorder.encode import DEEPEST, LONGEST, MOST, encode, simplify, snapshot
+from overseer.recorder.encode import (
+    DEEPEST_NESTING,
+    LONGEST_TEXT,
+    MOST_VALUES,
+    encode,
+    simplify,
+    snapshot,
+)
 
 
 def strict(line):
@@ -139,17 +146,19 @@ def test_a_value_reads_back_as_what_it_was_or_as_a_description(value, expected):
 
 
 def test_what_is_too_large_is_cut_and_says_so():
-    assert read_back({"x": [*range(5000)]})["x"] == [*range(MOST - 2), "... [cut: 5000 items]"]
+    cut = [*range(MOST_VALUES - 2), "... [cut: 5000 items]"]
+    assert read_back({"x": [*range(5000)]})["x"] == cut
     assert read_back({"x": {str(n): n for n in range(5000)}})["x"]["..."] == "[cut: 5000 keys]"
     text = read_back({"x": "a" * 1_000_000})["x"]
-    assert text == "a" * LONGEST + "... [cut: 1000000 characters]"
+    assert text == "a" * LONGEST_TEXT + "... [cut: 1000000 characters]"
     assert read_back({"x": b"a" * 1_000_000})["x"] == {"bytes": 1_000_000, "starts": "61" * 32}
 
 
 def test_what_is_in_itself_or_nested_without_end_is_cut():
     loop: list[object] = []
     loop.append(loop)
-    assert encode(loop).decode() == "[" * DEEPEST + '"<list of 1>"' + "]" * DEEPEST + "\n"
+    opened, closed = "[" * DEEPEST_NESTING, "]" * DEEPEST_NESTING
+    assert encode(loop).decode() == f'{opened}"<list of 1>"{closed}\n'
 
 
 def test_neither_ctrl_c_nor_what_a_handler_of_the_scripts_raises_is_swallowed():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from overseer.recorder.encode import Pending
+from overseer.recorder.encode import PendingValue
 from overseer.rundir.scores import MOST, Scores
 from tests.running import Place
 
@@ -21,7 +21,7 @@ def test_the_best_is_the_lowest_of_a_loss_an_error_or_a_perplexity_else_the_high
 
 
 def test_what_is_no_value_is_left_out_and_so_are_too_many() -> None:
-    scores, late = Scores(), Pending({"shape": []})
+    scores, late = Scores(), PendingValue({"shape": []})
     scores.add({"step": 3, "batch_size": 4, "loss": 1.0, "$queued": 2.0, "x": float("nan")})
     scores.add({"$event": "phase", "number": 3})
     scores.add({"lr": 1e-3, "learning_rate": 1e-3, "turn": 2})
