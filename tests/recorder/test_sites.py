@@ -176,13 +176,18 @@ def test_pairs_of_tasks_and_threads_are_kept_apart(recorded):
     recorded.module.tasks(asyncio._get_running_loop, asyncio.current_task)
     begin, end, *_ = pair(recorded)
 
-    async def work(size, seconds):
+    async def work(size, after, ended):
         begin(True, list(range(size)))
-        await asyncio.sleep(seconds)
+        await after.wait()
         end(True)
+        ended.set()
 
     async def main():
-        await asyncio.gather(work(1, 0.03), work(2, 0.01), work(3, 0.02))
+        start, first, second, third = (asyncio.Event() for _ in range(4))
+        tasks = (work(1, second, third), work(2, start, first), work(3, first, second))
+        together = asyncio.gather(*tasks)
+        asyncio.get_running_loop().call_soon(start.set)
+        await together
 
     asyncio.run(main())
     assert spans(recorded) == [2.0, 3.0, 1.0]
