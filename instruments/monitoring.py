@@ -45,9 +45,9 @@ def _seconds(option: str) -> Callable[[str], float]:
 
 def _host(seconds: float) -> list[Monitor]:
     from .monitors.host import Cpu, Disk, Memory, Network
-    from .monitors.process import Process
+    from .monitors.process import ProcessTree
 
-    return [kind(seconds, by_default=True) for kind in (Cpu, Memory, Disk, Network, Process)]
+    return [kind(seconds, by_default=True) for kind in (Cpu, Memory, Disk, Network, ProcessTree)]
 
 
 def _gpu(seconds: float, by_default: bool) -> list[Monitor]:

@@ -22,22 +22,22 @@ class ExtendedArgumentParser(argparse.ArgumentParser):
         self._models: list[Model] = []
 
     def merge_base_config(self, config: Mapping[str, Any]) -> None:
-        """Let ``config`` (dest to option to value) be defaults; what comes later wins."""
+        """Use ``config`` (dest to option to value) as defaults; later calls win."""
         self._configs.append(dict(config))
 
     def add_from_model(self, dest: str, model: Any, flatten: bool = True) -> None:
-        """Add an option for every field of a dataclass; the result has an instance of it.
+        """Add an option for each field of a dataclass; parsing makes an instance of it.
 
         Args:
             dest: The attribute of the parsed arguments.
             model: A dataclass, or an instance of one whose values are the defaults.
-            flatten: Whether fields are options of their own name; else ``--<dest>.<field>``.
+            flatten: Name options ``--<field>``; otherwise ``--<dest>.<field>``.
         """
         parser: Any = self
         self._models.extend(add_model(parser, dest, model, "" if flatten else f"{dest}."))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse has it, with an instance in the place of each model's fields."""
+        """Parse as argparse does; an instance replaces each model's fields."""
         layers = Layers(self._actions, {model.dest for model in self._models}, self._get_value)
         try:
             for config in self._configs:

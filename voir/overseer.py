@@ -1,4 +1,4 @@
-"""The overseer, and what its runs are logged with."""
+"""The overseer and its loggers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ class JsonlFileLogger:
 
     Args:
         filename: A path, or a descriptor, which is closed at the end.
-        require_writable: Whether it is an error that the file cannot be written; else what is
-            logged is then lost.
+        require_writable: Raise if the file cannot be written; otherwise events are dropped.
 
     Raises:
         OSError: The file cannot be written.
@@ -40,7 +39,7 @@ class JsonlFileLogger:
             raise OSError(problems[0].what)
 
     def log(self, data: dict[str, Any]) -> None:
-        """Write one event as a line of strict JSON; what JSON cannot hold is described."""
+        """Write one event as a line of strict JSON; other values are described in text."""
         self._out.write(data)
 
     def close(self) -> None:

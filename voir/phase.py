@@ -1,4 +1,4 @@
-"""Phases, and runners of phases of one's own.
+"""Phases, and base classes for custom runners.
 
 A subclass of :class:`BaseOverseer` names its phases, and runs them in ``_run``::
 
@@ -44,13 +44,13 @@ __all__ = [
 class BaseOverseer(Scheduler):
     """Takes instruments through phases; call it to run.
 
-    Instruments required before the run start with it. What one of them raises goes to
-    ``_on_instrument_error``, and the others go on.
+    Instruments required before the run start with it. An instrument's exception goes to
+    ``_on_instrument_error``; the others go on.
 
     Args:
         phase_names: In the order in which ``_run`` will run them.
-        args: What instruments are called with.
-        kwargs: The same by name.
+        args: Positional arguments for instruments.
+        kwargs: Keyword arguments for instruments.
 
     Attributes:
         status: ``init``, ``running``, ``stopped`` (by ``stop``) or ``done``.
@@ -73,10 +73,10 @@ class BaseOverseer(Scheduler):
         return getattr(instrument, "__state__", instrument)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Run: the arguments are those of ``_run``.
+        """Run; the arguments are those of ``_run``.
 
         Raises:
-            BaseException: What ``_run`` raised, or an instrument aborted with.
+            BaseException: The exception of ``_run``, or the one an instrument aborted with.
         """
         if self.status != "init":
             raise VoirError(
@@ -101,7 +101,7 @@ class BaseOverseer(Scheduler):
             self._finish()
             self.close()
 
-    # What a subclass may say
+    # Overridden by subclasses
 
     def _run(self, *args: Any, **kwargs: Any) -> None:
         """Run the phases."""
@@ -112,29 +112,29 @@ class BaseOverseer(Scheduler):
         self.require(*self._to_require)
 
     def _on_instrument_error(self, e: BaseException) -> None:
-        """An instrument raised ``e``, and is switched off."""
+        """Handle an instrument's exception; the instrument is disabled."""
 
     def _on_error(self, exc: BaseException) -> None:
-        """The run fails with ``exc``."""
+        """Handle the exception that ends the run."""
 
     def _on_stop(self, value: object = None) -> None:
-        """Somebody stopped the run: tell those who still wait for a phase."""
+        """Handle a stop: resume the instruments that still wait for a phase."""
         self.status = "stopped"
         for phase in self.phases:
             if phase.pending:
                 self.end(phase, exception=StopProgram(value))
 
     def _finish(self) -> None:
-        """The run has ended, well or not."""
+        """Clean up after the run, however it ended."""
 
-    # What fails
+    # Failures
 
     def _failing(self, who: str, error: BaseException) -> None:
         self.states[who]["state"] = "failed"
         self._on_instrument_error(error)
 
     def report(self, problem: Problem) -> None:
-        """A subscriber has failed."""
+        """Handle a subscriber's failure."""
         super().report(problem)
         self._on_instrument_error(VoirError(problem.slug, problem.what, problem.remedy))
 
@@ -143,8 +143,8 @@ class GivenOverseer(BaseOverseer):
     """A runner with a stream of events: ``given``, and ``give`` from any thread.
 
     Args:
-        args: As :class:`BaseOverseer` has them.
-        kwargs: The same by name.
+        args: As in :class:`BaseOverseer`.
+        kwargs: As in :class:`BaseOverseer`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Running programs as processes, and reading what they print and log as one stream of events."""
+"""Runs programs and merges their output and logged events into one stream."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["LogEntry", "Multiplexer", "Source", "run"]
 Argv = str | Sequence[Any]
 Process = subprocess.Popen[bytes]
 
-#: How much is read at once, and asked for as the size of a pipe.
-CHUNK = 1 << 20
-#: How often to read from a program that has ended: no more than fits into a pipe.
-LAST_READS = 2 + CHUNK // 65536
-#: How often to ask whether a program has ended where no descriptor tells it, in milliseconds.
+#: Bytes per read, and the size that pipes are set to.
+PIPE_BYTES = 1 << 20
+#: Reads from a program that has ended: at most what a pipe holds.
+LAST_READS = 2 + PIPE_BYTES // 65536
+#: Polling interval for the end of a program without a pidfd, in milliseconds.
 ASK_EVERY = 50.0
 
 
@@ -36,10 +36,10 @@ class LogEntry:
     """One event of one program.
 
     Attributes:
-        event: ``start``, ``line`` (of text), ``data`` (an object that was logged), ``binary`` (a
-            line that is no UTF-8), ``format_error`` (a line on the data stream that is no object),
-            ``end``; or the name of an event that the program itself logged as ``$event``.
-        data: What belongs to it: the line with its newline, the object, a dict.
+        event: ``start``, ``line`` (of text), ``data`` (a logged object), ``binary`` (a line that
+            is not UTF-8), ``format_error`` (a line of the data stream that is not an object),
+            ``end``; or the name that the program logged as ``$event``.
+        data: The line with its newline, the object, or a dict.
         pipe: ``stdout``, ``stderr`` or ``data``; ``None`` for ``start`` and ``end``.
     """
 
@@ -48,7 +48,7 @@ class LogEntry:
     pipe: str | None = None
 
     def get(self, item: str, default: object = None) -> Any:
-        """The attribute ``item``, or ``default`` without it."""
+        """The attribute ``item``, or ``default`` if it is missing."""
         return getattr(self, item, default)
 
     def dict(self) -> builtins.dict[str, Any]:
@@ -56,24 +56,24 @@ class LogEntry:
         return builtins.dict(vars(self))
 
     def json(self) -> str:
-        """The attributes as one line of strict JSON, whatever they are."""
+        """The attributes as one line of strict JSON."""
         return json.dumps(simplify(self.dict()), allow_nan=False)
 
 
 class Lines:
-    """Makes entries of a stream of bytes, one of each line.
+    """Splits a stream of bytes into entries, one per line.
 
     Args:
-        entry: Makes an entry of ``event`` and ``data``.
-        deserializer: Makes an object of a line; without it the line itself is the data.
+        entry: Makes an entry from ``event`` and ``data``.
+        deserializer: Parses a line into an object; without it the line itself is the data.
     """
 
     def __init__(self, entry: Callable[..., Any], deserializer: Any = None) -> None:
         self._entry, self._deserializer = entry, deserializer
-        self._begun = bytearray()  # Its size changes in place: a line may be very long.
+        self._begun = bytearray()  # Grows in place: a line may be very long.
 
     def feed(self, chunk: bytes, last: bool = False) -> list[Any]:
-        """The entries of the lines that ``chunk`` completes; all that there is with ``last``."""
+        """The entries of the lines that ``chunk`` completes; with ``last``, of the rest too."""
         end = len(chunk) if last else chunk.rfind(b"\n") + 1
         if not end and not last:
             self._begun += chunk
@@ -112,13 +112,13 @@ class Lines:
 
 
 class Source:
-    """What comes out of one pipe, read without blocking.
+    """The output of one pipe, read without blocking.
 
     Args:
         pipe: A file with a descriptor.
-        info: What its entries have besides ``event`` and ``data``: ``{"pipe": "stdout"}``.
-        deserializer: Makes an object of a line; without it the line itself is the data.
-        smuggled: ``info`` of the data that is hidden in the text, if there may be any.
+        info: Further fields of its entries: ``{"pipe": "stdout"}``.
+        deserializer: Parses a line into an object; without it the line itself is the data.
+        smuggled: The ``info`` of data hidden in the text; None if there cannot be any.
     """
 
     def __init__(
@@ -132,29 +132,29 @@ class Source:
         self.open = True
 
     def bind(self, entry: Callable[..., Any], info: dict[str, Any]) -> None:
-        """Make entries with ``entry``; each gets ``info`` of the program."""
+        """Make entries with ``entry``, and add the program's ``info`` to each."""
         self._separator = Separator() if self.smuggled is not None else None
         self._shown = Lines(partial(entry, **info, **self.info), self.deserializer)
         self._hidden = Lines(partial(entry, **info, **(self.smuggled or {})), json.loads)
         os.set_blocking(self.fileno(), False)
-        with suppress(ImportError, OSError):  # Not Linux, no pipe, or one too many that is large.
+        with suppress(ImportError, OSError):  # Not Linux, not a pipe, or over the user's limit.
             from fcntl import F_SETPIPE_SZ, fcntl
 
-            fcntl(self.fileno(), F_SETPIPE_SZ, CHUNK)  # So neither side wakes for every few lines.
+            fcntl(self.fileno(), F_SETPIPE_SZ, PIPE_BYTES)  # Fewer wake-ups on both sides.
 
     def fileno(self) -> int:
         """The descriptor."""
         return int(self.pipe.fileno())
 
     def read(self) -> list[Any]:
-        """The entries of what there is to read now; at the end of the stream it is closed."""
+        """The entries available now; the pipe is closed at the end of the stream."""
         if not self.open:
             return []
         try:
-            chunk = os.read(self.fileno(), CHUNK)
+            chunk = os.read(self.fileno(), PIPE_BYTES)
         except BlockingIOError:
             return []
-        except OSError:  # A terminal whose other side is gone says so by an error.
+        except OSError:  # The other side of a terminal has gone.
             chunk = b""
         if not chunk:
             return self.finish()
@@ -164,7 +164,7 @@ class Source:
         return self._hidden.feed(hidden) + self._shown.feed(shown)
 
     def finish(self) -> list[Any]:
-        """Close it; the entries of a line without an end, which nothing will complete any more."""
+        """Close the pipe; the entries of an unfinished last line."""
         if not self.open:
             return []
         self.open = False
@@ -185,11 +185,11 @@ def run(
 
     Args:
         argv: The command.
-        info: What every entry has besides, as keyword arguments of ``constructor``.
-        timeout: As :class:`Multiplexer` has it.
+        info: Further fields of every entry, as keyword arguments of ``constructor``.
+        timeout: As in :class:`Multiplexer`.
         constructor: Makes an entry.
         env: The environment.
-        options: As :meth:`Multiplexer.start` has them.
+        options: As in :meth:`Multiplexer.start`.
     """
     multiplexer = Multiplexer(timeout=timeout, constructor=constructor)
     multiplexer.start(argv, info=info, env=env, **options)
@@ -199,19 +199,18 @@ def run(
 class Multiplexer:
     """Runs programs and yields an entry for every line they write, in the order of each stream.
 
-    Entries of one program begin with ``start`` and end with ``end``, which has its
-    ``return_code``. Programs may be started while entries are read. While there is nothing to
-    read the processor is left alone.
+    A program's entries begin with ``start`` and end with ``end``, which has its ``return_code``.
+    Programs may be started while entries are read. Waiting uses no processor time.
 
     Args:
-        timeout: ``None``: wait for entries. A number: wait at most so many milliseconds at a time,
-            and yield ``None`` each time, so that the caller can see to other things.
-        constructor: Called with ``event``, ``data``, ``pipe`` and what ``start`` got as ``info``.
+        timeout: ``None``: wait for entries. A number: wait at most this many milliseconds at a
+            time, and yield ``None`` each time, so that the caller can do other work.
+        constructor: Called with ``event``, ``data``, ``pipe`` and the ``info`` given to ``start``.
 
     Attributes:
-        processes: For each program that has not ended: its sources, command and info, and ``None``
-            or a descriptor that is closed with them.
-        buffer: Entries to be yielded before any other.
+        processes: For each running program: its sources, command, info, and ``None`` or a
+            descriptor that is closed with them.
+        buffer: Entries to yield first.
     """
 
     def __init__(
@@ -233,17 +232,17 @@ class Multiplexer:
         buffered: bool = True,
         **options: Any,
     ) -> Process:
-        """Start a program; what it logs by ``DATA_FD`` becomes entries too.
+        """Start a program; events that it logs through ``DATA_FD`` become entries too.
 
         Args:
             argv: The command.
-            info: What its entries have besides.
-            env: Its environment; this process's own when not given.
-            use_stdout: Let it hide what it logs in its stdout: for programs on other machines, to
-                which no other stream leads.
-            buffered: Sets ``PYTHONUNBUFFERED`` to 1, so that python's lines come at once; ``False``
-                sets it to 0. (The name says the opposite; programs that use it count on this.)
-            options: As ``subprocess.Popen`` has them.
+            info: Further fields of its entries.
+            env: Its environment; by default, this process's.
+            use_stdout: Have it hide logged events in its stdout: for programs on other machines,
+                which no other stream reaches.
+            buffered: Set ``PYTHONUNBUFFERED`` to 1, so that python's lines arrive at once;
+                ``False`` sets it to 0. (The name says the opposite, and programs rely on it.)
+            options: As in ``subprocess.Popen``.
         """
         env = {**(os.environ if env is None else env), "PYTHONUNBUFFERED": "01"[buffered]}
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
@@ -259,7 +258,7 @@ class Multiplexer:
             os.close(reading)
             raise
         finally:
-            os.close(writing)  # The end of the stream shows only when nobody can write any more.
+            os.close(writing)  # The stream ends only when no process can write to it.
         data = {"pipe": "data"}
         streams = [
             Source(process.stdout, {"pipe": "stdout"}, smuggled=data if use_stdout else None),
@@ -285,10 +284,10 @@ class Multiplexer:
 
         Args:
             proc: The process.
-            info: What its entries have besides.
+            info: Further fields of its entries.
             argv: Its command, for ``start`` and ``end``.
-            streams: What to read.
-            w: A descriptor to close when it has ended.
+            streams: The pipes to read.
+            w: A descriptor to close when the program has ended.
         """
         sources = [source for source in streams if source.pipe is not None]
         for source in sources:
@@ -297,7 +296,7 @@ class Multiplexer:
         self._pidfds[proc] = _pidfd(proc)
 
     def __iter__(self) -> Iterator[Any]:
-        """The entries of all programs, until the last of them has ended."""
+        """Yield the entries of all programs until the last one has ended."""
         while self.processes or self.buffer:
             while self.buffer:
                 yield self.buffer.pop(0)
@@ -312,7 +311,7 @@ class Multiplexer:
                 yield None
 
     def _wait(self) -> set[int]:
-        """The descriptors that can be read; waits for one, or for the end of a program."""
+        """Wait for a readable descriptor or the end of a program; return those readable."""
         sources = [source for found in self.processes.values() for source in found[0]]
         waited = [source.fileno() for source in sources if source.open]
         poll, patience = select.poll(), self.timeout
@@ -324,9 +323,9 @@ class Multiplexer:
         return {descriptor for descriptor, _ in poll.poll(patience)}
 
     def _end(self, proc: Process) -> Iterator[Any]:
-        """The last entries of a program that has ended.
+        """Yield the last entries of a program that has ended.
 
-        A process that it started may hold a pipe open and write on; nobody waits for that.
+        A child of the program may keep a pipe open: its later output is not waited for.
         """
         sources, argv, info, w = self.processes.pop(proc)
         for source in sources:
@@ -335,15 +334,15 @@ class Multiplexer:
             yield from source.finish()
         for descriptor in (self._pidfds.pop(proc), w):
             if descriptor is not None:
-                with suppress(OSError):  # Whoever opened it has closed it.
+                with suppress(OSError):  # The caller has closed it.
                     os.close(descriptor)
         ended = {"command": argv, "time": time.time(), "return_code": proc.returncode}
         yield self.constructor(event="end", data=ended, **info)
 
 
 def _pidfd(process: Process) -> int | None:
-    """A descriptor that becomes readable when the process ends, where the system has such."""
+    """A pidfd, readable when the process ends; None where there is none."""
     try:
         return os.pidfd_open(process.pid) if process.returncode is None else None
-    except (AttributeError, OSError):  # Not Linux, an old one, or the process has gone already.
+    except (AttributeError, OSError):  # Not Linux, an old kernel, or the process has ended.
         return None

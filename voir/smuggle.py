@@ -1,4 +1,4 @@
-"""Data hidden in a stream of text; :mod:`voir.proc` takes both apart again."""
+"""Hides data in a stream of text; :mod:`voir.proc` separates them."""
 
 from overseer.rundir.smuggle import (
     SmuggleWriter,

@@ -1,4 +1,4 @@
-"""Traces from within a script: ``from voir import trace``; free of cost when none is written."""
+"""Traces from within a script: ``from voir import trace``; a no-op unless one is written."""
 
 from overseer.trace import Channel, Counter, Histogram, Series, Trace, channel, channels, open_trace
 

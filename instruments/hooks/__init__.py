@@ -1,1 +1,1 @@
-"""Hooks place the recorder's callables in libraries, and do nothing else."""
+"""Hooks: they place the recorder's callables in libraries."""

@@ -1,8 +1,8 @@
-"""Records what an ``async for`` of the script waits for.
+"""Records the waits of the script's ``async for`` loops.
 
-The wait begins when the loop calls ``__anext__`` and is over when the loop's body or its ``else``
-begins. What is awaited is the script's own object, so that exceptions, cancellation and tracebacks
-are as without voir.
+A wait begins when the loop calls ``__anext__`` and ends where the loop's body or its ``else``
+begins. The loop awaits the script's own object, so that exceptions, cancellation and tracebacks
+stay as they are without voir.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Waits:
-    """An asynchronous iterable; records when it is asked for an item.
+    """Wraps an asynchronous iterable and records each request for an item.
 
     Args:
         site: The number of the site.
-        iterable: What the script goes over.
+        iterable: The script's iterable.
     """
 
     __slots__ = ("_iterator", "_site")
@@ -34,30 +34,30 @@ class Waits:
     def __aiter__(self) -> Any:
         iterator = type(self._iterator).__aiter__(self._iterator)
         if not hasattr(type(iterator), "__anext__"):
-            return iterator  # Python says what is wrong with it.
+            return iterator  # Python raises the error.
         self._iterator = iterator
         return self
 
-    @property  # What is called is the script's own: no frame of this class is in its tracebacks.
+    @property  # The script's own method is called: its tracebacks have no frame of this class.
     def __anext__(self) -> Any:
         recorder.asks(self._site)
         return partial(anext, self._iterator)
 
 
 def waits(site: int, iterable: Any) -> Any:
-    """What an ``async for`` goes over, with each wait recorded."""
+    """Wrap the iterable of an ``async for`` so that each wait is recorded."""
     return Waits(site, iterable) if hasattr(type(iterable), "__aiter__") else iterable
 
 
 def wrap(loop: ast.AsyncFor, site: int) -> None:
-    """Have the waits of a loop recorded; its tree is changed in place.
+    """Insert the recording of waits into a loop.
 
     Args:
-        loop: The loop.
+        loop: The loop's tree, changed in place.
         site: The number of the site.
     """
     over, came = put("async loop", partial(waits, site)), put("came", partial(recorder.came, site))
-    # At the positions at which the loop asks, and binds its variables: debuggers see no new line.
+    # Positions of the loop's own expressions: debuggers see no new line.
     loop.body.insert(0, _statement(_call(came, loop.target, [_read(loop.target)])))
     loop.orelse.insert(0, _statement(_call(came, loop.iter, [])))
     loop.iter = _call(over, loop.iter, [loop.iter])
@@ -77,7 +77,7 @@ def _position(node: ast.expr) -> dict[str, int]:
 
 
 def _read(target: ast.expr) -> ast.expr:
-    """The expression that reads what a loop has bound; ``None`` where that is no name."""
+    """The expression that reads the loop's variables; ``None`` for other targets."""
     there = _position(target)
     if isinstance(target, ast.Name):
         return ast.Name(target.id, ast.Load(), **there)

@@ -1,4 +1,4 @@
-"""Records PyTorch's operators and kernels with its own profiler, for chosen steps."""
+"""Records operators and kernels of chosen steps with PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-#: Operators of one window of steps that are kept; a longer one is cut off.
-MOST = 1_000_000
+#: Operators kept per window of steps; later ones are dropped.
+MAX_OPERATORS = 1_000_000
 
 
 class Operators:
@@ -25,7 +25,7 @@ class Operators:
 
     Args:
         ov: The run.
-        keep: Takes events, as the value ring has them.
+        keep: Takes events in the value ring's format.
     """
 
     def __init__(self, ov: Overseer, keep: Callable[[bytes], object]) -> None:
@@ -35,7 +35,7 @@ class Operators:
         self._sites: dict[tuple[str, str], int] = {}
 
     def switch(self, on: bool) -> None:
-        """Begin to profile, or end that and keep what was seen; on the script's thread."""
+        """Start the profiler, or stop it and keep its events; on the script's thread."""
         if on and self._profiler is None:
             self._begin()
         elif not on and self._profiler is not None:
@@ -44,14 +44,14 @@ class Operators:
     def _begin(self) -> None:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "profiler"):
-            return  # Not imported yet: it is asked again when a model is called.
+            return  # Not imported yet: tried again at the first call of a model.
         activities = [torch.profiler.ProfilerActivity.CPU]
-        if torch.cuda.is_initialized():  # To ask if CUDA is available may start its driver.
+        if torch.cuda.is_initialized():  # is_available() may start the driver.
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         profiler = torch.profiler.profile(activities=activities)
         try:
             profiler.start()
-        except Exception as error:  # The script profiles itself, say.
+        except Exception as error:  # The script may run a profiler itself.
             self._failed(error)
         else:
             self._profiler = profiler
@@ -61,7 +61,7 @@ class Operators:
         try:
             profiler.stop()
             self._record(profiler.profiler.kineto_results.events())
-        except Exception as error:  # Its insides are not promised to stay as they are.
+        except Exception as error:  # The results have no stable interface.
             self._failed(error)
 
     def _record(self, events: Any) -> None:
@@ -70,9 +70,9 @@ class Operators:
             start, took = event.start_ns(), event.duration_ns()
             if start > 0 and took >= 0:
                 found.append((start + took, -start, self._site(event)))
-        found.sort()  # As the recorder has them: inner ones first.
+        found.sort()  # In the recorder's order: inner ones first.
         nan = float("nan")
-        for at in range(0, min(len(found), MOST), 4096):
+        for at in range(0, min(len(found), MAX_OPERATORS), 4096):
             self._keep(
                 b"".join(
                     EVENT.pack(-start - self._offset, nan, 0, site, 0, min(end + start, 2**48 - 1))
@@ -81,7 +81,7 @@ class Operators:
             )
 
     def _site(self, event: Any) -> int:
-        """The site of a name in a row: one for each thread that launches, and each stream."""
+        """The site of an operator in its row: one row per launching thread and per stream."""
         kind, name = str(event.device_type()).rpartition(".")[2], event.name()
         if kind == "CPU":
             row = f"operators {event.start_thread_id()}"

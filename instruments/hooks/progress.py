@@ -1,4 +1,4 @@
-"""Reports tqdm's progress each time a bar is drawn: about ten times a second at most."""
+"""Publishes tqdm's progress whenever a bar is drawn: at most some ten times a second."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-#: Bars that are told apart; a script that names more has the rest left out.
+#: Distinct bars that are followed; further ones are ignored.
 BARS = 64
-#: How descriptions say which epoch of how many it is: ``Epoch 3/10``, ``epoch [3/10]``.
+#: Epochs in descriptions: ``Epoch 3/10``, ``epoch [3/10]``.
 _EPOCH = re.compile(r"epochs?\W{0,3}(\d{1,9})\s*(?:/|of)\s*(\d{1,9})", re.IGNORECASE)
 
 
 def place(ov: Overseer, places: Places, std: Any) -> None:
-    """Have each drawing of a bar told.
+    """Publish each drawing of a bar.
 
     Args:
         ov: The run.
@@ -51,7 +51,7 @@ def place(ov: Overseer, places: Places, std: Any) -> None:
                 from_zero.add(name)
             if turn is not None and name in from_zero:
                 turn = turn[0] + 1, turn[1]
-            # A bar around others is the loop itself.
+            # An outer bar is the loop itself.
             of = {} if name in outer else {"turn": turn}
             ov.publish(task=name, progress=(done, total), **of)
 
@@ -65,19 +65,19 @@ def place(ov: Overseer, places: Places, std: Any) -> None:
             if told and (name in bars or len(bars) < BARS):
                 tell(name, done, total, turn_of(bar, kind, outer.add))
         except AttributeError:
-            pass  # A bar that is half made, or somebody's own.
+            pass  # A bar under construction, or a subclass without the attributes.
         return display(bar, *args, **kwargs)
 
     places.put(kind, "display", drawn)
 
 
 def turn_of(bar: Any, kind: Any, found: Callable[[str], object] = bool) -> tuple[int, int] | None:
-    """Which turn of how many a bar is of: by its description, else by the bar around it.
+    """The epoch that a bar belongs to, of how many; from its description, else the outer bar.
 
     Args:
         bar: The bar.
         kind: Its class.
-        found: Told the name of the bar around it.
+        found: Called with the name of the outer bar.
     """
     bars = list(getattr(kind, "_instances", ()))
     around = [one for one in bars if abs(one.pos or 0) < abs(bar.pos or 0)]
@@ -92,7 +92,7 @@ def turn_of(bar: Any, kind: Any, found: Callable[[str], object] = bool) -> tuple
 
 
 def named(description: object, position: int) -> str:
-    """A name for a bar that stays the same from epoch to epoch: its text without numbers."""
+    """Name a bar by its description without numbers, so that epochs share the name."""
     text = description if isinstance(description, str) else ""
     words = "".join(" " if c.isdigit() or c in ":/[]()=%" else c for c in text).split()
     name = " ".join(words)[:40] or "progress"

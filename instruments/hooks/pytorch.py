@@ -1,4 +1,4 @@
-"""PyTorch: models, gradients, optimizers, loaders, compilation and collectives; each is a span."""
+"""Hooks for PyTorch: models, gradients, optimizers, loaders, compilation, collectives."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..places import Places
 
 NAN = float("nan")
-#: The methods of a process group that communicate.
-CALLS = (
+#: The communicating methods of a process group.
+COLLECTIVES = (
     "allreduce allreduce_coalesced allgather _allgather_base "
     "allgather_into_tensor_coalesced reduce_scatter _reduce_scatter_base "
     "reduce_scatter_tensor_coalesced broadcast reduce gather scatter alltoall "
@@ -25,13 +25,13 @@ CALLS = (
 
 
 def models(places: Places, torch: Any) -> str:
-    """Record calls of root modules; a counter for each thread tells the root.
+    """Record calls of root modules, found by a call depth per thread.
 
-    Modules within them are recorded while that is on: ``recorder.submodules``.
+    Submodules are recorded too while ``recorder.submodules`` is on.
 
     Returns:
-        Why it could not be done, or an empty string: Dynamo keeps ``Module.__call__`` as it is
-        when it is imported, and ends ``fullgraph`` compilation where it is another.
+        The reason why the hook could not be placed, or an empty string. Dynamo stores
+        ``Module.__call__`` at its import; a later replacement would break ``fullgraph``.
     """
     if "torch._dynamo" in sys.modules:
         return "torch._dynamo was imported before voir could place its hooks"
@@ -44,7 +44,7 @@ def models(places: Places, torch: Any) -> str:
 
 
 def _watch_layers(places: Places, torch: Any) -> None:
-    """Tell once that a recurrent or attention layer takes time first: rows are no items."""
+    """Record the first recurrent or attention layer with time first: dimension 0 is not items."""
     site, told = table.add(k.TIME_FIRST, "batch_first=False"), False
 
     def registered(module: Any, name: str, layer: Any) -> None:
@@ -58,19 +58,19 @@ def _watch_layers(places: Places, torch: Any) -> None:
 
 
 def gradients(places: Places, torch: Any) -> None:
-    """Record ``backward``, the scaler of mixed precision, and saving, which pauses a training."""
+    """Record ``backward``, the gradient scaler, and ``torch.save``, which counts as a pause."""
     places.around(torch.autograd, "backward", k.BACKWARD, k.NUMBER, 0)
     places.around(torch.autograd, "grad", k.GRADIENTS)
     places.around(torch.amp.GradScaler, "scale", k.SCALE, k.NUMBER, 1)
     places.around(torch.amp.GradScaler, "step", k.SCALER)
     places.around(torch.serialization, "save", k.SAVE)
-    places.put(torch, "save", torch.serialization.save)  # It is pickled by the other name.
+    places.put(torch, "save", torch.serialization.save)  # Pickle looks it up by this name.
     for placed in (torch.autograd.backward, torch.autograd.grad, torch.save):
         _scripted(placed)
 
 
 def _scripted(placed: Any) -> None:
-    """Have TorchScript, which knows its builtins by identity, take a span for what it is around."""
+    """Register a span as TorchScript's builtin, which it looks up by identity."""
     builtins = sys.modules.get("torch.jit._builtins")
     name = builtins and builtins._find_builtin(getattr(placed, "__wrapped__", None))
     if name:
@@ -78,7 +78,7 @@ def _scripted(placed: Any) -> None:
 
 
 def optimizers(places: Places, optimizer: Any) -> None:
-    """Record each step of every optimizer, and the making of one.
+    """Record the steps and the construction of every optimizer.
 
     Args:
         places: Where callables are placed.
@@ -94,7 +94,7 @@ def optimizers(places: Places, optimizer: Any) -> None:
 
 
 def loaders(places: Places, dataloader: Any) -> None:
-    """Record each wait for a batch, and each new beginning.
+    """Record each wait for a batch, and each new iterator.
 
     Args:
         places: Where callables are placed.
@@ -120,7 +120,7 @@ def compilations(places: Places, callback: Any) -> None:
 
 
 def graphs(places: Places, dynamo: Any) -> None:
-    """Keep what torch calls, and inserted code, out of Dynamo's graphs.
+    """Keep the hooks and inserted code out of Dynamo's graphs.
 
     Args:
         places: Where callables are placed.
@@ -139,15 +139,15 @@ def _remove(callbacks: list[Any], ours: object) -> None:
 
 
 def collectives(places: Places, c10d: Any) -> None:
-    """Record the calls of a process group, and what the script waits for them.
+    """Record a process group's collectives and the waits for them.
 
-    Those that DDP makes within ``backward`` are part of that.
+    DDP's collectives within ``backward`` are part of backward.
 
     Args:
         places: Where callables are placed.
         c10d: ``torch.distributed.distributed_c10d``.
     """
-    for kind, names in (("ProcessGroup", CALLS.split()), ("Work", ["wait"])):
-        owner = getattr(c10d, kind, None)  # Not there where PyTorch was built without.
+    for kind, names in (("ProcessGroup", COLLECTIVES.split()), ("Work", ["wait"])):
+        owner = getattr(c10d, kind, None)  # Absent from builds without distributed.
         for name in names if owner is not None else ():
             places.around(owner, name, k.COMMUNICATION)

@@ -1,1 +1,1 @@
-"""Monitors of the machine, of processes and of GPUs, one file each; see :mod:`..sampling`."""
+"""Monitors: machine, processes, GPUs; :mod:`..sampling` calls them."""

@@ -1,6 +1,6 @@
-"""Functions of voir 0.2 that voirfiles import: readings of the machine, and how to schedule them.
+"""The monitor functions of voir 0.2 that voirfiles import.
 
-Each call of what a ``*_monitor`` function returns is one reading.
+Each ``*_monitor`` function returns a callable; every call of it takes one reading.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 def cpu_monitor() -> Callable[[], Reading]:
-    """``memory`` as used and total bytes, and ``load``: percent of the usable processors.
+    """Read ``memory`` (used and total bytes) and ``load`` (percent of the usable processors).
 
-    The load is that since the last reading; of the first, since this call.
+    The load covers the time since the last reading; at first, since this call.
     """
     machine, clock = Machine(), Clock()
     machine.look(clock.now_ns())
@@ -53,11 +53,11 @@ def cpu_monitor() -> Callable[[], Reading]:
 
 
 def process_monitor(pid: int, recursive: bool = True) -> Callable[[], Reading]:
-    """What a process uses: ``load`` in percent of the usable processors, ``memory``, bytes.
+    """Read a process's ``load`` (percent of the usable processors), ``memory`` and I/O bytes.
 
     Args:
         pid: The process.
-        recursive: With all processes below it.
+        recursive: Include its descendants.
     """
     machine, clock = Machine(), Clock()
     tree = machine.tree = Tree(pid, clock, alone=not recursive)
@@ -74,10 +74,10 @@ def process_monitor(pid: int, recursive: bool = True) -> Callable[[], Reading]:
 
 
 def io_monitor(perdisk: bool = False) -> Callable[[], Reading]:
-    """Counts and bytes that the disks read and wrote, and ms they took, since this call.
+    """Read the disks' I/O counters since this call: operations, bytes, milliseconds.
 
     Args:
-        perdisk: A dict for each disk.
+        perdisk: Return a dict for each disk.
     """
     start = disks(perdisk)
 
@@ -89,10 +89,10 @@ def io_monitor(perdisk: bool = False) -> Callable[[], Reading]:
 
 
 def network_monitor(pernic: bool = False) -> Callable[[], Reading]:
-    """Bytes, packets, errors and drops of the network since the machine's start.
+    """Read the network counters since boot: bytes, packets, errors, drops.
 
     Args:
-        pernic: A dict for each interface.
+        pernic: Return a dict for each interface.
     """
     return lambda: interfaces(True) if pernic else interfaces().get("", {})
 
@@ -101,10 +101,10 @@ def network_monitor(pernic: bool = False) -> Callable[[], Reading]:
 
 
 class Backend:
-    """The devices of one maker.
+    """The devices of one vendor.
 
     Attributes:
-        arch: How the kind is called: ``cuda``, ``rocm``, ``hpu``, ``xpu``, ``cpu``.
+        arch: ``cuda``, ``rocm``, ``hpu``, ``xpu`` or ``cpu``.
     """
 
     def __init__(self, arch: str, read: Read) -> None:
@@ -112,19 +112,19 @@ class Backend:
 
     @property
     def visible_devices(self) -> str | None:
-        """The value of the variable that leaves devices to scripts; None if it is not set."""
+        """The value of the variable that selects devices; None if it is not set."""
         return os.environ.get(BACKENDS[self.arch][1])
 
     def get_gpus_info(self, selection: Collection[str] | None = None) -> dict[Number, Any]:
-        """What each device tells now, by its number.
+        """Read each device, by its number.
 
         Args:
-            selection: Numbers or UUIDs of those wanted, as text; all when not given.
+            selection: Numbers or UUIDs of the devices to read, as text; all by default.
 
         Returns:
-            For each: ``device``, ``product``, ``memory`` {used, total} MiB, ``utilization``
-            {compute, memory} 0 to 1, ``temperature`` Celsius, ``power`` W,
-            ``selection_variable``. What it does not tell is None.
+            For each device: ``device``, ``product``, ``memory`` {used, total} MiB,
+            ``utilization`` {compute, memory} 0 to 1, ``temperature`` Celsius, ``power`` W,
+            ``selection_variable``. Readings that the device does not provide are None.
         """
         found = self.read().items()
         wanted = None if selection is None else {word.rpartition(":")[2] for word in selection}
@@ -156,7 +156,7 @@ def _nvidia() -> Read:
     return lambda: {d.index: told for d in nvml.visible(None) if (told := d.read())}
 
 
-#: What opens each kind of devices, and the variable that says which of them a script may use.
+#: For each kind of device: the function that opens it, and the variable that selects devices.
 BACKENDS: dict[str, tuple[Callable[[], Read], str]] = {
     "cpu": (lambda: dict, ""),
     "cuda": (_nvidia, "CUDA_VISIBLE_DEVICES"),
@@ -168,20 +168,20 @@ _selected: list[Backend] = []
 
 
 def get_backends() -> KeysView[str]:
-    """The names of the kinds there are."""
+    """The names of the supported kinds of device."""
     return BACKENDS.keys()
 
 
 def find_monitors() -> dict[str, object]:
-    """What opens each kind of devices."""
+    """The functions that open each kind of device."""
     return dict(BACKENDS)
 
 
 def attribute(name: str) -> Backend | None:
-    """``DEVICESMI``: the devices that were selected last, as an attribute of a module.
+    """Provide ``DEVICESMI``, the devices selected last, as a module attribute.
 
     Raises:
-        AttributeError: It is another name.
+        AttributeError: Any other name.
     """
     if name == "DEVICESMI":
         return _selected[-1] if _selected else None
@@ -189,10 +189,10 @@ def attribute(name: str) -> Backend | None:
 
 
 def deduce_backend() -> str:
-    """The kind of devices that this machine has; ``cpu`` when it has none.
+    """Find the kind of device in this machine; ``cpu`` without an accelerator.
 
     Raises:
-        VoirError: It has several, and does not know which is meant.
+        VoirError: There are several kinds (``gpu-kinds``).
     """
     suitable = [name for name in BACKENDS if _has(name)]
     if len(suitable) > 1:
@@ -209,14 +209,14 @@ def _has(name: str) -> bool:
 
 
 def select_backend(arch: str | None = None, force: bool = False) -> Backend:
-    """The devices of kind ``arch``; of the kind that this machine has, when not given.
+    """Select the devices of kind ``arch``; by default, the kind that this machine has.
 
     Args:
         arch: One of :func:`get_backends`.
-        force: Open them anew.
+        force: Open the devices again.
 
     Raises:
-        NotAvailable: There is no such kind, or no device of it here.
+        NotAvailable: The kind is unknown, or this machine has no such device.
     """
     if _selected and not force and arch in (None, _selected[0].arch):
         return _selected[0]
@@ -228,11 +228,11 @@ def select_backend(arch: str | None = None, force: bool = False) -> Backend:
 
 
 def gpu_info(smi: Backend, visible: bool = True) -> Reading:
-    """What the devices of ``smi`` tell, under ``gpus``.
+    """Read the devices of ``smi``, under the key ``gpus``.
 
     Args:
         smi: The devices.
-        visible: Only those that the environment leaves to scripts.
+        visible: Only those that the environment makes visible to scripts.
     """
     named = smi.visible_devices if visible else None
     selection = [word.strip() for word in named.split(",")] if named else None
@@ -240,12 +240,12 @@ def gpu_info(smi: Backend, visible: bool = True) -> Reading:
 
 
 def get_gpu_info(arch: str | None = None, visible: bool = True) -> Reading:
-    """What the devices of kind ``arch`` tell; of the kind that this machine has, when not given."""
+    """Read the devices of kind ``arch``; by default, of the kind that this machine has."""
     return gpu_info(select_backend(arch), visible)
 
 
 def gpu_monitor() -> Callable[[], Reading]:
-    """A function that returns what each visible device tells: the value of ``gpudata``."""
+    """Read each visible device: the value of ``gpudata``."""
     return lambda: {
         device["device"]: {
             "memory": [device["memory"]["used"], device["memory"]["total"]],
@@ -268,14 +268,14 @@ def monitor(
 ) -> Generator[Any, Any, None]:
     """Give ``{"task": "main", "time": ..., key: value}`` for each of ``monitors``.
 
-    The first readings come soon after the script began. A function that fails is reported and
-    left out, the others go on.
+    The first readings follow soon after the script starts. A function that raises is reported and
+    disabled; the others go on.
 
     Args:
         ov: The overseer.
-        poll_interval: Seconds between two readings.
-        worker_init: Called once before the first.
-        monitors: Functions without arguments, by the key of what they return.
+        poll_interval: Seconds between readings.
+        worker_init: Called once before the first reading.
+        monitors: Functions without arguments, by the key under which their results are given.
     """
     seconds = checked_interval(poll_interval, "monitor(poll_interval)")
     claim(ov, *monitors)

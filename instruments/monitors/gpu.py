@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: utilisation, memory, power, clocks, and whether they throttle."""
+"""Samples NVIDIA GPUs: utilisation, memory, power, clocks, throttling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
 from ..sampling import LOST, Monitor, Running
-from .nvml import MIB, Device, Nvml
+from .nvml import MIB, Nvml, NvmlDevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from overseer import Overseer
 
 NO_SMI = "Make nvidia-smi work on this machine, or leave --poll-gpu out."
-#: What NVML raises where there are no GPUs of NVIDIA's.
-ABSENT = ("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
+#: NVML's exceptions on a machine without NVIDIA GPUs.
+NO_GPU = ("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
 
 
 class DeviceSummary:
-    """What one device did during the run, in a fixed amount of memory.
+    """Figures of one device over the run, in bounded memory.
 
     Attributes:
-        samples: How many there were.
-        silent: How many in a row there were without any answer.
+        samples: Count of readings.
+        silent: Consecutive samples without a reading.
     """
 
-    def __init__(self, device: Device, growth: Growth) -> None:
+    def __init__(self, device: NvmlDevice, growth: Growth) -> None:
         self.samples = self.silent = 0
         self._device, self._growth = device, growth
         self._figures: dict[str, Running] = {}
@@ -43,7 +43,7 @@ class DeviceSummary:
         self._watched = 0
 
     def add(self, reading: dict[str, Any], now_ns: int) -> None:
-        """Take one reading into account; an empty one is none."""
+        """Add one reading; an empty one counts as silence."""
         if not reading:
             self.silent += 1
             return
@@ -61,10 +61,10 @@ class DeviceSummary:
             self._throttled.update(reading["throttle"])
 
     def entry(self) -> dict[str, Any]:
-        """The device's entry in the run's record; what it never told is absent.
+        """The device's entry in ``run.json``, without the figures that it never provided.
 
-        Utilisation is 0 to 1, memory bytes, power W, clocks MHz, temperature Celsius;
-        ``throttled`` maps each reason to its share of the samples; empty if there was none.
+        Utilisation is 0 to 1, memory bytes, power W, clocks MHz, temperature Celsius.
+        ``throttled`` maps each reason to its share of the samples; it is empty without throttling.
         """
         figures = {name: figure for name, figure in self._figures.items() if figure.n}
         told = {name: figure.mean_max() for name, figure in figures.items()}
@@ -93,13 +93,13 @@ class DeviceSummary:
 
 
 class Gpu(Monitor):
-    """Emit ``gpudata`` every ``seconds``: each visible NVIDIA GPU's reading under its number.
+    """Emit ``gpudata`` every ``seconds``: the reading of each visible NVIDIA GPU by its number.
 
-    Utilisation is the share of time in which some kernel ran, whoever's it was; it says nothing
-    about how much of the device that kernel used. Nothing here touches CUDA or synchronises.
+    Utilisation is the share of time in which any process's kernel ran, whatever part of the device
+    that kernel used. Nothing here touches CUDA or synchronises.
 
-    A figure that fails is absent from that sample. A device that answers nothing for three samples
-    is lost: that is said once, and it is not asked again.
+    A figure that cannot be read is absent from that sample. After three samples without any
+    figure, the device counts as lost: this is reported once, and sampling of it ends.
     """
 
     key, tells, thread = "gpudata", "GPUs", "gpu"  # NVML may hang; the others go on.
@@ -112,11 +112,11 @@ class Gpu(Monitor):
         self._nvml: Nvml | None = None
         self._off = False
         self._selection: str | None = "not read yet"
-        self._devices: dict[Device, DeviceSummary] = {}
-        self._visible: list[Device] = []
+        self._devices: dict[NvmlDevice, DeviceSummary] = {}
+        self._visible: list[NvmlDevice] = []
 
     def read(self, now_ns: int) -> dict[int | str, dict[str, Any]] | None:
-        """Each visible device's reading under its number; None if there is none."""
+        """Return the reading of each visible device by its number; None without a device."""
         if self._nvml is None and not self._off:
             self._open()
         if self._nvml is None:
@@ -138,15 +138,15 @@ class Gpu(Monitor):
         except ImportError:
             remedy = 'pip install "voir-overseer[gpu]"'
             self._say("missing-extra", "it needs nvidia-ml-py, which is not installed", remedy)
-        except Exception as error:  # Another package may have that name.
+        except Exception as error:  # Another package may have the name pynvml.
             kind = type(error).__name__
             nvml = kind.startswith("NVMLError")
             why = error if nvml else f"{kind}: {error}"
-            always = nvml and kind not in ABSENT
+            always = nvml and kind not in NO_GPU
             self._say("gpu-driver", f"NVML cannot be used: {why}", NO_SMI, always)
 
     def _doubt(self, nvml: Nvml, selection: str | None) -> None:
-        """Say if nothing is visible, or if CUDA may number the devices in another order."""
+        """Report that no device is visible, or that CUDA may number devices in another order."""
         if not self._visible:
             why = "there is none" if selection is None else f"CUDA_VISIBLE_DEVICES={selection!r}"
             self._say("gpu-none", f"no GPU is visible: {why}")
@@ -154,10 +154,10 @@ class Gpu(Monitor):
         every = nvml.visible(None) if numbered else []
         names = {device.name for device in every if device.opened()}
         if len(names) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-            what = f"the GPUs differ, so CUDA may mean others by {selection} than those sampled"
+            what = f"GPUs of different models: CUDA's {selection} may be other devices than NVML's"
             self._say("gpu-order", what, "Set CUDA_DEVICE_ORDER=PCI_BUS_ID.", True)
 
-    def _reading(self, device: Device, now_ns: int) -> dict[str, Any]:
+    def _reading(self, device: NvmlDevice, now_ns: int) -> dict[str, Any]:
         summary = self._devices.setdefault(device, DeviceSummary(device, Growth(self._stepped)))
         if summary.silent == LOST:
             return {}
@@ -174,9 +174,9 @@ class Gpu(Monitor):
             self._report(Problem(slug, "gpu monitor", what, remedy=remedy))
 
     def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Fill ``devices``, one entry for each device that was read at least once."""
+        """Fill ``devices`` with an entry for each device that was read."""
         if now_ns is None:
-            what = "NVML does not answer: a call of it has not come back"
+            what = "NVML does not answer: a call to it has not returned"
             self._say("gpu-driver", what, NO_SMI, True)
         entries = [device.entry() for device in self._devices.values() if device.samples]
         if entries:

@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from overseer import Overseer
 
 
-#: What is at least between two looks at the processors' time, where the script ends in between.
-SHORTEST_NS = 100_000_000
+#: The last sample, at the script's end, is skipped this soon after the one before.
+LAST_SAMPLE_NS = 100_000_000
 
 
 class Cores:
-    """How many processors this process may use, and what says so.
+    """The processors that this process may use, and the limit that applies.
 
     Attributes:
-        number: Processors; a quota may grant a fraction of one.
+        number: Count of processors; a quota may grant a fraction of one.
         limited_by: ``affinity``, ``cgroup v1`` or ``cgroup v2``; None for the whole machine.
-        allowed: The processors' numbers if affinity leaves some out.
-        quota: The control group's quota if that is what limits.
+        allowed: The processors' numbers, if affinity excludes some.
+        quota: The control group's quota, if it is the limit.
     """
 
     def __init__(self, root: str = "") -> None:
         machine = os.cpu_count() or 1
         linux = sys.platform == "linux"
-        # Of the process, not of this thread.
+        # The affinity of the process; this thread's may differ.
         allowed = os.sched_getaffinity(os.getpid()) if linux else set[int]()
         self.allowed = allowed if 0 < len(allowed) < machine else None
         self.number: float = len(self.allowed) if self.allowed else machine
@@ -45,51 +45,51 @@ class Cores:
             self.number, self.limited_by = self.quota.amount, self.quota.source
 
     def each(self) -> list[tuple[float, float]]:
-        """Seconds in use, and in all, of each processor that affinity allows."""
+        """Busy and total seconds of each processor that affinity allows."""
         import psutil
 
         every = enumerate(psutil.cpu_times(percpu=True))
         return [_used(times) for n, times in every if not self.allowed or n in self.allowed]
 
     def counters(self, now_ns: int) -> tuple[float, float]:
-        """Time in use and time there was, both since some moment and in one unit."""
+        """Busy and total time, both since an arbitrary start and in the same unit."""
         used = self.quota.seconds_used() if self.quota is not None else None
         if used is not None:
             return used, now_ns / 1e9 * self.number
         import psutil
 
-        # A line for each processor takes milliseconds to read where there are hundreds.
+        # Reading each of hundreds of processors takes milliseconds.
         each = self.each() if self.allowed else [_used(psutil.cpu_times())]
         return sum(used for used, _ in each), sum(there for _, there in each)
 
 
 def _used(times: Any) -> tuple[float, float]:
-    """Seconds in use, and in all; guests are within user and nice."""
+    """Busy and total seconds; guest time is part of user and nice."""
     there = sum(times[:8])
     return there - times.idle - getattr(times, "iowait", 0.0), there
 
 
 class Share:
-    """The part of the processors' time that something used, in percent."""
+    """Processor use in percent: recent, mean and maximum."""
 
     def __init__(self) -> None:
         self._used = self._there = 0.0
-        self._lately = (0.0, 0.0)  # Not a difference of sums: of equal shares that is not equal.
+        self._lately = (0.0, 0.0)  # Differences of the sums would add rounding errors.
         self.greatest: float | None = None
 
     def add(self, used: float, there: float) -> None:
-        """Take in what was used of what was there between two looks, in seconds."""
+        """Add one interval: the seconds used of the seconds available."""
         self._used, self._there = self._used + used, self._there + there
         self._lately = self._lately[0] + used, self._lately[1] + there
         self.greatest = max(self.greatest or 0.0, _percent(used, there) or 0.0)
 
     def lately(self) -> float | None:
-        """Percent since the last call; None if there was no time."""
+        """Percent since the last call; None if no time has passed."""
         lately, self._lately = self._lately, (0.0, 0.0)
         return _percent(*lately)
 
     def mean_max(self) -> dict[str, float | None]:
-        """``mean`` and ``max`` since the first look."""
+        """``mean`` and ``max`` since the first sample."""
         return {"mean": _percent(self._used, self._there), "max": self.greatest}
 
 
@@ -98,18 +98,18 @@ def _percent(used: float, there: float) -> float | None:
 
 
 class Machine:
-    """The machine's memory and processors, read once for all who ask at one moment.
+    """Memory and processor use of the machine, sampled once for all monitors of a run.
 
-    The processors' time and that of the script are read together, and while one interval passes
-    the machine uses at least what the script does: the kernel counts the machine's in ticks and a
-    process's exactly, so that its own figures contradict each other.
+    The kernel counts the machine's busy time in ticks and a process's exactly, so the script may
+    seem to use more than the machine. Both are read together, and the machine's use is at least
+    the script's.
 
     Attributes:
         cores: The processors that may be used.
         by_core: Whether the load of each processor is read too.
-        tree: The script's processes, if their time is read.
-        host: What of the processors' time was used.
-        script: What of it the script used.
+        tree: The script's processes, if their use is read.
+        host: Processor use of the machine.
+        script: Processor use of the script.
         limited_by: ``cgroup v1`` or ``cgroup v2`` if a control group limits memory.
     """
 
@@ -124,7 +124,7 @@ class Machine:
         self._last: tuple[int, float, float] | None = None
 
     def look(self, now_ns: int) -> None:
-        """Read the processors' time, and what the script's processes use."""
+        """Sample the processors and the script's processes."""
         last = self._last
         if last is not None and now_ns == last[0]:
             return
@@ -140,22 +140,22 @@ class Machine:
             self.host.add(min(max(used, script), there), there)
 
     def loads(self) -> list[int]:
-        """Percent of each processor's time in use since the last call; empty at the first one."""
+        """Load of each processor in percent since the last call; empty at the first call."""
         before, self._each = self._each, self.cores.each()
         pairs = zip(before, self._each, strict=False)
         return [round(_percent(now[0] - old[0], now[1] - old[1]) or 0.0) for old, now in pairs]
 
     def last_look(self, now_ns: int | None) -> None:
-        """Look once more when the script has ended, so that the figures reach up to there."""
+        """Take a last sample when the script has ended."""
         last = self._last
-        if now_ns is not None and last is not None and now_ns - last[0] >= SHORTEST_NS:
+        if now_ns is not None and last is not None and now_ns - last[0] >= LAST_SAMPLE_NS:
             try:
                 self.look(now_ns)
             except Exception:
-                return  # They end where that began.
+                return  # The figures end at the sample before.
 
     def memory(self, now_ns: int) -> tuple[int, int, int]:
-        """Bytes used, in all and available; of the control group where that allows less."""
+        """Bytes used, total and available; within the control group's limit if that is lower."""
         if self._memory is None or self._memory[0] != now_ns:
             self._memory = now_ns, self._read_memory()
         return self._memory[1]
@@ -185,15 +185,15 @@ def machine_of(ov: Overseer) -> Machine:
 
 
 def disks(each: bool = False) -> dict[str, dict[str, int]]:
-    """Counters since boot of each disk by its name, or of all under an empty one."""
+    """I/O counters since boot by disk, or their sum under an empty name."""
     import psutil
 
-    counters: Any = psutil.disk_io_counters  # Its stubs know literal arguments only.
+    counters: Any = psutil.disk_io_counters  # Its type stubs accept literal arguments only.
     return _named(counters(perdisk=each), Disk)
 
 
 def interfaces(each: bool = False) -> dict[str, dict[str, int]]:
-    """Counters since boot of each network interface by its name, or of all under an empty one."""
+    """Counters since boot by network interface, or their sum under an empty name."""
     import psutil
 
     counters: Any = psutil.net_io_counters
@@ -210,15 +210,15 @@ def _named(found: Any, kind: type[Monitor]) -> dict[str, dict[str, int]]:
 
 
 def since(start: dict[str, int], now: dict[str, int]) -> dict[str, int]:
-    """How far counters have come; a disk that was not there at the start began at 0."""
+    """The growth of counters since ``start``, where a missing one counts as 0."""
     return {name: value - start.get(name, 0) for name, value in now.items()}
 
 
 class Cpu(Monitor):
-    """Emit ``cpudata`` every ``seconds``: the processors' load, and memory in use.
+    """Emit ``cpudata`` every ``seconds``: processor load and memory in use.
 
-    The load is percent of the processors that may be used: those of the machine, of the process's
-    affinity, or of its control group's quota. The first event has no load.
+    The load is percent of the usable processors: the machine's, those of the process's affinity,
+    or its control group's quota. The first event has no load.
     """
 
     key, tells = "cpudata", "processors"
@@ -229,9 +229,9 @@ class Cpu(Monitor):
         self._machine = machine_of(ov)
 
     def read(self, now_ns: int) -> dict[str, Any]:
-        """``memory`` as used and total bytes, and percent once known: ``load``, of ``cores`` each.
+        """Return ``memory`` (used and total bytes), and ``load`` in percent once known.
 
-        Those are read under ``--dash``.
+        Under ``--dash``, ``cores`` is the load of each processor.
         """
         self._machine.look(now_ns)
         load = self._machine.host.lately()
@@ -243,7 +243,7 @@ class Cpu(Monitor):
         return read
 
     def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Fill ``host.cpu``: mean and maximum load, of how many cores, and what limits them."""
+        """Fill ``host.cpu``: mean and maximum load, the number of cores and their limit."""
         self._machine.last_look(now_ns)
         load, cores = self._machine.host.mean_max(), self._machine.cores
         if load["mean"] is not None:
@@ -254,7 +254,7 @@ class Cpu(Monitor):
 
 
 class Memory(Monitor):
-    """Emit ``memdata`` every ``seconds``: memory in use, total and available."""
+    """Emit ``memdata`` every ``seconds``: memory used, total and available."""
 
     key, tells = "memdata", "memory"
     emits = SOURCES["memdata"].units
@@ -264,13 +264,13 @@ class Memory(Monitor):
         self._machine, self._used, self._total = machine_of(ov), Running(), 0
 
     def read(self, now_ns: int) -> dict[str, Any]:
-        """``memory`` as used and total bytes, and ``available``."""
+        """Return ``memory`` (used and total bytes) and ``available``."""
         used, self._total, available = self._machine.memory(now_ns)
         self._used.add(used)
         return {"memory": [used, self._total], "available": available}
 
     def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Fill ``host.memory``: mean, peak and total in bytes, and what limits them."""
+        """Fill ``host.memory``: mean, peak and total in bytes, and the limit that applies."""
         if self._used.n:
             entry = summary.setdefault("host", {}).setdefault("memory", {})
             mean = round(self._used.total / self._used.n)
@@ -280,7 +280,7 @@ class Memory(Monitor):
 
 
 class Disk(Monitor):
-    """Emit ``iodata`` every ``seconds``: what all disks did since the first sample."""
+    """Emit ``iodata`` every ``seconds``: the disks' I/O since the first sample."""
 
     key, tells, silent = "iodata", "disks", True
     emits = SOURCES["iodata"].units
@@ -288,7 +288,7 @@ class Disk(Monitor):
     _first: dict[str, int] | None = None
 
     def read(self, now_ns: int) -> dict[str, int] | None:
-        """The growth of the counters; None if there is no disk."""
+        """Return the growth of the counters; None without a disk."""
         now = disks().get("")
         self._first = self._first or now
         return since(self._first, now) if now and self._first else None
@@ -301,5 +301,5 @@ class Network(Monitor):
     emits = SOURCES["netdata"].units
 
     def read(self, now_ns: int) -> dict[str, int] | None:
-        """The counters since boot; None if there is no interface."""
+        """Return the counters since boot; None without an interface."""
         return interfaces().get("")

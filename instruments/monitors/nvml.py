@@ -1,6 +1,6 @@
-"""NVIDIA's management library: the devices that the script sees, and their readings.
+"""Wraps NVML, NVIDIA's management library: visible devices and their readings.
 
-Only this file knows NVML. ``pynvml`` (the package nvidia-ml-py) is passed in, never imported.
+No other file uses NVML. ``pynvml`` (the package nvidia-ml-py) is passed in, never imported.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 MIB = 1024 * 1024
 
-#: NVML's bits that mean that clocks are held below what the device could do. Idle (0x1), clocks
-#: that somebody set (0x2) and the display's (0x100) are no throttling.
+#: NVML's bits for throttling: clocks held below the device's ability. Idle (0x1), clocks set by the
+#: user (0x2) and display clocks (0x100) do not count.
 THROTTLE_REASONS = {
     0x4: "power cap",
     0x8: "hardware slowdown",
@@ -24,45 +24,45 @@ THROTTLE_REASONS = {
     0x400: "reliability",
 }
 _NO_THROTTLE = 0x1 | 0x2 | 0x100
-#: NVML's numbers of the clocks.
+#: Clock domains and their numbers in NVML.
 CLOCKS = (("sm", 1), ("mem", 2))
 
 
 def throttle_words(bits: int) -> list[str]:
-    """The reasons in ``bits`` for which clocks are held down; an unknown one by its number."""
+    """The throttling reasons in ``bits``; an unknown one by its number."""
     held = bits & ~_NO_THROTTLE
     each = [1 << place for place in range(held.bit_length()) if held >> place & 1]
     return [THROTTLE_REASONS.get(bit, f"unknown reason {bit:#x}") for bit in each]
 
 
 class Nvml:
-    """The library, initialised, and the devices that were asked for so far.
+    """The initialised library and the devices opened so far.
 
     Args:
         library: The module ``pynvml``.
 
     Raises:
-        Exception: It cannot be used: no driver, versions that differ, another library.
+        Exception: NVML cannot be used: no driver, mismatched versions, another library.
     """
 
     def __init__(self, library: Any) -> None:
         self._library = library
-        self._devices: dict[int | str, Device] = {}
+        self._devices: dict[int | str, NvmlDevice] = {}
         library.nvmlInit()
 
-    def visible(self, selection: str | None) -> list[Device]:
-        """The devices that ``CUDA_VISIBLE_DEVICES`` leaves to the script, in its order.
+    def visible(self, selection: str | None) -> list[NvmlDevice]:
+        """The devices that ``CUDA_VISIBLE_DEVICES`` makes visible, in its order.
 
         Args:
-            selection: The variable's value; None if it is not set. Numbers, UUIDs or unique
-                beginnings of them, MIG instances. As in CUDA, what stands after an entry that
-                names no device does not count.
+            selection: The variable's value; None if it is not set. Entries are numbers, UUIDs or
+                unique prefixes of them, and MIG instances. As in CUDA, the list ends at the first
+                entry that names no device.
         """
         count = self._library.nvmlDeviceGetCount()
         every = [self._device(number) for number in range(count)]
         if selection is None:
             return every
-        found: list[Device] = []
+        found: list[NvmlDevice] = []
         for word in selection.split(","):
             device = self._named(word.strip(), every)
             if device is None:
@@ -71,7 +71,7 @@ class Nvml:
                 found.append(device)
         return found
 
-    def _named(self, word: str, every: list[Device]) -> Device | None:
+    def _named(self, word: str, every: list[NvmlDevice]) -> NvmlDevice | None:
         if word.isdigit():
             return every[int(word)] if int(word) < len(every) else None
         if word.startswith("MIG-"):
@@ -81,22 +81,22 @@ class Nvml:
         matches = [d for d in every if d.opened() and d.uuid.startswith(begins)]
         return matches[0] if len(matches) == 1 else None
 
-    def _device(self, key: int | str) -> Device:
-        return self._devices.setdefault(key, Device(self._library, key))
+    def _device(self, key: int | str) -> NvmlDevice:
+        return self._devices.setdefault(key, NvmlDevice(self._library, key))
 
 
-class Device:
-    """A GPU, or a MIG instance of one, whose clocks and temperature are the whole GPU's.
+class NvmlDevice:
+    """A GPU or a MIG instance; the instance's clocks and temperature are the whole GPU's.
 
     Args:
         library: The module ``pynvml``.
         key: The GPU's number, or the instance's UUID.
 
     Attributes:
-        index: NVML's number; of a MIG instance ``"<number>:<GPU instance>"``.
+        index: NVML's number; ``"<number>:<GPU instance>"`` for a MIG instance.
         name: The product's name.
-        uuid: What tells it from every other device.
-        error: What the last call that failed has raised.
+        uuid: The device's unique identifier.
+        error: The exception of the last failed call.
     """
 
     def __init__(self, library: Any, key: int | str) -> None:
@@ -108,7 +108,7 @@ class Device:
         self._board: Any = None
 
     def opened(self) -> bool:
-        """Whether there is access to it; tried each time until there is."""
+        """Open the device if it is not open yet; return whether it is."""
         if self._handle is not None:
             return True
         if isinstance(self._key, int):
@@ -126,15 +126,15 @@ class Device:
         return True
 
     def read(self) -> dict[str, Any]:
-        """Everything that the device tells now; what it does not tell, or what fails, is absent.
+        """Read the device, without the figures that it does not provide or that fail.
 
         Keys: ``memory`` [used, total] MiB, ``load`` 0 to 1, ``temperature`` Celsius, ``power`` and
-        ``power_limit`` W, ``clocks`` {sm, mem} MHz, ``throttle`` [reason]; and ``name``, ``uuid``
-        if there is any of these.
+        ``power_limit`` W, ``clocks`` {sm, mem} MHz, ``throttle`` [reason]; with any of these,
+        ``name`` and ``uuid``.
         """
         if not self.opened():
             return {}
-        # Of an instance NVML does not know the power, only of the whole board.
+        # NVML knows the power of the whole board only, not of an instance.
         whole = self._board if self._handle is self._board else None
         load = self._ask("nvmlDeviceGetUtilizationRates", self._handle)
         told = {
@@ -150,10 +150,10 @@ class Device:
         return {**known, "name": self.name, "uuid": self.uuid} if known else {}
 
     def _ask(self, function: str, *args: object) -> Any:
-        """The answer of a call; None for one that failed, or that this library lacks."""
+        """Call a function; return None if it fails or this version lacks it."""
         try:
             return getattr(self._library, function)(*args)
-        except Exception as error:  # Of NVML's classes, or a library that is an old one.
+        except Exception as error:  # One of NVML's classes, or an old library without it.
             self.error = error
             return None
 
@@ -162,7 +162,7 @@ class Device:
         return None if milliwatts is None else milliwatts / 1000
 
     def _memory(self) -> list[float] | None:
-        # The second version leaves out what the driver reserves, as nvidia-smi does.
+        # Version 2 excludes memory reserved by the driver, as nvidia-smi does.
         function, second = "nvmlDeviceGetMemoryInfo", getattr(self._library, "nvmlMemory_v2", None)
         memory = second and self._ask(function, self._handle, second)
         memory = memory or self._ask(function, self._handle)

@@ -27,22 +27,22 @@ AMD = "0x1002"
 #: What xpu-smi calls load in percent, power in W, temperature in Celsius, memory used in MiB.
 INTEL = "0,1,3,18"
 #: How long a command of Intel's may take, in seconds.
-PATIENCE = 20
+SMI_SECONDS = 20
 
 
 class NotAvailable(Exception):
-    """This machine has no device of that kind, or what is needed to ask it is missing."""
+    """This machine lacks the device, or the library or command that reads it."""
 
 
 def amd(cards: str = "/sys/class/drm") -> Read:
-    """AMD's devices, by what the kernel's driver shows in ``/sys``: no library is needed.
+    """Open AMD's devices, read from the kernel driver's files in ``/sys``.
 
     Raises:
-        NotAvailable: There is none.
+        NotAvailable: There is no such device.
     """
     every = [card / "device" for card in Path(cards).glob("card*") if card.name[4:].isdigit()]
     ours = [card for card in every if _text(card / "vendor") == AMD]
-    # By the PCI address, as ROCm numbers them.
+    # In order of PCI address, as ROCm numbers them.
     found = sorted((c for c in ours if (c / "mem_info_vram_total").exists()), key=_real_name)
     if not found:
         raise NotAvailable(f"there is no device of AMD's in {cards}")
@@ -64,10 +64,10 @@ def _amd(card: Path) -> dict[str, Any]:
 
 
 def intel(command: str = "") -> Read:
-    """Intel's devices, by the command ``xpu-smi`` (``xpumcli`` on managed machines).
+    """Open Intel's devices, read by the command ``xpu-smi`` (``xpumcli`` on managed machines).
 
     Raises:
-        NotAvailable: There is no such command, or it fails.
+        NotAvailable: The command is missing or fails.
     """
     import json
     from shutil import which
@@ -79,7 +79,7 @@ def intel(command: str = "") -> Read:
         listed = json.loads(_run(command, "discovery", "-j"))["device_list"]
         numbers = [str(device["device_id"]) for device in listed]
         each = {n: json.loads(_run(command, "discovery", "-d", n, "-j")) for n in numbers}
-    except Exception as error:  # It prints something else, or does not come to an end.
+    except Exception as error:  # Unexpected output, or a timeout.
         raise NotAvailable(f"{command} cannot be used: {error}") from error
     return lambda: _intel(command, each)
 
@@ -93,7 +93,7 @@ def _intel(command: str, devices: dict[str, Any]) -> dict[Number, dict[str, Any]
         load, power, celsius, used = told.get(n, [None] * 4)[:4]
         found[int(n)] = {
             "name": str(device.get("device_name", "Intel GPU")),
-            "uuid": "*",  # As ONEAPI_DEVICE_SELECTOR names all of them.
+            "uuid": "*",  # ONEAPI_DEVICE_SELECTOR's name for all devices.
             "memory": [used, scaled(number(device.get("memory_physical_size_byte")), MIB)],
             "load": scaled(load, 100),
             "temperature": celsius,
@@ -103,16 +103,16 @@ def _intel(command: str, devices: dict[str, Any]) -> dict[Number, dict[str, Any]
 
 
 def habana() -> Read:
-    """Habana's devices (Gaudi), by HLML, the package pyhlml.
+    """Open Habana's devices (Gaudi), read by HLML, the package pyhlml.
 
     Raises:
-        NotAvailable: It is not installed, or cannot be used.
+        NotAvailable: The package is missing or fails.
     """
     try:
         hlml = import_module("pyhlml")
         hlml.hlmlInit()
         found = [hlml.hlmlDeviceGetHandleByIndex(n) for n in range(hlml.hlmlDeviceGetCount())]
-    except Exception as error:  # The binding raises a class for each of HLML's codes.
+    except Exception as error:  # The binding has an exception class for each of HLML's codes.
         raise NotAvailable(f"HLML cannot be used: {error}") from error
     return lambda: {number: _habana(hlml, handle) for number, handle in enumerate(found)}
 
@@ -136,7 +136,7 @@ def _habana(hlml: Any, handle: Any) -> dict[str, Any]:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SMI_SECONDS)
     return done.stdout
 
 
@@ -156,7 +156,7 @@ def _file(file: Path) -> float | None:
 
 
 def number(text: object) -> float | None:
-    """A number; None for ``N/A`` and anything else."""
+    """Parse a number; None for ``N/A`` and other text."""
     try:
         return float(str(text))
     except ValueError:
@@ -164,5 +164,5 @@ def number(text: object) -> float | None:
 
 
 def scaled(value: float | None, unit: int) -> float | None:
-    """``value`` in units of ``unit``."""
+    """Divide ``value`` by ``unit``; None stays None."""
     return None if value is None else value / unit

@@ -1,4 +1,4 @@
-"""Samples the script's process and its descendants, each counted once."""
+"""Samples the script's process and its descendants."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from overseer.clock import Clock
 
 PROC = "/proc"
-#: How often all threads are asked for their children, and memory is weighed.
+#: Interval of the searches that cost more: children of all threads, proportional memory.
 LOOK_NS = 10_000_000_000
 
 
 class Tree:
-    """A process and, unless ``alone``, all processes below it.
+    """A process and, unless ``alone``, its descendants.
 
-    The kernel lists the children of each thread in a small file. Those of main threads are read
-    each time, those of all threads every ten seconds. Where there are no such files, the table of
-    processes is searched every ten seconds.
+    The kernel lists the children of each thread in a small file. The main threads' files are read
+    at each sample, those of all threads every ten seconds. Without such files, the process table
+    is searched every ten seconds.
 
     Attributes:
         root: The process at the top.
-        memory: What they have in memory at the last reading, in bytes; what is shared, once.
-        io: Bytes read and written: ``*_chars`` what was asked for, ``*_bytes`` what reached a disk.
-        children: How many processes there are beside the root.
-        number: The processor that the root ran on last, as :func:`number` has it.
+        memory: Resident bytes at the last sample, shared pages counted once.
+        io: Bytes read and written: ``*_chars`` as requested, ``*_bytes`` as they reached a disk.
+        children: Count of descendants.
+        number: The processor that the root ran on last, as :func:`number` returns it.
     """
 
     def __init__(self, pid: int, clock: Clock, alone: bool = False) -> None:
@@ -57,10 +57,10 @@ class Tree:
         self._last_ns = self._look_ns = self._weigh_ns = 0
 
     def read(self, now_ns: int) -> float:
-        """Read what they use now; the processor seconds that they have used since the last time.
+        """Sample all processes; return their processor seconds since the last sample.
 
         Raises:
-            psutil.Error: The process at the top tells nothing.
+            psutil.Error: The root process cannot be read.
         """
         import psutil
 
@@ -70,7 +70,7 @@ class Tree:
         for pid, process in [(self.root.pid, self.root), *self._below.items()]:
             try:
                 with process.oneshot():
-                    # With those of ended children: a child's time moves to its parent's then.
+                    # Includes ended children, whose time moves to their parent.
                     seconds = sum(process.cpu_times()[:4])
                     resident[pid], cpu[pid] = process.memory_info().rss, seconds
                     add_io(io, process)
@@ -88,7 +88,7 @@ class Tree:
         self._cpu, self._last_ns = cpu, now_ns
         if before is None:
             return 0.0
-        # What a child that was found late had used before is not of this interval.
+        # A child found late used part of its time before this interval.
         earlier = sum(max(0.0, cpu[pid] - seconds) for pid in cpu.keys() - before.keys())
         return max(0.0, sum(cpu.values()) - sum(before.values()) - earlier)
 
@@ -105,17 +105,17 @@ class Tree:
         while waiting:
             for pid in _children(waiting.pop(), everywhere):
                 if pid not in self._below:
-                    with suppress(psutil.Error):  # It may have ended meanwhile.
+                    with suppress(psutil.Error):  # It may have ended.
                         self._below[pid] = known.get(pid) or psutil.Process(pid)
                         waiting.append(pid)
 
     # Memory
 
     def _counted(self, resident: dict[int, int]) -> int:
-        """What is in memory, without what several have: known of each since it was weighed.
+        """Sum the resident sizes, minus the pages that :meth:`weigh` found to be shared.
 
-        Until it is weighed, of a new child only what it grows by counts: it may have all that its
-        parent has, by a fork, or be about to run a program of its own.
+        A new child may share all its pages with its parent, by a fork: until it is weighed, only
+        its growth counts.
         """
         new = {pid: 0 if pid == self.root.pid else size for pid, size in resident.items()}
         alone = len(resident) == 1
@@ -124,10 +124,9 @@ class Tree:
         return sum(resident.values()) - sum(self._shared.values())
 
     def weigh(self, now_ns: int) -> None:
-        """Ask the kernel for each process's part of what they share, when it is time to.
+        """Update each process's share of common pages (PSS), every ten seconds at most.
 
-        It walks through all their pages: that is done every ten seconds, and less often if it
-        takes long.
+        The kernel walks all their pages for it, so that a slow update is repeated less often.
         """
         import psutil
 
@@ -135,7 +134,7 @@ class Tree:
             return
         began = self._clock.cpu_ns()
         for pid in self._shared:
-            with suppress(psutil.Error):  # It has ended, or is somebody else's.
+            with suppress(psutil.Error):  # It has ended, or belongs to another user.
                 full = self._below.get(pid, self.root).memory_full_info()
                 part = getattr(full, "pss", full.rss - getattr(full, "shared", 0))
                 self._shared[pid] = max(0, full.rss - part)
@@ -149,32 +148,32 @@ def _children(pid: int, everywhere: bool) -> Iterator[int]:
             with open(f"{PROC}/{pid}/task/{thread}/children", "rb", buffering=0) as file:
                 yield from map(int, file.read().split())
     except OSError:
-        return  # It has ended meanwhile.
+        return  # It has ended.
 
 
 def add_io(io: dict[str, Any], process: psutil.Process) -> None:
-    """Add the bytes that a process has read and written to ``io``, where the system tells."""
+    """Add a process's bytes read and written to ``io``, where the system provides them."""
     import psutil
 
     try:
         counters = process.io_counters()
     except (AttributeError, psutil.Error):
-        return  # macOS has none, and another user's are kept secret.
+        return  # macOS has no counters, and another user's are not readable.
     for name in ("read_bytes", "write_bytes", "read_chars", "write_chars"):
         if hasattr(counters, name):
             io[name] = io.get(name, 0) + getattr(counters, name)
 
 
 def number(process: psutil.Process) -> dict[str, int]:
-    """The number of the processor that it ran on last, where the system tells."""
+    """The processor that the process ran on last, where the system provides it."""
     return {"num": process.cpu_num()} if hasattr(process, "cpu_num") else {}
 
 
-class Process(Monitor):
-    """Emit ``process`` every ``seconds``: the script's process and all processes below it.
+class ProcessTree(Monitor):
+    """Emit ``process`` every ``seconds``: the script's process and its descendants.
 
-    The load is percent of all processors that may be used. Memory is the resident set, shared
-    pages counted once. The bytes are totals.
+    The load is percent of all usable processors. Memory is the resident set, shared pages counted
+    once. I/O bytes are totals.
     """
 
     key, tells, glances = "process", "processes", True
@@ -188,10 +187,10 @@ class Process(Monitor):
         self._growth, self._early = Growth(stepped), Growth(stepped)
 
     def read(self, now_ns: int) -> dict[str, Any]:
-        """One ``process`` event: the whole tree under the script's process number."""
+        """Return one ``process`` event: the whole tree under the script's pid."""
         if self._machine.tree is None:
             self._machine.tree = Tree(os.getpid(), self._clock)
-            self._machine.tree.read(now_ns)  # Others may have looked at this moment already.
+            self._machine.tree.read(now_ns)  # Another monitor may have sampled already.
         self._machine.look(now_ns)
         tree, load = self._machine.tree, self._machine.script.lately()
         self._peak.add(tree.memory)
@@ -206,14 +205,14 @@ class Process(Monitor):
         }
 
     def glance(self, now_ns: int) -> None:
-        """Look at the script's own process alone, until there are enough samples of all."""
+        """Sample the script's process alone until there are enough samples of the tree."""
         assert self._machine.tree is not None
         if not self._growth.known:
             self._early.add(now_ns / 1e9, self._machine.tree.root.memory_info().rss)
         self._machine.tree.weigh(now_ns)
 
     def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Add the script's share to ``host.cpu`` and ``host.memory``, under ``process``."""
+        """Add the script's use to ``host.cpu`` and ``host.memory``, under ``process``."""
         self._machine.last_look(now_ns)
         load = self._machine.script.mean_max()
         if load["mean"] is not None:

@@ -1,4 +1,4 @@
-"""The ten checks of ``--verify``: from evidence to a verdict, and the line to write."""
+"""The ten checks of ``--verify``: verdicts from evidence, and the voirfile line to write."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     from overseer.model.facts import Facts
 
 PASS, FAIL, WARN, SKIP = "PASS", "FAIL", "WARN", "SKIP"
-#: Where steps or items differ by more than this part, and by more than so many steps, a voirfile
-#: contradicts the hooks; where a share differs by more, or a loss by this part, it may.
+#: Relative difference from the hooks at which steps, items or a loss are doubted; steps must also
+#: differ by more than a few. Shares are doubted at this absolute difference.
 DIFFERS, SOME = 0.1, 2
-#: voir's own part of the steps' time that is worth a word, also where a probe fires so many times a
-#: step; and that is too much.
+#: voir's own share of the steps' time: worth a warning; worth one if a probe also fires this many
+#: times a step; too much.
 DEAR, HOT, MUCH = 0.05, (0.01, 20), 0.1
-#: What tells steps that no probe gives.
+#: The source of steps that come from no probe.
 GIVE = "voir.iterate or give()"
-#: The share of loading that is none.
-NOTHING = 0.005
-#: Seconds of a step up to which voir's own cost is nobody's fault.
-SHORT = 0.01
-#: Pauses that need an explanation: so many seconds, and so much of the time.
+#: A share of loading below this counts as zero.
+NEGLIGIBLE_SHARE = 0.005
+#: Steps shorter than this, in seconds, never fail by voir's own cost.
+SHORT_STEP_SECONDS = 0.01
+#: Unexplained pauses that deserve a warning: seconds, and share of the time.
 LONG_PAUSE, LONG_SHARE = 0.25, 0.05
-#: Seconds within which an instrument that declares a key need not have given it.
+#: In runs shorter than this, in seconds, a declared key may be missing.
 BRIEF = 2.0
-#: Probes that are shown one by one.
+#: Probes shown individually.
 SHOWN = 5
-#: Where voir's own instruments are: what they only wait for need not come.
-OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+#: The directory of stock instruments: their silent probes are no failures.
+STOCK_INSTRUMENTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Check(NamedTuple):
-    """What became of one check.
+    """The result of one check.
 
     Attributes:
         check: Its name.
-        verdict: ``PASS``, ``FAIL``, ``WARN``, or ``SKIP``: nothing to judge, or too little.
-        evidence: What the verdict rests on.
-        hint: What to write or do; a line of a voirfile begins with ``ov.``.
+        verdict: ``PASS``, ``FAIL``, ``WARN``, or ``SKIP`` for too little evidence.
+        evidence: The facts behind the verdict.
+        hint: What to write or do; a voirfile's line begins with ``ov.``.
     """
 
     check: str
@@ -57,31 +57,31 @@ class Check(NamedTuple):
     hint: str | None = None
 
     def as_facts(self) -> dict[str, str]:
-        """An entry of ``verify`` in ``run.json``."""
+        """The check as an entry of ``verify`` in ``run.json``."""
         return {key: value for key, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run has shown.
+    """The facts that the checks judge.
 
     Attributes:
-        run: What ``run.json`` will say.
-        told_by: What tells the steps: ``marks``, ``optimizers``, ...
-        marks: By selector, how many steps are given, "" for those that no probe gives; ``pairs``
-            the same of these.
-        batches: Whether batches are given, and not only how many items they have; ``sizeless`` how
-            often one without a length.
-        hooks: The task as the hooks alone see it; empty: not at all.
-        losses: How many losses there were; ``not_finite`` of them.
-        given: How many were given, ``elsewhere`` of them in an evaluation.
-        loss_limit: What the loss must come down to.
-        own_shares: voir's own part of the time, in stretches of a second.
-        promised: How many keys instruments declare; ``unkept`` those that never came, and whose.
-        ignored: What to do where an option leaves out the steps that are given.
-        cut: Whether the script was stopped before its end.
-        line: The line that shows a role; None: it is there.
-        instead: The line in place of that of a probe, if the text tells.
+        run: The facts of ``run.json``.
+        told_by: The source of the steps: ``marks``, ``optimizers``, ...
+        marks: Count of given steps by selector, "" for those from no probe; ``pairs`` likewise.
+        batches: Whether batches are given, rather than their sizes only.
+        sizeless: Count of given batches without a length.
+        hooks: The task as the hooks alone see it; empty if they see none.
+        losses: Count of losses; ``not_finite`` of them are NaN or infinite.
+        given: Count of given losses; ``elsewhere`` of them in an evaluation.
+        loss_limit: The loss that training must reach.
+        own_shares: voir's own share of the time, by interval.
+        promised: Count of keys that instruments declare.
+        unkept: Declared keys that were never given: instrument and key.
+        ignored: The remedy if an option excludes the given steps.
+        cut: Whether voir stopped the script.
+        line: Returns the voirfile line that shows a role; None if there is one.
+        instead: Returns the line that replaces a probe's, if the script's text suggests one.
     """
 
     run: Facts
@@ -106,26 +106,26 @@ class Evidence:
 
     @property
     def task(self) -> Facts:
-        """The task that the run is about."""
+        """The main task of the run."""
         return main_task(self.run) or part(self.run, "tasks", "train")
 
     @property
     def steps(self) -> float:
-        """How many steps it has."""
+        """Count of the main task's steps."""
         return number(self.task, "steps") or 0
 
     @property
     def told(self) -> int:
-        """How many steps are given: by marks, or by pairs where there are none."""
+        """Count of given steps: by marks, otherwise by pairs."""
         return sum(self.marks.values()) or sum(self.pairs.values())
 
     def write(self, role: str) -> str | None:
-        """The line that shows ``role``; None where steps have to be shown first."""
+        """The line that shows ``role``; None while steps must be shown first."""
         return self.line(role) if self.steps or role == "step" else None
 
 
 def judge(e: Evidence) -> list[Check]:
-    """Every check, in the order in which they are shown."""
+    """Run every check, in display order."""
     rest = (_steps, _loss, _items, _loading, _steady, _pauses, _cost, _instruments, _keys)
     return [*_probes(e), *(check(e) for check in rest)]
 
@@ -157,7 +157,7 @@ def _fired(probe: Facts) -> bool:
 
 
 def _of_voir(probe: Facts) -> bool:
-    return str(probe.get("where")).startswith(OWN)
+    return str(probe.get("where")).startswith(STOCK_INSTRUMENTS)
 
 
 def _not_reached(probe: Facts) -> bool:
@@ -245,7 +245,7 @@ def _loading(e: Evidence) -> Check:
     said = f"{percent(share)} of the time"
     if e.pairs and hooks is not None and abs(share - hooks) > DIFFERS:
         return Check("loading", WARN, f"{said}, but the hooks saw {percent(hooks)}", line)
-    if e.pairs and share < NOTHING and line is not None:
+    if e.pairs and share < NEGLIGIBLE_SHARE and line is not None:
         return Check("loading", WARN, f"{said}: nothing waits between the pairs", line)
     return Check("loading", PASS, said)
 
@@ -286,7 +286,7 @@ def _cost(e: Evidence) -> Check:
     often, hint = (number(hot, "fired") or 0.0) / (e.steps or 1), None
     if often >= HOT[1]:
         hint = f"give fewer: {hot.get('selector')} fires {often:,.0f} times a step"
-    if min(e.own_shares[-2:]) > MUCH and len(e.own_shares) > 1 and each >= SHORT:
+    if min(e.own_shares[-2:]) > MUCH and len(e.own_shares) > 1 and each >= SHORT_STEP_SECONDS:
         return Check("own cost", FAIL, said, hint)
     if share > (HOT[0] if hint else DEAR):
         return Check("own cost", WARN, f"{said}, of steps of {duration(each)}", hint)

@@ -1,4 +1,4 @@
-"""``--verify`` and ``--verify-json FILE``: watch, stop when there is evidence, judge at the end."""
+"""``--verify`` and ``--verify-json FILE``: collect evidence, stop the script, judge at the end."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
     from .checks import Evidence
 
-#: Steps after which the script is stopped; losses that must have been seen to stop earlier.
-MOST, LOSSES = 200, 20
-#: Seconds of one stretch in which voir's own cost is told; the first one has what comes but once.
+#: The script is stopped after this many steps, or earlier with this many losses.
+MAX_STEPS, LOSSES = 200, 20
+#: Interval over which voir's own share is computed, in seconds; the first one includes start-up.
 STRETCH = 0.5
 TRAIN = "train"
-#: What a voirfile gives: the hooks alone see none of it.
-GIVEN = frozenset(kind.number for kind in k.KINDS.values() if kind.given)
+#: Kinds of events given by a voirfile, which the hooks alone do not see.
+GIVEN_KINDS = frozenset(kind.number for kind in k.KINDS.values() if kind.given)
 
 
 def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
-    """Offer ``--verify``: check that a run shows what it should, and end with status 3 if not."""
+    """Add ``--verify``: check what voir sees of a run; exit with status 3 if a check fails."""
     yield ov.phases.init
     add = ov.argparser.add_argument
     add("--verify", action="store_true",
@@ -56,26 +56,26 @@ def instrument_verify(ov: Overseer) -> Generator[Any, Any, None]:
     except GeneratorExit:
         raise
     except BaseException:
-        pass  # What the script ended by is not this instrument's affair.
+        pass  # The script's own exception.
     yield ov.phases.finalize(priority=-1000)
     task = ov.summary.get("tasks", {}).get(TRAIN, {})
-    ov.summary["syncs"] = syncs.facts(task)  # For the diagnosis.
+    ov.summary["syncs"] = syncs.facts(task)  # Used by the diagnosis.
     _judge(ov, witness)
 
 
 class HooksOnly:
-    """The table of sites, without what voirfiles give: a fold by it is of the hooks alone."""
+    """The table of sites without those of voirfiles, for a fold of the hooks alone."""
 
     def __len__(self) -> int:
         return len(table.rows)
 
     def __getitem__(self, number: Any) -> Any:
         row = table.rows[number]
-        return {"kind": 0} if row["kind"] in GIVEN else row
+        return {"kind": 0} if row["kind"] in GIVEN_KINDS else row
 
 
 class Witness:
-    """Watches a run for what the checks need, and stops it when there is enough.
+    """Collects evidence during a run, and stops the run when there is enough.
 
     Args:
         ov: The run.
@@ -89,11 +89,11 @@ class Witness:
         self.hooks = Fold(HooksOnly(), lambda step: self.seen.add([step]))  # type: ignore[arg-type]
         self.seen = Summary(self.hooks, None, self.measuring.multiplier)
         self.given = self.elsewhere = self.sizeless = 0
-        #: How often a source has told a step of training, by marks and by pairs.
+        #: Count of training steps by source, for marks and for pairs.
         self.told: dict[int, dict[str, int]] = {k.STEP: {}, k.PAIR: {}}
         self.own_shares: list[float] = []
         self._since = (0, 0)
-        #: Of each thread: whether models only looked, and whether it has a loss of that.
+        #: For each thread: whether the last model call evaluated, and whether a loss followed it.
         self._threads: dict[int, tuple[bool, bool]] = {}
         self._kinds: list[tuple[int, bool, bool]] = []
         self._keys: set[str] = set()
@@ -101,16 +101,16 @@ class Witness:
         self.measuring.also(self._stepped)
 
     def begin(self) -> None:
-        """The script is about to run, and voirfiles have said what they promise."""
+        """Start: voirfiles have declared their keys, and the script is about to run."""
         ov = self._ov
         if self.promised:
             ov.listen(self._note)
         if getattr(ov.options, "stop", None) is None:
-            self.measuring.stop_at(MOST, None, self._reached)
+            self.measuring.stop_at(MAX_STEPS, None, self._reached)
 
     @property
     def promised(self) -> list[tuple[str, str]]:
-        """What instruments that somebody asked for declare that they emit."""
+        """Keys declared by the instruments that the user chose: instrument and key."""
         return [
             (getattr(one, "__name__", type(one).__name__), key)
             for one in self._ov.required
@@ -120,12 +120,12 @@ class Witness:
 
     @property
     def unkept(self) -> list[tuple[str, str]]:
-        """What of this never came."""
+        """The declared keys that were never given."""
         return [(who, key) for who, key in self.promised if key not in self._keys]
 
     def _note(self, event: dict[str, Any]) -> None:
-        """Note the keys of an event, and those of what stands under them."""
-        for key, value in event.items() if len(self._keys) < MANY else ():
+        """Note the keys of an event, nested ones included."""
+        for key, value in event.items() if len(self._keys) < MAX_KEYS else ():
             self._keys.add(key)
             for inner, deeper in value.items() if isinstance(value, dict) else ():
                 self._keys.add(f"{key}.{inner}")
@@ -133,10 +133,10 @@ class Witness:
                     self._keys.update(f"{key}.{name}" for name in deeper)
 
     def _raw(self, data: bytes) -> None:
-        """Fold events as the hooks alone tell them; and see which losses are of evaluations.
+        """Fold the hooks' events, and count the given losses that belong to evaluations.
 
-        A loss is of an evaluation if the last model that was called only looked, and nothing was
-        learned from then until the next call or batch.
+        A loss belongs to an evaluation if the last model call was one, and no backward follows
+        before the next call or batch.
         """
         from overseer.recorder.log import events
 
@@ -168,11 +168,11 @@ class Witness:
     # Stopping
 
     def _reached(self) -> None:
-        self._ov.stopped_early = self._ov.stopped_early or f"after {MOST} steps"
+        self._ov.stopped_early = self._ov.stopped_early or f"after {MAX_STEPS} steps"
         self._ov.stop()
 
     def _stepped(self, steps: list[Step]) -> None:
-        """Look at finished steps, on a timer's thread: what they cost, and whether they do."""
+        """Take finished steps, on a timer's thread: compute voir's share; maybe stop."""
         from overseer.recorder.log import header
 
         ov, end = self._ov, steps[-1].end
@@ -185,15 +185,15 @@ class Witness:
             self._since = end, own
         rank = ov.recording.directory.rank if ov.recording is not None else None
         if getattr(ov.options, "stop", None) is not None or (rank and rank.world_size != 1):
-            return  # Several ranks stop at the same step, or they wait for each other.
-        lost = self.hooks.steps() > 2 * MOST  # A voirfile gives few of them, or none.
+            return  # Ranks must stop at the same step, or they wait for each other.
+        lost = self.hooks.steps() > 2 * MAX_STEPS  # The voirfile gives few steps or none.
         fold, going = self.measuring.fold, ov.stopped_early is None
         if going and fold is not None and (lost or (whole and self._enough(fold))):
             ov.stopped_early = f"after {fold.steps()} steps"
             ov.stopping.request(StopProgram(fold.steps()))
 
     def _enough(self, fold: Fold) -> bool:
-        """Whether there is evidence for every check."""
+        """Whether every check has its evidence."""
         train = fold.tasks.get(TRAIN)
         if train is None or train.losses.n < LOSSES or len(self.own_shares) < 2 or self.unkept:
             return False
@@ -203,8 +203,8 @@ class Witness:
         return at(self.measuring.facts(), f"{TRAIN}.steady.verdict") == "steady"
 
 
-#: Keys that are remembered.
-MANY = 4096
+#: Distinct keys that are noted.
+MAX_KEYS = 4096
 
 
 def _judge(ov: Overseer, witness: Witness) -> None:
@@ -218,7 +218,7 @@ def _judge(ov: Overseer, witness: Witness) -> None:
 
 
 def _gathered(ov: Overseer, witness: Witness) -> Evidence:
-    """What the run has shown."""
+    """The evidence of the run."""
     from ..advice import Advice
     from ..unknown import ignored
     from .checks import Evidence
@@ -229,7 +229,7 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
     if fold is not None:
         if (
             ov.stopped_early and getattr(ov.options, "stop", None) is None
-        ):  # Some steps came before the stop did.
+        ):  # The script made some more steps before the stop took effect.
             now = f"after {fold.steps()} steps"
             ov.stopped_early = re.sub(r"^after \d+ steps", now, ov.stopped_early)
         given = TRAIN in {task for lane in fold.lanes.values() for task in lane.told_tasks}

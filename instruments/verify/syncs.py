@@ -1,4 +1,4 @@
-"""Counts the script's calls that wait for a device: ``.item()``, ``print(loss)`` and their like."""
+"""Counts the script's calls that synchronise with a device: ``.item()``, ``print(loss)``, ..."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from overseer.imports import Watch
 
-#: Methods that give a tensor's value to the host, and how a person writes them.
-METHODS = {
+#: Methods that copy a tensor's value to the host, and the way users write them.
+SYNC_METHODS = {
     "item": ".item()", "tolist": ".tolist()", "numpy": ".numpy()", "cpu": ".cpu()",
     "__float__": "float()", "__int__": "int()", "__bool__": "if or bool()",
     "__index__": "an index", "__repr__": "print()", "__format__": "a format",
 }  # fmt: skip
-#: Places that are told apart.
+#: Distinct lines that are counted.
 SITES = 256
 
 
 class Syncs:
-    """Watches torch from when the script imports it until the end of the ``with`` block."""
+    """Wraps torch's synchronising methods, from its import to the end of the ``with`` block."""
 
     def __init__(self) -> None:
         self._sites: dict[tuple[str, int, str], list[Any]] = {}
@@ -44,7 +44,7 @@ class Syncs:
             delattr(tensor, name) if before is None else setattr(tensor, name, before)
 
     def facts(self, task: dict[str, Any]) -> list[dict[str, Any]]:
-        """The places where at least every other step waits, those that wait longest first.
+        """The lines that synchronise in at least every other step, the longest first.
 
         Args:
             task: The figures of training.
@@ -65,23 +65,23 @@ class Syncs:
 
     def _wrap(self, torch: Any) -> None:
         tensor = getattr(torch, "Tensor", None)
-        for name, call in METHODS.items():
+        for name, call in SYNC_METHODS.items():
             inner = getattr(tensor, name, None)
             if inner is not None:
                 self._before.append((tensor, name, vars(tensor).get(name)))
-                setattr(tensor, name, Watched(inner, call, self._sites))
+                setattr(tensor, name, SyncMethod(inner, call, self._sites))
 
 
-class Watched:
-    """Stands in a class for a method of it, and counts how often and how long it is called.
+class SyncMethod:
+    """A descriptor that replaces a method and measures its calls.
 
-    What the script calls is the method itself, without a frame of ours in tracebacks and warnings;
-    a call has ended when its bound method is let go.
+    The script calls the method itself, so that tracebacks and warnings have no frame of ours. A
+    call has ended when its bound method is released.
 
     Args:
         inner: The method.
-        call: How a person writes it.
-        sites: By file, line and call: how often, nanoseconds, where the tensor lies.
+        call: The way users write it.
+        sites: By file, line and call: count, nanoseconds, the tensor's device.
     """
 
     def __init__(self, inner: Any, call: str, sites: dict[tuple[str, int, str], list[Any]]) -> None:
@@ -89,7 +89,7 @@ class Watched:
         self._open: dict[int, Any] = {}
 
     def __get__(self, tensor: Any, kind: Any = None) -> Any:
-        """The method, bound if it is read off a tensor."""
+        """Return the method, bound if it is read from a tensor."""
         if tensor is None:
             return self._inner
         method, frame = self._inner.__get__(tensor, kind), sys._getframe(1)

@@ -1,13 +1,13 @@
 """Stock instruments, for voirfiles: ``from voir.instruments import dash, log, rate``."""
 
-# From the modules beside this one where there is one: loading it later would put the module in the
-# place of the instrument of the same name.
+# Imported from the sibling modules where these exist: a later import of such a module would replace
+# the instrument of the same name.
 from instruments.argparse_options import instrument_argparse
 from instruments.log import instrument_display
 from instruments.measuring import measuring_of
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
-from instruments.monitors.process import Process
+from instruments.monitors.process import ProcessTree as Process
 
 from .dash import dash
 from .log import log

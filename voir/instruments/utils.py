@@ -1,4 +1,4 @@
-"""Calls a function every so often on a thread, without a run."""
+"""Calls functions periodically on a thread, without a run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Monitor", "ProcessMonitor", "ProcessPusher", "_Monitor", "monitor"]
 
-#: How long stopping waits for a call that has begun, in seconds.
-PATIENCE = 2.0
+#: Longest wait for a running call when a thread is stopped, in seconds.
+STOP_SECONDS = 2.0
 
 
 class Monitor(Thread):
@@ -32,21 +32,21 @@ class Monitor(Thread):
 
     @property
     def stopped(self) -> bool:
-        """Whether it was told to stop."""
+        """Whether a stop was requested."""
         return self._ended.is_set()
 
     def run(self) -> None:
-        """Call the function until told to stop."""
+        """Call the function until a stop is requested."""
         if self.worker_init is not None:
             self.worker_init()
         while not self._ended.wait(self.delay):
             self.func()
 
     def stop(self) -> None:
-        """Call it no more; a call that has begun is waited for, but not for long."""
+        """Stop calling; wait briefly for a running call."""
         self._ended.set()
         if self.is_alive() and self is not current_thread():
-            self.join(PATIENCE)
+            self.join(STOP_SECONDS)
 
 
 class ProcessMonitor(Monitor):

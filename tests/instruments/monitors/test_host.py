@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instruments.monitors.host import Cores, Cpu, Disk, Machine, Memory, Network
-from instruments.monitors.process import Process
+from instruments.monitors.process import ProcessTree
 from overseer.rundir.cgroup import cpu_limit, memory_limit
 
 from .conftest import FakeOverseer
@@ -169,7 +169,7 @@ def test_memory_is_the_machines_or_the_containers(tmp_path: Path, monkeypatch: A
 
 
 def test_events_and_summary_of_a_run(ov: FakeOverseer) -> None:
-    ov.start(Cpu(), Memory(), Process())
+    ov.start(Cpu(), Memory(), ProcessTree())
     ov.tick(times=2)
     ov.end("run_script")
     assert [set(event) for event in ov.given("cpudata")] == [{"memory"}, {"memory", "load"}]

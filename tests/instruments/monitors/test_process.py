@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from instruments.monitors import process as room
-from instruments.monitors.process import LOOK_NS, Process, Tree
+from instruments.monitors.process import LOOK_NS, ProcessTree, Tree
 from tests.clocks import FakeClock
 
 from .conftest import MIB, FakeOverseer
@@ -251,7 +251,7 @@ def test_memory_that_grows_for_four_seconds_is_growth(
 ) -> None:
     root = FakeProcess(1)
     monkeypatch.setattr(room, "Tree", lambda pid, clock: Fake(root))
-    ov.start(Process())
+    ov.start(ProcessTree())
     for tick in range(33):
         root.rss = 500 + 40 * min(tick, until)
         ov.tick(0.25)

@@ -14,7 +14,7 @@ from instruments import sampling
 from instruments.monitoring import instrument_monitors
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
-from instruments.monitors.process import Process
+from instruments.monitors.process import ProcessTree
 from instruments.sampling import Monitor, checked_interval
 from overseer.errors import UsageError
 from tests.running import Place
@@ -139,7 +139,7 @@ def test_without_psutil_nothing_is_said_before_the_first_sample_and_then_all_at_
     assert "host" not in ov.summary
 
 
-@pytest.mark.parametrize("kind", [Cpu, Memory, Disk, Network, Process, Gpu])
+@pytest.mark.parametrize("kind", [Cpu, Memory, Disk, Network, ProcessTree, Gpu])
 def test_a_monitor_declares_its_units_and_refuses_an_impossible_interval(kind: Any) -> None:
     assert {name.split(".")[0] for name in kind.emits} == {kind.key}
     with pytest.raises(UsageError, match=kind.__name__):
