@@ -25,7 +25,7 @@ from overseer.recorder.log import EVENT
 from overseer.trace import channel
 from overseer.trace.channels import record, stop
 from overseer.trace.rows import make
-from overseer.trace.writer import HOST, VALS, Log, LogWriter, this_process
+from overseer.trace.writer import HOST, VALS, LogWriter, TraceLog, this_process
 
 CALLS = 2_000
 VOIR = (sys.executable, "-m", "voir", "--quiet")
@@ -92,7 +92,7 @@ def per_event(seconds: float) -> dict[str, float]:
     }
 
 
-def log_of(path: Path, steps: int) -> Log:
+def log_of(path: Path, steps: int) -> TraceLog:
     """A log of so many steps."""
     kinds = list(dict.fromkeys((kind, label) for _, kind, label, _, _ in STEP))
     sites = [{"kind": 0}, {"kind": k.MADE}]
@@ -115,7 +115,7 @@ def log_of(path: Path, steps: int) -> Log:
         for ring, data in rings.items():
             writer.events(ring, bytes(data), {})
     writer.close()
-    return Log(path)
+    return TraceLog(path)
 
 
 def making(events: int, rounds: int) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-    from .session import Session
+    from .tracing import Session
 
 #: Types of which no script changes how they are shown.
 _PLAIN = (str, int, float, bool, type(None))
@@ -94,7 +94,7 @@ class _Tracer:
         Args:
             parts: Whether only parts of the script are traced.
         """
-        from .session import Session
+        from .tracing import Session
 
         with self._ov.bus.lock:  # Threads of the script may both be the first.
             if self._session is None:

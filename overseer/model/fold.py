@@ -249,6 +249,26 @@ class Fold:
             return sum(one.steps for one in self.tasks.values())
         return (found.steps if found is not None else 0) + held
 
+    # Going on elsewhere
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state from which another fold can go on, as JSON holds it.
+
+        Steps under way are not part of it: the other fold counts them from where it begins.
+        """
+        tellers = {str(number): lane.tellers for number, lane in list(self.lanes.items())}
+        steps = {name: self.steps(name) for name in list(self.tasks)}
+        return {"made": self.made, "steps": steps, "tellers": tellers}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from another fold's snapshot; this fold must be new."""
+        self.made = bool(state.get("made"))
+        for name, n in state.get("steps", {}).items():
+            self.task(name).steps = n
+        for number, tellers in state.get("tellers", {}).items():
+            lane = self.lanes[int(number)] = Lane(self, int(number))
+            lane.resume(tellers)
+
     # What comes later than its event
 
     def expect(self, site: int, start: int) -> Late:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from contextlib import contextmanager
 
 from ..errors import VoirError
 from ..files import reading
+from ..trace.steprows import StepRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
     from typing import IO, Any
 
@@ -85,6 +87,33 @@ def read_steps(path: str | Path) -> Steps:
     """
     with _opened(path) as (_, rows):
         return Steps(path, rows)
+
+
+def step_rows(directory: Path, given: Collection[str]) -> Iterator[StepRow] | None:
+    """The steps in a run's directory as its trace shows them; None unless all are there.
+
+    Args:
+        directory: The run's.
+        given: Tasks whose losses the script gives: they are not the steps' own.
+    """
+    try:
+        steps = read_steps(directory / NAME)
+        first = next(iter(steps), None)
+    except VoirError:
+        return None
+    # A thinned file begins with a later step than 1.
+    if first is None or first["step"] != 1:
+        return None
+    return (_step_row(row, row["task"] in given) for row in steps)
+
+
+def _step_row(row: dict[str, Any], given: bool) -> StepRow:
+    parts = ("forward", "backward", "optimizer", "communication", "other")
+    return StepRow(
+        row["task"], row["step"], row["thread"], row["start"], row["end"], row["items"],
+        math.nan if given else row["loss"], bool(row["flags"] & LOADED), row["loading"],
+        sum(row[part] for part in parts), row["pause"],
+    )  # fmt: skip
 
 
 @contextmanager

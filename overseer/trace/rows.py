@@ -1,7 +1,6 @@
-"""From a log to a trace: the fold's steps and the log's events as rows of the timeline.
+"""Makes a trace from a log: rows of steps, and rows of the log's other events.
 
-The log is read twice: once through the fold, for steps, and once for everything else, of which only
-what lies in the steps that were asked for is kept.
+The steps come first; with them it is known which other events lie in the steps that are kept.
 """
 
 from __future__ import annotations
@@ -18,86 +17,40 @@ from typing import NamedTuple
 from ..clock import perf_counter
 from ..files import whole
 from ..model.events import RECORD
-from ..model.fold import TRAIN, Fold, Lane
+from ..model.fold import TRAIN
 from ..recorder import sites as k
 from ..recorder.log import text_at
 from .encoder import BEGIN, DEEPEST, LOW, MASK, Encoder, Row, pack
-from .writer import FOLD, HOST, Log, threads_in
+from .parts import DETAILED, FOREVER, Part, part_of
+from .steprows import StepRow, refold
+from .writer import FOLD, HOST, TraceLog, threads_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from ..model.steps import Step
-
-#: Tasks whose steps ``--trace-steps`` counts: of a script that never learns, what it shows models.
+#: Tasks whose steps ``--trace-steps`` counts; without training, those of inference.
 COUNTED = (TRAIN, "inference")
-FOREVER = 1 << 63
-#: Levels at which looking takes so long that rates are not those of the script by itself.
-DETAILED = ("module", "op")
-#: Channels that record outside of the steps that were asked for too.
+#: Channels that are kept outside of the chosen steps too.
 ALWAYS = ("checkpoints", "progress", "steps")
-# What is to be done with an event, by its site. Spans are first, for they are most.
+# The handling of an event, by its site; spans come first, as the most frequent.
 _SPAN, _MODULE, _LOADING, _NOTHING, _VALUE, _INSTANT, _NOTED, _NOTE, _OTHER = range(9)
-#: The kind of what is not in the table; a note's text seems to be of such a site, too.
+#: The kind of sites missing from the table; text of notes looks like events of such sites.
 _ABSENT = 255
-#: Kinds of which something else is done than to show a span.
+#: Kinds that are not simply shown as spans.
 _SPECIAL = {
     k.LOADING: _LOADING, k.MODULE: _MODULE, k.SPAN: _SPAN, k.INSTANT: _INSTANT, k.VALUE: _VALUE,
     k.NOTE: _NOTE, **dict.fromkeys((k.ITERATE, k.LOSS, k.LATE, k.DEVICE, k.THREAD), _OTHER),
 }  # fmt: skip
 
 
-class Part(NamedTuple):
-    """A part of the run that is traced: all of it, or what ``voir.profile`` has in it.
-
-    Attributes:
-        begin: From when on, by the recorder's clock.
-        end: Until when.
-        steps: The first step, and the one before which it ends; of the whole run only.
-        every: One step in so many.
-        level: How much detail.
-    """
-
-    begin: int = 0
-    end: int = FOREVER
-    steps: tuple[int, int | None] | None = None
-    every: int = 1
-    level: str = "step"
-
-    @property
-    def whole(self) -> bool:
-        """Whether every step is kept."""
-        return self.steps is None and self.every == 1
-
-    def holds(self, number: int) -> bool:
-        """Whether the step of this number is kept."""
-        first, last = self.steps or (0, None)
-        if number < first or (last is not None and number >= last):
-            return False
-        return (number - first) % self.every == 0
-
-    def turn(self, number: int) -> int | None:
-        """The next step that is kept if this one is not, or the other way; None: there is none."""
-        first, last = self.steps or (0, None)
-        turns = (first, last or 0, number + 1, number + self.every - (number - first) % self.every)
-        kept = self.holds(number)
-        return min((n for n in turns if n > number and self.holds(n) != kept), default=None)
-
-
-def part_of(found: dict[str, Any]) -> Part:
-    """A part, as a log has it."""
-    steps = found.get("steps")
-    return Part(**{**found, "steps": tuple(steps) if steps else None})
-
-
-class Windows:
-    """Which moments are kept: 2, all that happens; 1, what is always shown; 0, nothing.
+class KeptTimes:
+    """How much is kept at each moment: 2, all events; 1, those always shown; 0, none.
 
     Args:
         parts: The parts of the run that are traced.
-        steps: The steps that were seen, in order: when each ended, and its number from 0.
+        steps: The end of each step and its number from 0, in order.
     """
 
     def __init__(self, parts: list[Part], steps: list[tuple[int, int]]) -> None:
@@ -112,7 +65,7 @@ class Windows:
                 if part.holds(number):
                     kept.append((since, end, 2))
                 since, following = end, number + 1
-            if part.holds(following):  # The one that is under way at the end.
+            if part.holds(following):  # The step under way at the end.
                 kept.append((since, part.end, 2))
         times = sorted({-1, FOREVER, *(t for since, until, _ in kept for t in (since, until))})
         self._times = times
@@ -122,7 +75,7 @@ class Windows:
                 self._worth[at] = worth
 
     def at(self, time: int) -> tuple[int, int, int]:
-        """From when to when it is as at ``time``, and what is kept."""
+        """The interval around ``time`` in which this much is kept, and how much."""
         at = min(max(bisect_left(self._times, time), 1), len(self._times) - 1)
         return self._times[at - 1], self._times[at], self._worth[at]
 
@@ -130,13 +83,13 @@ class Windows:
 class _Rows:
     """Puts the rows of one log into a trace."""
 
-    def __init__(self, log: Log, encoder: Encoder, progress: Callable[[int], object]) -> None:
+    def __init__(self, log: TraceLog, encoder: Encoder, progress: Callable[[int], object]) -> None:
         self._log, self._encoder, self._progress = log, encoder, progress
         facts = log.facts
-        # What is damaged, or could not be written, may name sites that are not there.
+        # Damaged or lost records may leave sites undefined.
         absent: list[dict[str, Any]] = [{"kind": _ABSENT}]
         self._table = log.sites + absent * (0x10000 - len(log.sites))
-        self._patterns = facts.get("patterns") or ["*"]
+        self._patterns, self._method = facts.get("patterns") or ["*"], facts.get("method")
         self._metrics, self._stepping = self._wanted("metrics"), self._wanted("steps")
         self._modules = facts.get("modules") or "*"
         self._parts = list(map(part_of, log.parts)) or [Part()]
@@ -146,7 +99,7 @@ class _Rows:
             since, until = (bisect_left(self._times, t) for t in (part.begin, part.end))
             for at in range(since + 1, until + 1):
                 self._during[at].append(part)
-        self.ends, self._loaders = array("q"), set[int]()
+        self.ends, self._begun = array("q"), dict[int, int]()
         self._numbered: list[tuple[int, int]] = []
         self._everything = self._parts == [Part()]
         self._tids = dict(log.numbers)
@@ -154,7 +107,6 @@ class _Rows:
         self._lasts: dict[Row, int] = {}
         self._sites: list[tuple[int, int, dict[int, Any]]] = []
         self._notes: dict[tuple[int, int], tuple[str, dict[str, Any]]] = {}
-        self._iterators: dict[int, int] = {}
         self.kept = self.detailed = 0
         self.last = int(facts.get("now_ns", 0))
         self._epochs = self._marked = self._device = 0
@@ -164,62 +116,44 @@ class _Rows:
 
     # Steps
 
-    def steps(self) -> None:
-        """The rows of tasks: steps with their parts, and losses."""
-        fold = self._new_fold({})
-        for tag, data in self._log.events():
-            if tag == FOLD:
-                fold.finish()
-                self._take()
-                fold = self._new_fold(data)
-            elif tag == HOST:
-                try:
-                    fold.feed(data)
-                    self._take()
-                except Exception:  # Nothing is worth the rest of the trace.
-                    fold = self._new_fold({})
-                for thread, native in threads_in(data):
-                    self._tids.setdefault(thread, native)
-                self._written(data)
-                if data:
-                    self.last = max(self.last, RECORD.unpack_from(data, len(data) - RECORD.size)[0])
-            else:
-                self._progress(len(data))
-        fold.finish()
-        self._take()
+    def steps(self, rows: Iterable[StepRow] | None) -> None:
+        """Write the rows of tasks: steps with their parts, and losses.
+
+        Args:
+            rows: The run's steps; None: fold the log again.
+        """
+        events = self._read()
+        found = rows if rows is not None else refold(events, self._table, self._method)
+        for n, step in enumerate(found):
+            with suppress(ValueError):  # Damaged bytes may hold impossible times.
+                self._step(step)
+            if not n % 1024:
+                self._encoder.flush()
+        for _ in events:  # The rest, or all of it: for the threads.
+            pass
         self._encoder.flush()
 
-    def _take(self) -> None:
-        """Steps that the fold has finished; many at a time, which is faster than one by one."""
-        with suppress(ValueError):  # Damaged bytes may say any time.
-            for step in self._finished:
-                self._step(step)
-        self._finished.clear()
+    def _read(self) -> Iterator[tuple[bytes, Any]]:
+        """The log's events; threads and the last moment are noted on the way."""
+        for tag, data in self._log.events():
+            if tag == HOST:
+                for thread, native in threads_in(data):
+                    self._tids.setdefault(thread, native)
+                if data:
+                    self.last = max(self.last, RECORD.unpack_from(data, len(data) - RECORD.size)[0])
+            yield tag, data
+            if tag != FOLD:
+                self._progress(len(data))
 
-    def _new_fold(self, state: dict[str, Any]) -> Fold:
-        self._finished: list[Step] = []
-        fold = Fold(self._table, self._finished.append, self._log.facts.get("method"))
-        fold.made = bool(state.get("made"))
-        for name, n in state.get("steps", {}).items():
-            fold.task(name).steps = n
-        for thread, tellers in state.get("tellers", {}).items():
-            fold.lanes[int(thread)] = lane = Lane(fold, int(thread))
-            lane.resume(tellers)
-        self._fold = fold
-        return fold
-
-    def _step(self, step: Step) -> None:
+    def _step(self, step: StepRow) -> None:
         train = step.task in COUNTED
         if train:
             self.ends.append(step.end)
             if not self._everything:
                 self._numbered.append((step.end, step.number - 1))
-            if step.loader is not None:
-                self._loaders.add(step.loader)
         if not self._holds(step, train):
             return
-        given = self._fold.tasks[step.task].given
-        if self._metrics and step.backwards and not given and not step.late:
+        if self._metrics and step.loss == step.loss:
             name = "loss" if step.task == TRAIN else f"loss ({step.task})"
             self._encoder.value(name, "", f"metrics/{name}", "metrics", step.end, step.loss)
         if not self._stepping:
@@ -233,15 +167,14 @@ class _Rows:
         if math.isfinite(step.items):
             arguments["items"] = int(step.items)
         spans, at = [("step", start, end)], start
-        compute = step.ns - step.loading
-        for label, ns in (("loading", step.loading), ("compute", compute), ("pause", step.pause)):
-            since, at = at, min(at + ns, end)
+        for label in ("loading", "compute", "pause"):
+            since, at = at, min(at + getattr(step, label), end)
             if since < at and (step.loaded or label == "pause"):  # Else neither part is known.
                 spans.append((label, since, at))
         self._encoder.nested(row, "steps", spans, arguments)
 
-    def _holds(self, step: Step, counted: bool) -> bool:
-        """Whether a step is kept: what is no training is, whenever the run is traced."""
+    def _holds(self, step: StepRow, counted: bool) -> bool:
+        """Whether a step is kept; of tasks that are not counted, all in traced parts are."""
         if self._everything:
             self.kept += counted
             return True
@@ -255,7 +188,7 @@ class _Rows:
             self.detailed += any(part.level in DETAILED for part in holding)
         return bool(holding)
 
-    def _row_of(self, step: Step) -> Row:
+    def _row_of(self, step: StepRow) -> Row:
         key = step.task, step.thread
         if key not in self._steps:
             others = sum(task == step.task for task, _ in self._steps)
@@ -266,8 +199,8 @@ class _Rows:
     # Everything else
 
     def events(self) -> None:
-        """The rows of threads, of what hooks have seen, and counters."""
-        self._windows = Windows(self._parts, sorted(self._numbered))
+        """Write the rows of threads, hooks and counters."""
+        self._kept_times = KeptTimes(self._parts, sorted(self._numbered))
         self._sites = [self._site(row) for row in self._log.sites]
         nothing: tuple[int, int, dict[int, Any]] = (_NOTHING, 0, {})
         self._sites += [nothing] * (len(self._table) - len(self._sites))
@@ -282,7 +215,7 @@ class _Rows:
         self._progress(len(data))
 
     def _site(self, row: dict[str, Any]) -> tuple[int, int, dict[int, Any]]:
-        """What is done with a site's events, how much its moment must be worth, and pieces."""
+        """The handling of a site's events, the least worth of their moment, and packet pieces."""
         kind, channel = int(row["kind"]) or k.THREAD, str(row.get("channel", ""))
         known = k.KINDS.get(kind)
         do = _SPECIAL.get(kind, _SPAN if known is not None and known.row else _NOTHING)
@@ -298,18 +231,18 @@ class _Rows:
         return do, worth, {}
 
     def _encode(self, data: bytes) -> None:
-        """The packets of events; what is done for most of them is done here."""
+        """Write the packets of events; the frequent kinds are handled inline."""
         encoder, sites, offset = self._encoder, self._sites, self._encoder.offset
         low, mask, highs, extend = LOW, MASK, encoder.highs, encoder.parts.extend
         since, until, worth = 0, 0, 0
-        spans = 0
+        spans, reading = 0, self._begun
         for at, (start, value, what, site, thread, short, long, _, flags) in enumerate(
             RECORD.iter_unpack(data)
         ):
             do, least, pieces = sites[site]
             end = start + short + (long << 32) if long else start + short
             if not since < end <= until:
-                since, until, worth = self._windows.at(end)
+                since, until, worth = self._kept_times.at(end)
             if worth < least:
                 continue
             if do <= _LOADING:
@@ -344,8 +277,11 @@ class _Rows:
                             highs[last >> 28], ended,
                         ))  # fmt: skip
                         spans += 1
-                if do == _LOADING and flags & k.ENDED:
-                    self._ended(what, end)
+                if do == _LOADING:
+                    if flags & k.ENDED:
+                        self._ended(what, end)
+                    elif what not in reading:
+                        reading[what] = start
             elif do == _VALUE:
                 if flags & k.LATER:
                     continue
@@ -375,7 +311,7 @@ class _Rows:
         self, site: int, pieces: dict[int, Any], key: int, start: int, what: int, thread: int,
         flags: int,
     ) -> Any:  # fmt: skip
-        """What the hot loop needs of a span; False when it is not shown."""
+        """The pieces of a span for the hot loop; False if it is not shown."""
         row = self._table[site]
         kind, label, arguments = k.KINDS[int(row["kind"])], str(row.get("label")), {}
         if kind.number == k.MODULE:
@@ -394,7 +330,7 @@ class _Rows:
         return made
 
     def _seen(self, name: str, thread: int) -> Row:
-        """A row of what hooks see; the main thread's has the plain name."""
+        """A hook's row; the main thread's has the plain name."""
         row = self._thread(thread)
         return self._encoder.row(name if row.name == "MainThread" else f"{name} ({row.name})")
 
@@ -417,7 +353,7 @@ class _Rows:
     def _named(
         self, pieces: dict[int, Any], key: int, start: int, what: int, thread: int, flags: int
     ) -> Any:
-        """A module's span; at one address there may be one after the other."""
+        """The pieces of a module's span; several modules may use one address in turn."""
         known = self._log.names.get(what, ())
         _, name, kind = next(
             (one for one in reversed(known) if one[0] <= start), known[0] if known else (0, "", "")
@@ -432,10 +368,10 @@ class _Rows:
         return made
 
     def _ended(self, iterator: int, at: int) -> None:
-        """A loader has no more: if it fed training, that is the end of an epoch."""
-        loader = self._iterators.get(iterator, iterator)
+        """Mark the end of an epoch: a loader ends, and steps were made while it was read."""
         steps = bisect_left(self.ends, at)
-        if steps > self._marked and loader in self._loaders and self._wanted("progress"):
+        fed = steps > bisect_left(self.ends, self._begun.pop(iterator, 0))
+        if fed and steps > self._marked and self._wanted("progress"):
             label, n = f"epoch {self._epochs} end", steps - self._marked
             epochs = self._encoder.row("epochs", first=True)
             self._encoder.instant(epochs, at, "progress", label, {"steps": n})
@@ -450,7 +386,7 @@ class _Rows:
         self, do: int, at: int, data: bytes, start: int, end: int, value: float, what: int,
         site: int, thread: int, flags: int,
     ) -> None:  # fmt: skip
-        """What is done for events of which there are fewer."""
+        """Handle an event of the rarer kinds."""
         encoder, row = self._encoder, self._table[site]
         kind, channel = int(row["kind"]), str(row.get("channel") or "given")
         if do == _NOTE:
@@ -464,14 +400,14 @@ class _Rows:
                 self._span(self._made(place, channel, label, arguments), start, end)
         elif do == _INSTANT:
             encoder.instant(self._place(row, thread), start, channel, str(row.get("label")))
-        elif kind == 0:  # A thread begins, perhaps with the number of one that has ended.
+        elif kind == 0:  # A thread begins; it may reuse the number of one that has ended.
             if self._tids.get(thread) != int(value):
                 self._tids[thread] = int(value)
                 for _, _, pieces in self._sites:
                     pieces.clear()
         elif kind == k.ITERATE:
             if value == value:
-                self._iterators[int(value)] = what
+                self._begun.pop(int(value), None)
             of = k.KINDS[kind]
             made = self._made(self._seen(of.row, thread), of.channel, of.label, {})
             self._span(made, start, end)
@@ -481,14 +417,14 @@ class _Rows:
                 name, unit, group, channel = _counter_of(counted)
                 encoder.value(name, unit, group, channel, start, value)
         elif kind == k.DEVICE and what and end > start:
-            begin = max(start, self._device)  # When it began there is not known, only how long.
+            begin = max(start, self._device)  # Only its duration is known.
             self._device = begin + end - start
             of = k.KINDS[kind]
             encoder.nested(encoder.row(of.row), of.channel, [(of.label, begin, self._device)])
 
 
 def _counter_of(row: dict[str, Any]) -> tuple[str, str, str, str]:
-    """A counter's name, unit, group and channel; a number that is given alone is one, too."""
+    """A counter's name, unit, group and channel; a number given alone is a counter too."""
     name, channel = str(row.get("label") or "loss"), str(row.get("channel") or "metrics")
     if "channel" not in row and row.get("task") not in (None, TRAIN):
         name = f"{name} ({row['task']})"
@@ -497,7 +433,7 @@ def _counter_of(row: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _text(data: bytes, at: int, size: int) -> tuple[str, dict[str, Any]]:
-    """A note's label and arguments; its text is in the slots behind it."""
+    """A note's label and arguments, from the text in the slots after it."""
     try:
         label, arguments = json.loads(text_at(data, at * RECORD.size, size))
         return str(label), dict(arguments)
@@ -509,10 +445,10 @@ def _text(data: bytes, at: int, size: int) -> tuple[str, dict[str, Any]]:
 
 
 class Progress:
-    """Shows how far a trace is, once that takes more than a second.
+    """Shows progress on a stream once making a trace takes more than a second.
 
     Args:
-        stream: Where.
+        stream: The stream, a terminal or not.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -520,7 +456,7 @@ class Progress:
         self._tty = bool(getattr(stream, "isatty", lambda: False)())
 
     def __call__(self, share: float) -> None:
-        """So much of it is done."""
+        """Show the share that is done."""
         text = f"voir: making trace.pftrace, {int(share * 100)} %"
         if text != self._shown and perf_counter() - self._begun > 1:
             plain = "" if self._shown else f"{text.partition(',')[0]} ...\n"
@@ -539,14 +475,14 @@ class Progress:
 
 
 class Made(NamedTuple):
-    """What a trace came to.
+    """A trace that was made.
 
     Attributes:
         path: The file.
-        events: Begins, ends, instants and values in it.
-        dropped: Events that are not.
-        steps: How many steps were seen, and how many of them were ``kept``.
-        detailed: How many of those at a level that slows them down.
+        events: Count of begins, ends, instants and values in it.
+        dropped: Count of events missing from it.
+        steps: Count of steps seen; ``kept`` of them are in the trace.
+        detailed: Count of kept steps at a level that slows them down.
     """
 
     path: Path
@@ -557,16 +493,22 @@ class Made(NamedTuple):
     detailed: int
 
 
-def make(log: Log, to: Path, progress: Callable[[float], object] = lambda share: None) -> Made:
-    """Write the trace of a log; nothing else is read, and no clock.
+def make(
+    log: TraceLog,
+    to: Path,
+    progress: Callable[[float], object] = lambda share: None,
+    steps: Iterable[StepRow] | None = None,
+) -> Made:
+    """Write the trace of a log.
 
     Args:
         log: The log.
-        to: The trace; it is there when it is whole.
-        progress: Told now and then which share is done.
+        to: The trace, which replaces an older one when it is complete.
+        progress: Called now and then with the share that is done.
+        steps: All steps of the run in order; None: they are found in the log.
 
     Raises:
-        OSError: It cannot be written, or the log cannot be read.
+        OSError: The trace cannot be written, or the log cannot be read.
     """
     facts, total, done = log.facts, max(2 * log.size, 1), 0
     offset = int(facts.get("wall_ns", 0)) - int(facts.get("now_ns", 0))
@@ -586,7 +528,7 @@ def make(log: Log, to: Path, progress: Callable[[float], object] = lambda share:
         notes = {key: facts[key] for key in known if facts.get(key) is not None} | clocks
         encoder.notice(int(facts.get("now_ns", 0)), "clocks", notes)
         rows = _Rows(log, encoder, told)
-        rows.steps()
+        rows.steps(steps)
         rows.events()
         dropped = int(facts.get("dropped", 0)) + int(facts.get("lost", 0))
         if dropped:
@@ -598,20 +540,20 @@ def make(log: Log, to: Path, progress: Callable[[float], object] = lambda share:
 
 
 def finished(path: Path, progress: Callable[[float], object]) -> Path | None:
-    """Make the trace of a log, which is then deleted, unless its process goes on.
+    """Make the trace of a log, and delete the log unless its process is alive.
 
     Args:
         path: The log.
-        progress: Told which share is done.
+        progress: Called with the share that is done.
 
     Returns:
-        The trace; None: it is no log, or another version's.
+        The trace; None if the file is not a log of this version.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The trace cannot be written.
     """
     try:
-        log = Log(path)
+        log = TraceLog(path)
     except ValueError:
         return None
     made = make(log, path.with_suffix(".pftrace"), progress)

@@ -153,7 +153,7 @@ class LogWriter:
         self._sizes = {}
 
 
-class Log:
+class TraceLog:
     """A log as it is on disk.
 
     Args:

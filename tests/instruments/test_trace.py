@@ -10,7 +10,10 @@ import pytest
 
 from instruments.trace_options import expanded
 from overseer.errors import UsageError
+from overseer.rundir.steps import ROW, header, step_rows
 from overseer.trace import open_trace
+from overseer.trace.rows import make
+from overseer.trace.writer import TraceLog
 from tests.programs import replay
 from tests.running import VOIR, Place, environment
 from tests.trace.conftest import row
@@ -206,14 +209,7 @@ def test_parts_of_a_script_are_traced_by_themselves(place):
         """
     place.write("main.py", script)
     trace = traced(place)
-    assert numbers(trace) == [
-        4,
-        5,
-        6,
-        7,
-        11,
-        12,
-    ]  # The log begins within the first part's first step.
+    assert numbers(trace) == [3, 4, 5, 6, 7, 11, 12]
     assert trace.counters["loss"].values == [0, 1, 2, 3, 4, 0, 1]
     assert place.voir("--no-trace", "--run-dir", "off", "main.py").seen == (0, "done\n")
     assert not list((place.path / "off").glob("*.pftrace"))
@@ -289,6 +285,33 @@ def test_a_log_that_was_kept_is_replayed(learned, capsys):
     said = capsys.readouterr().out.splitlines()
     assert said[-2] == "train: 12 steps, 96 items"
     assert sum(" of train: " in line for line in said) == 12
+
+
+def test_rows_of_steps_come_from_steps_npy_or_from_the_log_and_are_the_same(learned, tmp_path):
+    log = TraceLog(learned.path / "step/kept.log")
+    steps = list(step_rows(learned.path / "step", ()))
+    assert [one.number for one in steps if one.task == "train"] == list(range(1, 13))
+    shown = []
+    for n, given in enumerate((None, steps, steps[:5])):
+        made = make(log, tmp_path / f"{n}.pftrace", steps=given)
+        trace = open_trace(made.path)
+        shown.append((
+            row(trace, "train steps"), [label for label, _ in marks(trace, "progress")],
+            trace.counters["loss"].samples, made.kept,
+        ))  # fmt: skip
+    assert shown[0] == shown[1]
+    assert (shown[1][3], shown[2][3]) == (12, 5)
+    assert shown[0][1] == ["epoch 0 end", "epoch 1 end"]
+
+
+def test_steps_npy_that_lacks_steps_makes_no_rows(learned, tmp_path):
+    data = (learned.path / "step/steps.npy").read_bytes()
+    assert step_rows(tmp_path, ()) is None
+    (tmp_path / "steps.npy").write_bytes(data[:100])
+    assert step_rows(tmp_path, ()) is None
+    thinned = header(1) + data[len(header(1)) + ROW.size :][: ROW.size]  # Begins with step 2.
+    (tmp_path / "steps.npy").write_bytes(thinned)
+    assert step_rows(tmp_path, ()) is None
 
 
 def test_rows_of_a_pytorch_script(learned):
@@ -406,12 +429,12 @@ def test_a_killed_run_has_its_trace_up_to_the_last_moment(place):
 
 def test_an_interruption_while_it_is_made_leaves_it_for_later(place):
     script = """
-        import instruments.session
+        import instruments.tracing
 
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
-        instruments.session.make = interrupted
+        instruments.tracing.make = interrupted
         """
     place.write("voirfile.py", script)
     done = place.voir("--trace", "--run-dir", "run", "main.py")

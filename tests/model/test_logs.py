@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -123,3 +124,29 @@ def test_a_log_can_be_read_by_people(capsys: pytest.CaptureFixture[str]) -> None
     assert sum(line.startswith("step ") for line in said) == truth["steps"]
     assert sum(" optimizer " in line for line in said) >= truth["steps"]
     assert said[-1] == f"train: {truth['steps']} steps, {truth['items']} items"
+
+
+@pytest.mark.parametrize("program", ["mnist", "two_tasks", "without_backward"])
+def test_another_fold_goes_on_from_a_snapshot(program: str) -> None:
+    head, data = read(LOGS / f"{program}.log.gz")
+    first: list[Step] = []
+    one = Fold(head["sites"], first.append)
+    half = len(data) // SIZE // 2 * SIZE
+    one.feed(data[:half])
+    state = json.loads(json.dumps(one.snapshot()))
+    assert state["steps"] == {task: one.steps(task) for task in one.tasks}
+    rest: list[Step] = []
+    other = Fold(head["sites"], rest.append)
+    other.restore(state)
+    assert other.snapshot() == state
+    other.feed(data[half:])
+    other.finish()
+    one.feed(data[half:])
+    one.finish()
+    assert other.told_by == one.told_by
+    for task in {step.task for step in rest}:
+        numbers = [step.number for step in rest if step.task == task]
+        begun = state["steps"].get(task, 0) + 1
+        assert numbers == list(range(begun, begun + len(numbers)))
+        # The step under way at the snapshot is not in it.
+        assert one.tasks[task].steps - other.tasks[task].steps in (0, 1)

@@ -16,7 +16,7 @@ from overseer.model.fold import Fold
 from overseer.model.steps import Step
 from overseer.recorder import sites as k
 from overseer.recorder.log import events
-from overseer.trace.writer import FOLD, HOST, Log
+from overseer.trace.writer import FOLD, HOST, TraceLog
 from tests.programs.record import read
 
 
@@ -25,7 +25,7 @@ def pieces(path: Path) -> tuple[list[dict[str, Any]], Iterator[bytes]]:
     if path.suffix == ".gz":
         head, data = read(path)
         return head["sites"], iter([data])
-    log = Log(path)
+    log = TraceLog(path)
 
     def whole() -> Iterator[bytes]:
         for tag, data in log.events():

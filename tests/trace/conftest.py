@@ -15,7 +15,7 @@ from overseer.recorder.log import EVENT
 from overseer.trace import Trace, open_trace
 from overseer.trace.channels import _state, record, stop
 from overseer.trace.rows import make
-from overseer.trace.writer import HOST, VALS, Log, LogWriter, this_process
+from overseer.trace.writer import HOST, VALS, LogWriter, TraceLog, this_process
 
 from .processor import running
 
@@ -54,7 +54,7 @@ class Tracing:
         writer.events(HOST, data, {})
         writer.events(VALS, recorder.drain(k.VALUES, self._values)[0], {})
         writer.close()
-        make(Log(log), self.path)
+        make(TraceLog(log), self.path)
         return open_trace(self.path)
 
 
@@ -111,7 +111,7 @@ class Making:
         """The trace of a log of these events."""
         self.write(most, **facts)
         to = self.path.with_suffix(".pftrace")
-        self.made = make(Log(self.path), to)
+        self.made = make(TraceLog(self.path), to)
         return open_trace(to)
 
     def steps(self, n: int, since: int = 0, ns: int = 1000) -> None:

@@ -13,7 +13,7 @@ import pytest
 from overseer.recorder import sites as k
 from overseer.trace import finish, open_trace, rows
 from overseer.trace.rows import Progress, make
-from overseer.trace.writer import HOST, VALS, Log, LogWriter, this_process
+from overseer.trace.writer import HOST, VALS, LogWriter, TraceLog, this_process
 
 from .conftest import NOW, WALL, event, row, spoilt
 
@@ -48,7 +48,7 @@ def write(path, n, *how):
 @pytest.mark.parametrize("ring", [False, True])
 def test_a_full_log_keeps_its_head_and_the_latest(tmp_path, ring):
     path, n, most = tmp_path / "trace.log", 40_000, 1 << 18
-    writer, log = write(path, n, most, ring), Log(path)
+    writer, log = write(path, n, most, ring), TraceLog(path)
     kept = starts(log)
     assert log.size < most * 1.1
     assert len(kept) + writer.dropped == writer.written == n
@@ -81,10 +81,10 @@ def test_a_log_that_ends_anywhere_has_what_comes_before(making):
     for cut in (8, 9, 12):
         making.path.write_bytes(data[:cut])
         with pytest.raises(ValueError):  # Without its first record it is nobody's.
-            Log(making.path)
+            TraceLog(making.path)
     for cut in [*sorted(chosen.sample(range(300, len(data)), 22)), len(data)]:
         making.path.write_bytes(data[:cut])
-        made = make(Log(making.path), making.path.with_suffix(".pftrace"))
+        made = make(TraceLog(making.path), making.path.with_suffix(".pftrace"))
         assert before <= made.events == open_trace(made.path).events <= whole
         before = made.events
     assert before == whole
@@ -119,8 +119,8 @@ def test_a_full_disk_costs_events_and_nothing_else(tmp_path, monkeypatch):
     writer.events(VALS, event(1, 4), {})
     writer.events(HOST, event(0, 5), {"steps": {"train": 9}})
     writer.close()
-    state = [data for tag, data in Log(path).events() if tag == b"FOLD"]
-    assert (starts(Log(path)), state) == ([1, 4], [{"steps": {"train": 9}, "gap": True}])
+    state = [data for tag, data in TraceLog(path).events() if tag == b"FOLD"]
+    assert (starts(TraceLog(path)), state) == ([1, 4], [{"steps": {"train": 9}, "gap": True}])
     assert (writer.dropped, {error.errno for error in told}) == (3, {errno.ENOSPC})
 
 
@@ -150,7 +150,7 @@ def test_the_log_of_a_dead_process_becomes_a_trace(tmp_path, change, goes_on):
 
 def test_a_log_beside_a_trace_elsewhere_is_found(tmp_path):
     writer = write(tmp_path / "there.log", 10)
-    assert (writer.dropped, len(Log(tmp_path / "there.log").files)) == (0, 1), "it is small"
+    assert (writer.dropped, len(TraceLog(tmp_path / "there.log").files)) == (0, 1), "it is small"
     path, run = tmp_path / "there.pftrace", tmp_path / "run"
     run.mkdir()
     (run / "run.json").write_text(json.dumps({"trace": {"path": str(path)}}))
@@ -173,14 +173,14 @@ def test_an_interruption_leaves_the_log_and_no_half_trace(making):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make(Log(making.path), making.path.with_suffix(".pftrace"), interrupt)
+        make(TraceLog(making.path), making.path.with_suffix(".pftrace"), interrupt)
     assert os.listdir(making.path.parent) == ["made.log"]
 
 
 def test_progress_is_told_up_to_the_end_and_shown_from_a_second_on(making, monkeypatch):
     making.steps(5)
     making.write()
-    make(Log(making.path), making.path.with_suffix(".pftrace"), (shares := []).append)
+    make(TraceLog(making.path), making.path.with_suffix(".pftrace"), (shares := []).append)
     assert shares == sorted(shares)
     assert 0.9 < shares[-1] <= 1
     stream, times = io.StringIO(), iter([1.0, 1.5, 2.5, 2.6])
