@@ -1,4 +1,4 @@
-"""Says which line of a voirfile would show what is missing, in the script's own names."""
+"""Suggests the voirfile line that would show a missing figure, in the script's own names."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from overseer import Overseer
     from overseer.script_analysis.script import ModuleSource
 
-#: Lines for scripts whose text does not tell; the names in capitals are to be replaced.
+#: Lines for scripts whose text suggests none; the user replaces the names in capitals.
 GENERIC = {
     "step": 'ov.probe("//FUNCTION(BATCH as batch) > #endloop_BATCH as step").give()',
     "loss": 'ov.probe("//FUNCTION > LOSS as loss").give()',
     "loading": 'ov.probe("//FUNCTION(!#enter as loading, !!#exit as loaded)").give()',
     "pause": 'ov.probe("//FUNCTION(!#enter as pause, !!#exit as resumed)").give()',
 }
-#: What shows the items of steps whose batch has no length.
-SIZE = "Give batch_size in place of batch, or rate(batch_size_calc=...) a function of the batch."
+#: The remedy for batches without a length.
+GIVE_BATCH_SIZE = (
+    "Give batch_size in place of batch, or rate(batch_size_calc=...) a function of the batch."
+)
 
 
 class Advice:
-    """The lines for one script.
+    """Suggested lines for one script.
 
     Args:
         ov: The run.
@@ -42,7 +44,7 @@ class Advice:
             return self._read()
 
     def _read(self) -> list[ModuleSource]:
-        """The script, and the modules of its project that it imports."""
+        """Read the script and the modules of its project that it imports."""
         from os.path import dirname
 
         from overseer.script_analysis.script import open_source, project
@@ -56,7 +58,7 @@ class Advice:
             root = dirname(root)
         try:
             script = open_source(ov.program.file, module if function else MAIN)
-        except VoirError:  # It cannot be read.
+        except VoirError:  # The file cannot be read.
             return []
         return project(script, root, package)
 
@@ -73,13 +75,13 @@ class Advice:
         return {**GENERIC, **own}
 
     def line(self, role: str) -> str | None:
-        """The line that shows ``role``; None where there is none, or a voirfile has it."""
+        """The line that shows ``role``; None if there is none, or a voirfile has it."""
         line = self._lines[role] if self._sources else GENERIC[role]
         probes = (probe["selector"] for probe in self._ov.probe_verdicts())
         return None if any(f'"{selector}"' in line for selector in probes) else line
 
     def instead(self, probe: dict[str, Any]) -> str | None:
-        """The line to write for that of a probe which came to nothing."""
+        """The line that replaces the one of a probe that never fired."""
         import linecache
 
         from overseer.script_analysis.script import corrected

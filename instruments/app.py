@@ -1,4 +1,4 @@
-"""``--app FILE``: data of the user's own, shown with the run."""
+"""``--app FILE``: shows the user's own data with the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMEDY = 'Write an object into it, for example {"dataset": "digits", "revision":
 
 
 def instrument_app(ov: Overseer) -> Generator[Any, Any, None]:
-    """Show what is in the file that the option names."""
+    """Show the object in the file that the option names."""
     yield ov.phases.init
     ov.argparser.add_argument(
         "--app",
@@ -29,10 +29,10 @@ def instrument_app(ov: Overseer) -> Generator[Any, Any, None]:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """The object in a JSON file.
+    """Read the object in a JSON file.
 
     Raises:
-        UsageError: It cannot be read, or is none.
+        UsageError: The file cannot be read or holds no object (``app-file``).
     """
     import json
 

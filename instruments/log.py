@@ -1,4 +1,4 @@
-"""``log("loss", context=["task"])`` sends given values away; ``--display`` shows them."""
+"""``log("loss", context=["task"])`` forwards given values; ``--display`` prints them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def log(
 
     Args:
         ov: The overseer.
-        patterns: Keys, or shell patterns of keys, to forward; ``+key`` is the same as naming it
-            in ``context``.
-        context: Keys to forward along, but never alone.
+        patterns: Keys, or shell patterns of keys, to forward; ``+key`` adds one to ``context``.
+        context: Keys to forward with others, never alone.
     """
     along = [context] if isinstance(context, str) else list(context)
     along += [pattern[1:] for pattern in patterns if pattern.startswith("+")]
@@ -37,7 +36,7 @@ def log(
 def _forward(
     send: Callable[[dict[str, Any]], Any], wanted: list[str], along: list[str]
 ) -> Callable[[dict[str, Any]], None]:
-    @lru_cache(1000)  # A script gives the same few combinations of keys for ever.
+    @lru_cache(1000)  # Scripts give few combinations of keys.
     def chosen(keys: tuple[str, ...]) -> list[str]:
         if not any(_matches(key, wanted) for key in keys):
             return []
@@ -55,7 +54,7 @@ def _matches(key: str, patterns: list[str]) -> bool:
 
 
 def instrument_display(ov: Overseer) -> Generator[Any, Any, None]:
-    """Print every given event on stdout, because the user asked for it."""
+    """Print every given event on stdout if the option is set."""
     yield ov.phases.init
     ov.argparser.add_argument(
         "--display", action="store_true", help="print every given event on stdout"

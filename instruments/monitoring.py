@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-    from .sampling import Monitor
+    from .sampling import MachineMonitor
 
 
 def instrument_monitors(ov: Overseer) -> Generator[Any, Any, None]:
@@ -43,14 +43,14 @@ def _seconds(option: str) -> Callable[[str], float]:
 # They are imported at the first sample: a script that ends before has not waited for that.
 
 
-def _host(seconds: float) -> list[Monitor]:
+def _host(seconds: float) -> list[MachineMonitor]:
     from .monitors.host import Cpu, Disk, Memory, Network
     from .monitors.process import ProcessTree
 
     return [kind(seconds, by_default=True) for kind in (Cpu, Memory, Disk, Network, ProcessTree)]
 
 
-def _gpu(seconds: float, by_default: bool) -> list[Monitor]:
+def _gpu(seconds: float, by_default: bool) -> list[MachineMonitor]:
     from .monitors.gpu import Gpu
 
     return [Gpu(seconds, by_default)]

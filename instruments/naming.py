@@ -1,4 +1,4 @@
-"""``--name NAME`` and ``--tag TAG``: what a run is called, and what it belongs to."""
+"""``--name NAME`` and ``--tag TAG``: label a run."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
 
 
 def instrument_naming(ov: Overseer) -> Generator[Any, Any, None]:
-    """Record the name and the tags that the options give."""
+    """Record the name and the tags from the options."""
     yield ov.phases.init
     ov.argparser.add_argument(
-        "--name", type=_label, metavar="NAME", help="call the run so: voir show NAME"
+        "--name", type=_label, metavar="NAME", help="name the run, for voir show NAME"
     )
     ov.argparser.add_argument(
         "--tag", type=_label, action="append", metavar="TAG",
-        help="have the run among those of this tag; repeatable",
+        help="add a tag to the run, for voir runs --tag TAG; repeatable",
     )  # fmt: skip
     yield ov.phases.parse_args
     for option, key in (("--name", "name"), ("--tag", "tags")):
         value = getattr(ov.options, option[2:], None)
-        if value and option not in ov.argparser.taken:  # Else it is a voirfile's own.
+        if value and option not in ov.argparser.taken:  # Otherwise a voirfile's option.
             ov.context.labels[key] = value
 
 
 def _label(text: str) -> str:
-    """A name that no command takes for a path, a number of runs back, or several runs.
+    """Accept a name that no command can mistake for a path, an index or a list of runs.
 
     Raises:
-        ArgumentTypeError: It could be one of these.
+        ArgumentTypeError: The text could be one of these.
     """
     if not text.strip() or not text.isprintable() or text[0] in "-." or set(text) & set("/,"):
         from argparse import ArgumentTypeError

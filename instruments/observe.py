@@ -1,6 +1,6 @@
-"""Finds where a script trains and evaluates, for ``voir init``, which runs it briefly.
+"""Finds the lines where a script trains and evaluates, during the short run of ``voir init``.
 
-Each place is noted with the script's frames that led there, innermost first.
+Each is noted with the script's frames, innermost first.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-#: The environment variable by which that names it.
+#: The environment variable that names the file to write.
 VARIABLE = "_VOIR_OBSERVE"
-#: Steps for which the script is run; those in which places are noted; where models are only looked
-#: at is noted in all.
+#: Steps of the run, and steps in which places are noted; evaluation is noted in all of them.
 STEPS, FIRST = 20, 3
-#: Frames of one place, and places, that are noted.
+#: Frames per place, and places, that are noted.
 DEEP, PLACES = 16, 256
-#: Seconds after which a script without torch is stopped, and one with it but without a step.
-WITHOUT, PATIENCE = 5.0, 300.0
+#: Seconds after which a script is stopped: without torch; with torch but without a step.
+NO_TORCH_SECONDS, NO_STEP_SECONDS = 5.0, 300.0
 
 
 def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
-    """Write what was seen, and where, to the file that ``voir init`` names."""
-    file = os.environ.pop(VARIABLE, None)  # No program that the script starts is to do it, too.
+    """Write the places found to the file that ``voir init`` names."""
+    file = os.environ.pop(VARIABLE, None)  # Not inherited by programs that the script starts.
     if file is None:
         return
     yield ov.phases.parse_args
-    places = Noted()
+    places = TrainingPlaces()
     watch = on_import("torch", places.watch)
     begun, children = ov.clock.now_ns(), 0.0
 
@@ -50,8 +49,10 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
         fold = measuring_of(ov).fold
         if fold is not None and fold.tasks:
             return
-        if (ov.clock.now_ns() - begun) / 1e9 > (PATIENCE if "torch" in sys.modules else WITHOUT):
-            children = _worked()  # Those that run are not known to os.times().
+        if (ov.clock.now_ns() - begun) / 1e9 > (
+            NO_STEP_SECONDS if "torch" in sys.modules else NO_TORCH_SECONDS
+        ):
+            children = _worked()  # os.times() does not count running ones.
             ov.stopping.request(StopProgram("no step was seen"))
 
     def enough() -> None:
@@ -61,12 +62,12 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
     measuring_of(ov).stop_at(STEPS, None, enough)
     try:
         yield ov.phases.load_script
-        with ov.every(1.0, stop_waiting, first=WITHOUT):
+        with ov.every(1.0, stop_waiting, first=NO_TORCH_SECONDS):
             yield ov.phases.run_script(priority=1000)
     except GeneratorExit:
         raise
     except BaseException:
-        pass  # What the script ended by is told by its exit status.
+        pass  # The exit status shows the script's exception.
     finally:
         watch.dispose()
         places.remove()
@@ -74,8 +75,8 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
     _write(ov, places, file, children or sum(os.times()[2:4]))
 
 
-class Noted(Places):
-    """Notes places while torch is used."""
+class TrainingPlaces(Places):
+    """Notes the places where the script uses torch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +84,7 @@ class Noted(Places):
         self._steps = self._depth = 0
 
     def watch(self, torch: Any) -> None:
-        """Note what the script does with torch, which has just been imported."""
+        """Place the hooks in torch, which has just been imported."""
         if not hasattr(torch, "optim"):
             return
         optimizer = sys.modules["torch.optim.optimizer"]
@@ -93,7 +94,7 @@ class Noted(Places):
 
     @property
     def sites(self) -> list[dict[str, Any]]:
-        """What was noted."""
+        """The places noted so far."""
         return [{**site, "steps": len(site["steps"])} for site in self._seen.values()]
 
     def _backward(self, inner: Any) -> Any:
@@ -104,14 +105,14 @@ class Noted(Places):
         return backward
 
     def _call(self, torch: Any, inner: Any) -> Any:
-        """``Module.__call__``; Dynamo is shown torch's own."""
+        """A ``Module.__call__`` that notes places; Dynamo compiles torch's own."""
         compiling, grad = torch.compiler.is_compiling, torch.is_grad_enabled
         own = torch.nn.Module._wrapped_call_impl
 
         def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:
             if compiling():
                 return own(model, *args, **kwargs)
-            if self._depth:  # It is part of another.
+            if self._depth:  # A submodule.
                 return inner(model, *args, **kwargs)
             use = k.call(k.TRAINING * bool(model.training) | k.GRAD * grad())
             if use != k.NEITHER:
@@ -144,7 +145,7 @@ class Noted(Places):
 
 
 def _worked() -> float:
-    """Processor seconds of programs that the script started, and that these started."""
+    """Processor seconds of all programs that the script has started."""
     with aside_psutil:
         import psutil
 
@@ -156,7 +157,7 @@ def _worked() -> float:
         return seconds
 
 
-def _write(ov: Overseer, places: Noted, path: str, children: float) -> None:
+def _write(ov: Overseer, places: TrainingPlaces, path: str, children: float) -> None:
     import json
 
     measuring = measuring_of(ov)

@@ -1,4 +1,4 @@
-"""Records what the memory held when a run ends because memory is full, and where that was."""
+"""Saves a memory snapshot when the script fails because memory is full."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-#: What the run directory calls PyTorch's account of the memory of its devices.
+#: The file of PyTorch's device memory snapshot in the run directory.
 SNAPSHOT = "memory_snapshot.pickle"
 
 
 def instrument_out_of_memory(ov: Overseer) -> Generator[Any, Any, None]:
-    """Keep a memory snapshot when the script ends by an error that says that memory is full."""
+    """Save a memory snapshot if the script ends with an out-of-memory error."""
     try:
         yield ov.phases.run_script(priority=90)
     except GeneratorExit:
         raise
     except BaseException as error:
-        # Here the frames that the error came through are alive, and with them what they hold.
+        # The frames of the error are still alive, and so are the tensors that they hold.
         kind = _kind(error)
         if kind is not None:
             _keep(ov, kind)
 
 
 def _kind(error: BaseException | None) -> type[BaseException] | None:
-    """The class of the error that tells of full memory: this one, or one that led to it."""
+    """The class of the out-of-memory error: this error, or one of its causes."""
     full = getattr(sys.modules.get("torch"), "OutOfMemoryError", None) or MemoryError
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -51,7 +51,7 @@ def _keep(ov: Overseer, kind: type[BaseException]) -> None:
         path = str(directory / SNAPSHOT)
         try:
             sys.modules["torch"].cuda.memory._dump_snapshot(path)
-        except Exception as error:  # The device is lost, the disk is full, or PyTorch is older.
+        except Exception as error:  # A lost device, a full disk, or an old PyTorch.
             what += f", without a memory snapshot ({type(error).__name__}: {error})"[:300]
         else:
             what = f"the device's memory was full; what it held is in {path}"

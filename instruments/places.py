@@ -1,4 +1,4 @@
-"""Where callables have been placed in libraries."""
+"""Places callables in libraries, and takes them out again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Places:
-    """Where callables have been placed; ``remove`` puts back what was there.
+    """Callables placed in libraries; ``remove`` restores the originals.
 
     Attributes:
         halves: Sites whose ``enter`` and ``leave`` are called by torch.
@@ -29,11 +29,11 @@ class Places:
         """Record each call of ``owner.name``.
 
         Args:
-            owner: A class or module; what it does not have itself is left alone.
+            owner: A class or module; inherited functions are left alone.
             name: The function.
             kind: The kind of event.
-            read: What is read of each call, ``argument`` the index of which.
-            argument: Also tells the event's object.
+            read: The value to read from each call: a constant of ``recorder.sites``.
+            argument: Index of the argument to read it from, and to identify the object by.
         """
         inner = vars(owner).get(name)
         if inner is None:
@@ -47,21 +47,21 @@ class Places:
         setattr(owner, name, value)
 
         def undo() -> None:
-            if vars(owner).get(name) is value:  # Else somebody has put another around it.
+            if vars(owner).get(name) is value:  # Otherwise another wrapper is around it.
                 setattr(owner, name, before)
 
         self._undo.append(undo)
 
     def keep(self, undo: Callable[[], object]) -> None:
-        """Call ``undo`` when all is taken out."""
+        """Call ``undo`` on removal."""
         self._undo.append(undo)
 
     def half(self, kind: int, label: str) -> Any:
-        """A site whose ``enter`` and ``leave`` are the halves of a span."""
+        """Make a site whose ``enter`` and ``leave`` are the halves of a span."""
         self.halves.append(recorder.Site(table.add(kind, label), kind, ring=STRUCTURE))
         return self.halves[-1]
 
     def remove(self) -> None:
-        """Take everything out."""
+        """Restore all originals, the latest first."""
         while self._undo:
             self._undo.pop()()

@@ -1,7 +1,6 @@
 """Samples the machine, the script's processes and GPUs on timers while the script runs.
 
-Here is what monitors share: one timer for all of a run, intervals, and what happens when they fail;
-and the instrument that runs them unless told not to.
+Monitors of a run share a timer, the check of intervals and the handling of failures.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-#: When the first sample is taken: a script that ends before never imports psutil.
+#: Delay of the first sample: a script that ends earlier never imports psutil.
 FIRST_SECONDS = 0.25
-#: How often memory is looked at between two samples.
+#: Interval between looks at memory.
 GLANCE_SECONDS = 0.25
 #: Intervals outside these are mistakes: a busy loop, or a sample that never comes.
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.01, 86_400.0
-#: Failures in a row before a monitor, or a device, is no longer sampled.
+#: Failures in a row before a monitor or a device is disabled.
 LOST = 3
-#: A sample that takes longer than 1/REST of a second, as one of a hundred processes does, is taken
-#: no more often than costs a processor 1/REST of its time: half a percent with weighing memory.
+#: Sampling uses at most 1/REST of a processor (half a percent with proportional memory): slow
+#: samples, as of a hundred processes, are taken less often.
 REST = 300
-#: What psutil raises where the machine does not count something, as a sandbox may not.
+#: psutil's exceptions for counters that the machine lacks, as in a sandbox.
 NOT_OFFERED = (OSError, NotImplementedError)
 WHO = "instrument_monitors"
-REMEDY = "The figures are missing, or end where that began."
+NO_FIGURES = "The figures are missing, or end at the first failure."
 
 _all: WeakKeyDictionary[Overseer, dict[str, Sampling]] = WeakKeyDictionary()
 
@@ -46,20 +45,20 @@ def sampling_of(ov: Overseer, thread: str) -> Sampling:
 
 
 def claim(ov: Overseer, *keys: str) -> None:
-    """Have the monitors of these keys that run by default make way: something else gives them."""
+    """Disable the default monitors of these keys: another source gives them."""
     for thread in ("host", "gpu"):
         sampling_of(ov, thread).claimed.update(keys)
 
 
 def checked_interval(value: object, who: str) -> float:
-    """``value`` as a number of seconds.
+    """Convert a value into an interval in seconds.
 
     Args:
-        value: What the user wrote; text is parsed.
-        who: The option or field, as the user knows it.
+        value: A number, or text.
+        who: The option or field, for the message.
 
     Raises:
-        UsageError: It is no number, or too short or too long for an interval.
+        UsageError: The value is not a number, or out of range (``bad-interval``).
     """
     try:
         seconds = float(value)  # type: ignore[arg-type]
@@ -74,22 +73,22 @@ def checked_interval(value: object, who: str) -> float:
     )
 
 
-class Monitor:
-    """Sample something every ``seconds`` while the script runs; a run has a copy, which reads.
+class MachineMonitor:
+    """Samples something every ``seconds`` while the script runs; each run uses a copy.
 
-    Equal ones are the same instrument. Not a dataclass: importing those costs voir's start 10 ms.
+    Equal monitors are the same instrument. (Not a dataclass: importing that module takes 10 ms.)
 
     Args:
         seconds: The interval.
-        by_default: Nobody asked for this one.
+        by_default: The monitor runs without having been asked for.
 
     Attributes:
         key: The key of its events.
-        emits: The units of what they carry.
-        tells: What it samples, in a word.
-        silent: Nothing is said where the machine does not offer this, unless it was asked for.
-        thread: The timer that it is on.
-        glances: Whether it looks at something more often than it reads.
+        emits: The units of their fields.
+        tells: The name of what it samples, for messages.
+        silent: By default, do not report that the machine lacks this.
+        thread: The timer that it runs on.
+        glances: Whether :meth:`glance` does something.
     """
 
     key: ClassVar[str]
@@ -110,44 +109,49 @@ class Monitor:
         return type(self), self.seconds, self.by_default
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Monitor) and other._identity() == self._identity()
+        return isinstance(other, MachineMonitor) and other._identity() == self._identity()
 
     def __hash__(self) -> int:
         return hash(self._identity())
 
     def __call__(self, ov: Overseer) -> None:
-        """Sample in this run, in the place of the monitor of this key that runs by default."""
+        """Sample in this run; the default monitor of this key is disabled."""
         claim(ov, self.key)
         sampling_of(ov, self.thread).add(ov, self)
 
-    # What a kind of monitor does in a run, on the timer's thread
+    # Implemented by each kind; called on the timer's thread
 
     def begin(self, ov: Overseer) -> None:
-        """Prepare to read in this run."""
+        """Prepare for this run."""
 
     def read(self, now_ns: int) -> object | None:
-        """What the event carries; None for no event."""
+        """Take a sample; None for no event."""
         raise NotImplementedError
 
     def glance(self, now_ns: int) -> None:
-        """Look at what is looked at more often than all is read, at each tick of the timer."""
+        """Take a cheap partial sample at each tick of the timer."""
 
     def summarise(self, summary: dict[str, Any], now_ns: int | None) -> None:
-        """Put what is known into the run's summary; no time: a reading has not come back."""
+        """Add the figures to the run's summary.
 
-    # At work
+        Args:
+            summary: The summary.
+            now_ns: The time; None if a sample is still under way.
+        """
+
+    # Called by Sampling
 
     def look(self, now_ns: int) -> None:
-        """Glance, once there was a reading."""
+        """Glance, if a sample has succeeded before."""
         if self._answered:
-            with aside_psutil, suppress(Exception):  # The next sample shows whether it is lost.
+            with aside_psutil, suppress(Exception):  # The next sample counts failures.
                 self.glance(now_ns)
 
     def tick(self, ov: Overseer, now_ns: int) -> None:
-        """Read, if it is time and three samples in a row have not failed."""
+        """Take a sample if it is due; not after three failures in a row."""
         if now_ns < self._due_ns or self._failures == LOST:
             return
-        self._due_ns = now_ns + int(self.seconds * 0.9e9)  # Timers are not exact.
+        self._due_ns = now_ns + int(self.seconds * 0.9e9)  # Timers may be early.
         try:
             with aside_psutil:
                 data = self.read(now_ns)
@@ -161,7 +165,7 @@ class Monitor:
 
     @property
     def lost(self) -> BaseException | None:
-        """What was the end of it, if that is worth a word."""
+        """The error that disabled the monitor, if it is to be reported."""
         if self._failures < (LOST if self._answered else 1):
             return None
         quiet = self.silent and self.by_default
@@ -172,7 +176,7 @@ class Sampling:
     """The monitors of a run that share a timer.
 
     Attributes:
-        claimed: Keys whose default monitors make way.
+        claimed: Keys whose default monitors are disabled.
         seconds: The interval of the timer.
     """
 
@@ -181,29 +185,29 @@ class Sampling:
     def __init__(self) -> None:
         self.claimed: set[str] = set()
         self.seconds = LONGEST_SECONDS
-        self._waiting: list[Monitor] = []
-        self._default: Callable[[], Iterable[Monitor]] | None = None
-        self._members: list[Monitor] = []
+        self._waiting: list[MachineMonitor] = []
+        self._default: Callable[[], Iterable[MachineMonitor]] | None = None
+        self._members: list[MachineMonitor] = []
         self._reading = False
         self._free_ns = 0
 
-    def add(self, ov: Overseer, monitor: Monitor) -> None:
-        """Read ``monitor`` too, from the next tick on."""
+    def add(self, ov: Overseer, monitor: MachineMonitor) -> None:
+        """Sample ``monitor`` too, from the next tick on."""
         self._waiting.append(monitor)
         tick = min(monitor.seconds, GLANCE_SECONDS) if monitor.glances else monitor.seconds
         self.seconds = min(self.seconds, tick)
         ov.require(self)
 
     def by_default(
-        self, ov: Overseer, seconds: float, make: Callable[[], Iterable[Monitor]]
+        self, ov: Overseer, seconds: float, make: Callable[[], Iterable[MachineMonitor]]
     ) -> None:
-        """Read what ``make`` returns but for what is claimed; it is called at the first tick."""
+        """Sample the monitors that ``make`` returns at the first tick, unless they are claimed."""
         self.seconds, self._default = min(self.seconds, seconds), make
         ov.require(self)
 
     def __call__(self, ov: Overseer) -> Generator[Any, Any, None]:
-        """Sample from the end of ``load_script`` to the end of ``run_script``; then sum up."""
-        yield ov.phases.load_script(priority=-200)  # All have said what they want.
+        """Sample from the end of ``load_script`` to the end of ``run_script``, then summarise."""
+        yield ov.phases.load_script(priority=-200)  # All monitors are known by then.
         try:
             with ov.every(self.seconds, lambda: self.tick(ov), first=FIRST_SECONDS):
                 yield ov.phases.run_script
@@ -215,14 +219,14 @@ class Sampling:
             self._report(ov)
 
     def tick(self, ov: Overseer) -> None:
-        """Read what is due; on the timer's thread."""
+        """Take the samples that are due; on the timer's thread."""
         self._reading = True
         try:
             now, first = ov.clock.now_ns(), not self._members
             if first:
                 with aside_psutil, suppress(ImportError, OSError):
                     import psutil  # noqa: F401
-                unlist()  # It asks which thread this is; the script is not to see one until then.
+                unlist()  # psutil's import has listed this thread in threading, which shows.
             self._begin(ov)
             for member in self._members:
                 member.look(now)
@@ -231,7 +235,7 @@ class Sampling:
                 for member in self._members:
                     member.tick(ov, now)
                 took = ov.clock.cpu_ns() - used
-                # The first one imports what it needs.
+                # The first sample includes imports.
                 self._free_ns = now + REST * took if REST * took > 1e9 and not first else 0
         finally:
             self._reading = False
@@ -245,7 +249,7 @@ class Sampling:
             self._members[-1].begin(ov)
 
     def _report(self, ov: Overseer) -> None:
-        """Name what was lost: each reason once, with all that it was the reason of."""
+        """Report the disabled monitors, grouped by their errors."""
         reasons: dict[str, list[str]] = {}
         errors = {member.tells: member.lost for member in self._members}
         for tells, error in errors.items():
@@ -254,24 +258,24 @@ class Sampling:
         if reasons:
             each = (f"{', '.join(m)} could not be sampled: {why}" for why, m in reasons.items())
             place = next(where(error) for error in errors.values() if error is not None)
-            ov.report(Problem("not-sampled", WHO, "; ".join(each), place, REMEDY))
+            ov.report(Problem("not-sampled", WHO, "; ".join(each), place, NO_FIGURES))
 
 
 class Running:
-    """Mean, least and greatest of numbers that come one at a time; its size never grows."""
+    """Mean, minimum and maximum of a stream of numbers, in constant memory."""
 
     def __init__(self) -> None:
         self.n, self.total = 0, 0.0
         self.least, self.greatest = float("inf"), float("-inf")
 
     def add(self, value: float | None) -> None:
-        """Take one more number into account; None is no number."""
+        """Add a number; None is ignored."""
         if value is not None:
             self.n, self.total = self.n + 1, self.total + value
             self.least, self.greatest = min(self.least, value), max(self.greatest, value)
 
     def mean_max(self) -> dict[str, float]:
-        """``mean`` and ``max``; empty if there was no number."""
+        """``mean`` and ``max``; empty without numbers."""
         return {"mean": round(self.total / self.n, 3), "max": self.greatest} if self.n else {}
 
 

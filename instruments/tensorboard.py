@@ -1,4 +1,4 @@
-"""``--tensorboard DIR``: the run's curves and its trace, where TensorBoard shows them."""
+"""``--tensorboard DIR``: exports the run's curves and trace for TensorBoard."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
     from overseer import Overseer
 
-#: How large a trace may grow that nobody asked for but this: a browser has to read it.
+#: Size limit of a trace made for TensorBoard only: a browser has to load it.
 TRACE_MB = 4
 
 
 def instrument_tensorboard(ov: Overseer) -> Generator[Any, Any, None]:
-    """Export the run at its end when the option asks for it."""
+    """Export the run at its end if the option is set."""
     yield ov.phases.init
     ov.argparser.add_argument(
         "--tensorboard",
         metavar="DIR",
-        help="at the end, put curves and a trace where tensorboard --logdir DIR shows them",
+        help="at the end, write curves and a trace for tensorboard --logdir DIR",
     )
-    yield ov.phases.parse_args(priority=100)  # Before the trace looks whether it is wanted.
+    yield ov.phases.parse_args(priority=100)  # Before the trace reads its options.
     if not ov.options.tensorboard:
         return
     options = ov.options
@@ -33,7 +33,7 @@ def instrument_tensorboard(ov: Overseer) -> Generator[Any, Any, None]:
     from pathlib import Path
 
     logs = Path(ov.options.tensorboard).expanduser().absolute()
-    yield ov.phases.finalize(priority=-200)  # When the trace is complete.
+    yield ov.phases.finalize(priority=-200)  # After the trace.
     try:
         _export(ov, logs)
     except OSError as error:

@@ -8,7 +8,7 @@ from overseer.model.tasks import BATCH
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
-from .advice import SIZE, Advice
+from .advice import GIVE_BATCH_SIZE, Advice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _with_batch(advice: Advice, why: str) -> str:
     line = advice.line("step")
     if line is None or "batch" not in line:
         if why == BATCH:
-            return SIZE
+            return GIVE_BATCH_SIZE
         rows = (row for row in table.rows if row["kind"] == k.STEP and "selector" in row)
         selectors = (str(row["selector"]) for row in rows)
         code, _, step = next(selectors, "//FUNCTION > #endloop_BATCH as step").partition(" > ")

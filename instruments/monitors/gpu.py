@@ -12,7 +12,7 @@ from overseer.model.catalogue import SOURCES
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
-from ..sampling import LOST, Monitor, Running
+from ..sampling import LOST, MachineMonitor, Running
 from .nvml import MIB, Nvml, NvmlDevice
 
 TYPE_CHECKING = False
@@ -92,7 +92,7 @@ class DeviceSummary:
         return {**sizes, "growth": grown} if grown is not None else sizes
 
 
-class Gpu(Monitor):
+class Gpu(MachineMonitor):
     """Emit ``gpudata`` every ``seconds``: the reading of each visible NVIDIA GPU by its number.
 
     Utilisation is the share of time in which any process's kernel ran, whatever part of the device

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from overseer.model.catalogue import SOURCES
 from overseer.rundir.cgroup import Limit, cpu_limit, memory_limit
 
-from ..sampling import Monitor, Running
+from ..sampling import MachineMonitor, Running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def interfaces(each: bool = False) -> dict[str, dict[str, int]]:
     return _named(counters(pernic=each), Network)
 
 
-def _named(found: Any, kind: type[Monitor]) -> dict[str, dict[str, int]]:
+def _named(found: Any, kind: type[MachineMonitor]) -> dict[str, dict[str, int]]:
     each = found if isinstance(found, dict) else {} if found is None else {"": found}
     fields = SOURCES[kind.key].metrics
     return {
@@ -214,7 +214,7 @@ def since(start: dict[str, int], now: dict[str, int]) -> dict[str, int]:
     return {name: value - start.get(name, 0) for name, value in now.items()}
 
 
-class Cpu(Monitor):
+class Cpu(MachineMonitor):
     """Emit ``cpudata`` every ``seconds``: processor load and memory in use.
 
     The load is percent of the usable processors: the machine's, those of the process's affinity,
@@ -253,7 +253,7 @@ class Cpu(Monitor):
                 entry["limited_by"] = cores.limited_by
 
 
-class Memory(Monitor):
+class Memory(MachineMonitor):
     """Emit ``memdata`` every ``seconds``: memory used, total and available."""
 
     key, tells = "memdata", "memory"
@@ -279,7 +279,7 @@ class Memory(Monitor):
                 entry["limited_by"] = self._machine.limited_by
 
 
-class Disk(Monitor):
+class Disk(MachineMonitor):
     """Emit ``iodata`` every ``seconds``: the disks' I/O since the first sample."""
 
     key, tells, silent = "iodata", "disks", True
@@ -294,7 +294,7 @@ class Disk(Monitor):
         return since(self._first, now) if now and self._first else None
 
 
-class Network(Monitor):
+class Network(MachineMonitor):
     """Emit ``netdata`` every ``seconds``: bytes, packets, errors and drops since boot."""
 
     key, tells, silent = "netdata", "network", True

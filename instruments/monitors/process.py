@@ -10,7 +10,7 @@ from overseer.model.catalogue import SOURCES
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
-from ..sampling import REST, Monitor, Running
+from ..sampling import REST, MachineMonitor, Running
 from .host import machine_of
 
 TYPE_CHECKING = False
@@ -169,7 +169,7 @@ def number(process: psutil.Process) -> dict[str, int]:
     return {"num": process.cpu_num()} if hasattr(process, "cpu_num") else {}
 
 
-class ProcessTree(Monitor):
+class ProcessTree(MachineMonitor):
     """Emit ``process`` every ``seconds``: the script's process and its descendants.
 
     The load is percent of all usable processors. Memory is the resident set, shared pages counted

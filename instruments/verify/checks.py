@@ -9,7 +9,7 @@ from typing import NamedTuple
 from overseer.model.amounts import count, duration, figure, percent
 from overseer.model.facts import at, entries, main_task, number, others_share, part, wall_seconds
 
-from ..advice import GENERIC, SIZE
+from ..advice import GENERIC, GIVE_BATCH_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _differs(given: float, seen: float) -> bool:
 
 def _items(e: Evidence) -> Check:
     items, hooks, line = number(e.task, "items"), number(e.hooks, "items"), e.write("step")
-    line = line if line is not None and "batch" in line else SIZE
+    line = line if line is not None and "batch" in line else GIVE_BATCH_SIZE
     if e.batches and 2 * e.sizeless > e.told:
         verdict = FAIL if hooks else WARN
         return Check("items", verdict, "what is given as batch has no length", line)

@@ -15,14 +15,14 @@ from instruments.monitoring import instrument_monitors
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
 from instruments.monitors.process import ProcessTree
-from instruments.sampling import Monitor, checked_interval
+from instruments.sampling import MachineMonitor, checked_interval
 from overseer.errors import UsageError
 from tests.running import Place
 
 from .conftest import FakeOverseer
 
 
-class Echoing(Monitor):
+class Echoing(MachineMonitor):
     """Answers what a test has put there; an exception is raised."""
 
     key, tells = "echo", "echoes"
@@ -43,7 +43,7 @@ class Quiet(Echoing):
     silent = True
 
 
-def by_default(ov: Any, *monitors: Monitor) -> None:
+def by_default(ov: Any, *monitors: MachineMonitor) -> None:
     sampling.sampling_of(ov, "host").by_default(ov, 1.0, lambda: monitors)
 
 
@@ -73,7 +73,7 @@ def test_a_default_monitor_makes_way_for_one_that_was_asked_for(
 
 FILE, SELF = FileNotFoundError("/proc/x"), ZeroDivisionError("oh")
 #: Readings of a monitor, what is given, and what is said at the end.
-FAILING: list[tuple[Monitor, list[Any], list[int], str]] = [
+FAILING: list[tuple[MachineMonitor, list[Any], list[int], str]] = [
     (Echoing(by_default=True), [1, FILE, FILE, 2], [1, 2], ""),
     (Echoing(by_default=True), [1, FILE, FILE, FILE, 2], [1], "FileNotFoundError: /proc/x"),
     (Echoing(by_default=True), [FILE], [], "FileNotFoundError: /proc/x"),
@@ -86,7 +86,7 @@ FAILING: list[tuple[Monitor, list[Any], list[int], str]] = [
 
 @pytest.mark.parametrize(("monitor", "answers", "given", "why"), FAILING)
 def test_what_fails_is_absent_and_three_samples_that_fail_are_the_end(
-    ov: FakeOverseer, monitor: Monitor, answers: list[Any], given: list[int], why: str
+    ov: FakeOverseer, monitor: MachineMonitor, answers: list[Any], given: list[int], why: str
 ) -> None:
     Echoing.answers = [*answers]
     by_default(ov, monitor)
