@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from overseer import Overseer
-from overseer.model.catalogue import SHARE, SOURCES, TOTAL, curve
+from overseer.model.catalogue import METRIC_GROUPS, SHARE, TOTAL, curve
 from overseer.recorder import recorder
 from overseer.rundir.tensorboard import leaves
 from overseer.trace.channels import channel
 
 Event = dict[str, Any]
 #: Keys of monitors' samples; the machine's memory is in ``cpudata`` too.
-MONITORED = {key: source.name for key, source in SOURCES.items() if key != "memdata"}
+MONITORED = {key: source.name for key, source in METRIC_GROUPS.items() if key != "memdata"}
 #: Progress of at most this many turns is marked; longer loops are loops of steps.
 MAX_TURNS = 1000
 

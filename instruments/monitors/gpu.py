@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 
 from overseer.errors import Problem
-from overseer.model.catalogue import SOURCES
+from overseer.model.catalogue import METRIC_GROUPS
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
@@ -103,7 +103,7 @@ class Gpu(MachineMonitor):
     """
 
     key, tells, thread = "gpudata", "GPUs", "gpu"  # NVML may hang; the others go on.
-    emits = SOURCES["gpudata"].units
+    emits = METRIC_GROUPS["gpudata"].units
 
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""

@@ -6,7 +6,7 @@ import os
 import sys
 from weakref import WeakKeyDictionary
 
-from overseer.model.catalogue import SOURCES
+from overseer.model.catalogue import METRIC_GROUPS
 from overseer.rundir.cgroup import Limit, cpu_limit, memory_limit
 
 from ..sampling import MachineMonitor, Running
@@ -202,7 +202,7 @@ def interfaces(each: bool = False) -> dict[str, dict[str, int]]:
 
 def _named(found: Any, kind: type[MachineMonitor]) -> dict[str, dict[str, int]]:
     each = found if isinstance(found, dict) else {} if found is None else {"": found}
-    fields = SOURCES[kind.key].metrics
+    fields = METRIC_GROUPS[kind.key].metrics
     return {
         str(name): {f: getattr(counters, f) for f in fields if hasattr(counters, f)}
         for name, counters in each.items()
@@ -222,7 +222,7 @@ class Cpu(MachineMonitor):
     """
 
     key, tells = "cpudata", "processors"
-    emits = SOURCES["cpudata"].units
+    emits = METRIC_GROUPS["cpudata"].units
 
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""
@@ -257,7 +257,7 @@ class Memory(MachineMonitor):
     """Emit ``memdata`` every ``seconds``: memory used, total and available."""
 
     key, tells = "memdata", "memory"
-    emits = SOURCES["memdata"].units
+    emits = METRIC_GROUPS["memdata"].units
 
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""
@@ -283,7 +283,7 @@ class Disk(MachineMonitor):
     """Emit ``iodata`` every ``seconds``: the disks' I/O since the first sample."""
 
     key, tells, silent = "iodata", "disks", True
-    emits = SOURCES["iodata"].units
+    emits = METRIC_GROUPS["iodata"].units
 
     _first: dict[str, int] | None = None
 
@@ -298,7 +298,7 @@ class Network(MachineMonitor):
     """Emit ``netdata`` every ``seconds``: bytes, packets, errors and drops since boot."""
 
     key, tells, silent = "netdata", "network", True
-    emits = SOURCES["netdata"].units
+    emits = METRIC_GROUPS["netdata"].units
 
     def read(self, now_ns: int) -> dict[str, int] | None:
         """Return the counters since boot; None without an interface."""

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from functools import partial
 
-from overseer.model.catalogue import SOURCES
+from overseer.model.catalogue import METRIC_GROUPS
 from overseer.model.growth import Growth
 
 from ..measuring import stepped_in
@@ -177,7 +177,7 @@ class ProcessTree(MachineMonitor):
     """
 
     key, tells, glances = "process", "processes", True
-    emits = SOURCES["process"].units
+    emits = METRIC_GROUPS["process"].units
 
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""

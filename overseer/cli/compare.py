@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import UsageError, VoirError
 from ..model.catalogue import RATE
-from ..model.comparison import Comparison, Row
+from ..model.comparison import ComparedFigure, Comparison
 from ..model.comparison import compare as compare_facts
 from ..rundir.differences import Difference, differences
 from ..rundir.reading import Run
@@ -94,7 +94,7 @@ def _as_json(sides: list[list[Run]], found: Comparison, unlike: list[Difference]
     }
 
 
-def _figure(one: Row) -> dict[str, Any]:
+def _figure(one: ComparedFigure) -> dict[str, Any]:
     metric = one.figure.metric
     units = f"{one.units}/s" if metric.kind == RATE else metric.unit
     named = {"task": one.task or None, "figure": one.figure.path, "units": units}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .facts import Facts
 
 #: What other programs may use of the processors before figures are doubted.
-BUSY = 0.2
+MAX_OTHERS = 0.2
 #: What makes a run slower, and should be alike on both sides.
 _UNLIKE = {
     "trace": "only one side was traced",
@@ -77,7 +77,7 @@ def _doubts(name: str, side: Sequence[Facts]) -> Iterator[str]:
         signalled = isinstance(status, int) and status < 0
         yield f"{name} ended with {f'signal {-status}' if signalled else f'exit status {status}'}"
     busiest = max((others_share(run) or 0.0 for run in side), default=0.0)
-    if busiest > BUSY:
+    if busiest > MAX_OTHERS:
         yield f"{name}: other programs used {100 * busiest:.0f} % of the processors"
     tasks = [(task, part(run, "tasks", task)) for run in side for task in part(run, "tasks")]
     for task in dict.fromkeys(task for task, facts in tasks if number(facts, "rate.profiled")):

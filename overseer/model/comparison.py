@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 #: The smallest difference that counts, as a share: of repeated runs; and of one run a side, whose
 #: interval does not hold what processes of one program differ by.
-THRESHOLD, SINGLE = 0.01, 0.05
-FASTER, SLOWER, NONE = "faster", "slower", "no difference shown"
+THRESHOLD, SINGLE_THRESHOLD = 0.01, 0.05
+FASTER, SLOWER, NO_DIFFERENCE = "faster", "slower", "no difference shown"
 
 
 class Figure(NamedTuple):
@@ -43,18 +43,18 @@ class Figure(NamedTuple):
     metric: Metric
 
 
-TASK = tuple(Figure(path, catalogue.TASK[path]) for path in (
+TASK_FIGURES = tuple(Figure(path, catalogue.TASK_METRICS[path]) for path in (
     "rate.steady", "rate.wall", "step_seconds.median", "loading.share", "compute.share",
     "first_step_seconds", "pause.seconds", "loss.last",
 ))  # fmt: skip
-RUN = (
-    Figure("host.memory.process.peak", catalogue.RUN["host.memory.process.peak"]),
-    Figure("devices.0.memory.peak", catalogue.RUN["devices.memory.peak"]),
-    Figure("seconds", catalogue.RUN["seconds"]),
+RUN_FIGURES = (
+    Figure("host.memory.process.peak", catalogue.RUN_METRICS["host.memory.process.peak"]),
+    Figure("devices.0.memory.peak", catalogue.RUN_METRICS["devices.memory.peak"]),
+    Figure("seconds", catalogue.RUN_METRICS["seconds"]),
 )
 
 
-class Row(NamedTuple):
+class ComparedFigure(NamedTuple):
     """One figure of both sides.
 
     Attributes:
@@ -78,7 +78,7 @@ class Row(NamedTuple):
     interval: Interval | None = None
 
 
-class Verdict(NamedTuple):
+class TaskVerdict(NamedTuple):
     """Whether the second side is faster.
 
     Attributes:
@@ -102,8 +102,8 @@ class Verdict(NamedTuple):
 class Comparison(NamedTuple):
     """Two sides compared, with the ``threshold`` that verdicts went by."""
 
-    rows: list[Row]
-    verdicts: list[Verdict]
+    rows: list[ComparedFigure]
+    verdicts: list[TaskVerdict]
     notes: list[str]
     threshold: float
 
@@ -116,24 +116,24 @@ def compare(
     Args:
         before: ``run.json`` of each run of the first side; at least one.
         after: The same of the second side.
-        threshold: The smallest difference that counts, as a share; None: ``THRESHOLD``, ``SINGLE``
-            for one run a side.
+        threshold: The smallest relative difference to report. None: ``SINGLE_THRESHOLD`` for one
+            run per side, otherwise ``THRESHOLD``.
     """
     notes, tasks = [*doubts(before, after)], shared_tasks(before, after)
     single = len(before) == len(after) == 1
     if threshold is None:
-        threshold = SINGLE if single else THRESHOLD
+        threshold = SINGLE_THRESHOLD if single else THRESHOLD
     turns = in_turns(before, after)
     over, ratio = ("pairs", ratio_of_pairs) if turns else ("runs", ratio_over_runs)
     before, after = turns or (before, after)
     rows, verdicts = [], []
     for task in tasks:
         sides = [[part(run, "tasks", task) for run in side] for side in (before, after)]
-        found = [*_rows(task, TASK, sides[0], sides[1], ratio)]
+        found = [*_rows(task, TASK_FIGURES, sides[0], sides[1], ratio)]
         rows += found
         over_what = "steps" if single else over
         verdicts.append(_judged(task, found, [*sides[0], *sides[1]], over_what, threshold))
-    rows += _rows("", RUN, before, after, ratio)
+    rows += _rows("", RUN_FIGURES, before, after, ratio)
     return Comparison(rows, verdicts, notes, threshold)
 
 
@@ -145,14 +145,14 @@ def middle(values: Sequence[float]) -> float:
 def _rows(
     task: str, figures: Sequence[Figure], before: Sequence[Facts], after: Sequence[Facts],
     over_runs: Ratio,
-) -> Iterator[Row]:  # fmt: skip
+) -> Iterator[ComparedFigure]:  # fmt: skip
     units = str(before[0].get("units") or "items") if task else ""
     for figure in figures:
         a, b = _values(before, figure.path), _values(after, figure.path)
         if not a or not b or not any((*a, *b)):
             continue
         ratio = interval = None
-        if figure.metric.kind not in (catalogue.SHARE, catalogue.NUMBER):
+        if figure.metric.kind not in (catalogue.SHARE, catalogue.SCALAR):
             ratio = middle(b) / middle(a) if min(*a, *b) > 0 else None
             complete = len(a) == len(before) and len(b) == len(after)
             interval = over_runs(a, b) if complete else None
@@ -161,7 +161,7 @@ def _rows(
         spread: tuple[Interval | None, Interval | None] = (None, None)
         if figure.path == "step_seconds.median":
             spread = _quartiles(before), _quartiles(after)
-        yield Row(task, figure, units, a, b, spread, ratio, interval)
+        yield ComparedFigure(task, figure, units, a, b, spread, ratio, interval)
 
 
 def _values(runs: Sequence[Facts], path: str) -> list[float]:
@@ -192,25 +192,25 @@ def _course(task: Facts) -> list[float]:
 
 
 def _judged(
-    task: str, rows: Sequence[Row], every: Sequence[Facts], over: str, threshold: float
-) -> Verdict:
+    task: str, rows: Sequence[ComparedFigure], every: Sequence[Facts], over: str, threshold: float
+) -> TaskVerdict:
     """The verdict by the steady rate, or by the overall rate if a run has no steady one."""
     steady = all(number(facts, "rate.steady") is not None for facts in every)
     path, which = ("rate.steady", "steady rate") if steady else ("rate.wall", "overall rate")
     row = next((row for row in rows if row.figure.path == path), None)
     if row is None or row.ratio is None:
-        return Verdict(task, NONE, "its rate is not known of both")
+        return TaskVerdict(task, NO_DIFFERENCE, "its rate is not known of both")
     if len({str(facts.get("units")) for facts in every}) > 1:
-        return Verdict(task, NONE, "they count different things")
+        return TaskVerdict(task, NO_DIFFERENCE, "they count different things")
     if row.interval is None:
         said = {str(at(f, "steady.verdict")) for f in every if not number(f, "rate.steady")}
         little = "too little to tell" if steady else " and ".join(sorted(said))
-        return Verdict(task, NONE, f"one run a side, and {little}", None, row.ratio)
+        return TaskVerdict(task, NO_DIFFERENCE, f"one run a side, and {little}", None, row.ratio)
     (low, high), limit, least = row.interval, 1 + threshold, f"{100 * threshold:g} %"
     if low > limit or high < 1 / limit:
         faster = (low > 1) == (row.figure.metric.better == catalogue.UP)
-        return Verdict(task, FASTER if faster else SLOWER, which, over, row.ratio, row.interval)
+        return TaskVerdict(task, FASTER if faster else SLOWER, which, over, row.ratio, row.interval)
     why = "the interval holds no difference" if low <= 1 <= high else f"it may be under {least}"
     if low >= 1 / limit and high <= limit:
         why = f"less than {least}"
-    return Verdict(task, NONE, f"{which}: {why}", over, row.ratio, row.interval)
+    return TaskVerdict(task, NO_DIFFERENCE, f"{which}: {why}", over, row.ratio, row.interval)

@@ -28,32 +28,32 @@ if TYPE_CHECKING:
     from .facts import Facts
 
 #: Fewer steps or seconds than these say nothing about a run.
-FEWEST_STEPS, FEWEST_SECONDS = 12, 0.25
+MIN_DIAGNOSED_STEPS, MIN_DIAGNOSED_SECONDS = 12, 0.25
 #: Shares of the time from which on they are worth a complaint.
-LOADER, HOST, PAUSE, COMPUTE = 0.25, 0.35, 0.3, 0.75
+LOADER_LIMIT, HOST_LIMIT, PAUSE_LIMIT, COMPUTE_LIMIT = 0.25, 0.35, 0.3, 0.75
 #: A share that outweighs doubts about the figures.
-LARGE = 0.5
+DOMINANT = 0.5
 #: The parts of steps that take fewer seconds may be mostly voir's own.
-SHORT = 40e-6
+MIN_STEP_SECONDS = 40e-6
 #: Work of fewer seconds a step on the host may be mostly the calls of its operations.
-CALLS = 2e-3
+SMALL_WORK = 2e-3
 #: A forward so many times as long as its backward is mostly of calls that learn nothing; and where
 #: no forward was seen, what is up to so many times as long as ``backward`` may be one.
-ACTING, UNSEEN = 1.5, 3
+ACTING_RATIO, UNSEEN_RATIO = 1.5, 3
 #: How far from its limit a share must be for the next run to be on the same side, and how far where
 #: other programs fill the processors: they slow down work, and not what sleeps.
-NEAR, CROWDED = 0.02, 0.15
+MARGIN, CROWDED_MARGIN = 0.02, 0.15
 #: The part of the processors from which on other programs disturb, and how full those are then.
-DISTURBED, FULL = 0.25, 75
+CPU_SHARED, CPU_FULL = 0.25, 75
 #: A GPU busier than this limits a run; less busy than the second, it waits; than the third, it is
 #: not used by the run.
-BUSY, IDLE, USED = 0.85, 0.5, 0.02
+GPU_BUSY, GPU_IDLE, GPU_USED = 0.85, 0.5, 0.02
 #: How much of the time clocks may be held down, by reason; a power cap is usual under full load.
-HELD, CAPPED = 0.1, 0.5
+THROTTLED, POWER_CAPPED = 0.1, 0.5
 #: A call that waits for a device matters on a CPU if it takes so much of the steps' time.
-DEAR = 0.05
+COSTLY_SYNC = 0.05
 #: How far apart other programs alone drive the quartiles of step times, as a ratio.
-WIDE = 1.5
+NOISY_QUARTILES = 1.5
 #: The verdicts that too many threads may be the reason of.
 _SLOWED = ("compute-bound", "host-bound", "never steady")
 #: What to try against pauses of each kind.
@@ -88,7 +88,7 @@ class Diagnosis:
         return facts if self.next is None else {**facts, "next": self.next}
 
 
-class _Task:
+class _TimeShares:
     """Where a task's time goes; shares of parts are of the steps, ``pause`` of all the time.
 
     Attributes:
@@ -108,7 +108,7 @@ class _Task:
         seconds = (loading or 0.0) + (compute or 0.0)
         if not seconds and self.parts:
             seconds = sum(number(part(facts, "breakdown"), name) or 0.0 for name in self.parts)
-        self.known = seconds > 0 and seconds >= SHORT * self.steps
+        self.known = seconds > 0 and seconds >= MIN_STEP_SECONDS * self.steps
         if not self.known:
             self.parts, loading = {}, None
             seconds, first = self.wall * (1 - self.pause) - first, 0.0
@@ -120,7 +120,9 @@ class _Task:
         self.loading = (loading or 0.0) / seconds if split else self.parts.get("loading")
         self.work = sum(map(self._share, ("forward", "backward", "optimizer"))) or None
         self.other = self.parts.get("other")
-        if "forward" not in self.parts and (self.other or 0.0) <= UNSEEN * self._share("backward"):
+        if "forward" not in self.parts and (self.other or 0.0) <= UNSEEN_RATIO * self._share(
+            "backward"
+        ):
             self.other = None  # A forward that was not seen may be in it.
 
     def _share(self, name: str) -> float:
@@ -155,19 +157,19 @@ def diagnose(run: Facts) -> Diagnosis | None:
 
 
 def _diagnosed(run: Facts, found: Facts) -> Diagnosis | None:
-    task = _Task(found)
-    if task.steps < FEWEST_STEPS:
+    task = _TimeShares(found)
+    if task.steps < MIN_DIAGNOSED_STEPS:
         return None
     unsteady = _never_steady(run, task)
-    if task.settled < FEWEST_SECONDS:
-        mostly = task.pause >= LARGE and task.pause * task.wall >= 2 * FEWEST_SECONDS
+    if task.settled < MIN_DIAGNOSED_SECONDS:
+        mostly = task.pause >= DOMINANT and task.pause * task.wall >= 2 * MIN_DIAGNOSED_SECONDS
         return _pauses(task) if mostly else unsteady
     load = number(run, "host.cpu.mean") or 0.0
-    slack = CROWDED if _disturbed(run) and load >= FULL else NEAR
+    slack = CROWDED_MARGIN if _disturbed(run) and load >= CPU_FULL else MARGIN
     losses = sorted(_losses(run, task, slack), key=lambda loss: loss[0], reverse=True)
     doubts = [*_growing(run, task), *_throttled(run)]
     lost = [diagnosis for _, diagnosis in losses]
-    if lost and (not doubts or (losses[0][0] >= LARGE and lost[0].verdict != "host-bound")):
+    if lost and (not doubts or (losses[0][0] >= DOMINANT and lost[0].verdict != "host-bound")):
         return _first([*lost[:1], *doubts, *lost[1:]])
     if doubts:  # Also before the host's time: nobody can say whether that is lost.
         return _first([*doubts, *lost])
@@ -179,7 +181,7 @@ def _diagnosed(run: Facts, found: Facts) -> Diagnosis | None:
         at(task.facts, "steady.verdict") == "never steady"  # Other programs may be why.
         or _compute(run, task, -slack) is not None
         or _device_busy(run, task) is not None
-        or task.parts.get("communication", 0.0) >= LOADER - slack
+        or task.parts.get("communication", 0.0) >= LOADER_LIMIT - slack
     )
     return None if uncertain else _nothing(task)
 
@@ -195,24 +197,28 @@ def _first(ranked: list[Diagnosis]) -> Diagnosis:
 # Where time goes
 
 
-def _losses(run: Facts, task: _Task, slack: float) -> Iterator[tuple[float, Diagnosis]]:
+def _losses(run: Facts, task: _TimeShares, slack: float) -> Iterator[tuple[float, Diagnosis]]:
     """What costs time, by shares that exceed their limits by ``slack``, with the share of all."""
     stepping, busy, loading = 1 - task.pause, _device_busy(run, task), task.loading or 0.0
-    if task.exceeds(loading, LOADER, slack):
+    if task.exceeds(loading, LOADER_LIMIT, slack):
         yield loading * stepping, _loader(run, task, loading)
-    if task.pause >= PAUSE + slack:
+    if task.pause >= PAUSE_LIMIT + slack:
         yield task.pause, _pauses(task)
-    if task.other is not None and task.exceeds(task.other, HOST, slack):
+    if task.other is not None and task.exceeds(task.other, HOST_LIMIT, slack):
         # It may be a wait for a device that works.
         on_host = at(task.facts, "rate.clock") in (None, HOST_CLOCK)
-        if busy < BUSY - slack if busy is not None else on_host:
+        if busy < GPU_BUSY - slack if busy is not None else on_host:
             yield task.other * stepping, _host(run, task, task.other)
-    elif task.known and loading < LOADER + slack and (1.0 if busy is None else busy) < IDLE - slack:
+    elif (
+        task.known
+        and loading < LOADER_LIMIT + slack
+        and (1.0 if busy is None else busy) < GPU_IDLE - slack
+    ):
         why = f"the GPU is busy {percent(busy or 0.0)} of the time, batches are there"
         yield (1 - (busy or 0.0)) * stepping, Diagnosis("host-bound", why, _less_waiting(run))
 
 
-def _loader(run: Facts, task: _Task, share: float) -> Diagnosis:
+def _loader(run: Facts, task: _TimeShares, share: float) -> Diagnosis:
     of = "the steps' time" if task.pause >= 0.01 else "the time"
     why = f"{percent(share)} of {of} waits for batches, {duration(task.each(share))} a step"
     then = "load ahead (more num_workers of its DataLoader), or do less for each item"
@@ -221,7 +227,7 @@ def _loader(run: Facts, task: _Task, share: float) -> Diagnosis:
     return Diagnosis("loader-bound", why, then)
 
 
-def _pauses(task: _Task) -> Diagnosis:
+def _pauses(task: _TimeShares) -> Diagnosis:
     kinds = part(task.facts, "pause", "kinds")
     seconds = {kind: number(kinds, f"{kind}.seconds") or 0.0 for kind in kinds}
     whole, count = sum(seconds.values()), number(task.facts, "pause.count") or 0.0
@@ -236,7 +242,7 @@ def _pauses(task: _Task) -> Diagnosis:
     return Diagnosis("pause-heavy", why, _SHORTER.get(chief, _SHORTER["unexplained"]))
 
 
-def _host(run: Facts, task: _Task, share: float) -> Diagnosis:
+def _host(run: Facts, task: _TimeShares, share: float) -> Diagnosis:
     why = f"{percent(share)} of a step, {duration(task.each(share))}, is loss and Python between"
     if task.loading is None and not run.get("syncs"):
         then = "voir init shows how to tell these apart; load ahead, or do less in Python"
@@ -251,7 +257,7 @@ def _less_waiting(run: Facts) -> str:
     waits = [
         call
         for call in entries(run, "syncs")
-        if call.get("device") != "cpu" or (number(call, "share") or 0.0) > DEAR
+        if call.get("device") != "cpu" or (number(call, "share") or 0.0) > COSTLY_SYNC
     ]
     if not waits:
         return "voir --profile shows what it is: do it less often, or for larger batches"
@@ -262,22 +268,22 @@ def _less_waiting(run: Facts) -> str:
     return f"{place}, {often} a step{also}: read tensors rarely"
 
 
-def _compute(run: Facts, task: _Task, slack: float) -> Diagnosis | None:
+def _compute(run: Facts, task: _TimeShares, slack: float) -> Diagnosis | None:
     busy, work = _device_busy(run, task), task.work or 0.0
-    if busy is not None and busy >= BUSY + (NEAR if slack > 0 else -NEAR):
+    if busy is not None and busy >= GPU_BUSY + (MARGIN if slack > 0 else -MARGIN):
         why = f"the GPU is busy {percent(busy)} of the time"
-    elif busy is None and work * (1 - task.pause) >= COMPUTE + slack:
+    elif busy is None and work * (1 - task.pause) >= COMPUTE_LIMIT + slack:
         named = (n for n in ("forward", "backward", "optimizer") if task.parts.get(n))
         why = f"{', '.join(f'{n} {100 * task.parts[n]:.0f} %' for n in named)} of a step"
     else:
         return None
     forward, backward = (task.parts.get(name, 0.0) for name in ("forward", "backward"))
-    if not _used(run) and backward and forward >= ACTING * backward:
+    if not _used(run) and backward and forward >= ACTING_RATIO * backward:
         times = f"forward takes {forward / backward:.1f} times as long as backward"
         then = f"{times}: larger batches for what learns nothing (acting, frozen parts)"
     elif entries(run, "devices") and not _used(run):
         then = 'the GPU, which is idle: model.to("cuda"), and each batch'
-    elif not _used(run) and task.each(work) < CALLS:
+    elif not _used(run) and task.each(work) < SMALL_WORK:
         short = duration(task.each(work))
         then = f"larger batches, torch.compile: {short} a step may be mostly calls of operations"
     else:
@@ -286,7 +292,7 @@ def _compute(run: Facts, task: _Task, slack: float) -> Diagnosis | None:
     return Diagnosis("compute-bound", why, then)
 
 
-def _nothing(task: _Task) -> Diagnosis:
+def _nothing(task: _TimeShares) -> Diagnosis:
     shares = {
         "loading": task.loading,
         "communication": task.parts.get("communication") or None,
@@ -300,7 +306,7 @@ def _nothing(task: _Task) -> Diagnosis:
 # Whether the figures hold
 
 
-def _growing(run: Facts, task: _Task) -> Iterator[Diagnosis]:
+def _growing(run: Facts, task: _TimeShares) -> Iterator[Diagnosis]:
     first, made = number(task.facts, "first_step_seconds"), number(task.facts, "steps") or 0.0
     stepping = task.wall - (first or 0.0)  # Growth is looked for behind the first step.
     pace = (made - (first is not None)) / stepping if stepping > 0 else 0.0
@@ -321,7 +327,8 @@ def _throttled(run: Facts) -> Iterator[Diagnosis]:
         (share, str(reason), device)
         for device in _used(run)
         for reason, value in part(device, "throttled").items()
-        if (share := number(value)) and share >= (CAPPED if reason == "power cap" else HELD)
+        if (share := number(value))
+        and share >= (POWER_CAPPED if reason == "power cap" else THROTTLED)
     ]
     if held:
         share, reason, device = max(held, key=lambda each: each[0])
@@ -330,7 +337,7 @@ def _throttled(run: Facts) -> Iterator[Diagnosis]:
         yield Diagnosis("throttled", why, advice)
 
 
-def _never_steady(run: Facts, task: _Task) -> Diagnosis | None:
+def _never_steady(run: Facts, task: _TimeShares) -> Diagnosis | None:
     if at(task.facts, "steady.verdict") != "never steady":
         return None
     q1, q3 = number(task.facts, "rate.q1"), number(task.facts, "rate.q3")
@@ -340,7 +347,7 @@ def _never_steady(run: Facts, task: _Task) -> Diagnosis | None:
         why = f"half of {task.steps:,.0f} steps between {q1:,.0f} and {q3:,.0f} {units}/s"
     advice = "run longer, or find what varies: batch shapes, data, logging"
     if _disturbed(run):
-        if q1 and q3 and q3 < WIDE * q1:
+        if q1 and q3 and q3 < NOISY_QUARTILES * q1:
             return None  # The others do that much to any program.
         used = percent(others_share(run) or 0.0)
         advice = f"a quieter machine: other programs use {used} of the processors"
@@ -361,16 +368,16 @@ def _fewer_threads(run: Facts) -> str | None:
 
 
 def _disturbed(run: Facts) -> bool:
-    return (others_share(run) or 0.0) >= DISTURBED
+    return (others_share(run) or 0.0) >= CPU_SHARED
 
 
 def _used(run: Facts) -> list[Facts]:
     """The devices that were not idle all the time; what is the matter with others is no matter."""
     means = [(device, number(device, "utilisation.mean")) for device in entries(run, "devices")]
-    return [device for device, mean in means if mean is None or mean >= USED]
+    return [device for device, mean in means if mean is None or mean >= GPU_USED]
 
 
-def _device_busy(run: Facts, task: _Task) -> float | None:
+def _device_busy(run: Facts, task: _TimeShares) -> float | None:
     """How busy the GPUs in use were, where steps fill enough of the run for its mean to tell."""
     seconds = number(run, "seconds")
     if not seconds or task.seconds < 0.6 * seconds or task.seconds < 3:

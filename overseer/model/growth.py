@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Samples kept; when they are full every other one goes, and only every other one is taken.
-KEPT = 128
+MAX_SAMPLES = 128
 #: Fewer samples say nothing.
-FEWEST = 12
+MIN_SAMPLES = 12
 #: Growth worth reporting: so many bytes, and such a part of what there was.
-LEAST_BYTES, LEAST_SHARE = 64 << 20, 0.1
+MIN_GROWTH_BYTES, MIN_GROWTH_SHARE = 64 << 20, 0.1
 
 
 class Growth:
@@ -41,7 +41,7 @@ class Growth:
             self._every, self._seen = 1, 0  # All of the space is for the time of the steps.
         if self._seen % self._every == 0:
             self._kept.append((seconds, used))
-            if len(self._kept) >= KEPT:
+            if len(self._kept) >= MAX_SAMPLES:
                 del self._kept[1::2]
                 self._every *= 2
         self._seen += 1
@@ -49,19 +49,22 @@ class Growth:
     @property
     def known(self) -> bool:
         """Whether there are enough samples to tell."""
-        return len(self._counted()) >= FEWEST
+        return len(self._counted()) >= MIN_SAMPLES
 
     def grown(self) -> dict[str, float] | None:
         """By how many ``bytes`` in how many ``seconds``; None if it levelled off or is little."""
         counted = self._counted()
         later = counted[len(counted) // 4 :]
-        if len(counted) < FEWEST or later[-1][0] <= later[0][0]:
+        if len(counted) < MIN_SAMPLES or later[-1][0] <= later[0][0]:
             return None
         n = len(later)
         quarters = (sorted(later[i * n // 4 : (i + 1) * n // 4], key=_used) for i in range(4))
         rises = [b - a for a, b in pairwise(_used(each[len(each) // 2]) for each in quarters)]
         total = later[-1][1] - later[0][1]
-        if total < max(LEAST_BYTES, LEAST_SHARE * later[0][1]) or min(rises) < max(rises) / 4:
+        if (
+            total < max(MIN_GROWTH_BYTES, MIN_GROWTH_SHARE * later[0][1])
+            or min(rises) < max(rises) / 4
+        ):
             return None
         return {"bytes": total, "seconds": later[-1][0] - later[0][0]}
 

@@ -20,9 +20,9 @@ _T = (
 )  # fmt: skip
 _Z = 1.959964
 #: How often a run is drawn anew.
-DRAWS = 1000
+RESAMPLES = 1000
 #: Fewer parts than this say nothing of a run.
-LEAST = 10
+MIN_MEANS = 10
 
 
 def ratio_of_pairs(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
@@ -59,13 +59,13 @@ def ratio_within(before: Sequence[float], after: Sequence[float]) -> tuple[float
     A circular block bootstrap (Politis and Romano 1992), blocks as long as the root of the series:
     what slows one step slows its neighbours too.
     """
-    if min(len(before), len(after)) < LEAST or min(*before, *after) <= 0:
+    if min(len(before), len(after)) < MIN_MEANS or min(*before, *after) <= 0:
         return None
     random = Random(len(before))
     drawn = sorted(
         b / a for a, b in zip(_means(before, random), _means(after, random), strict=True)
     )
-    tail = DRAWS // 40
+    tail = RESAMPLES // 40
     return drawn[tail], drawn[-tail - 1]
 
 
@@ -96,4 +96,4 @@ def _means(series: Sequence[float], random: Random) -> list[float]:
     turned = [*series, *series[: length - 1]]
     blocks = [sum(turned[start : start + length]) for start in range(len(series))]
     count = -(-len(series) // length)
-    return [sum(random.choices(blocks, k=count)) / (count * length) for _ in range(DRAWS)]
+    return [sum(random.choices(blocks, k=count)) / (count * length) for _ in range(RESAMPLES)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.catalogue import FIGURES, PLACES, SETTINGS, lower_is_better
+from ..model.catalogue import CONTEXT_KEYS, FIGURES, SETTINGS, lower_is_better
 from ..model.facts import number
 from ..recorder.encode import PendingValue
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: How many values are kept.
 MOST = 64
 #: Keys that are no values that were reached, or have a place of their own in ``tasks``.
-_NONE = PLACES | FIGURES | SETTINGS
+_NONE = CONTEXT_KEYS | FIGURES | SETTINGS
 #: Tasks that are not part of a value's name.
 _PLAIN = ("", "train", "main")
 

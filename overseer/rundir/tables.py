@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import VoirError
-from ..model.catalogue import GIVEN, RUN, SOURCES, TASK
+from ..model.catalogue import EVENT_METRICS, METRIC_GROUPS, RUN_METRICS, TASK_METRICS
 from ..model.facts import part
 from ..recorder.sites import PARTS
-from ..trace.reading import Process, Slice, Thread, Trace, open_trace, trace_file
+from ..trace.reading import ProcessTracks, Slice, Thread, Trace, open_trace, trace_file
 from .reading import Run, read_run
 from .steps import COMPILED, DEVICE, LOADED, NAME, read_steps
 
@@ -111,11 +111,15 @@ def _put(database: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...
 
 def _catalogue() -> Iterator[tuple[Any, ...]]:
     """Every metric: the table that its values are in, and the key there."""
-    monitored = ((f"{s.key}.{name}", m) for s in SOURCES.values() for name, m in s.metrics.items())
+    monitored = (
+        (f"{s.key}.{name}", m) for s in METRIC_GROUPS.values() for name, m in s.metrics.items()
+    )
     for table, metrics in (
-        ("tasks", TASK.items()), ("run", RUN.items()), ("metrics", GIVEN.items()),
+        ("tasks", TASK_METRICS.items()),
+        ("run", RUN_METRICS.items()),
+        ("metrics", EVENT_METRICS.items()),
         ("metrics", monitored),
-    ):  # fmt: skip
+    ):
         for key, one in metrics:
             column = re.sub(r"\W", "_", key) if table == "tasks" else key
             yield table, column, one.name, one.unit, one.better or None, one.about
@@ -226,11 +230,11 @@ def _start(run: Run, trace: Trace) -> int:
     return round(began.replace(tzinfo=UTC).timestamp() * 1e6) * 1000
 
 
-def _at(process: Process, thread: Thread, one: Slice, start: int) -> tuple[Any, ...]:
+def _at(process: ProcessTracks, thread: Thread, one: Slice, start: int) -> tuple[Any, ...]:
     return process.name, thread.name, one.channel, one.label, (one.start - start) / 1e9
 
 
-def _slices(of: list[tuple[Process, Thread]], start: int) -> Rows:
+def _slices(of: list[tuple[ProcessTracks, Thread]], start: int) -> Rows:
     number = 0
     for process, thread in of:
         parents: list[int] = []

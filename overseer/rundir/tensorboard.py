@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..files import whole
-from ..model.catalogue import CURVES, PLACES, SOURCES
+from ..model.catalogue import CONTEXT_KEYS, CURVES, METRIC_GROUPS
 from ..trace import wire
 from .reading import Run, as_number
 
@@ -89,9 +89,9 @@ def _logged(event: Mapping[str, Any]) -> bool:
 def _curves(event: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     task = event.get("task", "train")
     for key, value in event.items():
-        if key in SOURCES:
-            yield from leaves(f"machine/{SOURCES[key].name}", value)
-        elif key not in PLACES and not key.startswith("$"):
+        if key in METRIC_GROUPS:
+            yield from leaves(f"machine/{METRIC_GROUPS[key].name}", value)
+        elif key not in CONTEXT_KEYS and not key.startswith("$"):
             number = as_number(value)
             if number is not None:
                 yield f"{task}/{key}", number

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 #: The longest label, argument, and all arguments of one event; how many arguments.
-LABEL, ARGUMENT, ARGUMENTS, MANY = 200, 1000, 4000, 64
+MAX_LABEL, MAX_ARGUMENT, MAX_EVENT_ARGUMENTS, MAX_ARGUMENTS = 200, 1000, 4000, 64
 #: How many labels of a channel have sites of their own, how many series a counter has, and how many
 #: channels there are.
-LABELS, SERIES, CHANNELS = 1000, 1000, 1000
+MAX_LABELS, MAX_SERIES, MAX_CHANNELS = 1000, 1000, 1000
 #: The name of whoever makes up too many.
-OTHERS = "(others)"
+OVERFLOW = "(others)"
 #: Marks functions that record, with the label by which they do.
 MARK = "__voir_label__"
 _PLAIN = (int, float, bool, type(None), str)
@@ -59,12 +59,12 @@ def described(value: Any) -> Any:
         value = simplify(value, SAMPLE_VALUES)
         if not isinstance(value, _PLAIN):
             value = json.dumps(value, ensure_ascii=False)
-    return cut(value, ARGUMENT) if isinstance(value, str) else value
+    return cut(value, MAX_ARGUMENT) if isinstance(value, str) else value
 
 
 def label_of(value: object) -> str:
     """``value`` as a label."""
-    return cut(value if isinstance(value, str) else str(described(value)), LABEL)
+    return cut(value if isinstance(value, str) else str(described(value)), MAX_LABEL)
 
 
 def cut(value: str, longest: int) -> str:
@@ -95,7 +95,7 @@ def _text(label: str, arguments: dict[str, Any]) -> bytes:
     for key, value in arguments.items():
         text = _value(value)
         size += len(text) + len(key)
-        if size > ARGUMENTS or len(shown) == MANY:
+        if size > MAX_EVENT_ARGUMENTS or len(shown) == MAX_ARGUMENTS:
             shown.append(f'"...":"{len(arguments) - len(shown)} more"')
             break
         shown.append(f"{_quoted(key)}:{text}")
@@ -113,7 +113,7 @@ def _value(value: Any) -> str:
 # Channels
 
 
-class _State:
+class _ChannelState:
     """What is recorded: nothing, unless a trace is kept of the run."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class _State:
         self.opened: list[tuple[Channel, str, int, dict[str, Any]]] = []
 
 
-_state, _local = _State(), threading.local()
+_state, _local = _ChannelState(), threading.local()
 
 
 def record(patterns: tuple[str, ...] = ("*",)) -> None:
@@ -220,13 +220,13 @@ class Channel:
         """A context manager, or decorator, whose time is shown under ``label``; they nest."""
         if not self.recording:
             return null_span  # type: ignore[no-any-return]
-        text = label if type(label) is str and len(label) <= LABEL else label_of(label)
+        text = label if type(label) is str and len(label) <= MAX_LABEL else label_of(label)
         if arguments:
-            return Noted(self, text, arguments)
+            return AnnotatedSpan(self, text, arguments)
         found = self._spans.get(text)
         if found is None:
-            if len(self._spans) >= LABELS:
-                return Noted(self, text, arguments)
+            if len(self._spans) >= MAX_LABELS:
+                return AnnotatedSpan(self, text, arguments)
             found = self._spans.setdefault(text, Span(self, text))
         return found
 
@@ -258,9 +258,9 @@ class Channel:
         """Mark this moment on this thread."""
         if not self.recording:
             return
-        text = label if type(label) is str and len(label) <= LABEL else label_of(label)
+        text = label if type(label) is str and len(label) <= MAX_LABEL else label_of(label)
         site = self._instants.get(text)
-        if arguments or (site is None and len(self._instants) >= LABELS):
+        if arguments or (site is None and len(self._instants) >= MAX_LABELS):
             self.put(k.INSTANT, recorder.now(), 0, _text(text, arguments))
             return
         if site is None:
@@ -272,8 +272,8 @@ class Channel:
         text = label_of(name)
         found = self._counters.get(text)
         if found is None:
-            if len(self._counters) >= SERIES:
-                text = OTHERS
+            if len(self._counters) >= MAX_SERIES:
+                text = OVERFLOW
             found = self._counters.setdefault(text, Counter(self, text, label_of(unit)))
         return found
 
@@ -329,7 +329,7 @@ class Span:
             return function
 
 
-class Noted(Span):
+class AnnotatedSpan(Span):
     """A span with arguments, or a label that has no site of its own."""
 
     __slots__ = ("_said", "_starts")
@@ -339,7 +339,7 @@ class Noted(Span):
         self._said = _text(label, arguments)
         self._starts: list[tuple[int, int]] = []
 
-    def __enter__(self) -> Noted:
+    def __enter__(self) -> AnnotatedSpan:
         self._starts.append((threading.get_ident(), recorder.now()))
         return self
 
@@ -388,8 +388,8 @@ class Counter(Series):
     def series(self, name: object) -> Series:
         """Another line of the graph; the same one for the same name."""
         text = label_of(name)
-        if text not in self._series and len(self._series) >= SERIES:
-            text = OTHERS
+        if text not in self._series and len(self._series) >= MAX_SERIES:
+            text = OVERFLOW
         if text not in self._series:
             made = Series(self.channel, f"{self.name}: {text}", self.unit, self._group)
             self._series.setdefault(text, made)
@@ -409,7 +409,7 @@ class Histogram:
     def __init__(self, counter: Counter, edges: Iterable[float]) -> None:
         self._channel = counter.channel
         known = {float(edge) for edge in edges}
-        self._edges = sorted(edge for edge in known if edge == edge)[: SERIES - 2]
+        self._edges = sorted(edge for edge in known if edge == edge)[: MAX_SERIES - 2]
         bounds = [f"{edge:.15g}" for edge in self._edges]
         names = [f"[{low}, {high})" for low, high in pairwise(bounds)]
         first, last = bounds[:1] or ["0"], bounds[-1:] or ["0"]
@@ -436,8 +436,8 @@ def channel(name: object, enabled: bool | None = None, *, always: bool = False) 
         always: Record outside of the steps that were asked for too.
     """
     text, known = label_of(name), _state.channels
-    if text not in known and len(known) >= CHANNELS:
-        text = OTHERS
+    if text not in known and len(known) >= MAX_CHANNELS:
+        text = OVERFLOW
     found = known.get(text) or known.setdefault(text, Channel(text, always))
     if enabled is not None:
         found.enable() if enabled else found.disable()
@@ -543,7 +543,7 @@ def _callable(found: Any) -> Any:
 
 # What torch.compile compiles breaks off at these, instead of warning of what it does not know.
 for _method in (
-    *(Span.__enter__, Span.__exit__, Noted.__enter__, Noted.__exit__),
+    *(Span.__enter__, Span.__exit__, AnnotatedSpan.__enter__, AnnotatedSpan.__exit__),
     *(Channel.begin, Channel.end, Channel.instant),
 ):
     vars(_method)["_torchdynamo_disable"] = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from .channels import ARGUMENT, LABEL, cut
+from .channels import MAX_ARGUMENT, MAX_LABEL, cut
 from .wire import double, message, number, text, varint
 
 TYPE_CHECKING = False
@@ -106,7 +106,7 @@ class Encoder:
         pids = (rank or 0) % 512 << RANK_PIDS
         self._pid, self._pids = process.get("pid", 0) + pids, pids
         self._put(self._sequence + number(_FLAGS, _CLEARED))
-        named = number(1, self._pid) + text(6, cut(str(process.get("name", "")), LABEL))
+        named = number(1, self._pid) + text(6, cut(str(process.get("name", "")), MAX_LABEL))
         self._describe(PROCESS, message(3, named), parent=False)
 
     def _put(self, packet: bytes) -> None:
@@ -145,10 +145,10 @@ class Encoder:
             track = self._track()
             if thread:
                 ids = number(1, self._pid) + number(2, thread + self._pids)
-                self._describe(track, message(4, ids + text(5, cut(name, LABEL))), parent=False)
+                self._describe(track, message(4, ids + text(5, cut(name, MAX_LABEL))), parent=False)
             else:
                 # Perfetto's viewer has rows in the alphabet's order: a space comes first.
-                self._describe(track, text(2, cut(f" {name}" if first else name, LABEL)))
+                self._describe(track, text(2, cut(f" {name}" if first else name, MAX_LABEL)))
             end = self.piece(number(_TYPE, END) + number(_TRACK, track | self._base))
             found = self._rows[name, thread] = Row(name, track, end)
         return found
@@ -169,7 +169,7 @@ class Encoder:
             track = self._track()
             shown = text(6, unit) if unit else b""
             shown += text(7, group) if group else b""
-            self._describe(track, text(2, cut(name, LABEL)) + message(8, shown))
+            self._describe(track, text(2, cut(name, MAX_LABEL)) + message(8, shown))
             event = number(_TYPE, VALUE) + number(_TRACK, track | self._base)
             before, after = self.piece(event + double(_DOUBLE, 0.0))
             self._counters[key] = before, after[:-8]
@@ -178,7 +178,7 @@ class Encoder:
     # Events
 
     def _string(self, kind: int, value: str) -> int:
-        value = cut(value, LABEL)
+        value = cut(value, MAX_LABEL)
         known = self._strings.get((kind, value))
         if known is None:
             known = self._strings[kind, value] = len(self._strings) + 1
@@ -301,4 +301,4 @@ def _annotation(value: object) -> bytes:
         return number(4, value)
     if isinstance(value, float):
         return double(5, value)
-    return text(6, cut(value if isinstance(value, str) else repr(value), ARGUMENT))
+    return text(6, cut(value if isinstance(value, str) else repr(value), MAX_ARGUMENT))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import read, whole
-from .reading import LARGEST, Process, Slice, Thread, Trace, extent, whole_packets
+from .reading import MAX_TRACE_BYTES, ProcessTracks, Slice, Thread, Trace, extent, whole_packets
 
 #: Numbers that no process has.
 BEYOND = 1 << 22
@@ -74,7 +74,7 @@ def merge(files: list[Path], to: Path) -> None:
     """
     with whole(to) as file:
         for each in files:
-            data = read(each, LARGEST)
+            data = read(each, MAX_TRACE_BYTES)
             file.write(data[: max((end for _, end in whole_packets(data)), default=0)])
 
 
@@ -113,7 +113,7 @@ def _events(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
                     yield {**_event("C", counter.name, pid, 0, time - start), "args": named}
 
 
-def _rows(process: Process) -> Iterator[tuple[int, Thread]]:
+def _rows(process: ProcessTracks) -> Iterator[tuple[int, Thread]]:
     """Each row with a thread number; those that are no threads have ones that none has."""
     for number, thread in enumerate(process.threads):
         yield thread.tid if thread.tid is not None else (1 << 31) + number, thread

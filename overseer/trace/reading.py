@@ -84,7 +84,7 @@ class Thread:
 
 
 @dataclass
-class Counter:
+class CounterTrack:
     """A number over time.
 
     Attributes:
@@ -104,7 +104,7 @@ class Counter:
 
 
 @dataclass
-class Process:
+class ProcessTracks:
     """One process.
 
     Attributes:
@@ -115,7 +115,7 @@ class Process:
     name: str
     pid: int | None = None
     threads: list[Thread] = field(default_factory=list)
-    counters: dict[str, Counter] = field(default_factory=dict)
+    counters: dict[str, CounterTrack] = field(default_factory=dict)
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Trace:
     """
 
     path: Path
-    processes: list[Process] = field(default_factory=list)
+    processes: list[ProcessTracks] = field(default_factory=list)
     events: int = 0
     torn_bytes: int = 0
     tail_bytes: int = 0
@@ -152,9 +152,9 @@ class Trace:
         return [thread for process in self.processes for thread in process.threads]
 
     @property
-    def counters(self) -> dict[str, Counter]:
+    def counters(self) -> dict[str, CounterTrack]:
         """The counters of all processes, by name; of the same name, the first."""
-        found: dict[str, Counter] = {}
+        found: dict[str, CounterTrack] = {}
         for process in self.processes:
             for name, counter in process.counters.items():
                 found.setdefault(name, counter)
@@ -188,7 +188,7 @@ def _other_kind(data: bytes) -> tuple[str, str]:
 
 
 #: Bytes of a trace that is read.
-LARGEST = 1 << 32
+MAX_TRACE_BYTES = 1 << 32
 
 
 def finish(
@@ -319,7 +319,7 @@ def read_trace(file: Path) -> Trace:
         VoirError: It cannot be read, or is no Perfetto trace.
     """
     try:
-        data = read(file, LARGEST)
+        data = read(file, MAX_TRACE_BYTES)
     except OSError as error:
         what = f"{file} cannot be read: {error.strerror or error}"
         raise VoirError("no-trace", what, "Look at its permissions.") from None
@@ -458,12 +458,12 @@ class _Assembly:
 
     def finish(self) -> None:
         """There is no more: put spans into each other."""
-        processes: dict[int, Process] = {}
+        processes: dict[int, ProcessTracks] = {}
         for number, row in self._rows.items():
             process = self._process(row, processes)
             if row.is_counter or row.samples:
                 name = row.name or f"counter {number}"
-                counter = process.counters.setdefault(name, Counter(name, row.unit))
+                counter = process.counters.setdefault(name, CounterTrack(name, row.unit))
                 counter.samples = sorted([*counter.samples, *row.samples])
             elif row.events:
                 thread = Thread(row.name or f"track {number}", row.tid)
@@ -473,11 +473,11 @@ class _Assembly:
             one for one in processes.values() if one.threads or one.counters or one.pid
         ]
 
-    def _process(self, row: _Row, processes: dict[int, Process]) -> Process:
+    def _process(self, row: _Row, processes: dict[int, ProcessTracks]) -> ProcessTracks:
         """The process a row belongs to: by what it says, or by its parent."""
         owner = row if row.is_process or row.pid else self._rows.get(row.parent)
         pid = owner.pid if owner is not None and owner.pid else 0
-        found = processes.setdefault(pid, Process("", pid or None))
+        found = processes.setdefault(pid, ProcessTracks("", pid or None))
         if owner is not None and owner.is_process:
             found.name = found.name or owner.name
         return found

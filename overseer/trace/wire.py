@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     Value = int | bytes
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+VARINT, I64, LEN, I32 = 0, 1, 2, 5
 _double = struct.Struct("<d")
 _SMALL = [bytes((n,) if n < 128 else (n & 127 | 128, n >> 7)) for n in range(1 << 14)]
 
@@ -38,7 +38,7 @@ def number(field: int, value: int) -> bytes:
 
 def message(field: int, data: bytes) -> bytes:
     """A field of bytes: a string or a message."""
-    return varint(field << 3 | BYTES) + varint(len(data)) + data
+    return varint(field << 3 | LEN) + varint(len(data)) + data
 
 
 def text(field: int, value: str) -> bytes:
@@ -48,7 +48,7 @@ def text(field: int, value: str) -> bytes:
 
 def double(field: int, value: float) -> bytes:
     """A double field."""
-    return varint(field << 3 | FIXED64) + _double.pack(value)
+    return varint(field << 3 | I64) + _double.pack(value)
 
 
 def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
@@ -65,10 +65,10 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
             value, at = read_varint(data, at)
             yield tag >> 3, value
             continue
-        if kind == BYTES:
+        if kind == LEN:
             size, at = read_varint(data, at)
-        elif kind in (FIXED64, FIXED32):
-            size = 8 if kind == FIXED64 else 4
+        elif kind in (I64, I32):
+            size = 8 if kind == I64 else 4
         else:
             raise Malformed(f"a field of kind {kind}")
         if at + size > end:

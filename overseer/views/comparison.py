@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..errors import clean
 from ..model.amounts import duration, rates
-from ..model.catalogue import NUMBER, RATE, SECONDS
-from ..model.comparison import NONE, middle
+from ..model.catalogue import RATE, SCALAR, SECONDS
+from ..model.comparison import NO_DIFFERENCE, middle
 from .summary import head_of
 from .text import TO, Layout, Piece, Row, cells, cut, row
 
@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..model.comparison import Comparison, Verdict
-    from ..model.comparison import Row as Compared
+    from ..model.comparison import ComparedFigure as Compared
+    from ..model.comparison import Comparison, TaskVerdict
     from ..model.facts import Facts
 
     #: Of each run of a side: where it is, and what its ``run.json`` holds.
@@ -97,7 +97,7 @@ def _range(one: Compared, values: Sequence[float], spread: Sequence[float] | Non
 
 
 def _change(one: Compared) -> str:
-    if one.figure.metric.kind == NUMBER:
+    if one.figure.metric.kind == SCALAR:
         return "the same" if one.before == one.after else ""
     if one.ratio is None or one.interval is None:  # Without it the ratio may be chance.
         return ""
@@ -137,8 +137,8 @@ def _conclusions(found: Comparison, single: bool) -> Iterator[Row]:
         yield row("" if index else "but", clean(note))
 
 
-def _concluded(verdict: Verdict) -> str:
-    if verdict.verdict == NONE or verdict.ratio is None or verdict.interval is None:
+def _concluded(verdict: TaskVerdict) -> str:
+    if verdict.verdict == NO_DIFFERENCE or verdict.ratio is None or verdict.interval is None:
         return verdict.verdict
     here = " in these runs" if verdict.over == "steps" else ""
     change = f"{_signed(verdict.ratio)} % ({_interval(verdict.interval)})"

@@ -15,7 +15,7 @@ from overseer import version
 from overseer.cli import installation
 from overseer.cli.commands import Terminal
 from overseer.cli.doctor import doctor
-from overseer.trace.reading import Process, Slice, Thread, Trace
+from overseer.trace.reading import ProcessTracks, Slice, Thread, Trace
 from overseer.trace.wire import message, number
 from tests.running import Place
 
@@ -149,7 +149,7 @@ def test_of_a_trace_it_says_what_its_reader_counted(
 ) -> None:
     file = tmp_path / TRACE
     file.touch()
-    processes = [Process("main.py", 1, [Thread("row", None, [Slice("a", "b", 0)])])]
+    processes = [ProcessTracks("main.py", 1, [Thread("row", None, [Slice("a", "b", 0)])])]
     trace = Trace(file, processes, events=7, **counts)
     monkeypatch.setattr("overseer.cli.doctor.read_trace", lambda path: trace)
     for argv in (file, tmp_path):

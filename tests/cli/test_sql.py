@@ -12,7 +12,7 @@ import pytest
 from overseer.errors import VoirError
 from overseer.rundir import tables
 from overseer.rundir.steps import COMPILED, DEVICE, LOADED, ROW, header
-from overseer.trace.reading import Counter, Process, Slice, Thread, Trace
+from overseer.trace.reading import CounterTrack, ProcessTracks, Slice, Thread, Trace
 from voir.runs import open_database, read_run
 
 from .said import said
@@ -63,8 +63,8 @@ def traced(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Slice("step", "steps", 7 * S, S, {"step": 3}, [Slice("pause", "steps", 7 * S, 0)]),
     ]
     row = Thread("train steps", None, steps, [Slice("epoch 0", "app", 4 * S, None, {"lr": 0.1})])
-    loss = {"loss": Counter("loss", "nats", [(3 * S, 2.0), (4 * S, float("nan"))])}
-    trace = Trace(run / "trace.pftrace", [Process("main.py", 7, [row, Thread("eval")], loss)])
+    loss = {"loss": CounterTrack("loss", "nats", [(3 * S, 2.0), (4 * S, float("nan"))])}
+    trace = Trace(run / "trace.pftrace", [ProcessTracks("main.py", 7, [row, Thread("eval")], loss)])
     trace.path.touch()
     monkeypatch.setattr(tables, "open_trace", lambda path: trace)
     return run

@@ -11,10 +11,10 @@ import pytest
 
 from overseer.model.catalogue import (
     CURVES,
-    GIVEN,
-    RUN,
-    SOURCES,
-    TASK,
+    EVENT_METRICS,
+    METRIC_GROUPS,
+    RUN_METRICS,
+    TASK_METRICS,
     Metric,
     curve,
     lower_is_better,
@@ -44,14 +44,14 @@ def metrics(schema: Mapping[str, Any], key: str = "") -> Iterator[str]:
 
 
 def test_every_metric_of_the_schema_is_in_the_catalogue_and_the_other_way_round() -> None:
-    assert sorted(metrics(DOCUMENT["$defs"]["task"])) == sorted(TASK)
+    assert sorted(metrics(DOCUMENT["$defs"]["task"])) == sorted(TASK_METRICS)
     properties = {key: DOCUMENT["properties"][key] for key in SECTIONS}
-    assert sorted(metrics({"properties": properties})) == sorted(RUN)
+    assert sorted(metrics({"properties": properties})) == sorted(RUN_METRICS)
 
 
 def every() -> list[Metric]:
-    monitored = [one for source in SOURCES.values() for one in source.metrics.values()]
-    return [*TASK.values(), *RUN.values(), *GIVEN.values(), *monitored]
+    monitored = [one for source in METRIC_GROUPS.values() for one in source.metrics.values()]
+    return [*TASK_METRICS.values(), *RUN_METRICS.values(), *EVENT_METRICS.values(), *monitored]
 
 
 def test_each_has_a_name_a_unit_and_a_sentence_and_can_be_shown() -> None:
@@ -75,4 +75,4 @@ def test_the_best_of_a_value_is_told_by_the_catalogue_and_else_by_its_name(
 def test_what_a_monitor_gives_under_a_name_of_another_is_what_it_is_there() -> None:
     assert (curve("gpudata", "load").unit, curve("cpudata", "load").unit) == ("1", "%")
     assert curve("cpudata", "power").unit == "W"
-    assert {curve(key, name).curve for key in SOURCES for name in CURVES} == {True}
+    assert {curve(key, name).curve for key in METRIC_GROUPS for name in CURVES} == {True}

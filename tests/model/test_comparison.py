@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from overseer.model.comparison import FASTER, NONE, SINGLE, SLOWER, THRESHOLD, Comparison, compare
+from overseer.model.comparison import (
+    FASTER,
+    NO_DIFFERENCE,
+    SINGLE_THRESHOLD,
+    SLOWER,
+    THRESHOLD,
+    Comparison,
+    compare,
+)
 
 Facts = dict[str, Any]
 
@@ -47,8 +55,8 @@ VERDICTS = [
     ([1000], [1200], FASTER, "steps", "steady rate"),
     ([1000], [800], SLOWER, "steps", "steady rate"),
     ([1000, 1010], [800, 805], SLOWER, "runs", "steady rate"),
-    ([1000], [1030], NONE, "steps", "less than 5 %"),
-    ([1000], [1051], NONE, "steps", "may be under 5 %"),
+    ([1000], [1030], NO_DIFFERENCE, "steps", "less than 5 %"),
+    ([1000], [1051], NO_DIFFERENCE, "steps", "may be under 5 %"),
     ([1000], [1070], FASTER, "steps", "steady rate"),  # Slower has the same threshold.
     ([1070], [1000], SLOWER, "steps", "steady rate"),
 ]
@@ -72,7 +80,7 @@ def test_steps_may_have_more_items_on_one_side(items: int) -> None:
 
 
 def test_repeats_have_a_lower_threshold_than_single_runs_and_it_can_be_given() -> None:
-    assert compare([run(1000)], [run(1000)]).threshold == SINGLE
+    assert compare([run(1000)], [run(1000)]).threshold == SINGLE_THRESHOLD
     assert compare([run(1000)] * 2, [run(1000)]).threshold == THRESHOLD
     lower = compare([run(1000)], [run(1030, seed=1)], threshold=0.01)
     assert verdict(lower) == (FASTER, "steps")
@@ -92,7 +100,7 @@ def test_runs_made_in_turns_are_compared_in_pairs() -> None:
 
 def test_runs_that_took_no_turns_are_not_paired() -> None:
     found = compare(runs([1000, 1100, 1200], [0, 5, 10]), runs([1030, 1130, 1235], [15, 20, 25]))
-    assert verdict(found) == (NONE, "runs")
+    assert verdict(found) == (NO_DIFFERENCE, "runs")
     assert found.verdicts[0].why.endswith("the interval holds no difference")
     said = "the runs did not take turns: what else changed in time is taken for a difference"
     assert found.notes == [said]
@@ -108,13 +116,13 @@ def test_of_identical_programs_hardly_any_are_called_different_and_3_percent_is_
         sides = runs(a, [*range(0, 40, 4)]), runs(b, [*range(2, 42, 4)])
         return compare(*sides).verdicts[0].verdict
 
-    assert sum(judged(1.0) != NONE for _ in range(100)) == 0
+    assert sum(judged(1.0) != NO_DIFFERENCE for _ in range(100)) == 0
     assert sum(judged(1.03) == FASTER for _ in range(100)) >= 90
 
 
 def test_without_a_steady_rate_repeats_are_compared_by_their_overall_rate() -> None:
     (single,) = compare([run(1000, steady=False)], [run(2000)]).verdicts
-    assert (single.verdict, single.over) == (NONE, None)
+    assert (single.verdict, single.over) == (NO_DIFFERENCE, None)
     assert single.why == "one run a side, and never steady"
     sides = [[run(rate, steady=False) for rate in rates] for rates in ((10, 10.1), (20, 20.1))]
     (repeats,) = compare(*sides).verdicts
@@ -125,7 +133,7 @@ def test_runs_that_count_different_things_are_not_compared() -> None:
     other = run(2000)
     other["tasks"]["train"]["units"] = "tokens"
     found = compare([run(1000)], [other]).verdicts[0]
-    assert (found.verdict, found.why) == (NONE, "they count different things")
+    assert (found.verdict, found.why) == (NO_DIFFERENCE, "they count different things")
 
 
 def test_figures_are_those_that_both_sides_have() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from overseer.model.growth import KEPT, Growth
+from overseer.model.growth import MAX_SAMPLES, Growth
 
 MIB = 1 << 20
 
@@ -79,4 +79,4 @@ def test_growth_is_found_in_bounded_memory_whatever_the_length() -> None:
     assert growth.known
     assert found is not None
     assert found["bytes"] == pytest.approx(750_000_000, rel=0.05)
-    assert len(growth._kept) <= KEPT
+    assert len(growth._kept) <= MAX_SAMPLES

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from itertools import pairwise
 
-from ...model.catalogue import BYTES_IN, FIGURES, PERCENT, PLACES, SOURCES
+from ...model.catalogue import BYTES_IN, CONTEXT_KEYS, FIGURES, METRIC_GROUPS, PERCENT
 from ...model.facts import ordered
 from ...recorder.values import values
 from ..text import cut
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     Event = Mapping[str, Any]
 
 #: Keys that have a place of their own: they are subscribed to. Memory is in ``cpudata`` too.
-HEARD = ("rate", "progress", *(key for key in SOURCES if key != "memdata"))
+HEARD = ("rate", "progress", *(key for key in METRIC_GROUPS if key != "memdata"))
 #: Keys that are no figures of the script's own.
-_QUIET = (PLACES - {"t", "n"}) | FIGURES | SOURCES.keys()
+_QUIET = (CONTEXT_KEYS - {"t", "n"}) | FIGURES | METRIC_GROUPS.keys()
 #: What monitors give of traffic.
-_TRAFFIC = {key: SOURCES[key] for key in ("iodata", "netdata")}
+_TRAFFIC = {key: METRIC_GROUPS[key] for key in ("iodata", "netdata")}
 #: Tasks, keys, and steps between two frames of which there may not be more.
 _TASKS, _KEYS, _STEPS = 32, 512, 8192
 #: Seconds between two looks at the figures: computing them takes milliseconds.
@@ -215,7 +215,7 @@ class Meter:
         """
         if not isinstance(data, dict):
             return
-        metrics = SOURCES[key].metrics
+        metrics = METRIC_GROUPS[key].metrics
         full = 100.0 if metrics["load"].kind == PERCENT else 1.0
         unit = BYTES_IN[metrics["memory"].unit]
         load, pair = as_number(data.get("load")), _pair(data.get("memory"))
