@@ -19,7 +19,7 @@ from overseer.recorder import recorder
 from overseer.recorder.values import values
 from overseer.rundir.job import MARKER, place
 from overseer.rundir.steps import step_rows
-from overseer.trace.capture import Capture, ModuleNames
+from overseer.trace.capture import LogCapture, ModuleNames
 from overseer.trace.channels import channels, record, stop
 from overseer.trace.parts import DETAILED, FOREVER, Part, Parts
 from overseer.trace.rows import Made, Progress, make
@@ -68,7 +68,7 @@ class Session:
         if measuring.fold is not None:
             measuring.catch_up()
         fold = measuring.fold
-        self._capture = Capture(writer, None if fold is None else fold.snapshot())
+        self._capture = LogCapture(writer, None if fold is None else fold.snapshot())
         self._writer, self._names = writer, ModuleNames(self._capture)
         self._until: int | None = None
         self._watches = [on_import(name, values.know) for name in ("torch", "numpy")]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     State = dict[str, Any]
 
 
-class Capture:
+class LogCapture:
     """Takes drained events from any thread; a timer's thread writes them.
 
     Args:
@@ -145,7 +145,7 @@ class ModuleNames:
         capture: The log.
     """
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: LogCapture) -> None:
         self._capture = capture
         self._names: dict[int, tuple[str, Any]] = {}
 

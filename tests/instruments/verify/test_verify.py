@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from instruments.verify.checks import OWN, Evidence, judge
-from instruments.verify.syncs import METHODS, Syncs
+from instruments.verify.checks import STOCK_INSTRUMENTS, Evidence, judge
+from instruments.verify.syncs import SYNC_METHODS, Syncs
 from overseer.views.checks import render
 from tests.forks import Job, run_all
 from tests.running import Place
@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Evidence, str]] = {
     "probes SKIP: not reached before the stop": (evidence(run=NOT_REACHED, cut=True), "1000"),
     "probes FAIL: not reached in all of the script": (evidence(run=NOT_REACHED), "never reached"),
     "probes SKIP: only voir's own, which waits": (
-        evidence(run={"probes": [failed(where=f"{OWN}argparse_options.py:16")]}),
+        evidence(run={"probes": [failed(where=f"{STOCK_INSTRUMENTS}argparse_options.py:16")]}),
         "no voirfile sets any",
     ),
     "steps FAIL: none": (evidence({"steps": None}), "//FUNCTION(BATCH as batch)"),
@@ -296,7 +296,7 @@ def test_several_ranks_stop_at_the_same_step(tmp_path: Path) -> None:
 
 def test_calls_that_wait_are_counted_where_the_script_makes_them() -> None:
     torch = pytest.importorskip("torch")
-    before = {name: vars(torch.Tensor).get(name) for name in METHODS}
+    before = {name: vars(torch.Tensor).get(name) for name in SYNC_METHODS}
     syncs = Syncs()
     with syncs:
         for _ in range(4):
@@ -305,4 +305,4 @@ def test_calls_that_wait_are_counted_where_the_script_makes_them() -> None:
     (site,) = syncs.facts({"steps": 4, "step_seconds": {"median": 0.1}})
     assert (site["call"], site["device"], site["each"]) == (".item()", "cpu", 1.0)
     assert 0 < site["share"] < 1
-    assert {name: vars(torch.Tensor).get(name) for name in METHODS} == before
+    assert {name: vars(torch.Tensor).get(name) for name in SYNC_METHODS} == before
