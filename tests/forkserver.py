@@ -75,7 +75,7 @@ def become(command: dict[str, Any], descriptors: list[int]) -> None:
     sys.stderr = sys.__stderr__ = _stream(2, "w", sys.stderr)
     del sys.modules["_socket"]
     sys.modules["__main__"] = ModuleType("__main__")
-    _renew(os.getppid())
+    renew(os.getppid())
 
 
 def _stream(number: int, mode: str, model: io.TextIOWrapper) -> io.TextIOWrapper:
@@ -88,7 +88,7 @@ def _stream(number: int, mode: str, model: io.TextIOWrapper) -> io.TextIOWrapper
     return stream
 
 
-def _renew(server: int) -> None:
+def renew(server: int) -> None:
     """Replace what modules have kept of the process that imported them: its pid, its clock."""
     for name in [n for n in sys.modules if n.startswith(("overseer", "instruments"))]:
         for key, value in list(vars(sys.modules[name]).items()):

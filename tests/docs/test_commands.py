@@ -51,7 +51,6 @@ def test_the_command_works(command: Command, tmp_path: Path) -> None:
 LONG = [
     "tests/house/interpreters.py", "tests/recorder/sanitizers.py", "tests/programs/recorded.py",
     "tests/programs/told/timed.py", "tests/script_analysis/programs.py",
-    "tests/hooks/test_graphs.py", "tests/rundir/test_killed.py",
 ]  # fmt: skip
 CHECKS = ["ruff check .", "ruff format --check .", "mypy", "lint-imports --no-cache --no-logo"]
 DEMO = ["torch==2.13.0", ".[examples]"]
@@ -121,8 +120,12 @@ def test_dev_test_checks_and_then_runs_pytest(checkout: Checkout) -> None:
     assert checkout.logged("test", "-k", "one") == [*CHECKS, "python -m pytest -k one"]
     assert (ROOT / ".ci/run").read_text().splitlines()[-1] == "exec ./dev test"
     assert all(os.access(ROOT / name, os.X_OK) for name in (".ci/run", "dev"))
+    ran = checkout.logged("test")
+    assert len(ran) == len(CHECKS) + 2  # In two halves.
+    assert all(" -m not slow " in line for line in ran[-2:])
     ran = checkout.logged("test-all")  # What takes long comes last.
-    assert (ran[:4], [line.split()[-1] for line in ran[-7:]]) == (CHECKS, LONG)
+    assert not any("not slow" in line for line in ran)
+    assert (ran[:4], [line.split()[-1] for line in ran[-len(LONG) :]]) == (CHECKS, LONG)
     assert all((ROOT / name).is_file() for name in LONG)
     checkout.log.write_text("")
     checkout.tool("ruff", "exit 1")

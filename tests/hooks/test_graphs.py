@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from functools import cache
@@ -33,8 +32,6 @@ WAYS = {
     "plain": [*VOIR, "--no-record", "--no-voirfile"],
     "all on": [*VOIR, "--run-dir", "run", "--dash", "--trace", "--trace-level", "module"],
 }
-#: The rest of them is left to ./dev test-all.
-EVERY = os.environ.get("VOIR_GRAPHS") == "all"
 
 
 @cache
@@ -53,7 +50,7 @@ def said(way: str, place: str) -> dict[str, Any]:
     return {one["name"]: one for one in map(json.loads, printed.splitlines())}
 
 
-@pytest.mark.parametrize("way", ["all on", *(["plain"] * EVERY)])
+@pytest.mark.parametrize("way", ["all on", pytest.param("plain", marks=pytest.mark.slow)])
 def test_graphs_are_the_same_under_voir(way: str, tmp_path: Path) -> None:
     (tmp_path / "voirfile.py").write_text(PROBES)
     started(way, str(tmp_path))  # Both at once.

@@ -1,4 +1,4 @@
-"""What is built is what works: the wheel, installed into an empty environment of its own."""
+"""Distributions are complete, and work where they are installed."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from tests.running import Place
 
 from .source import PACKAGES, ROOT
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
 BASE = {"ptera", "giving", "rich", "psutil"}
-#: What pip says when it has nowhere to get packages from.
+#: Messages of pip without an index to get packages from.
 NO_INDEX = ("No matching distribution found", "Could not find a version", "Connection", "timed out")
-#: What is in a checkout and not in the repository, and what only the repository needs.
+#: In a checkout and not in the repository, or of use in the repository only.
 LEFT_OUT = [".git", ".ci", ".*_cache", ".venv*", ".hypothesis", "__pycache__", "*.so", "*.egg-info"]
 LEFT_OUT += ["build", "dist", "voir-runs", "actual", "*.actual"]
 EXTENSION = f"overseer/recorder/{FILE}"
 SUFFIX = FILE.removeprefix("_recorder")
-#: What an earlier build, of other sources, has left.
 STALE = b"an extension of an earlier build"
 COMPILED = re.findall('^COMPILED = "(.*)"', (ROOT / "setup.py").read_text(), re.M)[0].split()
 INSTALL = ["-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -101,25 +100,33 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 
 @pytest.fixture(scope="module")
-def dist(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution, and the wheel that is built from it, so that it is complete."""
-    out = tmp_path_factory.mktemp("dist")
-    step(sys.executable, "-m", "build", "--outdir", out, tree.path, cwd=out)
+def plain(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, and the wheel built from it without mypyc and a compiler."""
+    out, hidden = tmp_path_factory.mktemp("plain"), tmp_path_factory.mktemp("hidden")
+    (hidden / "mypyc.py").write_text("raise ImportError\n")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--skip-dependency-check"]
+    step(*command, "--outdir", out, tree.path, cwd=out, CC="false", PYTHONPATH=str(hidden))
     return out
 
 
 @pytest.fixture(scope="module")
-def wheel(dist: Path) -> Path:
-    (built,) = dist.glob("*.whl")
-    return built
+def wheel(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that users install, built in an environment of its own."""
+    out = tmp_path_factory.mktemp("dist")
+    step(sys.executable, "-m", "build", "--outdir", out, tree.path, cwd=out)
+    return wheel_in(out)
 
 
 @pytest.fixture(scope="module")
 def fallback(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that is built from the tree itself, as ``pip install .`` does, with no compiler."""
+    """The wheel built from the tree itself, as ``pip install .`` does, without a compiler."""
     out = tmp_path_factory.mktemp("fallback")
     step(sys.executable, "-m", "build", "--wheel", "--outdir", out, tree.path, cwd=out, CC="false")
-    (built,) = out.glob("*.whl")
+    return wheel_in(out)
+
+
+def wheel_in(directory: Path) -> Path:
+    (built,) = directory.glob("*.whl")
     return built
 
 
@@ -138,6 +145,18 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
+@pytest.fixture(params=["plain", pytest.param("installed", marks=slow)])
+def commands(request: pytest.FixtureRequest, place: Place) -> tuple[Path, dict[str, str]]:
+    """The directory of an installation's commands, and the environment that they need."""
+    built = request.getfixturevalue(request.param)
+    if request.param == "installed":
+        return built, {}
+    site = place.path / "site"
+    step(sys.executable, *INSTALL, "--no-deps", "--target", site, wheel_in(built), cwd=place.path)
+    (site / "bin/python").symlink_to(sys.executable)
+    return site / "bin", {"PYTHONPATH": str(site)}
+
+
 def names_in(wheel: Path) -> set[str]:
     """The files in a wheel, without those about it."""
     with zipfile.ZipFile(wheel) as archive:
@@ -145,10 +164,15 @@ def names_in(wheel: Path) -> set[str]:
     return {name for name in names if not name.startswith(f"voir_overseer-{version}.dist-info/")}
 
 
-def test_the_wheel_holds_the_packages_and_what_is_compiled_for_this_platform(
+def test_a_wheel_without_compiled_code_holds_the_packages(plain: Path, tree: Tree) -> None:
+    assert {f"{package}/py.typed" for package in PACKAGES} <= tree.packaged
+    assert names_in(wheel_in(plain)) == tree.packaged
+
+
+@slow
+def test_the_wheel_holds_the_packages_and_extensions_for_this_platform(
     wheel: Path, fallback: Path, tree: Tree
 ) -> None:
-    assert {f"{package}/py.typed" for package in PACKAGES} <= tree.packaged
     assert names_in(fallback) == tree.packaged
     compiler()
     folds = {f"overseer/model/{name}{SUFFIX}" for name in ("compiled__mypyc", *COMPILED)}
@@ -159,14 +183,15 @@ def test_the_wheel_holds_the_packages_and_what_is_compiled_for_this_platform(
     assert re.search(r"-cp3\d+-cp3\d+-\w+\.whl\Z", wheel.name)
 
 
-def test_the_source_distribution_holds_the_repository(dist: Path, tree: Tree) -> None:
-    (source,) = dist.glob("*.tar.gz")
+def test_the_source_distribution_holds_the_repository(plain: Path, tree: Tree) -> None:
+    (source,) = plain.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         members = {m.name.partition("/")[2] for m in archive if m.isfile()}
     made = {n for n in members if n.startswith("voir_overseer.egg-info/")}
     assert members - made - {"PKG-INFO", "setup.cfg"} == tree.files
 
 
+@slow
 def test_without_a_compiler_voir_says_so_and_works(
     fallback: Path, installed: Path, place: Place
 ) -> None:
@@ -185,7 +210,8 @@ def test_without_a_compiler_voir_says_so_and_works(
     assert recorded.seen == (0, "Python 32\n"), recorded.stderr
 
 
-def test_the_extension_in_the_wheel_records_and_so_does_the_command_that_tests_other_wheels(
+@slow
+def test_the_extension_in_the_wheel_records_and_cibuildwheels_test_command_passes(
     installed: Path, place: Place
 ) -> None:
     compiler()
@@ -201,8 +227,8 @@ def test_the_extension_in_the_wheel_records_and_so_does_the_command_that_tests_o
     assert place.run(*command, env={**env, "VOIR_RECORDER": "python"}).status == 1
 
 
-def test_what_the_distribution_says_of_itself(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
+def test_the_metadata(plain: Path) -> None:
+    with zipfile.ZipFile(wheel_in(plain)) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = email.message_from_string(archive.read(name).decode("utf-8"))
     assert (metadata["Name"], metadata["Version"]) == ("voir-overseer", "0.2.0")
@@ -218,14 +244,17 @@ def test_what_the_distribution_says_of_itself(wheel: Path) -> None:
 
 
 def test_a_script_is_probed_and_recorded_far_from_the_checkout(
-    installed: Path, place: Place
+    commands: tuple[Path, dict[str, str]], place: Place
 ) -> None:
+    installed, env = commands
     place.write("main.py", MAIN)
     place.write("voirfile.py", VOIRFILE)
-    done = place.run(str(installed / "voir"), "main.py")
+    done = place.run(str(installed / "voir"), "main.py", env=env)
     assert done.seen == (0, "the last loss is 0.25\nMinimum loss: 0.25\n"), done.stderr
     assert [probe["fired"] for probe in place.record()["probes"]] == [3]
     assert [event["loss"] for event in place.metrics() if "loss" in event] == [1.0, 0.5, 0.25]
+    found = place.run(str(installed / "python"), "-c", "import voir; print(voir.__file__)", env=env)
+    assert found.stdout and str(ROOT) not in found.stdout
     for command in ("voir", "python -m voir"):
-        done = place.run(*f"{installed}/{command}".split(), "--version")
+        done = place.run(*f"{installed}/{command}".split(), "--version", env=env)
         assert (done.seen, done.stderr) == ((0, f"voir {version}\n"), "")

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,8 @@ def test_a_process_that_nobody_has_waited_for_is_dead():
 
 # Real ones
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
 LOOP = """
     import os, signal, sys, time
     import voir
@@ -152,10 +155,9 @@ ENDS = {
     "os.kill(os.getpid(), signal.SIGKILL)": -9, "import faulthandler; faulthandler._sigsegv()": -11,
     "os._exit(7)": 7, "os.abort()": -6,
 }  # fmt: skip
-TIMES = int(os.environ.get("VOIR_KILLS", "5"))
 
 
-@pytest.mark.parametrize("n", range(TIMES))
+@pytest.mark.parametrize("n", [*range(4), *(slow(n) for n in range(4, 100))])
 def test_a_process_that_dies_at_any_moment_leaves_a_run_that_reads(tmp_path, n):
     place, (end, status) = Place(tmp_path), [*ENDS.items()][n % len(ENDS)]
     at = 1300 + n * 7919 % 700

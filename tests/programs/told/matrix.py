@@ -1,27 +1,38 @@
-"""Runs each program with each set of lines in every order, and compares what voir says.
+"""Runs each program with each set of lines in several orders, and compares what voir says.
 
-``VOIR_RECORDER=python python -m tests.programs.told.matrix`` prints, as JSON, what differs by case.
-The recorder in Python takes its time from the program's own clock, so that figures are exact.
+``VOIR_RECORDER=python python -m tests.programs.told.matrix ORDERS [PART OF A NAME]`` prints the
+differences by case, as JSON. The recorder in Python reads the program's own clock, so that figures
+are exact.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from itertools import pairwise, permutations
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.forkserver import renew
+
 from .programs import PROGRAMS, TASKS, TELLING, TORCH, Program
 from .truth import MS, T
 
+#: Imported before the processes of the programs fork.
+IMPORTED = (
+    "instruments.advice", "instruments.auto", "overseer.cli.main", "overseer.engine.operators",
+    "overseer.model.diagnosis", "overseer.probes.engine", "tests.model.test_alike", "torch._dynamo",
+)  # fmt: skip
 EVERY = {**PROGRAMS, **TELLING, **TASKS, **TORCH}
 
 
@@ -48,8 +59,8 @@ def sets(program: Program) -> Iterator[tuple[str, list[str]]]:
             yield "mark0+pair0+loading", lines
 
 
-def cases() -> dict[str, tuple[str, str, list[str]]]:
-    """By name: the program, what is told, and the lines in their order."""
+def cases(orders: int) -> dict[str, tuple[str, str, list[str]]]:
+    """By name: the program, what is told, and the lines, in up to ``orders`` orders."""
     found = {}
     for name, program in EVERY.items():
         told_alone = [] if name not in TELLING else [program.loss, *program.also]
@@ -57,8 +68,8 @@ def cases() -> dict[str, tuple[str, str, list[str]]]:
         for told, lines in [*alone, *sets(program)]:
             if program.updates and "pair" in told and "+pair" not in told:
                 continue  # Each pair would be a step.
-            orders = list(permutations(lines))
-            for number, order in enumerate(orders[:: -(-len(orders) // 6)]):
+            every = list(permutations(lines))
+            for number, order in enumerate(every[:: -(-len(every) // orders)]):
                 found[f"{name}: {told} #{number}"] = name, told, list(order)
     return found
 
@@ -217,32 +228,28 @@ def optioned(program: Program, script: Path) -> Iterator[tuple[str, list[str]]]:
     yield "--interval", [] if found == rates else [found, rates]
 
 
-def _compare(said: Said) -> None:
-    """Hold what is counted one by one against what is counted together."""
+def _compare(said: Said, case: str) -> None:
+    """Compare steps counted together with steps counted one by one."""
     from overseer.recorder import table
     from tests.model.test_alike import compare
 
-    for seed in range(3):
-        compare(table.rows, b"".join(said.events), Random(seed), first=said.first)
+    compare(table.rows, b"".join(said.events), Random(case), first=said.first)
 
 
-def tried(program: str, wanted: str = "") -> dict[str, list[str]]:
-    """What differs, by case, of one program."""
-    from overseer.recorder import fallback, recorder
-
-    assert recorder is fallback
-    fallback.now = T.now
+def tried(program: str, orders: int, wanted: str = "") -> dict[str, list[str]]:
+    """What differs, by case, of one program; in a fork of the process that is prepared."""
+    renew(os.getppid())
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
         script, it = Path(directory) / "main.py", EVERY[program]
-        for name, (of, told, lines) in cases().items():
+        for name, (of, told, lines) in cases(orders).items():
             if of != program or wanted not in name:
                 continue
             script.write_text(it.script)
             try:
                 said = Said(script, lines, hooks=it.hooks)
                 found[name] = differences(it, told, lines, said)
-                _compare(said)
+                _compare(said, name)
             except Exception as error:
                 found[name] = [f"{type(error).__name__}: {error}"]
         if program in PROGRAMS and it.marks and it.pairs and not it.updates and wanted in program:
@@ -251,14 +258,30 @@ def tried(program: str, wanted: str = "") -> dict[str, list[str]]:
     return found
 
 
-def main() -> None:
+def prepare() -> None:
+    """Import here what the process of each program would import."""
+    from overseer.recorder import fallback, recorder
+
+    assert recorder is fallback
+    fallback.now = T.now  # Before others import it.
+    for name in IMPORTED:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    gc.freeze()
+
+
+def main(orders: str, *wanted: str) -> None:
     """Run all cases, or those whose name has the argument in it; each program in a process."""
+    prepare()
     found: dict[str, list[str]] = {}
+    one = partial(tried, orders=int(orders), wanted="".join(wanted))
     with get_context("fork").Pool(2, maxtasksperchild=1) as processes:
-        for differing in processes.imap(partial(tried, wanted="".join(sys.argv[1:])), EVERY):
+        for differing in processes.imap(one, EVERY):
             found |= differing
     json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
