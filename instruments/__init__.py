@@ -10,7 +10,7 @@ __instruments__ = (
     ("naming", "instrument_naming", False),
     ("observe", "instrument_observe", False),
     ("out_of_memory", "instrument_out_of_memory", True),
-    ("measuring", "instrument_rates", True),
+    ("rate", "instrument_rates", True),
     ("early_stop", "instrument_stop", False),
     ("tensorboard", "instrument_tensorboard", False),
     ("trace", "instrument_trace", True),

@@ -12,8 +12,6 @@ from overseer.imports import on_import
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
-from .measuring import measuring_of
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
@@ -93,8 +91,8 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
             watch.dispose()
         undo.close()
     started = processes() - before
-    fold = measuring_of(ov).fold  # None for a script that has not imported PyTorch.
-    if started and fold is not None and not fold.tasks:
+    fold = ov.measured.fold if ov.measured is not None else None
+    if started and fold is not None and not fold.tasks:  # None: it has not imported PyTorch.
         n = "a process" if started == 1 else f"{started} processes"
         what = f"the script has shown no step, but started {n} of which voir sees none"
         ov.report(Problem("other-processes", "auto", what, remedy=REMEDY))
@@ -123,7 +121,7 @@ def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
         ov.report(Problem("late-hooks", "auto", f"calls of models are not seen: {why}"))
     pytorch.gradients(places, torch)
     pytorch.optimizers(places, sys.modules["torch.optim.optimizer"])
-    measuring_of(ov).begin()
+    ov.measuring.begin()
     if ov.recording is not None:
         ov.recording.prepare(True)  # An import in a step might set off a garbage collection there.
     ov.charge(ov.clock.cpu_ns() - begun)
@@ -137,10 +135,10 @@ def _place(placed: Callable[[], Places], hooks: str, module: Any) -> None:
 
 
 def place_other(places: Places, module: Any) -> None:
-    """Record what a framework has of its own, if the module has it."""
+    """Record the methods of a framework that are in :data:`FRAMEWORKS`, if the module has them."""
     keras = sys.modules.get("keras.src.backend.config")
     if module.__name__.startswith("keras.") and (keras is None or keras.backend() != "torch"):
-        return  # Elsewhere, what is called there is traced and compiled.
+        return  # With other backends, what is called there is traced and compiled.
     for name, method, kind, read in FRAMEWORKS[module.__name__]:
         if hasattr(module, name):
             places.around(getattr(module, name), method, kind, read, 0)

@@ -37,14 +37,13 @@ def dash(ov: Overseer) -> Generator[Any, Any, None]:
     from overseer.views.dash.board import HEARD, Board
     from overseer.views.dash.dash import FRAME_SECONDS, Dashboard, sink_for
 
-    from .measuring import measuring_of
     from .monitors.host import machine_of
 
     rank = find_rank(os.environ)
     sink = sink_for(ov.stderr, os.environ)
     if sink is None or (rank is not None and rank.rank):  # The first one shows the job.
         return
-    measuring = measuring_of(ov)
+    measuring = ov.measuring
     machine_of(ov).by_core = True
 
     def now() -> float:

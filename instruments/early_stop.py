@@ -10,8 +10,6 @@ from overseer.boundary import announce_requested
 from overseer.engine.ending import MAX_RERAISES
 from overseer.errors import Problem, UsageError, VoirError
 
-from .measuring import measuring_of
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -49,7 +47,7 @@ def early_stop(
     yield ov.phases.init
     stop = _Stop(ov, key, n, task, signal)
     if key == "step":
-        measuring_of(ov).stop_at(n, task, stop.reached)
+        ov.measuring.stop_at(n, task, stop.reached)
     else:
         ov.listen(stop.count, key)
     yield ov.phases.run_script(priority=200)  # Before others ask whether it was stopped.
@@ -72,7 +70,7 @@ class _Stop:
 
     def steps(self) -> int:
         """How many steps there were."""
-        fold = measuring_of(self._ov).fold
+        fold = self._ov.measuring.fold
         return fold.steps(self._task) if fold is not None and self._key == "step" else 0
 
     def count(self, event: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from overseer.boundary import StopProgram, in_plumbing, of_instruments, of_libra
 from overseer.imports import on_import
 from overseer.recorder import sites as k
 
-from .measuring import measuring_of
 from .places import Places
 
 TYPE_CHECKING = False
@@ -46,7 +45,7 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
 
     def stop_waiting() -> None:
         nonlocal children
-        fold = measuring_of(ov).fold
+        fold = ov.measuring.fold
         if fold is not None and fold.tasks:
             return
         if (ov.clock.now_ns() - begun) / 1e9 > (
@@ -59,7 +58,7 @@ def instrument_observe(ov: Overseer) -> Generator[Any, Any, None]:
         ov.stopped_early = f"after {STEPS} steps"
         ov.stop()
 
-    measuring_of(ov).stop_at(STEPS, None, enough)
+    ov.measuring.stop_at(STEPS, None, enough)
     try:
         yield ov.phases.load_script
         with ov.every(1.0, stop_waiting, first=NO_TORCH_SECONDS):
@@ -160,7 +159,7 @@ def _worked() -> float:
 def _write(ov: Overseer, places: TrainingPlaces, path: str, children: float) -> None:
     import json
 
-    measuring = measuring_of(ov)
+    measuring = ov.measuring
     seen = {
         "children": children,
         "torch": "torch" in sys.modules,

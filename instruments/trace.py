@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from types import WrapperDescriptorType
 
 from overseer.errors import Problem, UsageError
 
-from .trace_options import BESIDE, OF_RUNS, Settings, add_options, expanded, level_of
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Generator
     from typing import Any
 
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
     from .tracing import Session
 
+LEVELS = ("off", "step", "module", "op")
+#: Default size limit of the log in megabytes, and default number of steps for ``--profile``.
+MAX_MB, PROFILE_STEPS = 256, 2
+DEFAULTS = {"trace-max-mb": MAX_MB, "profile-steps": PROFILE_STEPS}
+#: Options that mean nothing unless the run is traced, and those that also mean something to a
+#: script that has parts of itself traced.
+OF_RUNS = (
+    "trace_duration", "trace_steps", "trace_every", "trace_rank", "trace_level",
+    "profile_steps",
+)  # fmt: skip
+BESIDE = ("trace_dir", "trace_channels", "trace_max_mb", "trace_modules", "trace_ring")
 #: Types of which no script changes how they are shown.
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -40,23 +51,26 @@ def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
     """Keep the log of a run and make ``trace.pftrace`` of it, if options or the script ask so."""
     begun = ov.clock.now_ns()
     yield ov.phases.init
-    try:
-        ov.argparser.environ = expanded(ov.argparser.environ)
-    except UsageError as error:
-        ov.abort(error)
+    if ov.argparser.environ.get("VOIR_TRACE", "").lstrip().startswith(("{", "[")):
+        from .trace_options import expanded
+
+        try:
+            ov.argparser.environ = expanded(ov.argparser.environ)
+        except UsageError as error:
+            ov.abort(error)
     add_options(ov.argparser)
     initialized = ov.clock.now_ns()
     yield ov.phases.parse_args
     tracer = _Tracer(ov)
     tracer.complain(OF_RUNS)
-    if Settings.wanted(ov.options) and tracer.is_rank(Settings(ov.options).rank):
+    if wanted(ov.options) and tracer.is_rank(ov.options.trace_rank):
         session = tracer.begin(False)
         if session is not None:
             session.span("phases", "init", begun, initialized)
             session.span("phases", "parse_args", initialized, ov.clock.now_ns())
             tracer.phase("load_script")
     try:
-        if not Settings.refused(ov.options):
+        if not refused(ov.options):
             ov.profilers.append(tracer.profile)
         yield from _watch(ov, tracer)
         ov.profilers.clear()
@@ -94,6 +108,7 @@ class _Tracer:
         Args:
             parts: Whether only parts of the script are traced.
         """
+        from .trace_options import Settings
         from .tracing import Session
 
         with self._ov.bus.lock:  # Threads of the script may both be the first.
@@ -158,7 +173,7 @@ class _Tracer:
     def complain(self, names: tuple[str, ...]) -> None:
         """Say so when the user has set options that come to nothing, for nothing is traced."""
         options, parser = self._ov.options, self._ov.argparser
-        if Settings.refused(options) or Settings.wanted(options):
+        if refused(options) or wanted(options):
             return
         idle = [name for name in names if name in parser.given]
         switch = "--profile" if idle and idle[0].startswith("profile") else "--trace"
@@ -167,3 +182,94 @@ class _Tracer:
             name = f"--{idle[0].replace('_', '-')}"
             remedy = f"Write {switch} {name} ..., or leave it out."
             self._ov.report(Problem("trace-unasked", name, what, remedy=remedy))
+
+
+def wanted(options: Namespace) -> bool:
+    """Whether the run is traced."""
+    on = options.trace or (options.trace is None and options.profile)
+    return bool(on) and options.trace_level != "off"
+
+
+def refused(options: Namespace) -> bool:
+    """Whether nothing is traced, whatever the script asks for."""
+    return options.trace is False or options.trace_level == "off"
+
+
+# Values of options
+
+
+def _steps(text: str) -> tuple[int, int | None]:
+    """``A:B``: steps from A on, before B; either may be missing."""
+    first, colon, last = text.partition(":")
+    try:
+        found = int(first or 0), int(last) if last else None
+    except ValueError:
+        found = -1, None
+    if not colon or found[0] < 0 or (found[1] is not None and found[1] <= found[0]):
+        what = f"the steps to trace are {text!r}, which is no A:B"
+        remedy = "Write --trace-steps 10:20 for the steps 10 to 19, counted from 0."
+        raise UsageError("trace-settings", what, remedy)
+    return found
+
+
+def _number(what: str, least: float, kind: type[int] | type[float] = int) -> Any:
+    def parse(text: str) -> float:
+        try:
+            found: float = kind(text)
+        except ValueError:
+            found = float("nan")
+        if not least <= found < float("inf"):
+            remedy = f"Give a {'whole ' if kind is int else ''}number from {least:g}."
+            raise UsageError("trace-settings", f"{what} is {text!r}", remedy)
+        return found
+
+    return parse
+
+
+def level_of(text: str) -> str:
+    """How much detail."""
+    if text not in LEVELS:
+        remedy = f"Levels are {', '.join(LEVELS)}."
+        raise UsageError("trace-settings", f"the level is {text!r}", remedy)
+    return text
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) or ("*",)
+
+
+def _directory(text: str) -> str:
+    if not text.strip():
+        remedy = "Name one, or leave it out: then it is the run directory."
+        raise UsageError("trace-settings", f"the trace's directory is {text!r}", remedy)
+    return text
+
+
+def add_options(parser: Any) -> None:
+    """Add ``--trace``, ``--profile`` and their kin."""
+    for name, kind, metavar, what in (
+        ("trace", None, "", "write a timeline, trace.pftrace, for Perfetto"),
+        ("trace-dir", _directory, "DIR", "where the trace goes (default: the run directory)"),
+        ("trace-channels", _patterns, "A,B", "record only these channels; patterns are allowed"),
+        ("trace-duration", _number("the duration in seconds", 0.001, float), "S",
+         "record for so many seconds"),
+        ("trace-steps", _steps, "A:B", "record the steps from A on, before B"),
+        ("trace-every", _number("one step in so many", 1), "N", "record one step in N"),
+        ("trace-max-mb", _number("the largest size in megabytes", 1, float), "MB",
+         f"size of the log; first and last are kept (default: {MAX_MB})"),
+        ("trace-level", level_of, "off|step|module|op", "how much detail (default: step)"),
+        ("trace-modules", str, "PATTERN", "at level module, only modules of such names"),
+        ("trace-rank", _number("the rank", 0), "R", "trace only this rank of a job"),
+        ("profile", None, "",
+         "everything, in detail, of the first steps: --trace --trace-level op"),
+        ("profile-steps", _number("the number of steps to profile", 1), "N",
+         f"with --profile: how many steps (default: {PROFILE_STEPS})"),
+    ):  # fmt: skip
+        if kind is None:
+            parser.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=what)
+        else:
+            parser.add_argument(
+                f"--{name}", type=kind, metavar=metavar, default=DEFAULTS.get(name), help=what
+            )
+    what = "in a full log keep the last events, not first and last"
+    parser.add_argument("--trace-ring", action="store_const", const=True, help=what)

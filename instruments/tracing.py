@@ -26,7 +26,6 @@ from overseer.trace.rows import Made, Progress, make
 from overseer.trace.writer import LogWriter, TraceLog, this_process
 
 from .hooks.profiler import Operators
-from .measuring import measuring_of
 from .trace_figures import Figures
 
 TYPE_CHECKING = False
@@ -64,7 +63,7 @@ class Session:
         self._log = path.with_suffix(".log")
         size = int(settings.max_mb * 2**20)
         writer = LogWriter(self._log, self._head(), size, settings.ring, self._unwritten)
-        self._measuring = measuring = measuring_of(ov)
+        self._measuring = measuring = ov.measuring
         if measuring.fold is not None:
             measuring.catch_up()
         fold = measuring.fold
@@ -118,7 +117,7 @@ class Session:
             "now_ns": ov.clock.now_ns(),
             "patterns": settings.channels,
             "modules": settings.modules,
-            "method": measuring_of(ov).method,
+            "method": ov.measuring.method,
         }
         return {**head, **_shared_clock(self._path)}
 

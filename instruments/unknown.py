@@ -12,17 +12,34 @@ from .advice import GIVE_BATCH_SIZE, Advice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from overseer.model.fold import Fold
+    from collections.abc import Mapping
+    from typing import Any
 
-    from .measuring import Measuring, Windows
+    from overseer import Overseer
+    from overseer.measure.windows import RateRequest
+    from overseer.model.fold import Fold
 
 FEWER = "Steps of some microseconds come faster than they can be read: give every hundredth."
 WITHIN = "Nothing waits between the pairs that are given: show what is loading"
 
 
-def problems(measuring: Measuring, fold: Fold) -> list[Problem]:
-    """What to report at the end of a run."""
-    tasks, advice = measuring.ov.summary.get("tasks", {}), Advice(measuring.ov)
+def problems(
+    ov: Overseer,
+    fold: Fold,
+    tasks: Mapping[str, Any],
+    requests: list[RateRequest],
+    method: str | None,
+) -> list[Problem]:
+    """What to report at the end of a run.
+
+    Args:
+        ov: Knows the script, whose names the remedies use.
+        fold: The fold, at its end.
+        tasks: The ``tasks`` of ``run.json``.
+        requests: The windows that were requested.
+        method: The value of ``--metric``.
+    """
+    advice = Advice(ov)
     steps = sum(task.get("steps", 0) for task in tasks.values())
     found = []
     if fold.lost:
@@ -34,13 +51,13 @@ def problems(measuring: Measuring, fold: Fold) -> list[Problem]:
     if fold.unused > 1 and not steps:
         what = f"backward was called {fold.unused} times, but no optimizer stepped"
         found.append(Problem("no-step", "auto", what, remedy=_remedy(advice, "step")))
-    for windows in measuring.windows:
-        if windows.skip and steps and not windows.tasks:
-            what = f"a skip of {windows.skip} leaves out all {steps} steps"
+    for request in requests:
+        if request.skip and steps and not request.tasks:
+            what = f"a skip of {request.skip} leaves out all {steps} steps"
             anyway = "Skip fewer; the warm-up is found anyway."
             found.append(Problem("no-rate", "rate", what, remedy=anyway))
             break
-        found += _without(measuring, advice, windows)
+        found += _without(advice, request, method)
     main = main_name({name: task.get("steps", 0) for name, task in tasks.items()})
     if main is not None and "items_unknown" in tasks[main]:
         what = f"the items of {main} are unknown: {tasks[main]['items_unknown']}"
@@ -69,25 +86,25 @@ def _with_batch(advice: Advice, why: str) -> str:
     return f"Give the batch with each step, for example {line}"
 
 
-def ignored(measuring: Measuring) -> str | None:
-    """What to do where ``--metric`` leaves out the kind of step that is given."""
-    kind, what = (k.PAIR, "pairs") if measuring.method == "step" else (k.STEP, "step events")
-    if measuring.method is None or not any(row["kind"] == kind for row in table.rows):
+def ignored(method: str | None) -> str | None:
+    """The remedy where ``--metric`` ignores the kind of step that is given."""
+    kind, what = (k.PAIR, "pairs") if method == "step" else (k.STEP, "step events")
+    if method is None or not any(row["kind"] == kind for row in table.rows):
         return None
-    return f"--metric {measuring.method} ignores {what}: leave it out"
+    return f"--metric {method} ignores {what}: leave it out"
 
 
-def _without(measuring: Measuring, advice: Advice, windows: Windows) -> list[Problem]:
-    """Figures that flags asked for, and that never came."""
+def _without(advice: Advice, request: RateRequest, method: str | None) -> list[Problem]:
+    """Problems of flags whose figure never had a value."""
     found = []
-    for key in windows.logged:
-        if key not in windows.told:
+    for key in request.logged:
+        if key not in request.emitted:
             what, role = "no events from which this rate can be computed", "loading"
             if key == "train_rate":
                 role = "step"
-                if measuring.method is not None:
-                    what = f"nothing was given that --metric {measuring.method} takes for a step"
-            remedy = ignored(measuring) or _remedy(advice, role)
+                if method is not None:
+                    what = f"nothing was given that --metric {method} takes for a step"
+            remedy = ignored(method) or _remedy(advice, role)
             found.append(Problem("no-rate", f"--{key.replace('_', '-')}", what, remedy=remedy))
     return found
 

@@ -25,6 +25,16 @@ VERSION = "0.2.0"
 REPLACED = "replaced by another program"
 
 
+class Own(dict):  # type: ignore[type-arg]
+    """An event that voir itself gives: a strict operator skips it if it lacks the key.
+
+    Attributes:
+        of_step: The step that it belongs to, for the record; None: no single one.
+    """
+
+    of_step: int | None = None
+
+
 class Context:
     """One run, as the rooms below the engine see it; the engine makes it.
 
@@ -44,6 +54,8 @@ class Context:
         problems: What has been reported.
         summary: Sections of ``run.json`` by key; each key is written by one file.
         live: Computes a section of ``run.json`` while the script runs, by key.
+        first_site: Number of the run's first site: earlier ones belong to other runs.
+        configured: Whether voirfiles have made their requests, so that measuring may begin.
         located: Whether the script has been found.
         file: Tells the script's file; None: it has none, or it is not known yet.
         outcome: How the run ended, as far as it has.
@@ -71,7 +83,8 @@ class Context:
         self.problems: list[Problem] = []
         self.summary: dict[str, Any] = {}
         self.live: dict[str, Callable[[], Any]] = {}
-        self.located = False
+        self.first_site = 0
+        self.configured = self.located = False
         self.file: Callable[[], str | None] = lambda: None
         self.outcome = Outcome()
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from functools import partial
 from importlib import import_module
 
 from overseer.errors import Problem
 from overseer.model.catalogue import METRIC_GROUPS
 from overseer.model.growth import Growth
 
-from ..measuring import stepped_in
 from ..sampling import LOST, MachineMonitor, Running
 from .nvml import MIB, Nvml, NvmlDevice
 
@@ -108,7 +106,7 @@ class Gpu(MachineMonitor):
     def begin(self, ov: Overseer) -> None:
         """Prepare to read in this run."""
         self._report = ov.report
-        self._stepped = partial(stepped_in, ov)
+        self._stepped = ov.measuring.stepped
         self._nvml: Nvml | None = None
         self._off = False
         self._selection: str | None = "not read yet"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from functools import partial
 
 from overseer.model.catalogue import METRIC_GROUPS
 from overseer.model.growth import Growth
 
-from ..measuring import stepped_in
 from ..sampling import REST, MachineMonitor, Running
 from .host import machine_of
 
@@ -183,7 +181,7 @@ class ProcessTree(MachineMonitor):
         """Prepare to read in this run."""
         self._machine, self._clock = machine_of(ov), ov.clock
         self._peak = Running()
-        stepped = partial(stepped_in, ov)
+        stepped = ov.measuring.stepped
         self._growth, self._early = Growth(stepped), Growth(stepped)
 
     def read(self, now_ns: int) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from overseer.model.facts import at
 from overseer.recorder import recorder, table
 from overseer.recorder import sites as k
 
-from ..measuring import measuring_of
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -85,7 +83,7 @@ class Witness:
         from overseer.model.fold import Fold
         from overseer.model.summary import Summary
 
-        self._ov, self.measuring = ov, measuring_of(ov)
+        self._ov, self.measuring = ov, ov.measuring
         self.hooks = Fold(HooksOnly(), lambda step: self.seen.add([step]))  # type: ignore[arg-type]
         self.seen = Summary(self.hooks, None, self.measuring.multiplier)
         self.given = self.elsewhere = self.sizeless = 0
@@ -252,7 +250,7 @@ def _gathered(ov: Overseer, witness: Witness) -> Evidence:
         own_shares=tuple(witness.own_shares[1:]),
         promised=len(witness.promised),
         unkept=tuple(witness.unkept),
-        ignored=ignored(witness.measuring),
+        ignored=ignored(witness.measuring.method),
         cut=ov.stopped_early is not None,
         line=advice.line,
         instead=advice.instead,

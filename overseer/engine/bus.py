@@ -49,16 +49,6 @@ keys_in_force: ContextVar[dict[str, Any]] = ContextVar("inherited", default={}) 
 numbers = count()
 
 
-class Own(dict):  # type: ignore[type-arg]
-    """An event that voir itself gives: a strict operator passes over it if it lacks the key.
-
-    Attributes:
-        of_step: The step that it belongs to, which the record says; None: no single one.
-    """
-
-    of_step: int | None = None
-
-
 class Subscription:
     """A subscriber in its place; ``dispose`` takes it out.
 

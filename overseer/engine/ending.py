@@ -11,17 +11,16 @@ from ..boundary import problem as problem_of
 from ..clock import sleep
 from ..errors import Problem
 from ..launch import exit_status
-from ..recorder import recorder
-from ..recorder import sites as k
 from ..timers import hidden
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Any
 
     from ..context import Context
+    from ..measure.alarm import Alarm
 
 #: How many characters of what a script's exception says are kept.
 MAX_ERROR_CHARS = 500
@@ -29,69 +28,13 @@ MAX_ERROR_CHARS = 500
 MAX_RERAISES = 100
 #: How long a thread of voir's waits for the next step, in seconds, before it interrupts the script.
 INTERRUPT_AFTER = 1.0
-#: Kinds of which each event may tell a step.
-STEP_KINDS = tuple(kind.number for kind in k.KINDS.values() if kind.tells)
-
-
-class Alarm:
-    """The recorder's one alarm, for all who wait for events."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, tuple[int, int, Callable[[], object]]] = {}
-        self._armed = 0
-
-    def set(self, name: str, kinds: Iterable[int], n: int, call: Callable[[], object]) -> None:
-        """Call ``call`` once, on the thread that records the ``n``-th next event of ``kinds``.
-
-        It replaces what was set under ``name``. Where others wait for further kinds, events of
-        these count too: whoever is called must look whether it is time.
-        """
-        self._passed()
-        self._waiting[name] = sum(1 << kind for kind in kinds), n, call
-        self._arm()
-
-    def off(self, name: str | None = None) -> None:
-        """Forget what was set under ``name``; without it, all of it."""
-        self._passed()
-        self._waiting = {n: waiter for n, waiter in self._waiting.items() if name not in (n, None)}
-        self._arm()
-
-    def _passed(self) -> None:
-        """Take off the events that have come since the recorder was armed."""
-        passed = self._armed - recorder.arm(0, 0, None)
-        self._waiting = {n: (k, left - passed, c) for n, (k, left, c) in self._waiting.items()}
-        self._armed = 0
-
-    def _arm(self) -> None:
-        if self._waiting:
-            kinds = 0
-            for one, _, _ in self._waiting.values():
-                kinds |= one
-            self._armed = max(1, min(left for _, left, _ in self._waiting.values()))
-            recorder.arm(kinds, self._armed, self._rings)
-
-    def _rings(self) -> None:
-        """Call whose time has come; all of them, and then raise what the first one raised."""
-        self._passed()
-        due = [(name, call) for name, (_, left, call) in self._waiting.items() if left <= 0]
-        for name, _ in due:
-            del self._waiting[name]
-        self._arm()
-        raised: BaseException | None = None
-        for _, call in due:
-            try:
-                call()
-            except BaseException as error:
-                raised = raised or error
-        if raised is not None:
-            raise raised
 
 
 class Stopping:
     """What a run was asked to end by.
 
     Args:
-        alarm: Tells of the next step.
+        alarm: Returns what calls at the next step.
 
     Attributes:
         requested: The stop or abort that was requested, if any.
@@ -101,7 +44,7 @@ class Stopping:
         left: How often it may be raised again.
     """
 
-    def __init__(self, alarm: Alarm) -> None:
+    def __init__(self, alarm: Callable[[], Alarm]) -> None:
         self._alarm = alarm
         self.requested: BaseException | None = None
         self.leaving = self.over = False
@@ -142,7 +85,7 @@ class Stopping:
 
     def _arm(self) -> None:
         if self.retries > 0:
-            self._alarm.set("stop", STEP_KINDS, 1, self._again)
+            self._alarm().set("stop", 1, self._again)
 
     def _again(self) -> None:
         """At a recorded step, on the thread that made it."""
@@ -213,7 +156,7 @@ class RunEnding:
     Args:
         context: The run; its outcome is written here.
         stopping: What the run was asked to end by.
-        alarm: Is switched off when the script has been left.
+        disarm: Called when the script has been left: nothing waits for steps any more.
 
     Attributes:
         announce: Says of the script's exception what python says; returns the exit status.
@@ -221,8 +164,8 @@ class RunEnding:
         late: What a reduction at the end has failed the run by.
     """
 
-    def __init__(self, context: Context, stopping: Stopping, alarm: Alarm) -> None:
-        self._context, self._stopping, self._alarm = context, stopping, alarm
+    def __init__(self, context: Context, stopping: Stopping, disarm: Callable[[], object]) -> None:
+        self._context, self._stopping, self._disarm = context, stopping, disarm
         self.announce: Callable[[BaseException | None], int] = exit_status
         self.before: list[Callable[[BaseException | None], object]] = []
         self.late: BaseException | None = None
@@ -256,7 +199,7 @@ class RunEnding:
         outcome.error = _raised(error)
         restore()
         stopping.over = True
-        self._alarm.off()
+        self._disarm()
         stop = stopping.requested
         if isinstance(stop, OverseerAbort) and not stopping.raised:
             self.fails(stop)  # It has reached other threads only.

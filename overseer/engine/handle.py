@@ -12,12 +12,12 @@ from functools import cached_property
 
 from ..boundary import Guarded, StopProgram, current, here, name_of
 from ..clock import Clock, Overhead, monotonic, time_ns
-from ..context import VERSION, Context
+from ..context import VERSION, Context, Own
 from ..errors import Problem
 from ..launch import Program, in_child
 from ..timers import Timer
-from .bus import Bus, Own, Subscription
-from .ending import Alarm, RunEnding, Stopping
+from .bus import Bus, Subscription
+from .ending import RunEnding, Stopping
 from .options import OptionParser, add_options
 from .phases import Scheduler
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn, TextIO
 
+    from ..measure.measuring import Measuring
     from ..probes import Engine
     from ..rundir.recording import Recording
     from .operators import Given
@@ -85,7 +86,7 @@ class Handle(Scheduler):
         bus: The stream of given events; ``log_bus``: that of events that leave the process.
         stopping: What the run was asked to end by.
         ending: How it ends.
-        alarm: Calls who waits for steps.
+        measured: ``measuring``; None while nothing has asked for it.
         exit: What is undone when the run is over.
         on_source: Called with the syntax tree of the script, which they may change in place.
         on_ready: Called right before the script's first code runs.
@@ -97,6 +98,7 @@ class Handle(Scheduler):
 
     version = VERSION
     recording: Recording | None = None
+    measured: Measuring | None = None
     program: Program | None = None
     _loaded = False
     _given: Given | None = None
@@ -121,11 +123,13 @@ class Handle(Scheduler):
         )
         self.argv, self.voirfiles = self.context.argv, self.context.voirfiles
         self.problems, self.summary = self.context.problems, self.context.summary
-        self._reporting = threading.RLock()  # Any thread may report.
+        # Any thread may report, or be the first that needs the measuring.
+        self._reporting, self._making = threading.RLock(), threading.RLock()
         self._tell = tell or self._write
         super().__init__(PHASES, args=(self,))
         self.bus, self.log_bus = Bus(self.report, records=True), Bus(self.report)
         self.log = LogStream(self.log_bus)
+        self.bus.on_steps.append(self._measure)
         self._making_probing = threading.RLock()  # Any thread may set the first probe.
         self._probing: Probing | None = None
         self._compiled: list[tuple[ast.Module, str, str]] = []
@@ -140,9 +144,8 @@ class Handle(Scheduler):
         self.on_source: list[Callable[[ast.Module], object]] = []
         self.on_ready: list[Callable[[], object]] = []
         self.profilers: list[Callable[..., Callable[[], object]]] = []
-        self.alarm = Alarm()
-        self.stopping = Stopping(self.alarm)
-        self.ending = RunEnding(self.context, self.stopping, self.alarm)
+        self.stopping = Stopping(lambda: self.measuring.alarm)
+        self.ending = RunEnding(self.context, self.stopping, self._disarm)
         self.exit = ExitStack()
         add_options(self.argparser)
 
@@ -240,6 +243,30 @@ class Handle(Scheduler):
         probe = self.probe(paired(selector, label), **_written(sys._getframe(1)))
         probe.subscribe(spans(selector, label, channel_of(channel)))
         return probe
+
+    @property
+    def measuring(self) -> Measuring:
+        """The run's steps: sinks for them, their figures, and stops at one of them."""
+        with self._making:
+            if self.measured is None:
+                from ..measure.measuring import Measuring
+
+                stopping = self.stopping
+                self.measured = Measuring(
+                    self.context,
+                    self.bus,
+                    self.log,
+                    lambda: self.recording,
+                    lambda: stopping.requested is not None,
+                )
+            return self.measured
+
+    def _measure(self) -> None:
+        self.measuring.begin()
+
+    def _disarm(self) -> None:
+        if self.measured is not None:
+            self.measured.alarm.off()
 
     @property
     def required(self) -> list[Instrument]:

@@ -23,9 +23,10 @@ from reactivex.disposable import Disposable
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
 from ..boundary import Report, current, here, said
+from ..context import Own
 from ..errors import Problem, VoirError
 from ..views.text import coloured
-from .bus import Bus, Own, deliver, keys_in_force, numbers
+from .bus import Bus, deliver, keys_in_force, numbers
 from .values import detached, greatest, least
 
 Event = dict[str, Any]

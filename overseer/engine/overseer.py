@@ -15,7 +15,7 @@ from ..clock import process_start
 from ..errors import Problem, UsageError, VoirError
 from ..files import bounded
 from ..launch import current_directory, exit_status, in_child, locate
-from ..recorder import recorder
+from ..recorder import recorder, table
 from .handle import Handle
 from .options import HelpAsked, target_of
 from .settings import configurations
@@ -152,6 +152,7 @@ class Overseer(Handle):
     # The phases
 
     def _open_recorder(self) -> None:
+        self.context.first_site = len(table.rows)
         anchors = process_start(os.getpid()), self.clock.wall_ns()
         try:
             recorder.open(STRUCTURE_RING, VALUE_RING, *anchors)

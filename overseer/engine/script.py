@@ -14,10 +14,11 @@ from itertools import count
 
 from ..boundary import StopProgram, name_of, said
 from ..clock import thread_time_ns
+from ..context import Own
 from ..errors import Problem
 from ..recorder.choice import null_span
 from . import overseer as runs
-from .bus import Own, keys_in_force, numbers
+from .bus import keys_in_force, numbers
 from .overseer import active
 
 TYPE_CHECKING = False

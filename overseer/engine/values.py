@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from operator import is_
 
-from .bus import Own
+from ..context import Own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

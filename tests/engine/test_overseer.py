@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from instruments.measuring import instrument_rates
+from instruments.rate import instrument_rates
 from overseer import Overseer, active, current_overseer
 from overseer.boundary import StopProgram
 from overseer.errors import UsageError

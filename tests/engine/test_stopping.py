@@ -9,6 +9,7 @@ import pytest
 
 from overseer.boundary import StopProgram
 from overseer.engine import ending as stopping
+from overseer.measure.alarm import Alarm
 from tests.running import Place
 
 #: What every script here begins with; ``step`` is what the voirfile marks.
@@ -138,71 +139,9 @@ def test_the_child_of_a_fork_has_no_instruments(place: Place) -> None:
 def test_the_main_thread_is_known_though_gevent_gives_it_another_ident(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = stopping.Stopping(stopping.Alarm())
+    asked = stopping.Stopping(Alarm)
     monkeypatch.setattr(threading.main_thread(), "_ident", 1)
     monkeypatch.setattr(stopping, "interrupt", lambda ident: pytest.fail("it is this thread"))
     monkeypatch.setattr(asked, "_arm", lambda: None)
     asked.raising(StopProgram())
     assert asked.cause_of(KeyboardInterrupt()) is not asked.requested
-
-
-class Recorder:
-    """The alarm of the recorder, as both of its kinds have it."""
-
-    kinds = left = 0
-
-    def arm(self, kinds, n, call):
-        before, self.kinds, self.left, self.call = self.left, kinds, n, call
-        return before
-
-    def event(self, kind):
-        if self.left and self.kinds >> kind & 1:
-            self.left -= 1
-            if not self.left:
-                self.kinds = 0
-                self.call()
-
-
-def test_all_who_wait_for_events_are_called_at_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder, alarm, called = Recorder(), stopping.Alarm(), []
-    monkeypatch.setattr(stopping, "recorder", recorder)
-
-    def waits(name: str, n: int, kind: int = 1) -> None:
-        alarm.set(name, (kind,), n, lambda: called.append((at, name)))
-
-    for at in range(30):
-        if at == 0:
-            waits("five", 5)
-            waits("nine", 9)
-            waits("other", 2, kind=2)
-        if at == 3:
-            waits("one", 1)  # Others go on from where they are.
-        if at == 10:
-            waits("again", 20)
-            waits("again", 2)
-            waits("never", 5)
-            alarm.off("never")
-        if at == 15:
-            waits("never", 1)
-            alarm.off()
-        recorder.event(1)
-        recorder.event(3)
-    assert called == [(1, "other"), (3, "one"), (4, "five"), (8, "nine"), (11, "again")]
-
-
-def test_one_who_raises_keeps_nobody_else_from_being_called(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    recorder, alarm, called = Recorder(), stopping.Alarm(), []
-    monkeypatch.setattr(stopping, "recorder", recorder)
-
-    def fails() -> None:
-        alarm.set("first", (1,), 1, fails)
-        raise StopProgram("first")
-
-    alarm.set("first", (1,), 1, fails)
-    alarm.set("second", (1,), 1, lambda: called.append(1))
-    for _ in range(3):
-        with pytest.raises(StopProgram, match="first"):
-            recorder.event(1)
-    assert called == [1]

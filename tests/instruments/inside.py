@@ -11,7 +11,7 @@ from typing import Any
 
 from instruments.auto import instrument_auto
 from instruments.early_stop import instrument_stop
-from instruments.measuring import instrument_rates
+from instruments.rate import instrument_rates
 from overseer import Overseer
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from instruments import measuring
 from instruments.rate import rate
 from overseer.errors import VoirError
+from overseer.measure import draining, pipeline
 
 from .inside import Ran, run
 
@@ -159,8 +159,8 @@ def test_steps_that_come_faster_than_they_are_read_are_all_counted(tmp_path: Pat
 def test_where_events_are_lost_no_figure_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "BACKLOG", 0)
-    monkeypatch.setattr(measuring.Measuring, "tick", lambda self: None)
+    monkeypatch.setattr(draining, "BACKLOG", 0)
+    monkeypatch.setattr(pipeline.Pipeline, "tick", lambda self: None)
     ran = run(tmp_path, MANY, "--train-rate")
     assert list(ran.tasks["train"]) == ["steps_at_least"]
     assert 0 < ran.tasks["train"]["steps_at_least"] < 150_000

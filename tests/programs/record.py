@@ -52,7 +52,7 @@ def run(script: Path) -> tuple[dict[str, Any], bytes]:
     import torch
 
     from instruments.auto import instrument_auto
-    from instruments.measuring import instrument_rates, measuring_of
+    from instruments.rate import instrument_rates
     from overseer import Overseer
     from overseer.recorder import table
 
@@ -60,7 +60,7 @@ def run(script: Path) -> tuple[dict[str, Any], bytes]:
     pieces: list[bytes] = []
 
     def instrument_log(ov: Overseer) -> Any:
-        measuring_of(ov).read(pieces.append)
+        ov.measuring.read(pieces.append)
         yield ov.phases.init
 
     overseer = Overseer([instrument_auto, instrument_rates, instrument_log], stderr=io.StringIO())

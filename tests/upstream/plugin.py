@@ -39,7 +39,6 @@ def every_clock_is_the_fake_one(
 ) -> None:
     if "faketime" not in request.fixturenames:
         return
-    import instruments.measuring
     import instruments.rate  # noqa: F401  # All that holds the clock must be there by now.
 
     real = time.perf_counter_ns

@@ -4,7 +4,6 @@
 # the instrument of the same name.
 from instruments.argparse_options import instrument_argparse
 from instruments.log import instrument_display
-from instruments.measuring import measuring_of
 from instruments.monitors.gpu import Gpu
 from instruments.monitors.host import Cpu, Disk, Memory, Network
 from instruments.monitors.process import ProcessTree as Process
@@ -28,7 +27,6 @@ __all__ = [
     "instrument_argparse",
     "instrument_display",
     "log",
-    "measuring_of",
     "monitor_all",
     "rate",
 ]

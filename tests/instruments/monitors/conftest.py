@@ -30,6 +30,7 @@ class FakeOverseer:
         names = ("init", "parse_args", "load_script", "run_script")
         self.phases = SimpleNamespace(**{name: Phase(name) for name in names})
         self.clock = FakeClock(now_ns=10**9)
+        self.measuring = SimpleNamespace(stepped=lambda: None)
         self.summary: dict[str, Any] = {}
         self.events: list[dict[str, Any]] = []
         self.problems: list[Problem] = []

@@ -81,7 +81,7 @@ class Said:
         self, script: Path, lines: list[str], options: tuple[str, ...] = (), hooks: bool = False
     ) -> None:
         from instruments.auto import instrument_auto
-        from instruments.measuring import instrument_rates, measuring_of
+        from instruments.rate import instrument_rates
         from overseer import Overseer
         from overseer.recorder import table
 
@@ -90,8 +90,8 @@ class Said:
         self.windows: list[dict[str, Any]] = []
 
         def instrument_lines(ov: Overseer) -> Any:
-            measuring_of(ov).also(self._take)
-            measuring_of(ov).read(self.events.append)
+            ov.measuring.also(self._take)
+            ov.measuring.read(self.events.append)
             ov.given.where("rate", task="train").subscribe(self.windows.append)
             yield ov.phases.load_script
             for line in lines:
@@ -109,7 +109,7 @@ class Said:
         slugs = [problem.slug for problem in overseer.problems]
         self.problems = [slug for slug in slugs if slug != "late-hooks"]  # Torch is there.
         self.tasks = overseer.summary.get("tasks", {})
-        self.fold = measuring_of(overseer).fold
+        self.fold = overseer.measuring.fold
 
     def _take(self, steps: list[Any]) -> None:
         for step in steps:
