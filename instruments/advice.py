@@ -88,7 +88,7 @@ class Advice:
 
         selector, (path, _, line) = probe["selector"], str(probe.get("where")).rpartition(":")
         written = linecache.getline(path, int(line)).strip() if line.isdecimal() else ""
-        if "nobody listened" in str(probe.get("hint")):
+        if "no subscriber" in str(probe.get("hint")):
             return f"{written}.give()" if written.endswith(")") else None
         better = corrected(selector, self._sources) if self._sources else None
         if better is None or better == selector:

@@ -4,8 +4,8 @@
 events, and hands events to plain callables (``listen``), or lets one replace the value
 (``intercept``, which returns ``ABSENT`` to leave it alone).
 
-:mod:`.selector` reads what is wanted, :mod:`.unit` makes code with calls inserted (:mod:`.insert`),
-and :mod:`.functions` gives it to functions that are there.
+:mod:`.selector` parses selectors, :mod:`.unit` compiles source with calls inserted
+(:mod:`.insert`), and :mod:`.functions` replaces the code of live functions.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Inserted calls, as syntax trees.
+"""Builds inserted calls as syntax trees.
 
-After a statement stands ``try: <site>(loss, batch)``, with a handler that fires the event with the
-focus alone where another variable has no value. The handler is also for code that was sent to a
-process without the names, and for the limit of the stack. In an expression, ``<relay>(value)``
-takes the value's place.
+A statement is followed by ``try: <site>(loss, batch)``. If another variable is unbound, a handler
+fires the event with the focus alone. The handler also covers code unpickled in a process that lacks
+the names, and the recursion limit. In an expression, ``<relay>(value)`` replaces the value.
 
-A call has the line of the statement that it follows, or of the one before which a function or a
-loop's body begins. At the end of a call or an iteration it has none where it needs no handler: the
-compiler copies it to every place from which that is left, and each copy takes the line there.
+A call has the line number of the statement it follows; at the start of a function or loop body,
+that of the function or loop. A call at the end of a function or iteration has no line number if it
+needs no handler: the compiler copies it to every exit, and each copy takes the exit's line.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ if TYPE_CHECKING:
 
     Node = TypeVar("Node", bound=ast.AST)
 
-#: The line of nodes without one.
+#: Line number of nodes that have none.
 NOWHERE = -1
 
 
 class Trigger:
-    """What to insert where a variable is bound or a marker is passed.
+    """A call to insert where a variable is bound or a marker is reached.
 
     Attributes:
         name: The variable or marker.
-        event: Name of the callable that takes the values of an event.
-        relay: Name of the callable that takes a value and returns it, or what replaces it.
-        others: The variables that come along, in the order of the keys without the focus; an empty
-            string for a marker, which is ``True``.
+        event: Name of the callable that takes an event's values.
+        relay: Name of the callable that takes a value and returns it or its replacement.
+        others: The event's other variables, in key order; empty strings for markers, whose value
+            is ``True``.
         focus: Index of the focus among the keys.
-        overrides: Whether the variable takes the value that ``relay`` returns.
-        enters: Name of the callable to call where the loop begins in which the event comes; empty:
-            none. With ``in_calls``, where no loop is around, at the beginning of the call.
+        overrides: The variable is assigned the value that ``relay`` returns.
+        enters: Name of the callable to call before the enclosing loop; empty for none.
+        in_calls: Outside a loop, ``enters`` is called at the start of the function.
     """
 
     __slots__ = (
@@ -64,14 +63,14 @@ class Trigger:
 
 
 def fired(trigger: Trigger, value: ast.expr, line: int, unsure: bool = False) -> ast.stmt:
-    """Fire an event by a statement.
+    """Build the statement that fires an event.
 
     Args:
-        trigger: What to call.
+        trigger: The call to insert.
         value: The value of the focus.
-        line: The line of all that is inserted.
-        unsure: Whether another variable of the function may have no value. To Dynamo, reading one
-            is the end of a graph rather than an exception, so there the focus comes alone.
+        line: Line number of the inserted nodes.
+        unsure: Another local variable may be unbound. Reading one breaks a graph under Dynamo, so
+            there the event has the focus only.
     """
     whole = _act(trigger, value, _read_all(trigger.others))
     alone = _act(trigger, copy.deepcopy(value), [])
@@ -82,12 +81,12 @@ def fired(trigger: Trigger, value: ast.expr, line: int, unsure: bool = False) ->
 
 
 def marked(trigger: Trigger) -> ast.stmt:
-    """Fire an event of a marker without a handler, so that the compiler can copy it."""
+    """Build a marker's event without a handler, so that the compiler can copy it."""
     return located(_act(trigger, ast.Constant(True), _read_all(trigger.others)))
 
 
 def entered(trigger: Trigger, line: int) -> ast.stmt:
-    """Say that the loop or call begins in which the trigger's event comes."""
+    """Build the call that records the start of a loop or function."""
     nothing: list[ast.stmt] = [ast.Pass()]
     return guarded([ast.Expr(called(trigger.enters))], nothing, line)
 
@@ -101,20 +100,20 @@ def _act(trigger: Trigger, value: ast.expr, others: list[ast.expr]) -> ast.stmt:
 
 
 def passed(trigger: Trigger, value: ast.expr, alone: bool) -> ast.expr:
-    """``value``, passed through a site; without the other variables if the focus is ``alone``."""
+    """Pass ``value`` through a site; with ``alone``, the event has the focus only."""
     made = called(trigger.relay, value, *([] if alone else _read_all(trigger.others)))
     return located(made, getattr(value, "lineno", NOWHERE))
 
 
 def guarded(body: list[ast.stmt], caught: list[ast.stmt], line: int) -> ast.stmt:
-    """``body``, and ``caught`` for a name without value or the limit of the stack."""
+    """Run ``body``; on NameError or RecursionError, ``caught``."""
     errors: list[ast.expr] = [read("NameError"), read("RecursionError")]
     handler = ast.ExceptHandler(ast.Tuple(errors, ast.Load()), None, caught)
     return located(ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[]), line)
 
 
 def if_bound(names: Iterable[str], then: ast.stmt, line: int) -> ast.stmt:
-    """``then``, if all these variables have a value; to Dynamo they have none."""
+    """Run ``then`` if all these variables are bound; never under Dynamo."""
     reads = ast.Expr(ast.Tuple(_read_all(names), ast.Load()))
     unbound = ast.ExceptHandler(read("NameError"), None, [ast.Pass()])
     tried = ast.Try(body=[reads], handlers=[unbound], orelse=[then], finalbody=[])
@@ -122,19 +121,19 @@ def if_bound(names: Iterable[str], then: ast.stmt, line: int) -> ast.stmt:
 
 
 def finally_(body: list[ast.stmt], last: list[ast.stmt], line: int = NOWHERE) -> ast.stmt:
-    """``body``, and ``last`` however it is left."""
+    """Run ``body``, then ``last`` in a ``finally`` block."""
     return located(ast.Try(body=body, handlers=[], orelse=[], finalbody=last), line)
 
 
 def on_error(body: list[ast.stmt], what: list[ast.stmt], line: int) -> ast.stmt:
-    """``body``, and ``what`` when it raises, which goes on."""
+    """Run ``body``; on an exception, run ``what`` and re-raise."""
     again = [*what, located(ast.Raise(None, None))]
     handler = located(ast.ExceptHandler(None, None, again))
     return located(ast.Try(body=body, handlers=[handler], orelse=[], finalbody=[]), line)
 
 
 def present(names: Iterable[str], line: int) -> ast.stmt:
-    """Make ``names`` that a process lacks: expressions call them, which have no handler."""
+    """Define ``names`` if this process lacks them; calls in expressions have no handler."""
     code = (
         f"import builtins\nfor name in {tuple(names)!r}:\n"
         "    builtins.__dict__.setdefault(name, lambda *values: values[0] if values else None)"
@@ -145,17 +144,17 @@ def present(names: Iterable[str], line: int) -> ast.stmt:
 
 
 def declared(names: Iterable[str]) -> ast.stmt:
-    """Make names global, so that no class or module namespace is asked for them first."""
+    """Declare names global, so that lookups skip class and module namespaces."""
     return located(ast.Global(list(dict.fromkeys(names))))
 
 
 def exception() -> ast.expr:
-    """The exception that is being handled."""
+    """Build an expression for the exception being handled."""
     return called(EXCEPTION)
 
 
 def read(name: str) -> ast.Name:
-    """A variable's value."""
+    """Build a read of a variable."""
     return ast.Name(name, ast.Load())
 
 
@@ -164,12 +163,12 @@ def _read_all(names: Iterable[str]) -> list[ast.expr]:
 
 
 def called(name: str, *args: ast.expr) -> ast.Call:
-    """A call."""
+    """Build a call of a name."""
     return ast.Call(read(name), list(args), [])
 
 
 def located(node: Node, line: int = NOWHERE) -> Node:
-    """Give the line to ``node`` and all in it that has none: the script's nodes keep theirs."""
+    """Set the line of ``node`` and its children; nodes of the script keep theirs."""
     if "lineno" in node._attributes:
         if hasattr(node, "lineno"):
             return node

@@ -1,10 +1,10 @@
-"""Keeps code that ``torch.compile`` compiles whole: tells Dynamo what inserted calls are.
+"""Registers inserted calls with Dynamo, so that they cause no graph breaks.
 
-Dynamo knows logging functions, which it may move behind the graph. It loses those of functions that
-it inlines, and gives up on arguments that are neither tensors nor constants; so it is told here how
-to treat a site. Events are kept until the graph has run; a relay's value goes through untouched.
-What happens inside a graph has no time of its own, so markers and pairs make no events there, and
-the probe is told. Sites stay known when a run has ended: compiled code goes on calling them.
+Dynamo can defer calls of logging functions until the graph has run, but it drops those of inlined
+functions and breaks the graph for arguments other than tensors and constants. Sites get their own
+treatment: their events are deferred until the graph has run, and a relay returns its argument.
+Nothing inside a graph has a time, so markers and pairs make no events there and the probe is marked
+``unseen``. Sites stay registered after the run, because compiled code keeps calling them.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ if TYPE_CHECKING:
 
     from ..imports import Watch
 
-#: Stands for values that cannot be taken out of a graph.
+#: Replaces values that cannot be reconstructed outside the graph.
 NOT_SEEN = "<not seen inside torch.compile>"
-#: What a callable returns its first argument for, and the probe to tell if it makes no events.
+#: By callable of a site: whether it returns its first argument, and the probe to mark as unseen if
+#: it makes no events.
 _known: dict[Any, tuple[bool, PlacedProbe | None]] = {}
-#: Callables that say where a loop begins: in a graph they do nothing.
+#: Callables that record the start of a loop; no-ops inside a graph.
 _entrances: set[Any] = set()
-#: Halves of spans, which are recorded when the graph has run.
+#: Span halves, recorded after the graph has run.
 _halves: set[Any] = set()
 _prepared = threading.Event()
 _CALLED = (BuiltinFunctionType, FunctionType)
 
 
 def watch() -> Watch:
-    """Prepare Dynamo when it is imported; at once if it is."""
+    """Call :func:`prepare` once Dynamo is imported; immediately if it is."""
     return on_import("torch._dynamo", prepare)
 
 
 def know(placed: PlacedProbe) -> None:
-    """Tell Dynamo of a probe's sites, now or when it is imported."""
+    """Register a probe's sites with Dynamo, now or when it is imported."""
     captures = placed.parsed.captures
     paired = any(capture.role == PAIR_END for capture in captures)
     triggers = [capture for capture in captures if capture.role != ALSO]
@@ -60,7 +61,7 @@ def know(placed: PlacedProbe) -> None:
 
 
 def prepare(dynamo: Any) -> None:
-    """Tell Dynamo, which is imported, of all that is known by now."""
+    """Patch Dynamo and register all sites known so far."""
     variable: Any = import_module("torch._dynamo.variables.misc").DebuggingVariable
     before = variable.call_function
     if not hasattr(before, "__voir__"):
@@ -75,7 +76,7 @@ def prepare(dynamo: Any) -> None:
 
         call_function.__voir__ = True  # type: ignore[attr-defined]
         variable.call_function = call_function
-        # Not its setting, which the script may read and which inductor writes out as source.
+        # Not the config option: the script may read it, and inductor writes it out as source.
         logs = variable.is_reorderable_logging_function
         variable.is_reorderable_logging_function = staticmethod(
             lambda value: _is_ours(value) or logs(value)
@@ -89,7 +90,7 @@ def prepare(dynamo: Any) -> None:
 
 
 def record_behind(site: Any) -> None:
-    """Tell Dynamo of a span's halves."""
+    """Register a span's two halves with Dynamo; they are recorded after the graph."""
     for half in (site.enter, site.leave):
         _halves.add(half)
         if _prepared.is_set():
@@ -108,19 +109,19 @@ def _register(function: Any) -> None:
 
 
 def leave_alone(function: Any) -> None:
-    """Let Dynamo compile neither ``function`` nor what it calls, where it runs between graphs."""
-    with suppress(ImportError, AttributeError):  # An older torch compiles them, or tries to.
+    """Make Dynamo skip ``function`` and everything it calls."""
+    with suppress(ImportError, AttributeError):  # Older versions of torch try to compile them.
         types, skip = import_module("torch._dynamo.types"), "torch._C._dynamo.eval_frame"
         strategy = types.FrameExecStrategy(types.FrameAction.SKIP, types.FrameAction.SKIP)
         import_module(skip).set_code_exec_strategy(function.__code__, strategy)
 
 
 def _call(variable: Any, tx: Any, args: Any, passes: bool, unseen: PlacedProbe | None) -> Any:
-    """What a call of a site is in a graph: nothing, and an event behind it."""
+    """Handle a traced call of a site: nothing in the graph, the event after it."""
     if unseen is not None:
         unseen.unseen = True
     elif not tx.export:
-        # The frame that is compiled replays them; those of an inlined frame would be lost.
+        # Only the root frame replays them; those of inlined frames would be lost.
         tx.output.root_tx.debug_locals.append((variable, [_outside(arg) for arg in args]))
     return args[0] if passes else _variables().ConstantVariable.create(None)
 
@@ -130,7 +131,7 @@ def _variables() -> Any:
 
 
 def _outside(value: Any) -> Any:
-    """``value`` if it can be made again behind the graph, or what says that it cannot."""
+    """``value`` if it can be reconstructed after the graph, else :data:`NOT_SEEN`."""
     return value if _is_plain(value) else _variables().ConstantVariable.create(NOT_SEEN)
 
 

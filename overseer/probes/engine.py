@@ -1,4 +1,4 @@
-"""The engine: places probes in code that runs now or later, and keeps the state of each."""
+"""Places probes in code that runs now or later, and tracks the state of each."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
 class Engine:
-    """Places probes.
+    """Places the probes of one run.
 
     Args:
-        report: Called with each problem: a listener that fails.
-        debug: Called with lines that say where probes were put, or why not.
+        report: Called with the problem when a listener fails.
+        debug: Called with a line for each place where a probe was put, or the reason it was not.
     """
 
     def __init__(
@@ -69,19 +69,19 @@ class Engine:
         where: str | None = None,
         late: bool = False,
     ) -> PlacedProbe:
-        """Place a probe; code that is not there yet is waited for.
+        """Place a probe, now or once its code is loaded.
 
         Args:
-            selector: In ptera's language, or a selector that ptera made.
-            overridable: Whether the probe may replace the value of its focus.
-            raw: Whether events carry ptera's Capture objects.
-            probe_type: ``immediate``, ``total`` or ``None``, as ptera has it.
-            env: Where symbols in the selector are looked up.
-            where: ``file:line`` of whoever sets the probe.
-            late: Whether the script has ended.
+            selector: Text in ptera's language, or one of ptera's selector objects.
+            overridable: The probe may replace the value of its focus.
+            raw: Events carry ptera's Capture objects.
+            probe_type: ptera's ``immediate``, ``total`` or ``None``.
+            env: Namespace in which symbols of the selector are looked up.
+            where: ``file:line`` of the caller.
+            late: The script has ended.
 
         Raises:
-            VoirError: The selector cannot be read.
+            VoirError: The selector cannot be parsed.
         """
         parsed = read(selector, dict(env or {}), raw, probe_type)
         placed = PlacedProbe(parsed, self.report, where=where, overridable=overridable, late=late)
@@ -96,7 +96,7 @@ class Engine:
         return placed
 
     def _await(self, name: str) -> None:
-        """Wait for the module, if it is not there."""
+        """Watch for the import of a module that is not loaded."""
         if name not in self._watches and not self.is_loaded(name) and name != MAIN:
             self._watches[name] = [
                 transform_source(name, self.instrument),
@@ -104,12 +104,12 @@ class Engine:
             ]
 
     def _module(self, name: str) -> str:
-        """The module that a selector means: a script run with ``-m`` has two names."""
+        """Resolve a module name: a script run with ``-m`` is also ``__main__``."""
         spec = getattr(sys.modules.get(MAIN), "__spec__", None)
         return MAIN if spec is not None and spec.name == name else name
 
     def is_loaded(self, name: str) -> bool:
-        """Whether the module is there, all of it; of the script, what defines things."""
+        """True once the module is fully imported; for the script, once its definitions have run."""
         if name in self._loaded or name == MAIN:
             return name in self._loaded
         module = sys.modules.get(name)
@@ -117,16 +117,16 @@ class Engine:
         return module is not None and not getattr(spec, "_initializing", False)
 
     def _ours(self) -> bool:
-        """Whether the run goes on, and in this process."""
+        """True until the run is closed; False in forked children."""
         return not self._closed and os.getpid() == self._pid
 
-    # Code that is executed under the engine's eyes
+    # Code that has not been executed yet
 
     def instrument(self, tree: ast.Module, module: str, filename: str) -> ast.Module:
-        """The tree to run in place of ``tree``, with calls for the probes known now.
+        """Insert the calls of all probes known so far.
 
-        A tree that no probe concerns is returned as it is. Called for each part of ``__main__``
-        in turn; for another module, each time it is executed.
+        Returns ``tree`` itself if no probe is in it. Called for each part of ``__main__``, and for
+        other modules each time they are executed.
         """
         if not self._ours():
             return tree
@@ -143,7 +143,7 @@ class Engine:
             return self._executed(unit)
 
     def _executed(self, unit: Unit) -> ast.Module:
-        """The tree to run: without probes if python cannot compile it with them."""
+        """Build the tree to run; if Python cannot compile it with probes, the original."""
         tree = unit.executed()
         if unit.module == MAIN and unit.orders:
             try:
@@ -157,7 +157,7 @@ class Engine:
         return tree
 
     def _add(self, placed: PlacedProbe, unit: Unit) -> list[Scope]:
-        """Put the probe wherever it fits in ``unit`` and is not yet."""
+        """Order the probe in all scopes of ``unit`` that it fits; returns the new ones."""
         parsed, added = placed.parsed, []
         for scope in unit.at(parsed.path):
             fit = all(fits(capture, scope, placed.overridable) for capture in parsed.captures)
@@ -170,17 +170,17 @@ class Engine:
         return added
 
     def _attach_when_defined(self, placed: PlacedProbe, unit: Unit) -> None:
-        """Let the script's top level say when it defines what a slow probe names."""
+        """Attach a slow probe as soon as the script's top level binds a name it needs."""
         module = unit.scopes[0]
         for name, path in placed.parsed.references:
             if self._module(name) == unit.module == MAIN and path and path[0] in module.bound:
                 event = put(f"{placed.number} defined", lambda *values: self._attach(placed))
                 unit.orders.setdefault(module, []).append(Trigger(path[0], event, event))
 
-    # Code that is there already
+    # Code that is already loaded
 
     def main_loaded(self) -> None:
-        """The script's definitions have run: attach to them."""
+        """Attach to the script's definitions, which have run."""
         self._arrived(MAIN)
 
     def _arrived(self, name: str) -> None:
@@ -193,7 +193,7 @@ class Engine:
                     self._attach(placed)
 
     def _attach(self, placed: PlacedProbe) -> None:
-        """Put the probe in the code that is there, if all that it names is."""
+        """Put the probe in loaded code, once all modules it names are loaded."""
         modules = set(map(self._module, placed.parsed.modules))
         if not (self._ours() and all(map(self.is_loaded, modules))):
             return
@@ -229,17 +229,17 @@ class Engine:
             why = said(error)
             if isinstance(error, VoirError):
                 why = f"{error.what}. {error.remedy}" if error.remedy else error.what
-            placed.trouble = f"ptera cannot serve it: {why}"
+            placed.trouble = f"ptera cannot run it: {why}"
 
     # While the script runs, and after
 
     @property
     def fired(self) -> dict[int, int]:
-        """How often each probe has fired, by its number."""
+        """Event count of each probe, by its number."""
         return {placed.number: placed.fired for placed in self._probes}
 
     def verdicts(self) -> list[dict[str, Any]]:
-        """What became of each probe, as ``run.json`` has it."""
+        """The list ``probes`` of ``run.json``."""
         with self._lock:
             return [self._verdict(placed) for placed in self._probes]
 
@@ -249,15 +249,15 @@ class Engine:
         return verdict(placed, attached, self._units.get(self._module(placed.parsed.module), []))
 
     def silence(self) -> None:
-        """Deliver nothing any more: in the child of a fork, the run is the parent's."""
+        """Stop delivering events, in the child of a fork."""
         self._lock = threading.RLock()
         for placed in self._probes:
             placed.silence()
 
     def close(self) -> None:
-        """End the run: sites fall silent, the code goes on calling them; harmless when done twice.
+        """End the run; idempotent. Inserted code goes on calling sites, which do nothing.
 
-        Verdicts are to be asked for before.
+        Call :meth:`verdicts` before.
         """
         if not self._ours():
             return

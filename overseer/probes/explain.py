@@ -1,4 +1,4 @@
-"""Explains a probe's state in words: its verdict, and the nearest names that exist."""
+"""Explains a probe's state: its verdict, a hint, and similar names that exist."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _UNSEEN = (
 
 
 def verdict(placed: PlacedProbe, attached: bool, units: Sequence[Unit]) -> dict[str, Any]:
-    """One entry of ``probes`` in ``run.json``.
+    """Build one entry of ``probes`` in ``run.json``.
 
     Args:
         placed: The probe.
-        attached: Whether it found its code.
-        units: What is known of the source of its module.
+        attached: The probe found its code.
+        units: Source units of its module, as far as known.
     """
     state = "fired" if placed.fired else "never fired" if attached else "unresolved"
     if placed.unseen and state == "never fired":
@@ -51,7 +51,7 @@ def verdict(placed: PlacedProbe, attached: bool, units: Sequence[Unit]) -> dict[
 
 
 def fits(capture: Capture, scope: Scope, overridable: bool) -> bool:
-    """Whether a scope has what a selector captures."""
+    """Check that a scope has the variable or marker of a capture."""
     name = capture.name
     if name.startswith(LOOP_MARKERS):
         return bool(loops(scope, name.partition("_")[2]))
@@ -61,12 +61,12 @@ def fits(capture: Capture, scope: Scope, overridable: bool) -> bool:
         return scope.is_function
     if capture.role == ALSO:
         return not scope.path or name in scope.bound or name in scope.read
-    # What is only read is reported when a call begins; nothing there could be overridden.
+    # Variables that are only read are captured when a call begins, and cannot be overridden.
     return name in scope.bound or (scope.is_function and not overridable and name in scope.read)
 
 
 def lines(parsed: ParsedSelector, scope: Scope) -> list[int]:
-    """The lines where the selector's events come from."""
+    """Line numbers at which the selector fires."""
     found: set[int] = set()
     for trigger in parsed.triggers:
         if trigger.name.startswith(LOOP_MARKERS):
@@ -77,16 +77,16 @@ def lines(parsed: ParsedSelector, scope: Scope) -> list[int]:
 
 
 def _silent(placed: PlacedProbe) -> str:
-    """Why a probe that found its code has not fired."""
+    """Explain why an attached probe has not fired."""
     if placed.late:
-        return "it was set when the script had ended: set it before run_script has"
+        return "it was set after the script had ended: set it before run_script ends"
     if not placed.heard:
-        return "nobody listened to it: add .give(), .display() or another subscriber"
+        return "it has no subscriber: add .give(), .display() or another one"
     if not placed.places:
-        return "the code it names was never reached"
+        return "its code never ran"
     reached = placed.triggers[0]
     if not any(s.in_function or reached in u.loaded.get(s, ()) for u, s in placed.places):
-        return "that code had run already when the probe was set: set it earlier"
+        return "its code had already run when the probe was set: set it earlier"
     unit, scope = placed.places[0]
     at = ", ".join(map(str, lines(placed.parsed, scope) or [scope.key[1] or 1]))
     where = f"{os.path.basename(unit.filename)}:{at}"
@@ -94,7 +94,7 @@ def _silent(placed: PlacedProbe) -> str:
 
 
 def _missing(placed: PlacedProbe, units: Sequence[Unit]) -> str:
-    """Why a selector found no code."""
+    """Explain why a selector matched no code."""
     parsed = placed.parsed
     if units and not parsed.slow:
         found = [scope for unit in units for scope in unit.at(parsed.path)]
@@ -113,14 +113,14 @@ def _missing(placed: PlacedProbe, units: Sequence[Unit]) -> str:
 
 
 def _defines(module: Any, path: tuple[str, ...]) -> bool:
-    """Whether a module has defined the first function or class of a path itself."""
+    """Check that a module itself defines the first function or class of a path."""
     found = getattr(module, "__dict__", {}).get(path[0]) if path else None
     home = getattr(found, "__module__", None) if isinstance(found, (type, FunctionType)) else None
     return home is not None and home == getattr(module, "__name__", None)
 
 
 def _named(parsed: ParsedSelector) -> str:
-    """The code that a selector names, for a sentence."""
+    """Name a selector's code in a sentence."""
     name = reference(parsed.module, parsed.path)
     return name if parsed.path else f"the top level of {_module(parsed)}"
 
@@ -130,21 +130,23 @@ def _module(parsed: ParsedSelector) -> str:
 
 
 def _no_code(parsed: ParsedSelector, units: Sequence[Unit]) -> str:
-    """What there is instead of the class or function that a selector names."""
+    """Suggest alternatives to a class or function that does not exist."""
     name = reference(parsed.module, parsed.path)
     outer = [scope for unit in units for scope in unit.at(parsed.path[:-1])]
     if any(_binds_lambda(scope, parsed.path[-1]) for scope in outer):
-        return f"{name} is a lambda: probes go into functions that def makes"
+        return f"{name} is a lambda: only functions defined with def can be probed"
     every = list(dict.fromkeys(s.path for unit in units for s in unit.scopes if s.path))
     same = [path for path in every if path[-len(parsed.path) :] == parsed.path]
     if same:
-        return f"there is no {name}; write {' or '.join(reference(parsed.module, p) for p in same)}"
+        written = " or ".join(reference(parsed.module, path) for path in same)
+        return f"{name} does not exist; write {written}"
     if outer and outer[0].path:
         inner = dict.fromkeys(s.path[-1] for scope in outer for s in scope.inner)
         around = reference(parsed.module, outer[0].path)
-        return f"there is no {name}; {around} has {_near(parsed.path[-1], inner) or 'none in it'}"
+        near = _near(parsed.path[-1], inner) or "nothing inside"
+        return f"{name} does not exist; {around} has {near}"
     near = _near("/".join(parsed.path), ["/".join(path) for path in every])
-    return f"there is no {name}; {_module(parsed)} has {near or 'no function or class'}"
+    return f"{name} does not exist; {_module(parsed)} has {near or 'no function or class'}"
 
 
 def _binds_lambda(scope: Scope, name: str) -> bool:
@@ -156,7 +158,7 @@ def _binds_lambda(scope: Scope, name: str) -> bool:
 
 
 def _no_name(placed: PlacedProbe, found: list[Scope]) -> str:
-    """What the scopes lack, which are there; the script's top level has several."""
+    """Explain which captures are missing in existing scopes; the script's top level has several."""
     parsed, scope, where = placed.parsed, found[0], _named(placed.parsed)
 
     def has(capture: Capture, scope: Scope) -> bool:
@@ -174,7 +176,7 @@ def _no_name(placed: PlacedProbe, found: list[Scope]) -> str:
     if name in ("#yield", "#receive") and scope.is_function:
         return f"{where} has no yield"
     if nowhere[0].is_marker:
-        return f"{name} means nothing in {where}: only functions have it"
+        return f"{name} is not valid in {where}: only functions have it"
     if placed.overridable and any(name in each.read for each in found):
         return f"{where} only reads {name}, so it cannot be overridden there"
     near = _near(name, dict.fromkeys(one for each in found for one in each.bound))
@@ -182,7 +184,7 @@ def _no_name(placed: PlacedProbe, found: list[Scope]) -> str:
 
 
 def _near(wanted: str, names: Iterable[str], most: int = 5) -> str:
-    """The names most like ``wanted``, likest first, and a few others."""
+    """List up to ``most`` names, those similar to ``wanted`` first."""
     from difflib import get_close_matches
 
     names = list(names)
@@ -190,11 +192,11 @@ def _near(wanted: str, names: Iterable[str], most: int = 5) -> str:
     return ", ".join([*close, *(name for name in names if name not in close)][:most])
 
 
-# What a path leads to in the module that runs, if not to source
+# Paths that exist at run time but not in the module's source
 
 
 def _elsewhere(parsed: ParsedSelector) -> str:
-    """What a path leads to that has no place in its module's source; empty: unknown."""
+    """Describe a path that is not in its module's source; empty if it is unknown."""
     name, found = reference(parsed.module, parsed.path), _at_run_time(parsed)
     functions = unwrapped(found)
     found = functions[0] if functions else found
@@ -214,7 +216,7 @@ def _elsewhere(parsed: ParsedSelector) -> str:
 
 
 def _at_run_time(parsed: ParsedSelector) -> Any:
-    """What the path names, without running any of the script's code; this function if nothing."""
+    """Look up the path without running code of the script; this function itself if not found."""
     found: Any = sys.modules.get(parsed.module)
     for index, part in enumerate(parsed.path):
         of = found.__mro__ if isinstance(found, type) else (found,)
@@ -227,7 +229,7 @@ def _at_run_time(parsed: ParsedSelector) -> Any:
 def _function(function: FunctionType, name: str) -> str:
     filename = function.__code__.co_filename
     if function.__name__ == "<lambda>":
-        return f"{name} is a lambda: probes go into functions that def makes"
+        return f"{name} is a lambda: only functions defined with def can be probed"
     if filename.startswith("<frozen "):
         return f"{name} is frozen into the interpreter; probe what calls it"
     if not os.path.exists(filename):
@@ -237,7 +239,7 @@ def _function(function: FunctionType, name: str) -> str:
 
 
 def _defined(named: Any, parsed: ParsedSelector, name: str) -> str:
-    """Where the class or function was defined, if that is not what the selector says."""
+    """Name the place where a class or function was defined, if the selector names another."""
     path = tuple(part for part in named.__qualname__.split(".") if part != "<locals>")
     home = named.__module__
     if not isinstance(home, str) or (home, path) == (parsed.module, parsed.path):

@@ -1,7 +1,7 @@
-"""Finds the live functions of a piece of source, and replaces their code.
+"""Finds the live functions of a scope and replaces their code.
 
-Most functions are found by name, through the decorators that people use. For closures, and for what
-other decorators hide, all objects of the process are looked at once.
+Most functions are found by name, through common decorators. Closures, and functions hidden by other
+decorators, are found among all objects of the process.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def renew(unit: Unit, scope: Scope) -> str:
-    """Give the live functions of ``scope``, and those around it, code with all that is wanted now.
+    """Replace the code of live functions of ``scope``, and of functions around it.
 
     Returns:
-        Why a function of ``scope`` could not be given any; an empty string if all is well.
+        Why a function of ``scope`` was left unchanged; empty if none was.
     """
     if not scope.in_function:
         return ""
@@ -43,7 +43,7 @@ def renew(unit: Unit, scope: Scope) -> str:
 
 
 def probed(code: CodeType) -> bool:
-    """Whether probes' calls are in ``code``; of an earlier run, if they are not this one's."""
+    """Check ``code`` for probe calls, including those of an earlier run in this process."""
     names = (name for name in code.co_names if name not in UNPROBED_NAMES)
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return any(name.startswith(OURS) for name in names) or any(map(probed, inner))
@@ -51,14 +51,14 @@ def probed(code: CodeType) -> bool:
 
 def _why_not(function: FunctionType, unit: Unit) -> str:
     if hasattr(function, "__ptera_info__"):
-        what = f"ptera rewrites {function.__qualname__} for a selector of the slow path"
-        return f"{what}: no other probe can be in it; watch this variable with a slow selector too"
-    what = f"the code that runs is not what {unit.filename} says"
+        what = f"ptera rewrites {function.__qualname__} for a slow selector"
+        return f"{what}: it cannot have other probes; watch this variable with a slow selector too"
+    what = f"the running code differs from {unit.filename}"
     return f"{what}: edited since, or changed by another tool"
 
 
 def _live(unit: Unit, scopes: list[Scope]) -> list[FunctionType]:
-    """The functions that are alive for these scopes of a unit."""
+    """Live functions of these scopes."""
     module = sys.modules.get(unit.module)
     found: dict[Key, FunctionType] = {}
     for scope in scopes:
@@ -69,9 +69,9 @@ def _live(unit: Unit, scopes: list[Scope]) -> list[FunctionType]:
         return [found[scope.key] for scope in scopes]
     keys, everything = {scope.key for scope in scopes}, gc.get_objects()
     if unit.module != "__main__" and not any(one is module for one in everything):
-        gc.unfreeze()  # The module was there before the script: it is frozen, with its functions.
+        gc.unfreeze()  # Modules loaded before the script were frozen, with their functions.
         everything = gc.get_objects()
-    # The type first: of a million objects, a few thousand are functions.
+    # Check the type first: of a million objects, only a few thousand are functions.
     functions = [one for one in everything if type(one) is FunctionType]
     return [
         one
@@ -81,7 +81,7 @@ def _live(unit: Unit, scopes: list[Scope]) -> list[FunctionType]:
 
 
 def named(module: Any, path: Iterable[str]) -> list[FunctionType]:
-    """The functions that a path leads to in a module, without running any of its code."""
+    """Functions at ``path`` in a module; runs none of the module's code."""
     found = module
     for part in path:
         if not isinstance(found, (type, type(sys))):
@@ -91,7 +91,7 @@ def named(module: Any, path: Iterable[str]) -> list[FunctionType]:
 
 
 def unwrapped(value: Any) -> list[FunctionType]:
-    """The functions behind decorators, properties and caches, the innermost only."""
+    """Innermost functions of a value, through decorators, properties and caches."""
     for _ in range(100):
         if isinstance(value, property):
             return [f for one in (value.fget, value.fset, value.fdel) for f in unwrapped(one)]

@@ -1,8 +1,8 @@
-"""Inserts calls after the bindings of a statement.
+"""Inserts calls into statements, after the names they bind.
 
-Nothing that was there is changed in place; nodes on the way to an insertion are copied. The value
-of an expression is passed through a call only where there is no statement to come after: walrus,
-``return``, ``yield``, and the captures of a guarded ``case``.
+The original tree is not modified: nodes on the path to an insertion are copied. A value is passed
+through a call inside its expression only where no statement can follow: for a walrus, ``return``,
+``yield``, and the captures of a guarded ``case``.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 def insert(statement: ast.stmt, module: Scope, orders: Orders) -> list[ast.stmt]:
-    """A top-level ``statement`` of ``module`` with all calls that ``orders`` want inside it."""
+    """Insert all calls that ``orders`` has for a top-level ``statement`` of ``module``."""
     return _Inserter(module, orders).body([statement])
 
 
 def top(tree: ast.Module) -> int:
-    """How many of the module's first statements have to stay first: docstring and futures."""
+    """Number of leading statements that must stay first: docstring and futures."""
     at = len(_docstring(tree.body))
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
@@ -55,22 +55,22 @@ def _docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 class _Inserter:
-    """Works on the statements of one scope; inner scopes get an inserter of their own."""
+    """Inserts calls into the statements of one scope; inner scopes have separate inserters."""
 
     def __init__(self, scope: Scope, orders: Orders) -> None:
         self._scope, self._orders = scope, orders
-        # What is overridden is overridden before other probes see it.
+        # Overriding probes come first, so that other probes see the new value.
         self._triggers = sorted(orders.get(scope, ()), key=lambda trigger: not trigger.overrides)
         self._inner = {id(one.node): one for wanted in orders for one in wanted.chain()}
         self._starts, self._ends = self._of_loops("#loop_"), self._of_loops("#endloop_")
         names = {trigger.name for trigger in self._triggers}
         walrus = (n.target.id for n in scope.own if isinstance(n, ast.NamedExpr)) if names else ()
         self._in_expressions = bool(names & {"#yield", "#receive", *walrus})
-        #: Variables that certainly have a value at the place that is worked on.
+        #: Variables known to be bound at the current position.
         self._sure = set(scope.parameters)
-        #: Names that are called without a handler.
+        #: Names called without a handler.
         self._called: list[str] = []
-        #: Triggers that were placed since the innermost loop began, and want its beginning.
+        #: Triggers placed in the innermost loop that record its start.
         self._placed: list[Trigger] = []
 
     def _of_loops(self, marker: str) -> dict[int, list[Trigger]]:
@@ -84,11 +84,11 @@ class _Inserter:
     # Calls
 
     def _named(self, *names: str) -> list[Trigger]:
-        """The triggers for variables or markers."""
+        """Triggers of these variables or markers."""
         return [trigger for name in names for trigger in self._triggers if trigger.name == name]
 
     def _unsure(self, trigger: Trigger) -> list[str]:
-        """The variables that come along and may have no value here."""
+        """Other variables of the event that may be unbound here."""
         sure = self._sure - self._scope.deleted
         return [name for name in trigger.others if name and name not in sure]
 
@@ -105,8 +105,8 @@ class _Inserter:
         return [self._fire(trigger, ast.Constant(True), line) for trigger in triggers]
 
     def _end(self, trigger: Trigger, line: int) -> ast.stmt:
-        """What fires at the end of a call or an iteration."""
-        # Suspended calls are ended when python itself ends, and has removed the names.
+        """Build the event at the end of a call or iteration."""
+        # Python may end suspended calls at exit, after it has removed the names.
         suspended = isinstance(self._scope.node, ast.AsyncFunctionDef) or self._yields
         if suspended or not self._scope.is_function or self._unsure(trigger):
             return self._fire(trigger, ast.Constant(True), line)
@@ -115,17 +115,17 @@ class _Inserter:
         return calls.marked(trigger)
 
     def _after(self, names: Iterable[str], line: int) -> list[ast.stmt]:
-        """What comes after ``names`` were bound."""
+        """Build the events after ``names`` were bound."""
         unique = list(dict.fromkeys(names))
         self._sure.update(unique)
         made = [self._fire(t, calls.read(t.name), line) for t in self._named(*unique)]
-        # Where branches come together, the next instruction may have the line of any of them.
+        # Where branches join, the next instruction may otherwise get the line of any branch.
         return [*made, calls.located(ast.Pass(), line)] if made else []
 
     def _through(
         self, triggers: Iterable[Trigger], value: ast.expr, alone: bool | None = None
     ) -> ast.expr:
-        """An expression, passed through probes; other variables go along if they have a value."""
+        """Pass an expression through probes, with their other variables if those are bound."""
         for trigger in triggers:
             self._place(trigger)
             self._called.append(trigger.relay)
@@ -136,7 +136,7 @@ class _Inserter:
     # Statements
 
     def body(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Statements one after the other."""
+        """Insert into a list of statements."""
         return [made for statement in statements for made in self._statement(statement)]
 
     def _statement(self, node: Any) -> list[ast.stmt]:
@@ -152,7 +152,7 @@ class _Inserter:
         return [made, *self._after(bindings(node), node.lineno)]
 
     def _loop(self, node: Any) -> list[ast.stmt]:
-        """A loop, after what says that it begins, where that is wanted."""
+        """Insert into a loop; calls that record its start come before it."""
         around, self._placed = self._placed, []
         made = self._copied(node)
         begun = [calls.entered(trigger, node.lineno) for trigger in self._placed]
@@ -160,7 +160,7 @@ class _Inserter:
         return [*begun, made]
 
     def _copied(self, node: Any) -> Any:
-        """A node with everything inserted in the blocks and expressions that it consists of."""
+        """Copy a node and insert into its blocks and expressions."""
         made = copy.copy(node)
         for name, part in ast.iter_fields(node):
             if not (isinstance(part, list) and part and isinstance(part[0], Blocks)):
@@ -178,7 +178,7 @@ class _Inserter:
             return [self._copied(each) for each in part]
         if name != "body":
             return self.body(part)
-        # A `while` comes back to its body, not to its head.
+        # A `while` loop jumps back to its body, not to its head.
         line = first_line(
             part[0] if isinstance(node, ast.While) else getattr(node, "pattern", node)
         )
@@ -195,7 +195,7 @@ class _Inserter:
         return [calls.finally_(made, ends)] if ends else made
 
     def _guard(self, case: Any, triggers: list[Trigger]) -> None:
-        """Let a guard see what its pattern has captured, also when it says no."""
+        """Fire the events of a pattern's captures before its guard is evaluated."""
         seen = []
         for trigger in triggers:
             value = self._through([trigger], calls.read(trigger.name))
@@ -209,7 +209,7 @@ class _Inserter:
     def _with(self, node: Any) -> ast.stmt:
         made, items, body = copy.copy(node), node.items, node.body
         for index, item in enumerate(items[:-1], 1):
-            # `with a as x, b as y` is `with a as x: with b as y`; x is bound before b is called.
+            # `with a as x, b as y` binds x before it calls b: split it into nested statements.
             if self._named(*bindings(item)):
                 inner = copy.copy(node)
                 inner.items = items[index:]
@@ -217,7 +217,7 @@ class _Inserter:
                 break
         made.items, before = self._expression(items), set(self._sure)
         made.body = [*self._after(bindings(items[-1]), node.lineno), *self.body(body)]
-        self._sure = before  # What it manages may swallow an exception.
+        self._sure = before  # The context manager may swallow an exception.
         return made  # type: ignore[no-any-return]
 
     def _return(self, node: Any) -> list[ast.stmt]:
@@ -248,7 +248,7 @@ class _Inserter:
     # Functions and classes
 
     def whole(self) -> list[ast.stmt]:
-        """The body of this function or class."""
+        """Insert into the body of this function or class."""
         body = self._scope.node.body
         head = _docstring(body) if self._triggers else []
         rest = body[len(head) :]
@@ -275,7 +275,7 @@ class _Inserter:
         return [calls.present(dict.fromkeys(self._called), line), *made] if self._called else made
 
     def _entry(self, line: int) -> list[ast.stmt]:
-        """At the start of a call: the marker, variables that are only read, parameters."""
+        """Build the events at the start of a call: marker, read-only variables, parameters."""
         made = self._mark(self._named("#enter"), line)
         for trigger in self._triggers:
             if not trigger.name.startswith("#") and trigger.name not in self._scope.bound:
@@ -293,15 +293,15 @@ class _Inserter:
     # Expressions
 
     def _expression(self, node: Any, within: bool = False) -> Any:
-        """A copy of an expression, or list of nodes, with what it binds and yields passed through.
+        """Copy an expression or list of nodes; pass bound and yielded values through probes.
 
         Args:
-            node: What to copy.
-            within: Whether it is in a comprehension, where other variables cannot be read.
+            node: The nodes to copy.
+            within: Inside a comprehension, where other variables cannot be read.
         """
         if isinstance(node, list):
             return [self._expression(each, within) for each in node]
-        # Python has one ``Load`` for all trees.
+        # All trees share one ``Load`` object.
         plain = not isinstance(node, ast.AST) or isinstance(node, ast.expr_context)
         if plain or not self._in_expressions:
             return node

@@ -1,9 +1,9 @@
-"""Names that inserted code calls: looked up like builtins, invisible to the script.
+"""Defines the names that inserted code calls: found like builtins, invisible to the script.
 
-They are in the namespace of ``builtins``, where a plain name is looked up last, in every module and
-on every thread. They contain spaces, so no script can spell them, and a token of this process, so
-code that travels to another process finds no namesake there. They stay when a run has ended,
-because the code that calls them stays. ``dir(builtins)`` leaves them out.
+They live in the namespace of ``builtins``, which Python searches last, for every module and thread.
+They contain spaces, so no script can spell them, and a token of this process, so pickled code finds
+nothing by that name in another process. They outlive the run, because code that calls them does.
+``dir(builtins)`` hides them.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Every such name begins so. Dynamo takes the values of names without `_` for builtins.
+#: Prefix of these names. Dynamo would treat values of names without the `_` as builtins.
 OURS = "_<voir "
 _PREFIX = f"{OURS}{os.getpid():x}-{time_ns() & 0xFFFFFFFF:x} "
 _space: dict[str, Any] = builtins.__dict__
 
 
 def put(label: str, value: Any) -> str:
-    """Put ``value`` behind the name for ``label``; returns the name."""
-    name = sys.intern(f"{_PREFIX}{label}>")  # Found by identity, as the names in code objects are.
+    """Bind the name for ``label`` to ``value``; returns the name."""
+    name = sys.intern(f"{_PREFIX}{label}>")  # Code objects look names up by identity.
     _space[name] = value
     _space.setdefault("__dir__", _visible)
     return name
 
 
 def _visible() -> list[str]:
-    """What ``dir(builtins)`` shows without voir."""
+    """Replaces ``dir(builtins)``; hides voir's names."""
     return [name for name in _space if not name.startswith(OURS) and name != "__dir__"]
 
 
 #: Returns the exception that is being handled.
 EXCEPTION = put("exception", sys.exception)
-#: Returns whether Dynamo traces the caller: never, until torch has that.
+#: Returns whether Dynamo traces the caller; always False until Dynamo is imported.
 COMPILING = put("compiling", bool)
 #: Called for a loop's iterable and for each of its items; the hooks put recording versions here.
 LOOP_NAME, ASYNC_LOOP_NAME = put("loop", iter), put("async loop", aiter)

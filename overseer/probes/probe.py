@@ -1,4 +1,4 @@
-"""A placed probe: its sites, its subscribers, and what replaces its values."""
+"""A placed probe: its sites, listeners and interceptors."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
     Listener = Callable[[Event], object]
 
-#: How many events a listener hears that does not hear all, before it is armed again.
+#: Events that a listener with ``always=False`` receives before it must be armed again.
 FIRST_EVENTS = 100
 _numbers = count()
 
 
 class _Absent:
-    """What an interceptor returns to leave a value alone."""
+    """Type of ABSENT, which an interceptor returns to keep the value."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -45,8 +45,8 @@ class Listening:
     """A listener or interceptor of a probe.
 
     Attributes:
-        fn: What is called.
-        who: Whose it is, for reports.
+        fn: The callable.
+        who: Its owner, for reports.
     """
 
     __slots__ = ("_always", "_placed", "fn", "who")
@@ -57,7 +57,7 @@ class Listening:
 
     @property
     def always(self) -> bool:
-        """Whether it hears every event; else those for which the probe is armed."""
+        """True to receive every event; otherwise only those for which the probe is armed."""
         return self._always
 
     @always.setter
@@ -67,12 +67,12 @@ class Listening:
             self._placed.arrange()
 
     def dispose(self) -> None:
-        """Stop listening; harmless when done twice."""
+        """Stop listening; idempotent."""
         self._placed.remove(self)
 
 
 def alone(fn: Listener, failed: Callable[[BaseException], bool]) -> Listener:
-    """Hand events to one listener, as :meth:`PlacedProbe.hand` does: most probes have one."""
+    """Fast path of :meth:`PlacedProbe.hand` for a single listener, which most probes have."""
 
     def hand(event: Event) -> None:
         try:
@@ -91,21 +91,21 @@ def alone(fn: Listener, failed: Callable[[BaseException], bool]) -> Listener:
 
 
 class PlacedProbe:
-    """A probe in its place.
+    """A probe with its sites and listeners.
 
     Attributes:
-        selector: Its text.
-        parsed: What the selector asks for.
-        where: Where it was set, ``file:line``.
+        selector: The selector's text.
+        parsed: The parsed selector.
+        where: ``file:line`` where it was set.
         number: Its number in the table of sites.
-        overridable: Whether :meth:`intercept` may replace the value.
-        late: Whether it was set when the script had ended.
-        sites: What inserted code calls: one site for each trigger of the selector.
-        triggers: What to insert for each site.
-        places: The scopes that it was inserted in.
-        trouble: Why it came to nothing, if that is known.
-        heard: Whether anybody has listened to it.
-        unseen: Whether some of its calls are inside a graph of torch's, where they make no events.
+        overridable: :meth:`intercept` may replace the value.
+        late: It was set after the script had ended.
+        sites: One site for each trigger of the selector; inserted code calls them.
+        triggers: The call to insert for each site.
+        places: Units and scopes in which it was inserted.
+        trouble: Why it could not be placed, if known.
+        heard: It has had a listener or interceptor.
+        unseen: Some of its calls are inside a torch.compile graph, where they make no events.
     """
 
     def __init__(
@@ -137,10 +137,10 @@ class PlacedProbe:
         self.arrange()
 
     def _add_site(self, trigger: Capture | None) -> None:
-        """Add the site of a trigger; ``None``: that of events that ptera makes."""
+        """Add the site of a trigger; ``None`` for events made by ptera."""
         captures = self.parsed.captures
         focus = next((c for c in captures if c.role == FOCUS), None)
-        # The end of a pair does not come along with its beginning.
+        # The event that begins a pair does not include the variable that ends it.
         along = [c for c in captures if c is trigger or not trigger or c.role != PAIR_END]
         others = tuple("" if c.is_marker else c.name for c in along if c is not trigger)
         at = next((i for i, c in enumerate(along) if c is (trigger or focus)), 0)
@@ -154,7 +154,7 @@ class PlacedProbe:
         if trigger:
             number, overrides = next(_numbers), self.overridable and trigger is focus
             event, relay = put(f"{number}", site.event), put(f"{number} relay", site.relay)
-            # A step begins where its loop does, or its call; a loop of pairs waits from there on.
+            # The first step begins with its loop or call; before the first pair, the loop waits.
             marks = site.role == PLAIN
             wants = trigger is focus and (trigger.key == "step" or not marks)
             enters = put(f"{number} enters", site.enter_loop) if wants else ""
@@ -164,19 +164,19 @@ class PlacedProbe:
 
     @property
     def fired(self) -> int:
-        """How many events there were while somebody listened."""
+        """Number of events while the probe had listeners."""
         return sum(site.fired for site in self.sites)
 
     def listen(self, fn: Listener, who: str | None = None, always: bool = True) -> Listening:
-        """Call ``fn(event)`` for each event, at once, on the thread that made it.
+        """Call ``fn(event)`` for each event, synchronously, on the thread that fired it.
 
-        An error of ``fn`` is reported once, and ``fn`` is then left out.
+        If ``fn`` raises, the error is reported once and ``fn`` is removed.
 
         Args:
-            fn: What to call.
-            who: Whose it is.
-            always: Whether it hears every event; else it hears the first, and those for which
-                :meth:`arm` was called.
+            fn: The listener.
+            who: Its owner, for reports.
+            always: Receive every event; otherwise the first :data:`FIRST_EVENTS`, and then those
+                for which :meth:`arm` was called.
         """
         with self._lock:
             added = Listening(self, fn, who, always)
@@ -185,7 +185,7 @@ class PlacedProbe:
         return added
 
     def intercept(self, fn: Listener, who: str | None = None) -> Listening:
-        """Let the focus take the value that ``fn(event)`` returns, unless that is ``ABSENT``."""
+        """Replace the focus by the return value of ``fn(event)``, unless that is ``ABSENT``."""
         with self._lock:
             added = Listening(self, fn, who, True)
             self._interceptors = (*self._interceptors, added)
@@ -193,20 +193,20 @@ class PlacedProbe:
         return added
 
     def remove(self, listening: Listening) -> None:
-        """Take a listener or interceptor out; harmless if it is not there."""
+        """Remove a listener or interceptor; idempotent."""
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one is not listening)
             self._interceptors = tuple(one for one in self._interceptors if one is not listening)
             self.arrange()
 
     def arm(self, n: int) -> None:
-        """Let those who do not hear every event hear the next ``n``."""
+        """Deliver the next ``n`` events, if every listener has ``always=False``."""
         if self._listeners and not any(one.always for one in self._listeners):
             for site in self.sites:
                 site.hand = n
 
     def arrange(self) -> None:
-        """Set the sites as those who listen now need them."""
+        """Configure the sites for the current listeners and interceptors."""
         with self._lock:
             heard = bool(self._listeners or self._interceptors)
             self.heard |= heard
@@ -223,14 +223,14 @@ class PlacedProbe:
                 site.silent = int(self._closed or not heard)
 
     def silence(self) -> None:
-        """Deliver nothing any more; the code goes on calling."""
+        """Stop delivering events; inserted code keeps calling the sites."""
         self._closed, self._lock = True, threading.RLock()
         for site in self.sites:
             site.silent = 1
             site.bus = site.intercept = None
 
     def hand_failed(self, error: BaseException) -> bool:
-        """The only listener raised: it is left out, unless the user asked for that; then True."""
+        """Remove the only listener, which raised; True, and keep it, for a requested stop."""
         if announce_requested(error):
             return True
         for listening in self._listeners:
@@ -238,24 +238,24 @@ class PlacedProbe:
         return False
 
     def hand(self, event: Event) -> None:
-        """Hand the event to every listener; what one of them asked for is raised at the end."""
+        """Call all listeners with the event; re-raise a requested stop after the last one."""
         asked: BaseException | None = None
         for listening in self._listeners:
             try:
                 listening.fn(event)
             except RecursionError:
-                continue  # The script has no more stack: the event is lost.
+                continue  # The script is at its recursion limit: drop the event.
             except BaseException as error:
                 if announce_requested(error):
                     asked = error
                 else:
                     self._failed(listening, error)
         if asked is not None:
-            traceback = asked.__traceback__  # Begins with this frame, which is added once more.
+            traceback = asked.__traceback__  # Skip this frame: raising adds it again.
             raise asked.with_traceback(traceback.tb_next if traceback else None)
 
     def replaced(self, event: Event, value: object) -> object:
-        """The value after the interceptors; the last that does not abstain decides."""
+        """Return the value of the last interceptor that did not return ``ABSENT``."""
         for listening in self._interceptors:
             try:
                 wanted = listening.fn(event)

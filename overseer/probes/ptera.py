@@ -1,11 +1,11 @@
-"""The one file that imports ptera: its grammar reads every selector, its engine serves slow ones.
+"""The only file that imports ptera: its grammar parses selectors, its engine runs slow ones.
 
-The grammar needs four of ptera's modules; the package as a whole also imports giving and reactivex,
-which takes ten times as long, and is left to the selectors that need the engine.
+The grammar needs four of ptera's modules. The whole package also imports giving and reactivex,
+which takes ten times as long, so it is imported only for selectors that need the engine.
 
-ptera's engine is used as it is: it rewrites the functions that a selector names, and keeps for each
-call what was captured so far. It does not rewrite asynchronous functions or functions within
-functions, and sees calls on the thread and in the context in which the probe was set.
+ptera's engine rewrites the functions that a selector names and keeps each call's captures. It
+supports neither asynchronous nor nested functions, and sees only calls on the thread and in the
+context in which the probe was set.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-_lock = threading.RLock()  # A signal's handler may read a selector, too.
+_lock = threading.RLock()  # Reentrant: a signal handler may parse a selector, too.
 _private: list[Any] = []
 _GRAMMAR = ("opparse", "tags", "utils", "selector")
-#: Flags of code objects; importing ``inspect`` for them takes milliseconds.
+#: Code flags of coroutines and asynchronous generators; importing ``inspect`` takes milliseconds.
 _ASYNCHRONOUS = 0x80 | 0x200
 
 
 def grammar() -> Any:
-    """ptera's module ``selector``: the script's own if ptera is imported, else a private one."""
+    """Return ``ptera.selector``: the script's if ptera is imported, else a private copy."""
     if "ptera.selector" in sys.modules:
         return sys.modules["ptera.selector"]
     with _lock:
@@ -44,9 +44,9 @@ def grammar() -> Any:
 
 
 def _load() -> ModuleType:
-    """Load the grammar under a stand-in for the package, and leave no trace of either.
+    """Import the grammar under a stand-in package, then remove both from ``sys.modules``.
 
-    Whoever imports ptera later gets modules of their own.
+    A later ``import ptera`` loads its own modules.
     """
     from importlib.util import find_spec
 
@@ -62,7 +62,7 @@ def _load() -> ModuleType:
 
 
 class Ptera:
-    """ptera's engine, with the probes that it serves."""
+    """ptera's engine and the probes attached to it."""
 
     def __init__(self) -> None:
         names = ("interpret", "overlay", "selector", "utils")
@@ -73,18 +73,18 @@ class Ptera:
         self._rules: dict[Any, tuple[Any, Any]] = {}
 
     def serves(self, placed: Any) -> bool:
-        """Whether the probe is attached."""
+        """True if the probe is attached."""
         return placed in self._rules
 
     def attach(self, placed: Any, looked_up: Callable[[str], Any]) -> None:
-        """Rewrite the functions that the probe names, and deliver its events.
+        """Rewrite the functions that the probe names and deliver its events.
 
         Args:
             placed: The probe.
-            looked_up: Finds a symbol that is no reference.
+            looked_up: Resolves a symbol that is not a reference.
 
         Raises:
-            Exception: The selector does not fit the code, or ptera cannot rewrite it.
+            Exception: The selector does not match the code, or ptera cannot rewrite it.
         """
         selector = placed.parsed.selector
         if isinstance(selector, str):
@@ -108,7 +108,7 @@ class Ptera:
         return self._interpret.Immediate(selector, pass_info=True, **kind)
 
     def close(self) -> None:
-        """Give every function its own code back."""
+        """Restore the functions' original code."""
         rules, self._rules = list(self._rules.values()), {}
         collection = self._overlay.HandlerCollection
         others = [pair for pair in self._handlers().handler_pairs if pair not in rules]
@@ -119,7 +119,7 @@ class Ptera:
 
 
 def _resolver(looked_up: Callable[[str], Any]) -> Callable[[str], Any]:
-    """What ptera calls to find the symbols of a selector; nothing is imported."""
+    """Build ptera's symbol resolver; it imports nothing."""
 
     def resolve(symbol: str) -> Any:
         if symbol.startswith("@"):
@@ -137,15 +137,15 @@ def _resolver(looked_up: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _checked(function: Any, functions: list[FunctionType]) -> Any:
-    """Refuse a function that ptera cannot rewrite."""
+    """Reject functions that ptera cannot rewrite."""
     if not isinstance(function, FunctionType):
         raise VoirError("not-probeable", f"{function!r} is not a Python function")
     name, code = function.__qualname__, function.__code__
     if code.co_flags & _ASYNCHRONOUS:
-        raise VoirError("not-probeable", f"{name} is asynchronous, which ptera does not do")
+        raise VoirError("not-probeable", f"{name} is asynchronous, which ptera does not support")
     if probed(code):
-        what = f"{name} has other probes in it, which would be lost as ptera rewrites it"
-        raise VoirError("not-probeable", what, "Watch their variables with slow selectors too.")
+        what = f"{name} already has probes, which ptera would remove"
+        raise VoirError("not-probeable", what, "Watch their variables with slow selectors as well.")
     functions.append(function)
     return function
 
@@ -171,10 +171,11 @@ def _value(capture: Any) -> Any:
 
 @contextmanager
 def _tooling(functions: list[FunctionType]) -> Iterator[None]:
-    """Undo what ptera does beyond rewriting ``functions``.
+    """Suppress ptera's side effects while it rewrites ``functions``.
 
-    It imports codefind, which walks all objects and hooks into the interpreter; it uses what
-    ``ast`` deprecates; and it makes a method's name global, as ``None``, which hides a builtin.
+    ptera imports codefind, which walks all objects and hooks into the interpreter; it uses
+    deprecated parts of ``ast``; and it binds a method's name to ``None`` globally, which may hide a
+    builtin.
     """
     import re
     import warnings
@@ -183,7 +184,7 @@ def _tooling(functions: list[FunctionType]) -> Iterator[None]:
     missing = "codefind" not in sys.modules
     if missing:
         sys.modules["codefind"] = None  # type: ignore[assignment]
-    # Changed in place: python then shows no warning of the script's a second time.
+    # Modified in place: otherwise Python would show the script's warnings again.
     filters: Any = warnings.filters
     entry: Any = ("ignore", None, DeprecationWarning, re.compile(r"ptera\."), 0)
     filters.insert(0, entry)

@@ -1,4 +1,4 @@
-"""Functions, classes and loops of a syntax tree, and the names that each of them binds."""
+"""Finds functions, classes and loops in a syntax tree, and the names they bind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Definition = (*Function, ast.ClassDef)
 Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 For = (ast.For, ast.AsyncFor)
 With = (ast.With, ast.AsyncWith)
-#: What a block of statements consists of.
+#: Nodes that appear in lists of statements, handlers or cases.
 Blocks = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
@@ -27,10 +27,10 @@ class Scope:
     Attributes:
         node: Its node in the tree.
         path: Names from the module down to it; empty for the module.
-        outer: The scope around it; ``None`` for the module.
-        block: Which statement of the module's top level it is part of.
-        many: Whether several functions may come from this definition.
-        inner: The scopes directly in it.
+        outer: The enclosing scope; ``None`` for the module.
+        block: Index of the top-level statement that contains it.
+        many: The definition may be executed several times, in a function or loop.
+        inner: The scopes directly inside.
     """
 
     def __init__(
@@ -42,27 +42,27 @@ class Scope:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Name and first line of its code object."""
+        """Name and first line of the scope's code object."""
         return (self.path[-1], first_line(self.node)) if self.path else ("<module>", 0)
 
     @property
     def is_function(self) -> bool:
-        """Whether this is a function, asynchronous or not."""
+        """True for functions, asynchronous ones included."""
         return isinstance(self.node, Function)
 
     @property
     def in_function(self) -> bool:
-        """Whether its code is part of a function's, which can be replaced when it was loaded."""
+        """True inside a function, whose code can be replaced after loading."""
         return any(scope.is_function for scope in self.chain())
 
     @cached_property
     def own(self) -> list[ast.AST]:
-        """Every node that is executed as part of this scope, in order of the text."""
+        """All nodes executed as part of this scope, in source order."""
         return list(own_nodes(self.node.body))
 
     @cached_property
     def parameters(self) -> list[str]:
-        """Names of the parameters."""
+        """Parameter names."""
         if not self.is_function:
             return []
         a = self.node.args
@@ -71,25 +71,25 @@ class Scope:
 
     @cached_property
     def bound(self) -> list[str]:
-        """Names that this scope binds, parameters first."""
+        """Names bound in this scope, parameters first."""
         names = [name for node in self.own for name in bindings(node)]
         return list(dict.fromkeys([*self.parameters, *names]))
 
     @cached_property
     def read(self) -> set[str]:
-        """Names that this scope reads."""
+        """Names read in this scope."""
         return {n.id for n in self.own if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
     @cached_property
     def deleted(self) -> set[str]:
-        """Names that this scope unbinds somewhere, or that others may unbind."""
+        """Names that may be unbound: by ``del``, an ``except`` clause, or another scope."""
         names = {n.id for n in self.own if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
         names |= {n.name for n in self.own if isinstance(n, ast.ExceptHandler) and n.name}
         shared = (n.names for n in self.own if isinstance(n, (ast.Global, ast.Nonlocal)))
         return names.union(*shared)
 
     def chain(self) -> Iterator[Scope]:
-        """This scope and those around it, but for the module."""
+        """Yield this scope and its enclosing scopes, without the module."""
         scope: Scope | None = self
         while scope is not None and scope.path:
             yield scope
@@ -97,13 +97,13 @@ class Scope:
 
 
 def first_line(node: Any) -> int:
-    """The line of a statement's first instruction: a definition begins with its decorators."""
+    """Line of a statement's first instruction; for a decorated definition, of its decorator."""
     line: int = (getattr(node, "decorator_list", None) or [node])[0].lineno
     return line
 
 
 def scopes(tree: ast.Module) -> list[Scope]:
-    """The module's scope and every class and function in it, outer ones first."""
+    """The module's scope and all classes and functions in it, outer ones first."""
     module = Scope(tree)
     found = [module]
     for block, statement in enumerate(tree.body):
@@ -127,7 +127,7 @@ def _collect(
 
 
 def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes under ``body`` that run in its scope, in order of the text."""
+    """Yield the nodes under ``body`` that run in its scope, in source order."""
     stack = list(body)[::-1]
     while stack:
         node = stack.pop()
@@ -136,7 +136,7 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """The children of ``node`` that run in the same scope as it."""
+    """Yield the children of ``node`` that run in its scope."""
     if isinstance(node, Definition):
         yield from node.decorator_list
         if isinstance(node, ast.ClassDef):
@@ -144,14 +144,14 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, (*Function, ast.Lambda)):
         yield from node.args.defaults
         yield from (default for default in node.args.kw_defaults if default is not None)
-    elif isinstance(node, ast.comprehension):  # Its target is the comprehension's own.
+    elif isinstance(node, ast.comprehension):  # Its target is local to the comprehension.
         yield from (node.iter, *node.ifs)
     elif not isinstance(node, ast.ClassDef):
         yield from ast.iter_child_nodes(node)
 
 
 def bindings(node: Any) -> list[str]:
-    """The names that executing this one node binds, its children left out."""
+    """Names bound by this node itself, without its children."""
     if isinstance(node, ast.Assign):
         return [name for target in node.targets for name in targets(target)]
     if isinstance(node, ast.AnnAssign):
@@ -170,15 +170,15 @@ def bindings(node: Any) -> list[str]:
 
 
 def all_bindings(node: ast.AST) -> list[str]:
-    """The names that a node and its children bind, such as a ``case`` pattern; each once."""
+    """Unique names bound by a node and its children, such as a ``case`` pattern."""
     return list(dict.fromkeys(name for one in own_nodes([node]) for name in bindings(one)))
 
 
 def loops(scope: Scope, name: str) -> list[Any]:
-    """The loops that the marker ``#loop_<name>`` means.
+    """Loops selected by the marker ``#loop_<name>``.
 
-    Those are the ``for`` loops whose target binds the name; if there are none, the innermost
-    ``while`` loops that bind it in their condition or body.
+    These are ``for`` loops whose target binds the name; failing that, the innermost ``while`` loops
+    that bind it in their condition or body.
     """
     fors = [n for n in scope.own if isinstance(n, For) and name in targets(n.target)]
     whiles = [n for n in scope.own if isinstance(n, ast.While)]

@@ -1,6 +1,6 @@
-"""Reading selectors: what to capture in which code, and what is wrong with one that cannot be read.
+"""Parses selectors into captures and the code they are in; explains syntax errors.
 
-The language is ptera's, read by its own grammar (:mod:`.ptera`).
+The language is ptera's, parsed by its own grammar (:mod:`.ptera`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, NoReturn
 
-#: The script, as a module.
+#: Module name of the script.
 MAIN = "__main__"
-#: Markers that stand for a place in a function.
+#: Markers of positions in a function.
 MARKERS = ("#enter", "#exit", "#value", "#error", "#yield", "#receive")
-#: Markers that stand for a loop; the loop variable's name follows.
+#: Markers of loops, followed by the loop variable's name.
 LOOP_MARKERS = ("#loop_", "#endloop_")
-#: Markers that carry a value of the script; all others are ``True``.
+#: Markers with a value from the script; the value of the others is ``True``.
 VALUED = ("#value", "#error", "#yield", "#receive")
 
 FOCUS, PAIR_END, ALSO = "focus", "end", "also"
@@ -33,9 +33,10 @@ class Capture:
     """One variable or marker of a selector.
 
     Attributes:
-        name: As it stands in the code, or a marker.
-        key: The key under which events carry it.
-        role: ``focus`` fires the event; ``end`` fires the end of a pair; ``also`` comes along.
+        name: The variable's name in the code, or a marker.
+        key: Its key in events.
+        role: ``focus`` fires the event; ``end`` fires the end of a pair; ``also`` is included in
+            events but fires none.
     """
 
     __slots__ = ("key", "name", "role")
@@ -45,22 +46,22 @@ class Capture:
 
     @property
     def is_marker(self) -> bool:
-        """Whether this is a place in the code rather than a variable."""
+        """True for a marker, False for a variable."""
         return self.name.startswith("#")
 
 
 class ParsedSelector:
-    """A selector that was read.
+    """A parsed selector.
 
     Attributes:
-        selector: As it was given: a string, or a selector that ptera made.
-        env: Where its symbols are looked up.
-        raw: Whether events carry ptera's Capture objects.
-        total: Whether ptera collects all values of a call.
+        selector: The original: a string, or one of ptera's selector objects.
+        env: Namespace in which its symbols are looked up.
+        raw: Events carry ptera's Capture objects.
+        total: ptera collects all values of a call.
         text: The selector as a string.
-        captures: What events carry, in order.
-        slow: Why only ptera can serve this one; ``None`` if inserted calls do.
-        references: Module and path of each piece of code that it names by a reference.
+        captures: Variables and markers of its events, in order.
+        slow: Why it needs ptera's engine; ``None`` if inserted calls suffice.
+        references: Module and path of each reference to code.
     """
 
     def __init__(self, selector: Any, env: Mapping[str, Any], raw: bool, total: bool) -> None:
@@ -72,33 +73,33 @@ class ParsedSelector:
 
     @property
     def module(self) -> str:
-        """The module that has the code; of a slow one, the first code that is referred to."""
+        """Module of the code; for a slow selector, of its first reference."""
         return self.references[0][0] if self.references else ""
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Functions and classes from the module down to the code; empty for the top level."""
+        """Names of classes and functions down to the code; empty for the top level."""
         return self.references[0][1] if self.references else ()
 
     @property
     def modules(self) -> set[str]:
-        """The modules that have to be there before the selector means anything."""
+        """Modules that must be loaded before the selector can be resolved."""
         return {module for module, _ in self.references}
 
     @property
     def triggers(self) -> list[Capture]:
-        """The captures that fire events."""
+        """Captures that fire events."""
         return [capture for capture in self.captures if capture.role != ALSO]
 
 
 def reference(module: str, path: tuple[str, ...]) -> str:
-    """How to type the code at ``path`` of ``module`` in a selector."""
+    """Format the code at ``path`` of ``module`` as a reference."""
     prefix = "//" if module == MAIN else f"/{module}/"
     return prefix + "/".join(path) if path or module == MAIN else f"/{module}"
 
 
 def split(text: str) -> tuple[str, tuple[str, ...]]:
-    """The module and the path of a reference to code."""
+    """Split a reference into module and path."""
     _, module, *path = text.split("/")
     return module or MAIN, tuple(part for part in path if part)
 
@@ -109,10 +110,10 @@ def read(
     raw: bool = False,
     probe_type: str | None = None,
 ) -> ParsedSelector:
-    """What the selector asks for.
+    """Parse a selector.
 
     Raises:
-        VoirError: It cannot be read; the message points at the character.
+        VoirError: It cannot be parsed; the message points at the character.
     """
     parsed = ParsedSelector(selector, env or {}, raw, probe_type == "total")
     text = parsed.text
@@ -122,7 +123,7 @@ def read(
     if not call.valid:
         _refuse(text, text.rfind("!"), "only one variable can have the focus")
     if 2 in call.all_tags and 1 not in call.all_tags:
-        _refuse(text, text.find("!!"), "an end !! needs its beginning !")
+        _refuse(text, text.find("!!"), "an end !! needs a beginning !")
     parsed.total = parsed.total or not (call.focus or probe_type == "immediate")
     parsed.slow = _slow(call, parsed)
     parsed.references = list(_references(call, text))
@@ -140,15 +141,15 @@ def read(
 def _parsed(text: str) -> Any:
     foreign = next((at for at, letter in enumerate(text) if not letter.isascii()), None)
     if foreign is not None:
-        what = "only ASCII characters can be in a selector: probe what has an ASCII name"
-        _refuse(text, foreign, f"{what}, or give this one such a name")
+        what = "only ASCII characters are allowed in a selector: probe another name"
+        _refuse(text, foreign, f"{what}, or rename this one")
     shift = len(text) - len(text.lstrip())
     try:
         parsed = grammar().parse(text)
     except SyntaxError as error:
-        what = "the selector cannot be read here: something is missing or does not belong"
+        what = "the selector cannot be parsed here: something is missing or misplaced"
         if str(error.msg).startswith("Invalid token"):
-            what = "this character has no meaning in a selector"
+            what = "this character is not valid in a selector"
         _refuse(text, shift + (error.offset or 1) - 1, what)
     except Exception:
         _refuse(text, len(text.rstrip()), "something is missing here")
@@ -164,7 +165,7 @@ def _refuse(text: str, column: int, what: str) -> NoReturn:
 
 
 def _slow(call: Any, parsed: ParsedSelector) -> str | None:
-    """Why only ptera's own engine can serve this selector, if so."""
+    """Return why the selector needs ptera's engine, or None."""
     elements = (call.element, *call.captures)
     if call.children:
         return "it spans several functions"
@@ -181,14 +182,14 @@ def _slow(call: Any, parsed: ParsedSelector) -> str | None:
 
 def _of_another_moment(captures: tuple[Capture, ...]) -> str | None:
     for capture in captures:
-        # Their last value would have to be kept for each call.
+        # The last value would have to be kept for each call.
         if capture.role == ALSO and capture.name.startswith((*VALUED, "#exit", "#endloop_")):
             return f"it captures {capture.name} without focus on it"
     return None
 
 
 def _elements(call: Any) -> list[Any]:
-    """The captures of a selector and of those within it."""
+    """Captures of a selector, nested ones included."""
     return [*call.captures, *(one for child in call.children for one in _elements(child))]
 
 
@@ -212,7 +213,7 @@ def _capture(element: Any, text: str) -> Capture:
     loop = name.startswith(LOOP_MARKERS) and name.partition("_")[2].isidentifier()
     if name.startswith("#") and name not in MARKERS and not loop:
         known = ", ".join((*MARKERS, *(f"{marker}X" for marker in LOOP_MARKERS)))
-        _refuse(text, text.find(name), f"there is no marker {name}; there are {known}")
+        _refuse(text, text.find(name), f"unknown marker {name}; the markers are {known}")
     if not name.startswith("#") and not name.isidentifier():
         what = f"{name} is not the name of a variable"
         if "." in name:
@@ -221,11 +222,11 @@ def _capture(element: Any, text: str) -> Capture:
     return Capture(name, element.capture or name, _role(element))
 
 
-# Code that is named by a symbol
+# Code named by a symbol
 
 
 def _symbol(name: Any, parsed: ParsedSelector) -> tuple[str, tuple[str, ...]]:
-    """The module and path of the function that the selector's first part names."""
+    """Module and path of the function named by the selector's first part."""
     symbol = getattr(name, "value", name)
     named = looked_up(symbol, parsed) if isinstance(symbol, str) else symbol
     called, text = symbol if isinstance(symbol, str) else repr(symbol), parsed.text
@@ -239,24 +240,24 @@ def _symbol(name: Any, parsed: ParsedSelector) -> tuple[str, tuple[str, ...]]:
         raise VoirError("not-probeable", *_no_function(named, called, text))
     module, path = _home(functions[0])
     if "<locals>" in functions[0].__code__.co_qualname:
-        what = f"{called} in {text} is one of the functions that {path[0]} makes"
+        what = f"{called} in {text} is one of the functions that {path[0]} creates"
         remedy = f"Write {reference(module, path)} > ..., which watches all of them."
         raise VoirError("not-probeable", what, remedy)
     return module, path
 
 
 def _home(function: Any) -> tuple[str, tuple[str, ...]]:
-    """Where a function was defined, whatever its decorators say."""
+    """Module and path of a function's definition, ignoring decorators."""
     code = unwrapped(function)[0].__code__
     path = tuple(part for part in code.co_qualname.split(".") if part != "<locals>")
     return unwrapped(function)[0].__globals__.get("__name__", ""), path
 
 
 def looked_up(symbol: str, parsed: ParsedSelector) -> Any:
-    """What a symbol means where the probe is set.
+    """Look up a symbol where the probe is set.
 
     Raises:
-        VoirError: It means nothing there.
+        VoirError: It is not defined there.
     """
     import builtins
 
@@ -264,7 +265,7 @@ def looked_up(symbol: str, parsed: ParsedSelector) -> Any:
     if start not in parsed.env and not hasattr(builtins, start):
         raise VoirError(
             "unresolved-symbol",
-            f"there is no {start} where the probe {parsed.text} is set",
+            f"{start} is not defined where the probe {parsed.text} is set",
             f"For a function of the script, write //{symbol.replace('.', '/')}",
         )
     found = parsed.env[start] if start in parsed.env else getattr(builtins, start)

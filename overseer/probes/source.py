@@ -1,4 +1,4 @@
-"""The source of modules: found, parsed and compiled in silence."""
+"""Finds, parses and compiles the source of modules, without warnings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ALWAYS_FROZEN = ("importlib._bootstrap", "zipimport")
 
 
 class Unreadable(Exception):
-    """Why a module's code cannot be worked on; the text is for the user."""
+    """A module's source is missing or cannot be compiled; the text is shown to the user."""
 
 
 def source_of(module: ModuleType) -> tuple[ast.Module, str]:
-    """The syntax tree of a loaded module, and the filename its code objects have.
+    """Syntax tree of a loaded module, and the filename in its code objects.
 
     Raises:
-        Unreadable: It has no source, or it cannot be read.
+        Unreadable: The module has no source, or reading it fails.
     """
     name, spec = module.__name__, getattr(module, "__spec__", None)
     loader = getattr(module, "__loader__", None) or getattr(spec, "loader", None)
@@ -61,23 +61,23 @@ def _data(loader: Any, origin: str, name: str) -> bytes:
 
 
 def parsed(source: bytes | str, filename: str) -> ast.Module:
-    """The syntax tree of ``source``.
+    """Parse ``source``.
 
     Raises:
-        Unreadable: It is not Python any more.
+        Unreadable: It is no longer valid Python.
     """
     try:
         with _silently():
             return ast.parse(source, filename)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"{filename} cannot be parsed any more: {error}") from None
+        raise Unreadable(f"{filename} can no longer be parsed: {error}") from None
 
 
 def compiled(tree: ast.Module, filename: str) -> CodeType:
-    """The code of ``tree``; what the compiler warns of, it has warned of before.
+    """Compile ``tree``; warnings are dropped, since the first compilation has shown them.
 
     Raises:
-        Unreadable: With inserted calls there are too many blocks in each other, say.
+        Unreadable: The compiler refuses it; inserted calls may nest blocks too deeply.
     """
     try:
         with _silently():
@@ -90,9 +90,9 @@ def compiled(tree: ast.Module, filename: str) -> CodeType:
 
 @contextmanager
 def _silently() -> Iterator[None]:
-    """Show no warning of this thread.
+    """Suppress warnings of this thread.
 
-    ``catch_warnings`` would make the script's own warnings appear a second time.
+    ``catch_warnings`` would show the script's own warnings a second time.
     """
     me, show = threading.get_ident(), warnings._showwarnmsg  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""The names that an assignment binds."""
+"""Names bound by an assignment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 def targets(target: ast.AST) -> list[str]:
-    """The names in an assignment's target, from left to right; attributes and items bind none."""
+    """Names in an assignment's target, left to right; attributes and items are skipped."""
     if isinstance(target, ast.Name):
         return [target.id]
     if isinstance(target, ast.Starred):

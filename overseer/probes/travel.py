@@ -1,8 +1,7 @@
-"""Functions that are pickled by value go to other processes as the script has them.
+"""Pickles functions by value without inserted calls.
 
-cloudpickle and its kin (joblib, Ray) send the code of functions of ``__main__``. What voir has
-inserted into it calls names that are of this process alone, so the code that python would have run
-goes in its place.
+cloudpickle, and joblib and Ray through it, send the code of functions in ``__main__`` to other
+processes. Inserted calls use names that exist only in this process, so the original code is sent.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def plain(code: CodeType, script: CodeType) -> CodeType:
-    """The code in ``script`` that ``code`` was made of; ``code`` itself if nothing was inserted.
+    """Find the original of ``code`` in ``script``; returns ``code`` if nothing was inserted.
 
     Args:
-        code: That of a function.
-        script: All of the script, compiled as python would have run it.
+        code: A function's code.
+        script: The whole script, compiled without inserted calls.
     """
     if any(name.startswith(OURS) for each in _within(code) for name in each.co_names):
         key = _key(code)
@@ -31,7 +30,7 @@ def plain(code: CodeType, script: CodeType) -> CodeType:
 
 
 def reducer(reduce: Callable[[CodeType], Any], script: Callable[[], CodeType | None]) -> Any:
-    """What a pickler does with code, but with the script's own."""
+    """Wrap a pickler's reducer for code objects so that it pickles the original code."""
 
     def reduced(code: CodeType) -> Any:
         whole = script()
@@ -45,7 +44,7 @@ def _key(code: CodeType) -> tuple[object, ...]:
 
 
 def _within(code: CodeType) -> Iterator[CodeType]:
-    """This code, and that of functions in it."""
+    """Yield ``code`` and all code nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,7 +1,7 @@
-"""A module's source in blocks, with and without inserted calls.
+"""Compiles a module's source block by block, with and without inserted calls.
 
-A block is one statement of the module's top level. It is compiled alone but for the module's
-imports and futures: what its functions compile to depends on nothing else.
+A block is one top-level statement. It is compiled together with the module's imports and futures
+only, because nothing else affects the code of its functions.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from .calls import Trigger
     from .insert import Orders
 
-    #: Finds a code object again: its name and its first line.
+    #: Identifies a code object within a unit: its name and first line.
     Key = tuple[str, int]
     Codes = dict[Key, CodeType]
 
 
 class Unit:
-    """The source of a module, or of a part of the script that runs on its own.
+    """Source of a module, or of one part of the script (prefix or rest).
 
     Attributes:
         module: The module's name; ``__main__`` for the script.
-        filename: As code objects have it.
-        tree: Its syntax tree, which is never changed.
+        filename: Filename in its code objects.
+        tree: Its syntax tree; never modified.
         futures: The ``__future__`` imports in force.
         scopes: The module's scope first, then every class and function.
-        orders: What is to be inserted in which scope.
-        loaded: The scopes in which something was inserted when it was executed.
+        orders: Triggers to insert, by scope.
+        loaded: Triggers inserted before the unit was executed, by scope.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Unit:
         self._known: dict[int, list[Codes]] = {}
 
     def at(self, path: tuple[str, ...]) -> list[Scope]:
-        """The scopes with this path: none, one, or several where a name is defined again."""
+        """All scopes with this path; several if a name is defined again."""
         return [scope for scope in self.scopes if scope.path == path]
 
     def executed(self) -> ast.Module:
-        """The tree to execute: with everything inserted, or as it is if there is nothing."""
+        """Build the tree to execute, with all ordered calls; without orders, the original."""
         self.loaded = {scope: list(triggers) for scope, triggers in self.orders.items()}
         if not self.orders:
             return self.tree
@@ -69,7 +69,7 @@ class Unit:
         return ast.Module(body=body, type_ignores=self.tree.type_ignores)
 
     def known(self, block: int) -> list[Codes]:
-        """Code that functions of a block may have: the source's, as executed, and given since."""
+        """Code that functions of a block may have: original, as executed, and later versions."""
         if block not in self._known:
             self._known[block] = [self._codes([self.tree.body[block]])]
             if any(scope.block == block for scope in self.loaded):
@@ -77,7 +77,7 @@ class Unit:
         return self._known[block]
 
     def renewed(self, block: int) -> Codes:
-        """The block's code with everything inserted that is wanted now."""
+        """Compile the block with all calls ordered so far."""
         codes = self._codes(self._block(block, self.orders))
         self.known(block).append(codes)
         return codes
@@ -90,14 +90,14 @@ class Unit:
         return insert(statement, module, orders)
 
     def _codes(self, statements: list[ast.stmt]) -> Codes:
-        # From 3.12 on, a call of an attribute of an imported name compiles to other instructions.
+        # Since 3.12, calling an attribute of an imported name compiles to different instructions.
         imports = list(_imports(self.tree))
         tree = ast.Module(body=[*self.futures, *statements, *imports], type_ignores=[])
         return dict(_named(compiled(tree, self.filename)))
 
 
 def _imports(node: ast.AST) -> Iterator[ast.stmt]:
-    """The imports of the module's own level, wherever they are there."""
+    """Yield the imports at module level, also inside ``if`` and ``try``; without futures."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             if getattr(child, "module", None) != "__future__":
@@ -107,7 +107,7 @@ def _imports(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _named(code: CodeType) -> Iterator[tuple[Key, CodeType]]:
-    """Every class and function in ``code``; lambdas and comprehensions have no names."""
+    """Yield all classes and functions in ``code``; skips lambdas and comprehensions."""
     for constant in code.co_consts:
         if isinstance(constant, type(code)):
             if not constant.co_name.startswith("<"):
@@ -116,5 +116,5 @@ def _named(code: CodeType) -> Iterator[tuple[Key, CodeType]]:
 
 
 def key_of(code: CodeType) -> Key:
-    """How to find ``code`` again in the unit it comes from."""
+    """Key of ``code`` in its unit."""
     return code.co_name, code.co_firstlineno

@@ -29,7 +29,7 @@ def test_a_function_that_the_slow_path_has_rewritten_takes_no_other_probe(place:
     assert ran.status == 0, ran.stderr
     assert ran.stdout.splitlines() == [f"//f > //g > y {{'y': {2 * i}}}" for i in range(3)]
     for name in ("f", "g"):  # It says so, and what to do.
-        assert f"ptera rewrites {name} for a selector of the slow path" in ran.stderr
+        assert f"ptera rewrites {name} for a slow selector" in ran.stderr
     assert ran.stderr.count("watch this variable with a slow selector too") == 2
 
 

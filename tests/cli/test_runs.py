@@ -73,7 +73,7 @@ CASES = {
         "    ov.stderr.write('caught\\n')", status=1, err=("caught",)),
     "an instrument may import what it likes and comes too late when the script has ended": Case(
         TRAIN, "yield ov.phases.run_script\nimport concurrent.futures.thread\n"
-        "ov.probe('//train > loss').display()", err=("it was set when the script had ended",)),
+        "ov.probe('//train > loss').display()", err=("it was set after the script had ended",)),
     "ov.stop ends the script with 0": Case(
         f"{GIVE}for i in range(9): give(x=i); print(i, flush=True)\n",
         f"{GIVEN}['?x'].subscribe(lambda x: ov.stop(x) if x == 2 else None)", out="0\n1\n",

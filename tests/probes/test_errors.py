@@ -17,18 +17,18 @@ from .conftest import Make
 
 #: The selector, what is wrong, and the character where reading ends.
 UNREADABLE = [
-    ("//f >", "something is missing or does not belong", 4),
-    ("//f(a,, b) > c", "something is missing or does not belong", 6),
-    ("//f > x ? y", "this character has no meaning in a selector", 8),
-    ("//größe > x", "only ASCII characters can be in a selector: probe what has an ASCII name", 4),
+    ("//f >", "something is missing or misplaced", 4),
+    ("//f(a,, b) > c", "something is missing or misplaced", 6),
+    ("//f > x ? y", "this character is not valid in a selector", 8),
+    ("//größe > x", "only ASCII characters are allowed in a selector: probe another name", 4),
     ("//f > x, y", "a comma belongs inside parentheses", 7),
-    ("//f > #lop_x", "there is no marker #lop_x; there are #enter, #exit, #value", 6),
-    ("//f > #loop_", "there is no marker #loop_", 6),
+    ("//f > #lop_x", "unknown marker #lop_x; the markers are #enter, #exit, #value", 6),
+    ("//f > #loop_", "unknown marker #loop_", 6),
     ("//f > 1", "1 is not the name of a variable", 6),
     ("//f > self.x", "attributes cannot be probed, only the variable they belong to", 6),
     ("//f.g > x", "only the module's part of a reference can have dots", 3),
     ("//f(!x, !y)", "only one variable can have the focus", 8),
-    ("//f(!!x)", "an end !! needs its beginning !", 4),
+    ("//f(!!x)", "an end !! needs a beginning !", 4),
     ("x", "a variable needs a function before it", 0),
     ("", "something is missing here", 0),
 ]  # fmt: skip
@@ -94,7 +94,11 @@ def test_a_name_is_what_the_voirfile_knows_by_it(script: Make) -> None:
 @pytest.mark.parametrize(
     ("selector", "slug", "said"),
     [
-        ("nothing > x", "unresolved-symbol", "there is no nothing where the probe nothing > x is"),
+        (
+            "nothing > x",
+            "unresolved-symbol",
+            "nothing is not defined where the probe nothing > x is",
+        ),
         ("nothing.f > x", "unresolved-symbol", "For a function of the script, write //nothing/f"),
         ("known.f > x", "unresolved-symbol", "has no attribute 'f'"),
         ("Owner > x", "not-probeable", "Name a method: Owner.__init__"),
@@ -162,20 +166,20 @@ double = lambda n: n * 2
 UNRESOLVED = {
     # Names that do not exist, and those that do.
     "//train > los": "//train has no variable los; it has loss, loader, lr, batch, report",
-    "//trian > loss": "there is no //trian; the script has train, train/report, Model, Model/forward, Wide",
-    "//Model/forwrad > out": "there is no //Model/forwrad; //Model has forward",
-    "//train/inner > x": "there is no //train/inner; //train has report",
+    "//trian > loss": "//trian does not exist; the script has train, train/report, Model, Model/forward, Wide",
+    "//Model/forwrad > out": "//Model/forwrad does not exist; //Model has forward",
+    "//train/inner > x": "//train/inner does not exist; //train has report",
     "//train > #loop_loss": "no loop of //train binds loss; its loops bind batch",
     "//train > #yield": "//train has no yield",
-    "//Model > #enter": "#enter means nothing in //Model: only functions have it",
+    "//Model > #enter": "#enter is not valid in //Model: only functions have it",
     "// > modle": "the top level of the script has no variable modle; "
                  "it has model, Model, functools, json, math",
     "/jsn/dumps > obj": "jsn was never imported; json was",
-    "/json/dmps > obj": "there is no /json/dmps; json has dumps, dump, detect_encoding, load, loads",
+    "/json/dmps > obj": "/json/dmps does not exist; json has dumps, dump, detect_encoding, load, loads",
     "/json > dmps": "the top level of json has no variable dmps; "
                     "it has dumps, dump, __version__, __all__, __author__",
     # Names that mean several things, or are those of something else.
-    "//forward > out": "there is no //forward; write //Model/forward or //Deep/forward",
+    "//forward > out": "//forward does not exist; write //Model/forward or //Deep/forward",
     "//Wide/forward > out": "//Wide/forward is defined as //Model/forward; write that",
     "//twofold > loss": "//twofold is defined as //train; write that",
     "//json/dumps > obj": "//json/dumps is defined as /json/dumps; write that",
@@ -184,7 +188,7 @@ UNRESOLVED = {
     "//json > obj": "//json is a module; its top level is /json",
     "//model > out": "//model is an object, not code: its methods are in //Wide",
     # Code that cannot be probed.
-    "//double > n": "//double is a lambda: probes go into functions that def makes",
+    "//double > n": "//double is a lambda: only functions defined with def can be probed",
     "//made > twice":
         "//made was made at run time, by <string>, and has no source; probe what calls it",
     "//print > end": "//print has no Python code: it is built in; probe what calls it",
@@ -225,9 +229,9 @@ VERDICTS = [
     (BRANCH, "//f > x", {}, "early", "never fired",
      "its place in //f, main.py:3, 5, was never reached"),
     ("import os\nx = 1\n", "// > x", {}, "late", "never fired",
-     "that code had run already when the probe was set: set it earlier"),
+     "its code had already run when the probe was set: set it earlier"),
     (TWICE, "//f > b", {"late": True}, "late", "never fired",
-     "it was set when the script had ended: set it before run_script has"),
+     "it was set after the script had ended: set it before run_script ends"),
     (TWICE, "//f > b", {"where": "voirfile.py:3"}, "early", "fired", None),
 ]  # fmt: skip
 
@@ -251,7 +255,7 @@ def test_one_bad_selector_does_not_stop_the_next_nor_one_that_nobody_listens_to(
         made.placed("//f >")
     events, unheard = made.probe("//f > x"), made.placed("//f > x")
     made.load()
-    hint = "nobody listened to it: add .give(), .display() or another subscriber"
+    hint = "it has no subscriber: add .give(), .display() or another one"
     assert made.verdict()["hint"] == hint
     unheard.listen(print).dispose()  # As at the end of a run.
     assert "was never reached" in made.verdict()["hint"]

@@ -88,10 +88,10 @@ def test_a_function_has_either_ptera_in_it_or_other_probes(made: Script) -> None
     _, y, _, k = made.engine.verdicts()
     assert (y["state"], k["state"]) == ("unresolved", "unresolved")
     assert y["hint"] == (
-        "ptera cannot serve it: inner has other probes in it, which would be lost as ptera "
-        "rewrites it. Watch their variables with slow selectors too."
+        "ptera cannot run it: inner already has probes, which ptera would remove. "
+        "Watch their variables with slow selectors as well."
     )
-    assert k["hint"].startswith("ptera rewrites other for a selector of the slow path: no other")
+    assert k["hint"].startswith("ptera rewrites other for a slow selector: it cannot")
 
 
 def test_a_listener_that_fails_is_left_out_and_functions_get_their_code_back(made: Script) -> None:
@@ -110,9 +110,12 @@ def test_a_listener_that_fails_is_left_out_and_functions_get_their_code_back(mad
     [
         ("//outer > /absent/g > x", "absent was never imported"),
         ("//outer > //missing > x", "missing cannot be reached from the top of __main__"),
-        ("//outer > //inner > nope", "ptera cannot serve it: "),
-        ("//waits > //inner > x", "waits is asynchronous, which ptera does not do"),
-        ("//outer > x > y", "ptera cannot serve it: there is no x where the probe //outer > x > y"),
+        ("//outer > //inner > nope", "ptera cannot run it: "),
+        ("//waits > //inner > x", "waits is asynchronous, which ptera does not support"),
+        (
+            "//outer > x > y",
+            "ptera cannot run it: x is not defined where the probe //outer > x > y",
+        ),
         ("//outer > inner > x", "For a function of the script, write //inner"),
     ],
 )
