@@ -20,7 +20,14 @@ from ..engine.settings import configurations, nearest
 from ..engine.voirfile import Found, contributed, find, load
 from ..errors import Problem, VoirError
 from ..files import bounded
-from ..launch import DeadlySignals, Ending, before_exec, current_directory, in_child, lift
+from ..launch import (
+    DeadlySignals,
+    Ending,
+    before_exec,
+    current_directory,
+    end_script_limit,
+    in_child,
+)
 from .notices import STRICT, UNVERIFIED, USAGE, Notices, screen
 
 TYPE_CHECKING = False
@@ -290,7 +297,7 @@ def show_help(text: str) -> None:
 
 def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
     """End the run in good order, on top of the script, before a signal ends the process."""
-    lift()
+    end_script_limit()
     overseer.context.outcome.exit_status = -signum
     if overseer.recording is not None:
         overseer.recording.begin()  # A script that lets no thread run has measured nothing.
@@ -300,7 +307,7 @@ def killed(overseer: Overseer, signum: int, notices: Notices) -> None:
 
 def replaced(overseer: Overseer, notices: Notices) -> None:
     """End the run in good order before another program takes the script's place."""
-    lift()
+    end_script_limit()
     if overseer.status != "finalized" and overseer.recording is not None:
         overseer.context.outcome.ended_by = REPLACED
         overseer.finalize()

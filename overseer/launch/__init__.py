@@ -1,7 +1,7 @@
-"""Runs a script, module, directory, zip or function exactly as python would."""
+"""Runs a script, module, directory, zip file or function exactly as Python would."""
 
 from .ending import Ending, before_exec, exit_status
-from .program import CannotRun, Program, Target, current_directory, lift
+from .program import CannotRun, Program, Target, current_directory, end_script_limit
 from .script import locate
 from .signals import DeadlySignals, in_child
 
@@ -13,8 +13,8 @@ __all__ = [
     "Target",
     "before_exec",
     "current_directory",
+    "end_script_limit",
     "exit_status",
     "in_child",
-    "lift",
     "locate",
 ]

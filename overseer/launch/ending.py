@@ -1,7 +1,7 @@
-"""Ends the process as the script ended: announces the ending first, then exits.
+"""Ends the process as the script ended, in two steps: print the traceback, then exit.
 
-Between the two the run is finalized, so that what voir prints stands after the script's traceback,
-and python itself still does everything that comes after: threads, ``atexit``, flushing, status.
+The run is finalized in between, so that voir's output follows the script's traceback. Everything
+after that is left to Python: threads, ``atexit``, flushing, exit status.
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ from types import FrameType, TracebackType
 
 from ..boundary import chain, entries_of
 from ..errors import VoirError
-from .program import hand_back, mend, started_as_command, unmend
-from .signals import Echoes, in_child
+from .program import (
+    reinstate_recursion_limit,
+    remove_restored_builtins,
+    restore_builtins,
+    started_as_command,
+)
+from .signals import InterruptGuard, in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +32,11 @@ if TYPE_CHECKING:
     from .program import Program
 
 _OURS = {"overseer", "voir"}
-_excepthook = sys.__excepthook__  # Scripts have been seen to replace it.
+_excepthook = sys.__excepthook__  # Kept here because some scripts replace it.
 
 
 def exit_status(error: BaseException | None) -> int:
-    """What ``subprocess`` would report for a script that ended like this; -2: died of SIGINT."""
+    """Exit status for an error, as ``subprocess`` reports it; -2 for death by SIGINT."""
     if error is None:
         return 0
     if isinstance(error, SystemExit) and not sys.flags.inspect:
@@ -46,59 +51,59 @@ def _code(error: SystemExit) -> object:
     try:
         return error.code
     except BaseException:
-        return error  # Python prints the exception itself when it has no usable code.
+        return error  # Without a usable code, Python prints the exception itself.
 
 
 class Ending:
-    """Ends the process as python would have, given what ended the script."""
+    """Ends the process as Python would for a given error."""
 
     def __init__(self) -> None:
         self._announced: BaseException | None = None
         self._final: BaseException | None = None
-        self._echoes = Echoes()
+        self._interrupts = InterruptGuard()
 
     def announce(self, error: BaseException | None, program: Program | None = None) -> int:
-        """Say on stderr what python says about ``error``, then wait for the script's threads.
+        """Print ``error`` to stderr as Python does, then wait for the script's threads.
 
-        Once for each error, before the run is finalized, and outside of ``except``: a hook of the
-        script's must not find ``error`` being handled. About a :class:`VoirError` nothing is said:
-        it is not the script's.
+        Call it before the run is finalized and outside ``except``, because a hook of the script
+        must not see ``error`` being handled. A repeated error is printed once. A
+        :class:`VoirError` is not printed, since it is not the script's.
 
         Args:
-            error: What ended the script; ``None`` if it came to its end.
-            program: The script, so that python's last step for it is done too.
+            error: The error that ended the script; ``None`` if it ran to completion.
+            program: The script; its ``clear_main`` is called.
 
         Returns:
-            The exit status that the process will have, as :func:`exit_status` has it.
+            The exit status, see :func:`exit_status`.
         """
-        mend()
+        restore_builtins()
         if error is None or error is not self._announced:
-            # Whether it was Ctrl-C that ended the script, whatever that made of it.
+            # Ctrl-C ended the script, even if the script turned it into another error.
             interrupted = any(isinstance(one, KeyboardInterrupt) for one in _all_of(error))
-            self._echoes.begin(interrupted)
+            self._interrupts.begin(interrupted)
             self._announced = self._final = error
             self._say(error)
             if program is not None and not isinstance(self._final, SystemExit):
-                program.retire()
-            self._echoes.end()  # Python lets it end the wait.
+                program.clear_main()
+            self._interrupts.end()  # Ctrl-C may interrupt the wait, as in Python.
             interrupted |= not _wait_for_threads()
             if not in_child():
-                self._echoes.begin(interrupted, closing=True)
+                self._interrupts.begin(interrupted, closing=True)
         return exit_status(self._final)
 
     def leave(self, error: BaseException | None, status: int = 0, *, instead: bool = False) -> None:
-        """Leave the process as after ``error``, or return when the script came to its end.
+        """Raise what ends the process like ``error``; return if the script ran to completion.
 
         Args:
-            error: What ended the script.
-            status: The exit status if the script's own is 0.
-            instead: It is the exit status though the script has failed, unless by Ctrl-C.
+            error: The error that ended the script.
+            status: Exit status if the script's own is 0.
+            instead: Use ``status`` even if the script failed, but not after Ctrl-C.
 
         Raises:
-            BaseException: The same error; python prints nothing about it any more.
-            SystemExit: To set the exit status.
+            BaseException: The same error, without a traceback printed by Python.
+            SystemExit: Sets the exit status.
         """
-        self._echoes.end()
+        self._interrupts.end()
         final = self._final if error is self._announced else error
         own = exit_status(final)
         if status and (own == 0 or (instead and own > 0)):
@@ -106,9 +111,9 @@ class Ending:
         elif final is not None:
             final = _leaving(final)
         elif sys.flags.inspect and started_as_command():
-            _silence(None)  # It exits, of which python tells then.
-        hand_back()
-        unmend()
+            _silence(None)  # The command calls sys.exit(), which `python -i` would print.
+        reinstate_recursion_limit()
+        remove_restored_builtins()
         if final is not None:
             raise final
 
@@ -116,11 +121,11 @@ class Ending:
         if isinstance(error, SystemExit) and not sys.flags.inspect:
             _say_code(_code(error))
         elif error is not None and not isinstance(error, VoirError):
-            peel(error)
+            strip_frames(error)
             self._show(error)
 
     def _show(self, error: BaseException) -> None:
-        """What python's ``PyErr_Print`` does, custom hooks and their errors included."""
+        """Do what ``PyErr_Print`` does, including custom hooks and their errors."""
         if sys.version_info >= (3, 12):
             sys.last_exc = error
         sys.last_type, sys.last_value = type(error), error
@@ -134,7 +139,7 @@ class Ending:
             return
         except BaseException as raised:
             failure = raised
-        peel(failure)
+        strip_frames(failure)
         if isinstance(failure, SystemExit) and not sys.flags.inspect:
             self._final = failure
             _say_code(_code(failure))
@@ -159,24 +164,24 @@ def _say_code(code: object) -> None:
         else:
             sys.stderr.write(text)
     except BaseException:
-        pass  # Its __str__ fails, or the script's stderr does; python drops it too.
+        pass  # __str__ or the script's stderr fails; Python ignores that, too.
     _write("\n")
 
 
 def _write(text: str) -> None:
-    """Write to the script's stderr or, where that fails, to the process's."""
+    """Write to the script's ``sys.stderr``; if that fails, to file descriptor 2."""
     try:
         sys.stderr.write(text)
     except BaseException:
         try:
             os.write(2, text.encode(errors="backslashreplace"))
         except OSError:
-            pass  # Nobody can be told.
+            pass
 
 
 def _leaving(error: BaseException) -> BaseException:
-    """What to raise so that python ends as after ``error`` but prints nothing about it."""
-    if isinstance(error, SystemExit) and not sys.flags.inspect:  # Else python goes on.
+    """Return an exception that makes Python exit as after ``error`` without printing it."""
+    if isinstance(error, SystemExit) and not sys.flags.inspect:  # With -i, Python goes on.
         code = _code(error)
         return SystemExit(code if code is None or isinstance(code, int) else 1)
     _silence(error)
@@ -184,7 +189,7 @@ def _leaving(error: BaseException) -> BaseException:
 
 
 def _silence(error: BaseException | None) -> None:
-    """Have python say nothing about what is raised next, and forget where voir has raised it."""
+    """Make Python print nothing about the next error, and restore its original traceback."""
     hook = getattr(sys, "excepthook", None)
     traceback = error.__traceback__ if error is not None else None
 
@@ -197,41 +202,41 @@ def _silence(error: BaseException | None) -> None:
 
 
 def _wait_for_threads() -> bool:
-    """Wait for the script's threads as python does at the end; it then finds nothing to wait for.
+    """Wait for the script's threads, as Python does at exit.
 
-    Their events are part of the run, so this comes before the run is finalized.
+    Their events belong to the run, so this happens before the run is finalized.
 
     Returns:
-        Whether nothing has cut the wait short.
+        False if the wait was interrupted.
     """
     if in_child():
-        return True  # Python will do it; there is no run to finalize here.
+        return True  # Python waits for them; a child has no run to finalize.
     try:
         threading._shutdown()  # type: ignore[attr-defined]
-    except BaseException as error:  # Ctrl-C: python complains, and waits no longer.
-        peel(error)
+    except BaseException as error:  # Ctrl-C: Python prints it and stops waiting.
+        strip_frames(error)
         _write(f"Exception ignored in: {threading!r}\n")
         _display(error)
         return False
     finally:
-        # Instruments are still at work, and may import what registers there, as concurrent.futures
-        # does; for what the script has to do at exit, it is over.
+        # Instruments still run, and may import modules that register exit functions with threading,
+        # as concurrent.futures does. The script's own exit functions must see the flag set.
         threading._SHUTTING_DOWN = False  # type: ignore[attr-defined]
         atexit.register(setattr, threading, "_SHUTTING_DOWN", True)
     return True
 
 
-# Tracebacks as python would have shown them: without voir's frames, with python's own
+# Tracebacks as Python would show them: without voir's frames
 
 
-def peel(error: BaseException) -> None:
-    """Take voir's frames out of ``error`` and of every exception that it leads to."""
+def strip_frames(error: BaseException) -> None:
+    """Remove voir's frames from ``error`` and all exceptions reachable from it."""
     for one in _all_of(error):
         one.__traceback__ = chain(_kept(one.__traceback__))
 
 
 def _all_of(error: BaseException | None) -> list[BaseException]:
-    """The error and every exception that it leads to; scripts can tie chains into circles."""
+    """``error`` and all its causes, contexts and group members; chains may be circular."""
     found: dict[int, BaseException] = {}
     waiting = [error]
     while waiting:
@@ -244,7 +249,7 @@ def _all_of(error: BaseException | None) -> list[BaseException]:
 
 
 def _kept(traceback: TracebackType | None) -> list[TracebackType]:
-    """All entries but voir's, and but the importlib ones that python drops where none are."""
+    """Entries without voir's, and without the importlib entries that Python would drop."""
     kept: list[TracebackType] = []
     importing = False
     for entry in entries_of(traceback):
@@ -259,7 +264,7 @@ def _kept(traceback: TracebackType | None) -> list[TracebackType]:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether the frame runs code of voir's engine; instruments are not."""
+    """True for frames of voir's engine, not for those of instruments."""
     return str(frame.f_globals.get("__name__")).partition(".")[0] in _OURS
 
 
@@ -267,23 +272,23 @@ def _is_importlib(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith("<frozen importlib._bootstrap")
 
 
-# Another program in the script's place
+# exec()
 
 
 @contextmanager
 def before_exec(finalize: Callable[[], object]) -> Iterator[None]:
-    """Within, ``finalize()`` is called before a program is executed that can be.
+    """Within the context, call ``finalize()`` before the process executes another program.
 
-    The two functions by which all others of ``os`` do it are replaced: an audit hook would be
-    called for all else that the script does too, and cannot be taken away. In a forked child, as
-    of ``subprocess`` and its like, nothing is different.
+    Replaces ``os.execv`` and ``os.execve``, which the other exec functions call. An audit hook
+    would see every other event of the script, too, and cannot be removed. Forked children, such as
+    those of ``subprocess``, are not affected.
     """
     functions = os.execv, os.execve
     ours = os.execv, os.execve = tuple(_finalizing(each, finalize) for each in functions)
     try:
         yield
     finally:
-        if (os.execv, os.execve) == ours:  # Else the script has put something of its own there.
+        if (os.execv, os.execve) == ours:  # Otherwise the script has replaced them itself.
             os.execv, os.execve = functions
 
 
@@ -298,7 +303,7 @@ def _finalizing(execute: Any, finalize: Callable[[], object]) -> Any:
 
 
 def _can_be(path: Any) -> bool:
-    """Whether it is a program; ``os.execvp`` tries one directory after the other."""
+    """True if ``path`` is executable; ``os.execvp`` also tries paths that do not exist."""
     try:
         return isinstance(path, int) or (os.path.isfile(path) and os.access(path, os.X_OK))
     except (OSError, TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""Targets named by a module: ``-m module[:function]``, and a directory or zip by its path.
+"""Programs found by import: ``-m module[:function]``, and directories or zip files.
 
-runpy itself does the finding, the naming and the complaining about what has a ``__main__``; only
-its last step, executing the code it has found, is put off.
+runpy finds and names the code, and raises its own errors; only its last step, executing the code,
+is postponed.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class Module(MainProgram):
     _spec: ModuleSpec | None = None
 
     def load(self, instrument: Instrument | None = None) -> None:
-        """Set the stage, let runpy find the module, and run the prefix of it."""
+        """Prepare ``sys`` and ``__main__``, let runpy find the module, and run its prefix."""
         self._set_stage()
-        ahead = self._ahead()
+        ahead = self._preparsed()
         self.begin()
         self._find(self.target.name, alter_argv=True)
         self._main_source = ahead if ahead is not None and self._is(ahead) else self._source()
         self.run_prefix(instrument)
 
     def run_whole(self) -> None:
-        """Run the code that runpy has found."""
+        """Run the code that runpy found."""
         assert self._code is not None
         self.execute(self._code)
 
@@ -54,7 +54,7 @@ class Module(MainProgram):
         self.main = _stage_for_a_module(self.target)
 
     def _find(self, name: str, alter_argv: bool) -> None:
-        """Go through runpy up to where it executes the code, and remember its frames."""
+        """Run runpy up to the point where it executes the code; keep its frames."""
         import runpy
 
         run_module, run_code = (vars(runpy)[n] for n in ("_run_module_as_main", "_run_code"))
@@ -63,14 +63,14 @@ class Module(MainProgram):
             self._code, self._spec = code, spec
             run_code(_MARK, names, init, name, spec)
 
-        # A copy of the function that sees ``record`` in place of its module's own.
+        # A copy of the function, with ``record`` in place of ``_run_code``.
         own = {**run_module.__globals__, "_run_code": record}
         copy = FunctionType(run_module.__code__, own, None, run_module.__defaults__)
         try:
             copy(name, alter_argv)
         except ZeroDivisionError as reached:
             if self._code is None:
-                raise  # Not our mark, but an error in a package of the module.
+                raise  # Raised by a package of the module, not by _MARK.
             codes = (run_module.__code__, run_code.__code__)
             entries = entries_of(reached.__traceback__)
             self.under = [entry for entry in entries if entry.tb_frame.f_code in codes]
@@ -80,11 +80,11 @@ class Module(MainProgram):
             raise
 
     def _complain(self, what: str) -> NoReturn:
-        # On one line, as python's: programs read the last line of stderr.
+        # On one line, like Python's message: programs read the last line of stderr.
         raise CannotRun("no-module", f"{what}. Is it installed for {sys.executable}?") from None
 
-    def _ahead(self) -> MainSource | None:
-        """The unit, as far as it is known before its packages run: its tree is voir's."""
+    def _preparsed(self) -> MainSource | None:
+        """Parse the module before its packages run; afterwards it may turn out to be another."""
         try:
             with open(self.file or "", "rb") as file:
                 return parse_main(file.read(), self.file or "", warn=False)
@@ -92,22 +92,22 @@ class Module(MainProgram):
             return None
 
     def _source(self) -> MainSource | None:
-        """The unit whose code is what python would run; ``None`` when there is no such source."""
+        """Parse the source of the code that runpy found; ``None`` if it has none."""
         spec: Any = self._spec
         code: Any = self._code
         try:
             if not spec.origin.endswith(tuple(SOURCE_SUFFIXES)):
                 return None
             data = spec.loader.get_data(spec.origin)
-            unit = parse_main(data, code.co_filename, warn=False)
+            source = parse_main(data, code.co_filename, warn=False)
         except Exception:
             return None
-        return unit if self._is(unit) else None
+        return source if self._is(source) else None
 
-    def _is(self, unit: MainSource) -> bool:
-        """Whether python runs this code: a stale or rewritten .pyc wins there."""
+    def _is(self, source: MainSource) -> bool:
+        """True if the source compiles to the code found; a stale or rewritten .pyc may differ."""
         code = self._code
-        return code is not None and (unit.code, unit.filename) == (code, code.co_filename)
+        return code is not None and (source.code, source.filename) == (code, code.co_filename)
 
 
 class MainOf(Module):
@@ -122,7 +122,7 @@ class MainOf(Module):
 
     def _set_stage(self) -> None:
         sys.argv = [self.target.name, *self.target.argv]
-        replace_first_path(self._filename)  # Even with -P: the user has named it.
+        replace_first_path(self._filename)  # Even with -P: the user named this path.
         self.main = fresh_main()
 
     def _complain(self, what: str) -> NoReturn:
@@ -137,10 +137,10 @@ def _stage_for_a_module(target: Target) -> ModuleType:
 
 
 class Function(Program):
-    """A function that stands for a script, as in an installed command's entry point."""
+    """A function run as a program, like the entry point of an installed command."""
 
     def load(self, instrument: Instrument | None = None) -> None:
-        """Import the module, under its own name; import hooks, not ``instrument``, see it."""
+        """Import the module under its own name; import hooks instrument it, not ``instrument``."""
         name, _, path = self.target.name.partition(":")
         if not (name and path):
             what = f"-m {self.target.name} names no function"
@@ -150,7 +150,7 @@ class Function(Program):
         self._function = self._resolve(_import(name), path)
 
     def run(self) -> object:
-        """Call the function; what it returns is the program's value, and a number its status."""
+        """Call the function and return its value; a number is also the exit status."""
         return self._function()
 
     def _resolve(self, module: ModuleType, path: str) -> Callable[[], object]:
@@ -173,7 +173,7 @@ def _import(name: str) -> ModuleType:
         __import__(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # Something that the module itself imports.
+            raise  # A module that this one imports is missing.
         what = f"No module named {error.name}. Is it installed for {sys.executable}?"
         raise CannotRun("no-module", what) from None
     return sys.modules[name]

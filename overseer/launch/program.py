@@ -1,10 +1,10 @@
-"""What to run: as the command line names it, and as a program that runs in two steps.
+"""Targets named on the command line, and programs, which are loaded and then run.
 
-The first step is what defines things, the second what does things. And what a script finds when it
-starts: ``sys.argv``, ``sys.path[0]``, a fresh ``__main__``.
+Loading executes leading imports and definitions; running executes the rest. Also prepares what a
+script finds when it starts: ``sys.argv``, ``sys.path[0]``, a fresh ``__main__``.
 """
 
-# Paths are strings here, as python shows them to the script: pathlib would normalise them.
+# Paths are strings here, as Python shows them to the script; pathlib would normalise them.
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ if TYPE_CHECKING:
     import ast
     from pathlib import Path
 
-#: Where voir was started. Python looks into it after an exception has ended the process, without
-#: holding on to it.
+#: The original ``__main__``. Python uses it after an exception has ended the process, but holds no
+#: reference.
 _started_in = sys.modules.get("__main__")
 
 
 def started_as_command() -> bool:
-    """Whether it is the command ``voir`` that runs, rather than ``python -m voir``."""
+    """True for the command ``voir``, False for ``python -m voir``."""
     return getattr(_started_in, "__spec__", None) is None
 
 
 class Target:
-    """What the user asked to run.
+    """The program named on the command line.
 
     Attributes:
-        kind: ``script`` is also a directory or zip with a ``__main__``, or ``-`` for stdin.
+        kind: ``script``, ``module`` or ``function``. A script may be a directory or zip file with a
+            ``__main__``, or ``-`` for stdin.
         name: A path, a module, or ``module:function``.
-        argv: The script's own arguments.
+        argv: The script's arguments.
     """
 
     __slots__ = ("argv", "kind", "name")
@@ -54,15 +55,15 @@ class Target:
 
     @property
     def title(self) -> str:
-        """What the user typed: ``main.py``, ``-m package.module``."""
+        """The target as typed: ``main.py``, ``-m package.module``."""
         return self.name if self.kind == "script" else f"-m {self.name}"
 
 
 class CannotRun(UsageError):
-    """The target is not there or is not a program; python's words, and its exit status.
+    """The target does not exist or is not a program; has Python's message and exit status.
 
     Attributes:
-        system_error: What the system said of the file, if it is that.
+        system_error: The error from opening the file, if any.
     """
 
     system_error: OSError | None = None
@@ -73,19 +74,19 @@ class CannotRun(UsageError):
 
 
 class NoSuchFile(CannotRun, FileNotFoundError):
-    """There is no such script."""
+    """The script does not exist."""
 
 
 class Program:
-    """What was located: ``load`` it, then ``run`` it, each once, in that order.
+    """A located program: call ``load``, then ``run``, each once.
 
-    Both raise whatever the script raises; :class:`Ending` knows what to do with it.
+    Both raise what the script raises; :class:`Ending` handles it.
 
     Attributes:
-        target: What the user asked for.
-        file: The script's file, when it has one.
-        adapt: Changes the syntax tree of a script in place, before any of it is compiled.
-        ready: Called once, right before any code of the script, or of its packages, runs.
+        target: The target.
+        file: The script's file, if it has one.
+        adapt: Modifies the script's syntax tree in place before it is compiled.
+        ready: Called once, right before the first code of the script or its packages runs.
     """
 
     adapt: Callable[[ast.Module], object] | None = None
@@ -97,42 +98,42 @@ class Program:
 
     @property
     def origin(self) -> Path | None:
-        """The same as a path."""
-        from pathlib import Path  # It takes 3 ms to import.
+        """:attr:`file` as a path."""
+        from pathlib import Path  # Importing it takes 3 ms.
 
         return None if self.file is None else Path(self.file)
 
     @property
     def plain(self) -> CodeType | None:
-        """All of ``__main__``, compiled as python would have run it; None: it is not known."""
+        """All of ``__main__``, compiled without inserted calls; None without source."""
         return None
 
     def load(self, instrument: Instrument | None = None) -> None:
-        """Set the stage, read and parse, and run the leading imports and definitions.
+        """Prepare, read and parse the program; run its leading imports and definitions.
 
         Args:
             instrument: ``instrument(tree, module_name, filename)`` is called with the syntax tree
-                of each part right before that is compiled, and returns the tree to compile. It
-                must not raise.
+                of each part before it is compiled, and returns the tree to compile. It must not
+                raise.
         """
 
     def run(self) -> object:
-        """Run the rest; the program's value, which only a function has."""
+        """Run the rest; returns a function's return value, else None."""
 
     def begin(self) -> None:
-        """Code of the script is about to run."""
+        """Call ``ready``, the first time code of the script is about to run."""
         ready, self.ready = self.ready, bool
         ready()
 
-    def retire(self) -> None:
-        """Take from ``__main__`` what python takes from it when a script has ended."""
+    def clear_main(self) -> None:
+        """Remove the names from ``__main__`` that Python removes after a script."""
 
 
 class MainProgram(Program):
-    """A program whose code runs in ``__main__``: a script, or what runpy finds.
+    """A program that runs in ``__main__``: a script, or code found by runpy.
 
     Attributes:
-        under: Traceback entries that python would show above the script's own.
+        under: Traceback entries that Python would show above the script's.
     """
 
     main: ModuleType
@@ -145,11 +146,11 @@ class MainProgram(Program):
 
     @property
     def plain(self) -> CodeType | None:
-        """All of the script, compiled as python would have run it, where there is its source."""
+        """All of the script, compiled without inserted calls; None without source."""
         return self._main_source.code if self._main_source is not None else None
 
     def run_prefix(self, instrument: Instrument | None) -> None:
-        """Run the first part of the unit, if there is one."""
+        """Run the source's leading definitions; without source, nothing."""
         self._instrument = instrument
         if self._main_source is not None:
             if self.adapt is not None:
@@ -157,7 +158,7 @@ class MainProgram(Program):
             self.execute(self._main_source.prefix(instrument))
 
     def run(self) -> object:
-        """Run the second part of the unit, or the whole code where there is no source."""
+        """Run the rest of the source; without source, the whole code."""
         if self._main_source is not None:
             self.execute(self._main_source.rest(self._instrument))
         else:
@@ -165,35 +166,35 @@ class MainProgram(Program):
         return None
 
     def run_whole(self) -> None:
-        """Run a program that cannot be split."""
+        """Run a program that cannot be split into definitions and rest."""
 
     def execute(self, code: CodeType) -> None:
-        """Execute ``code`` in ``__main__``, with as much stack as python would leave it."""
+        """Execute ``code`` in ``__main__``, at the recursion depth it would have without voir."""
         self.begin()
         try:
-            with as_deep_as(1 + len(self.under)):
+            with script_recursion_limit(1 + len(self.under)):
                 try:
                     exec(code, self.main.__dict__)
                 finally:
-                    mend()
+                    restore_builtins()
         except BaseException as error:
             _, *entries = entries_of(error.__traceback__)  # The first is this frame.
             error.__traceback__ = chain([*self.under, *entries])
             raise
 
 
-# The recursion limit as the script sees it. The interpreter counts all frames of a thread: while
-# the script runs its limit is greater by the number of voir's, and two functions of ``sys`` leave
-# them out.
+# The script's recursion limit. The interpreter counts all frames of a thread, so the limit is
+# raised by the number of voir's frames while the script runs; ``sys.getrecursionlimit`` and
+# ``sys.setrecursionlimit`` are replaced by functions that subtract and add that number.
 
 _get, _set = sys.getrecursionlimit, sys.setrecursionlimit
-#: voir's frames, while the script runs.
+#: Number of voir's frames while the script runs.
 _extra = 0
-#: The script's limit while voir's code runs between its parts; 0: none is kept.
+#: The script's limit, saved while voir's code runs; 0 if none is saved.
 _own = 0
 _DEPTH = re.compile(r"(?<=depth )\d+")
-#: What voir's code needs to end a run.
-ENOUGH = 1000
+#: Recursion limit that voir's code needs to end a run.
+VOIR_RECURSION_LIMIT = 1000
 
 
 @wraps(_get)
@@ -204,7 +205,7 @@ def _getrecursionlimit() -> int:
 @wraps(_set)
 def _setrecursionlimit(limit: int, /) -> None:
     if not isinstance(limit, int) or limit < 1:
-        _set(limit)  # Which it refuses.
+        _set(limit)  # Raises the appropriate error.
         return
     try:
         _set(limit + _extra)
@@ -220,22 +221,22 @@ def _setrecursionlimit(limit: int, /) -> None:
 
 
 @contextmanager
-def as_deep_as(plain: int) -> Iterator[None]:
-    """Within, the script has as much stack as python would leave it.
+def script_recursion_limit(plain: int) -> Iterator[None]:
+    """Within the context, the script can recurse as deep as without voir.
 
     Args:
-        plain: The depth of the script's module when python runs it.
+        plain: Depth of the script's module frame without voir.
     """
     global _extra, _own
     frame: FrameType | None = sys._getframe(2)
     frames = entered = 0
     while frame is not None:
         frames += 1
-        # C code has entered python anew, here and below the first frame.
+        # Entered from C code.
         entered += frame.f_back is None or frame.f_code.co_name in ("<module>", "__call__")
         frame = frame.f_back
     _extra = frames + 1 - plain
-    if sys.version_info < (3, 12):  # There, calls through C count as well.
+    if sys.version_info < (3, 12):  # Calls through C count, too.
         _extra += entered - (plain > 1)
     _set((_own or _get()) + _extra)
     _own = 0
@@ -243,45 +244,45 @@ def as_deep_as(plain: int) -> Iterator[None]:
     try:
         yield
     finally:
-        lift()
+        end_script_limit()
 
 
-def lift() -> None:
-    """The script does not run, or no more: voir's code has enough."""
+def end_script_limit() -> None:
+    """Save the script's recursion limit and set one that suffices for voir's code."""
     global _extra, _own
     if _extra:
         _own, _extra = max(_get() - _extra, 1), 0
-        _set(max(_own, ENOUGH))
+        _set(max(_own, VOIR_RECURSION_LIMIT))
     if sys.getrecursionlimit is _getrecursionlimit:
         sys.getrecursionlimit = _get
     if sys.setrecursionlimit is _setrecursionlimit:
         sys.setrecursionlimit = _set
 
 
-def hand_back() -> None:
-    """What the script does when python ends has the limit that it has set."""
+def reinstate_recursion_limit() -> None:
+    """Set the script's recursion limit for its exit functions."""
     if _own:
-        with suppress(RecursionError):  # There are more frames already.
+        with suppress(RecursionError):  # The stack is already deeper.
             _set(_own)
 
 
-# What the script has taken out of builtins: it can do without them; what ends the run cannot.
+# Builtins that the script has deleted: ending the run needs them.
 
 _builtins = vars(builtins)
 _whole = dict(_builtins)
 _taken: dict[str, bool] = {}
 
 
-def mend() -> None:
-    """Put back what has gone from ``builtins``, or is None there; none of that is used here."""
+def restore_builtins() -> None:
+    """Restore names that are missing from ``builtins`` or None; uses no builtins itself."""
     for name, value in _whole.items():
         if value is not None and _builtins.get(name) is None:
             _taken[name] = name in _builtins
             _builtins[name] = value
 
 
-def unmend() -> None:
-    """Leave ``builtins`` as the script has left them: functions of its own run when python ends."""
+def remove_restored_builtins() -> None:
+    """Undo :func:`restore_builtins`, for the script's exit functions."""
     for name, had in _taken.items():
         if had:
             _builtins[name] = None
@@ -290,14 +291,14 @@ def unmend() -> None:
     _taken.clear()
 
 
-# The stage
+# sys and __main__
 
 
 def fresh_main() -> ModuleType:
-    """Install a new, empty ``__main__`` with what python itself puts there before a script."""
+    """Install a new ``__main__`` with the names that Python sets before it runs a script."""
     main = ModuleType("__main__")
     main.__loader__ = BuiltinImporter
-    if sys.version_info < (3, 14):  # Later ones make it when somebody looks.
+    if sys.version_info < (3, 14):  # Later versions create it on access.
         main.__dict__.update(__annotations__={})
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
@@ -305,7 +306,7 @@ def fresh_main() -> ModuleType:
 
 
 def replace_first_path(path: str | None) -> None:
-    """Put ``path`` where python puts the script's directory, instead of what voir's start put."""
+    """Insert ``path`` as ``sys.path[0]``, in place of the entry Python added for voir."""
     apart.make_way()
     if sys.path and sys.path[0] in _put_there_for_voir():
         del sys.path[0]
@@ -324,10 +325,10 @@ def _put_there_for_voir() -> set[str]:
 
 
 def script_directory(filename: str) -> str:
-    """The directory of a script, as ``sys.path[0]`` has it: with symbolic links resolved."""
+    """Directory of a script as in ``sys.path[0]``, with symbolic links resolved."""
     with suppress(OSError):
         return os.path.dirname(os.path.realpath(filename))
-    # The working directory has been deleted: python resolves what can be.
+    # The working directory has been deleted: Python resolves one link only.
     with suppress(OSError):
         filename = os.path.join(os.path.dirname(filename), os.readlink(filename))
         return os.path.dirname(os.path.realpath(filename))
@@ -335,7 +336,7 @@ def script_directory(filename: str) -> str:
 
 
 def current_directory() -> str:
-    """The working directory, or ``""`` when it has been removed."""
+    """The working directory, or ``""`` if it has been removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -343,7 +344,7 @@ def current_directory() -> str:
 
 
 def absolute(name: str) -> str:
-    """``name`` below the working directory, not normalised: what python makes ``__file__``."""
+    """``name`` joined to the working directory, not normalised, like Python's ``__file__``."""
     directory = current_directory()
     if os.path.isabs(name) or not directory:
         return name

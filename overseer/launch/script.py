@@ -1,4 +1,4 @@
-"""Makes a program of a target: a script's file, standard input, or what runpy finds."""
+"""Locates the program that a target names: a script file, standard input, or a module."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _FILE_INPUT = 257  # Py_file_input
 
 
 def locate(target: Target) -> Program:
-    """The program that ``target`` names; nothing of it is run or imported yet.
+    """Find the program that ``target`` names, without running or importing any of it.
 
     Raises:
-        CannotRun: There is no such file, or it cannot be read. What modules and directories lack
-            shows only when they are loaded.
+        CannotRun: The file does not exist or cannot be read. Errors in modules and directories are
+            raised later, by ``load``.
     """
     if target.kind == "module":
         from .modules import Module
@@ -58,7 +58,7 @@ def locate(target: Target) -> Program:
 
 
 def _has_importer(path: str) -> bool:
-    """Whether modules can be imported from ``path``, so that its ``__main__`` is the script."""
+    """True if ``path`` is a directory or zip file, whose ``__main__`` is the script."""
     sys.path_importer_cache[path] = None
     for hook in sys.path_hooks:
         with suppress(ImportError):
@@ -94,11 +94,11 @@ def _remedy(filename: str, error: OSError) -> str:
 
 
 def module_file(name: str, main: bool = True) -> str | None:
-    """The file of a module, found without importing its packages; ``None`` if that is unknown.
+    """File of a module, found without importing its packages; ``None`` if unknown.
 
     Args:
         name: The module's full name.
-        main: Whether a package stands for its ``__main__``.
+        main: For a package, return its ``__main__``.
     """
     path: list[str] | None = [current_directory(), *sys.path]
     spec = None
@@ -112,12 +112,12 @@ def module_file(name: str, main: bool = True) -> str | None:
         if spec is not None and main and path is not None:
             spec = PathFinder.find_spec(f"{name}.__main__", path)
     except Exception:
-        return None  # Somebody's finder fails; python will say so when it loads the module.
+        return None  # A custom finder raised; Python raises it again when it loads the module.
     return spec.origin if spec is not None and spec.has_location else None
 
 
 class Script(MainProgram):
-    """``voir script.py``: source, or a ``.pyc``, whatever its name."""
+    """``voir script.py``: source or compiled code, recognised by its content."""
 
     def __init__(self, target: Target, filename: str, data: bytes) -> None:
         super().__init__(target, filename)
@@ -125,7 +125,7 @@ class Script(MainProgram):
         self._compiled = filename.endswith(".pyc") or data[:2] == MAGIC_NUMBER[:2]
 
     def load(self, instrument: Instrument | None = None) -> None:
-        """Set the stage as python does for a file, then parse it and run the prefix."""
+        """Prepare ``sys`` and ``__main__`` as for a file, parse it, and run the prefix."""
         self._set_stage()
         try:
             if not self._compiled:
@@ -136,21 +136,21 @@ class Script(MainProgram):
             raise
 
     def run(self) -> object:
-        """Run the rest; what it printed is flushed before python goes on to end."""
+        """Run the rest, then flush its output before Python exits."""
         try:
             return super().run()
         finally:
             _flush()
 
     def run_whole(self) -> None:
-        """Run compiled code, or what the parser could not take."""
+        """Run compiled code, or source too large for a syntax tree."""
         if self._compiled:
             self.execute(_load_compiled(self._data))
         else:
             _run_file(self._data, self._filename, self.main.__dict__)
 
-    def retire(self) -> None:
-        """Python takes the file's name away: ``atexit`` functions do not find it."""
+    def clear_main(self) -> None:
+        """Delete ``__file__`` and ``__cached__``, as Python does before exit functions run."""
         self.main.__dict__.pop("__file__", None)
         self.main.__dict__.pop("__cached__", None)
 
@@ -160,7 +160,7 @@ class Script(MainProgram):
         replace_first_path(None if sys.flags.safe_path else directory)
         self.main = fresh_main()
         self.main.__dict__.update(__file__=self._filename, __cached__=None)
-        if self.file is not None:  # Else python leaves there what it put there itself.
+        if self.file is not None:  # For stdin, Python leaves __loader__ as it is.
             kind = SourcelessFileLoader if self._compiled else SourceFileLoader
             self.main.__loader__ = kind("__main__", self.file)
 
@@ -171,37 +171,37 @@ class Script(MainProgram):
         except SyntaxError as error:
             refusal = error
         except (ValueError, RecursionError, MemoryError):
-            pass  # Beyond what a syntax tree in python objects can hold: it is run unsplit.
+            pass  # Too large or too deep for a syntax tree: run it unsplit.
         if refusal is not None:
-            try:  # Let python itself say what is wrong with the file.
+            try:  # Let Python word the error.
                 _run_file(self._data, self._filename, self.main.__dict__)
-            except (ImportError, AttributeError, OSError):  # No ctypes, or not this C library.
+            except (ImportError, AttributeError, OSError):  # No ctypes, or another C library.
                 raise refusal from None
 
 
 class Stdin(Script):
-    """``voir -``: the program is what stands on standard input."""
+    """``voir -``: a program read from standard input."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target, "<stdin>", b"")
         self.file = None
 
     def load(self, instrument: Instrument | None = None) -> None:
-        """Read all of standard input, then load it."""
+        """Read standard input, then load it."""
         if sys.stdin is not None:
             self._data = sys.stdin.buffer.read()
         super().load(instrument)
 
 
 def _run_file(data: bytes, filename: str, namespace: dict[str, Any]) -> None:
-    """Parse, compile and run ``data`` as the file ``filename``, in one go, as python does.
+    """Parse, compile and run ``data`` as the file ``filename``, with ``PyRun_FileExFlags``.
 
-    Only the interpreter's file parser words every error about encodings, null bytes and the like as
-    ``python script.py`` does.
+    Only the interpreter's file parser words errors about encodings, null bytes and the like exactly
+    as ``python script.py`` does.
 
     Raises:
-        ImportError: This python has no ctypes.
-        BaseException: What python finds wrong with it, or the script raises.
+        ImportError: This Python has no ctypes.
+        BaseException: An error in the source, or one raised by the script.
     """
     import ctypes
 
@@ -241,9 +241,9 @@ def _load_compiled(data: bytes) -> CodeType:
 
 
 def _flush() -> None:
-    """Flush both streams, as python does at this point, whatever comes of it."""
+    """Flush both streams, as Python does at this point; ignore errors."""
     for name in ("stderr", "stdout"):
         try:
             getattr(sys, name).flush()
         except BaseException:
-            pass  # Python drops it here, and reports it when it flushes for the last time.
+            pass  # Python ignores it here, and reports it at the final flush.

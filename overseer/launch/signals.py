@@ -17,30 +17,30 @@ from ..timers import Timer
 
 _owner = os.getpid()
 
-#: Polling interval for pending signals while the main thread is in C, in seconds; the
-#: second look that finds one acts.
-LOOK = 0.5
+#: Polling interval for pending signals while the main thread is in C, in seconds. A signal is
+#: handled when the second poll finds it.
+POLL_SECONDS = 0.5
 
-#: A Ctrl-C so soon after another is the same keystroke, in seconds: a wrapper forwards it to what
-#: the terminal has sent it to already.
-ECHO = 0.25
+#: Ctrl-C within this many seconds of another counts as the same keystroke: wrappers forward the
+#: signal to processes that already received it from the terminal.
+ECHO_SECONDS = 0.25
 
-#: A signal that comes while the run is closed changes nothing, for the process is about to end; a
-#: second one so many seconds later ends it at once.
-AGAIN = 1.0
+#: Signals are ignored while the run is being closed, because the process is about to end; one that
+#: arrives this many seconds after the first ends it at once.
+REPEAT_SECONDS = 1.0
 
 
 def in_child() -> bool:
-    """Whether this is a forked child of the process that voir runs in: the run is not its own."""
+    """True in a forked child, which does not own the run."""
     return os.getpid() != _owner
 
 
-class _AsDefault(int):
-    """A handler that ``signal.getsignal`` and ``signal.signal`` show as ``SIG_DFL``.
+class _DefaultHandler(int):
+    """A signal handler that ``signal.getsignal`` and ``signal.signal`` return as ``SIG_DFL``.
 
-    They look a handler up among the members of ``signal.Handlers``, to which this is equal, while
-    the interpreter calls whatever is not the very integer. So a script that keeps what was there,
-    to call it from a handler of its own or to put it back, finds what it finds without voir.
+    They convert handlers to ``signal.Handlers`` by equality, while the interpreter compares by
+    identity and calls this one. A script that saves the previous handler, to call or restore it,
+    therefore sees the same as without voir.
     """
 
     handle: Callable[[int], None]
@@ -50,30 +50,31 @@ class _AsDefault(int):
 
 
 class DeadlySignals:
-    """While entered, SIGTERM and SIGHUP call ``finalize(signum)`` before they kill.
+    """While entered, SIGTERM and SIGHUP call ``finalize(signum)`` before the process dies.
 
-    Only signals whose disposition is the default are taken, and a handler that the script installs
-    itself wins. ``finalize`` runs on the main thread, on top of the script's stack: the script is
-    not unwound, none of its ``finally`` blocks run, as without voir. A signal that arrives again
-    meanwhile changes nothing (``timeout`` sends every signal twice).
+    Signals with a handler other than the default are left alone, and handlers that the script
+    installs later take precedence. ``finalize`` runs on the main thread, on top of the script's
+    stack: the script is not unwound and none of its ``finally`` blocks run, as without voir. The
+    same signal arriving again meanwhile is ignored (``timeout`` sends every signal twice).
 
-    Python calls no handler while the main thread is in C. When that does not come back soon,
-    ``finalize`` runs on a thread of voir's, if the C code lets another thread run python.
+    Python calls no handler while the main thread is in C. If it stays there, ``finalize`` runs on a
+    thread of voir's, provided the C code releases the interpreter lock.
 
     Args:
-        finalize: Ends the run; whatever it raises, the process still dies of the signal.
-        closing: Whether the run is being closed, with all that is to be said of it.
+        finalize: Ends the run; the process dies of the signal even if it raises.
+        closing: Returns True while the run is being closed.
     """
 
     def __init__(
         self, finalize: Callable[[int], object], closing: Callable[[], bool] = bool
     ) -> None:
         self._finalize, self._closing, self._ignored = finalize, closing, 0.0
-        self._handler = _AsDefault(signal.SIG_DFL)
+        self._handler = _DefaultHandler(signal.SIG_DFL)
         self._handler.handle = self._die
         self._taken: list[int] = []
-        self._marks: dict[int, ArrivalFile] = {}
-        self._watch = Timer(LOOK, Guarded(self._look, "voir", lambda problem: None), LOOK, id)
+        self._arrivals: dict[int, ArrivalFile] = {}
+        look = Guarded(self._look, "voir", lambda problem: None)
+        self._watch = Timer(POLL_SECONDS, look, POLL_SECONDS, id)
         self._dying = threading.Lock()
         self._blocked = threading.local()
 
@@ -88,7 +89,7 @@ class DeadlySignals:
             before=self._block, after_in_parent=self._unblock, after_in_child=self._in_child
         )
         if sys.platform == "linux" and self._taken:
-            # A thread that python has not set up yet would take a signal without leaving a mark.
+            # A thread that Python has not set up yet would receive a signal unnoticed.
             self._block()
             try:
                 self._watch.__enter__()
@@ -98,22 +99,22 @@ class DeadlySignals:
 
     def __exit__(self, *exc_info: object) -> None:
         self._restore()
-        # What is called at a fork lives on; the run is not to live on with it, nor the script's
-        # module: python takes that apart more roughly than one that nobody holds on to.
+        # Fork hooks cannot be unregistered. Drop the references to the run and the script's module:
+        # Python clears modules that are still referenced at exit more abruptly.
         self._finalize, self._closing = id, bool
 
     def _restore(self) -> None:
-        """Put the default back where the handler is still ours."""
+        """Restore the default where the handler is still voir's."""
         self._watch.__exit__()
         while self._taken:
             signum = self._taken.pop()
             if _signal.getsignal(signum) is self._handler:
-                if signum in self._marks:
-                    self._marks[signum].end()
+                if signum in self._arrivals:
+                    self._arrivals[signum].end()
                 signal.signal(signum, signal.SIG_DFL)
 
-    # Python drops the signals that a child has caught before it is set up. With the default they
-    # would have killed it, so they must wait until it has the default.
+    # Python drops signals that a child receives before it is set up; with the default disposition
+    # they would kill it. So they are blocked around a fork, until the child has the default.
 
     def _block(self) -> None:
         if self._taken:
@@ -130,7 +131,7 @@ class DeadlySignals:
     def _die(self, signum: int, restore: Callable[..., object] = signal.signal) -> None:
         if not in_child() and self._closing():
             self._ignored = self._ignored or monotonic()
-            if monotonic() < self._ignored + AGAIN:
+            if monotonic() < self._ignored + REPEAT_SECONDS:
                 return
         if not self._dying.acquire(blocking=False):
             return
@@ -142,33 +143,33 @@ class DeadlySignals:
             os.kill(os.getpid(), signum)
 
     def _look(self) -> None:
-        """Look for marks of signals: a main thread that does not come back from C."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)  # Forks begin this thread anew.
+        """Poll for signals that arrived while the main thread is in C."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._taken)  # A fork restarts this thread.
         for signum in tuple(self._taken):
-            mark = self._marks.get(signum)
+            arrival = self._arrivals.get(signum)
             if _signal.getsignal(signum) is not self._handler:
                 continue
-            if mark is None:  # Not before: a short script has no descriptors but its own.
+            if arrival is None:  # Created late, so that short scripts see no extra descriptors.
                 with suppress(OSError):
-                    self._marks[signum] = ArrivalFile(signum)
-            elif mark.seen and mark.size() > 0:
-                import ctypes  # Python's own function is for the main thread alone.
+                    self._arrivals[signum] = ArrivalFile(signum)
+            elif arrival.seen and arrival.size() > 0:
+                import ctypes  # signal.signal() works only on the main thread.
 
                 self._die(signum, ctypes.CDLL(None).signal)
             else:
-                mark.seen = mark.size() > 0
+                arrival.seen = arrival.size() > 0
 
 
 class ArrivalFile:
-    """Is made when ``signum`` arrives, before python's handler for it is told.
+    """A file that grows when ``signum`` arrives, even if Python cannot run its handler.
 
-    It is what ``faulthandler`` writes, from a handler in C that python's lock does not hold up.
+    ``faulthandler`` writes it from a C handler, which needs no interpreter lock.
 
     Raises:
         OSError: No descriptor is left.
 
     Attributes:
-        seen: Whether somebody has seen that it is made.
+        seen: The previous poll found that the signal had arrived.
     """
 
     def __init__(self, signum: int) -> None:
@@ -182,10 +183,10 @@ class ArrivalFile:
             os.close(low)
         self._empty = os.fstat(self._file)
         faulthandler.register(signum, self._file, all_threads=False, chain=True)
-        signal.siginterrupt(signum, True)  # A wait has to end for python's handler to be called.
+        signal.siginterrupt(signum, True)  # Interrupts system calls, so that Python's handler runs.
 
     def size(self) -> int:
-        """More than 0 once the signal has come; -1 if the script has closed the descriptor."""
+        """Size in bytes: positive once the signal arrived; -1 if the script closed the file."""
         with suppress(OSError):
             found = os.fstat(self._file)
             if os.path.samestat(found, self._empty):
@@ -193,7 +194,7 @@ class ArrivalFile:
         return -1
 
     def end(self) -> None:
-        """Leave the signal to python's handler alone."""
+        """Unregister the C handler; Python's remains."""
         import faulthandler
 
         faulthandler.unregister(self._signum)
@@ -201,35 +202,35 @@ class ArrivalFile:
             os.close(self._file)
 
 
-class Echoes:
-    """While the run is closed, a Ctrl-C does nothing that is the first, or right behind another.
+class InterruptGuard:
+    """Ignores a first Ctrl-C, and repeats of it, while the run is being closed.
 
-    It would cost what the run came to, and the process is about to end. A handler that the script
-    has installed is left alone.
+    The process is about to end, and an interrupt would lose the run's results. A handler installed
+    by the script is left alone.
     """
 
     def __init__(self) -> None:
         self._until = 0.0
-        self._taken = self._spares = False
+        self._taken = self._ignores_next = False
 
     def begin(self, interrupted: bool, *, closing: bool = False) -> None:
-        """Look out for them.
+        """Install the handler, if SIGINT has Python's default one.
 
         Args:
-            interrupted: There has just been a Ctrl-C.
-            closing: The script and its threads have ended.
+            interrupted: A Ctrl-C has just arrived; repeats of it are ignored.
+            closing: The script and its threads have ended; the next Ctrl-C is ignored.
         """
-        self._spares = closing
+        self._ignores_next = closing
         if threading.current_thread() is not threading.main_thread():
             return  # Python lets only the main thread set handlers.
         if interrupted:
-            self._until = monotonic() + ECHO
+            self._until = monotonic() + ECHO_SECONDS
         if not self._taken and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._handle)
             self._taken = True
 
     def end(self) -> None:
-        """Put the default back where the handler is still ours."""
+        """Restore the default if the handler is still voir's."""
         if self._taken and signal.getsignal(signal.SIGINT) == self._handle:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         self._taken = False
@@ -237,7 +238,7 @@ class Echoes:
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         now = monotonic()
         if now >= self._until:
-            self._until = now + ECHO
-            spares, self._spares = self._spares, False
-            if not spares:
+            self._until = now + ECHO_SECONDS
+            ignored, self._ignores_next = self._ignores_next, False
+            if not ignored:
                 signal.default_int_handler(signum, frame)

@@ -1,7 +1,7 @@
-"""Splits a module's source in two: definitions, and the statements that run.
+"""Splits a script's source into leading definitions (the prefix) and the rest.
 
-Prefix and rest are two code objects that run one after the other in one namespace. What python
-says about the source as a whole (errors, warnings) it says once, before any of it runs.
+Both are compiled separately and run one after the other in the same namespace. Errors and warnings
+about the whole source appear once, before any of it runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
 else:
-    import _ast as ast  # Of the rest of ast nothing is used here, and it takes 3 ms to import.
+    import _ast as ast  # Importing ast takes 3 ms; only its node classes are needed here.
 
 Instrument = Callable[[ast.Module, str, str], ast.Module]
 
@@ -32,18 +32,19 @@ _DEFINITIONS: tuple[type[ast.stmt], ...] = (
 if sys.version_info >= (3, 12):
     _DEFINITIONS += (ast.TypeAlias,)
 
-#: A module's annotations are one function from 3.14 on, so they cannot be in both parts.
+#: Since 3.14, a module's annotations are compiled into one function, so prefix and rest cannot both
+#: have some.
 _LAZY_ANNOTATIONS = sys.version_info >= (3, 14)
 
 
 class MainSource:
-    """The source of ``__main__``, parsed and found good.
+    """Parsed source of ``__main__``.
 
     Args:
-        filename: What code objects and tracebacks name.
-        tree: All of the source.
-        code: All of it compiled, as python would have run it.
-        warns: Whether compiling it warns, which must not happen again.
+        filename: Filename in code objects and tracebacks.
+        tree: The whole syntax tree.
+        code: The whole source, compiled without inserted calls.
+        warns: Compiling it warns; warnings are suppressed when its parts are compiled.
     """
 
     def __init__(self, filename: str, tree: ast.Module, code: CodeType, warns: bool) -> None:
@@ -59,7 +60,7 @@ class MainSource:
         return self._compile(self.tree.body[: self._end], instrument, 0)
 
     def rest(self, instrument: Instrument | None) -> CodeType:
-        """Compile everything from the first statement on that does something."""
+        """Compile the statements after the leading definitions."""
         return self._compile(self.tree.body[self._end :], instrument, self.code.co_flags & _FUTURES)
 
     def _compile(self, body: list[ast.stmt], instrument: Instrument | None, flags: int) -> CodeType:
@@ -71,22 +72,22 @@ class MainSource:
 
 
 def parse_main(data: bytes, filename: str, warn: bool = True) -> MainSource:
-    """Parse and compile ``data``; warnings about it appear once if ``warn``, else never.
+    """Parse and compile ``data``; show its warnings once if ``warn``.
 
     Raises:
-        SyntaxError: As the parser has it for source in memory, which is not as for a file.
-        Exception: The source is beyond the parser's limits, or holds null bytes.
+        SyntaxError: Worded as for source in memory, which differs from source in a file.
+        Exception: The source exceeds the parser's limits, or contains null bytes.
     """
     try:
         with _on_warning("error"):
             return _read(data, filename, warns=False)
     except Exception:
-        pass  # It is wrong, or warns; which of them it is shows below.
+        pass  # An error or a warning: compile again to find out which.
     with _on_warning("ignore"):
-        unit = _read(data, filename, warns=True)
+        source = _read(data, filename, warns=True)
     if warn:
         _read(data, filename, warns=True)
-    return unit
+    return source
 
 
 def _read(data: bytes, filename: str, warns: bool) -> MainSource:
@@ -98,7 +99,7 @@ def _read(data: bytes, filename: str, warns: bool) -> MainSource:
 
 
 def _decodable(data: bytes) -> bool:
-    """Whether a file like this is accepted; in memory the parser lets comments hold anything."""
+    """True if Python accepts the file's encoding; parsing from memory does not check comments."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -113,17 +114,17 @@ def _compile(tree: ast.Module, filename: str, flags: int) -> CodeType:
 
 @contextmanager
 def _on_warning(action: str) -> Iterator[None]:
-    with warnings.catch_warnings(module=warnings):  # Of this name the script may have its own.
+    with warnings.catch_warnings(module=warnings):  # The script may have its own `warnings`.
         warnings.simplefilter(action)  # type: ignore[arg-type]
         yield
 
 
 def _defines(statement: ast.stmt) -> bool:
-    """Whether the statement belongs into the prefix."""
+    """True if the statement belongs to the prefix."""
     if isinstance(statement, _DEFINITIONS):
         return True
     if isinstance(statement, ast.Expr):
-        # Docstrings. Later strings too: first in the rest, they would become its docstring.
+        # Docstrings, and later strings, which at the start of the rest would become its docstring.
         return isinstance(statement.value, ast.Constant)
     if isinstance(statement, ast.Assign):
         return _literal(statement.value) and all(map(_plain_target, statement.targets))
@@ -146,7 +147,7 @@ def _literal(node: ast.expr) -> bool:
 
 
 def _plain_target(node: ast.expr) -> bool:
-    """``x``, ``os.environ["X"]``, ``a.b.c``: what stands between the imports of a script."""
+    """Accepts ``x``, ``os.environ["X"]``, ``a.b.c``: targets often assigned between imports."""
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Constant) and _plain_target(node.value)
     if isinstance(node, ast.Attribute):

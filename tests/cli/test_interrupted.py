@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from overseer.launch import signals
-from overseer.launch.signals import ECHO, Echoes
+from overseer.launch.signals import ECHO_SECONDS, InterruptGuard
 from tests.running import Place
 
 #: Interrupts itself, and again for 50 ms once it has ended: every time that something is to be
@@ -51,11 +51,11 @@ def test_a_ctrl_c_that_is_forwarded_too_costs_nothing_of_what_the_run_came_to(
 
 
 @pytest.fixture
-def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Echoes]:
+def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[InterruptGuard]:
     """Of an interpreter that hears Ctrl-C as ever; see ``later`` for its clock."""
     monkeypatch.setattr(signals, "monotonic", lambda: now[0])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield Echoes()
+    yield InterruptGuard()
     signal.signal(signal.SIGINT, before)
 
 
@@ -72,24 +72,24 @@ def keystroke(later: float = 0.0) -> bool:
     return False
 
 
-def test_each_keystroke_has_its_echoes(echoes: Echoes) -> None:
+def test_each_keystroke_has_its_echoes(echoes: InterruptGuard) -> None:
     echoes.begin(True)
-    assert [keystroke(), keystroke(2 * ECHO), keystroke()] == [False, True, False]
+    assert [keystroke(), keystroke(2 * ECHO_SECONDS), keystroke()] == [False, True, False]
     echoes.end()
     assert keystroke()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_while_a_run_is_closed_it_takes_a_second_one(echoes: Echoes) -> None:
+def test_while_a_run_is_closed_it_takes_a_second_one(echoes: InterruptGuard) -> None:
     echoes.begin(False, closing=True)  # The second at once is an echo of the first.
-    assert [keystroke(), keystroke(), keystroke(2 * ECHO)] == [False, False, True]
+    assert [keystroke(), keystroke(), keystroke(2 * ECHO_SECONDS)] == [False, False, True]
     echoes.end()
     echoes.begin(False)
-    assert keystroke(2 * ECHO)
+    assert keystroke(2 * ECHO_SECONDS)
     echoes.end()
 
 
-def test_a_handler_of_the_scripts_hears_every_one(echoes: Echoes) -> None:
+def test_a_handler_of_the_scripts_hears_every_one(echoes: InterruptGuard) -> None:
     heard: list[int] = []
     signal.signal(signal.SIGINT, lambda signum, frame: heard.append(signum))
     echoes.begin(True)
