@@ -1,24 +1,24 @@
 """Instruments for examples/digits/main.py; ``voir --dash examples/digits/main.py`` loads this."""
 
-# What the script's own command line said, as `options`.
+# Gives the script's own parsed options as `options`.
 from voir.instruments import instrument_argparse, log
 
 
 def instrument_probes(ov):
     yield ov.phases.load_script
 
-    # The loss, whenever train_epoch computes one.
+    # Each loss that train_epoch computes.
     ov.probe("//train_epoch > loss").give()
 
-    # At the end of each iteration over `inp`: a step, and the batch it worked on.
+    # A step at the end of each iteration over `inp`, and its batch.
     ov.probe("//train_epoch(inp as batch) > #endloop_inp as step").give()
 
-    # The start and the end of the work on each batch; what lies between two is loading.
+    # The start and the end of the work on each batch; the time between pairs is loading.
     ov.probe(
         "//train_epoch(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
     ).give()
 
-    # What is trained, and what it is fed with.
+    # The model and its loader.
     ov.probe("//main > model").give()
     ov.probe("//main > train_loader as loader").give()
 
@@ -26,7 +26,7 @@ def instrument_probes(ov):
 def instrument_progress(ov):
     yield ov.phases.load_script
 
-    # How far the run is: epochs done, of the epochs asked for.
+    # Progress: completed epochs, of all epochs.
     def progress(event):
         ov.give(task="train", progress=(event["epoch"] + 1, event["args"].epochs), units="epochs")
 
@@ -37,5 +37,5 @@ def instrument_accuracy(ov):
     yield ov.phases.load_script
     ov.probe("//main > accuracy").give()
 
-    # Accuracy comes once an epoch: send every one of them to metrics.jsonl.
+    # Record the accuracy of every epoch in metrics.jsonl.
     ov.require(log("accuracy"))

@@ -1,13 +1,13 @@
-"""What voir costs a script that allocates: its objects in the script's garbage collections.
+"""Measure the cost of voir's objects in the garbage collections of an allocating script.
 
     python benchmarks/collector.py [--rounds N]
 
-Plain Python makes and drops a million containers, which sets off thousands of collections, some
-thirty of them of all objects. What is shown is the processor time of that part of the script over
-python's of the same round, all sides in turn: of the script's own thread (the median, and the
-quartiles of the rounds) and of all threads. The second python says what such a ratio is good to.
-Beside it stands how many objects are tracked when the script begins, and how many the collections
-of all objects went through, which is the same each time (counted in a run that is not timed).
+Plain Python creates and drops a million containers, which triggers thousands of collections,
+about thirty of them full. The table shows the CPU time of that part of the script relative to
+python's in the same round, with alternating sides: of the script's own thread (median and
+quartiles of the rounds) and of all threads. The second python shows the noise of such a ratio.
+The last columns are the objects tracked when the script begins, and the objects visited by the
+full collections, which is the same each time (counted in a separate, untimed run).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What voir costs code that ``torch.compile`` compiles: 200 calls, python and voir in turn.
+"""Measure voir's cost for code that ``torch.compile`` compiles: 200 calls, alternating with python.
 
     python benchmarks/compiled.py [--rounds N] [--backend NAME]
 
-flex_attention, and a model of three layers, each compiled whole. What is shown is the time of 200
-calls when all is compiled, the median of the rounds and its quartiles, over python's of the same
-round. The second python says what such a ratio is good to. Torch has one thread on every side.
+The functions are flex_attention and a model of three layers, each compiled whole. The table shows
+the time of 200 calls after compilation relative to python's in the same round: median and
+quartiles of the rounds. The second python shows the noise of such a ratio. Torch has one thread
+on every side.
 """
 
 from __future__ import annotations

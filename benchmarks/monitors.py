@@ -1,10 +1,10 @@
-"""What the monitors cost: the processor time of a script that only waits, with and without them.
+"""Measure the CPU time of the monitors while a script only sleeps.
 
     python benchmarks/monitors.py [--seconds S] [--rounds N]
 
-The script sleeps, so that all processor time beyond plain python's is voir's own; what is shown is
-this difference as a share of one core, start-up left out by subtracting a run that does not sleep.
-Rounds are interleaved, and the median is shown.
+All CPU time beyond plain python's is voir's own. The table shows the difference as a share of one
+core; start-up is excluded by subtracting a run that does not sleep. Rounds are interleaved; the
+table has medians.
 """
 
 from __future__ import annotations

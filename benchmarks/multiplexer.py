@@ -1,11 +1,11 @@
-"""What reading programs costs: how fast output passes, and the processor while there is none.
+"""Measure ``voir.proc``: throughput, and CPU time while waiting.
 
     python benchmarks/multiplexer.py [--megabytes 100] [--rounds 3] [--seconds 5] [--peer PYTHON]
 
-A program writes so many megabytes in lines of 100 bytes; the table has the median of the rounds,
-beside a reader written by hand (a loop over ``Popen.stdout``, which makes no entries). While four
-programs say nothing, one of them with its streams closed, the processor time of the reader is
-taken. ``--peer`` names the python of an environment with voir 0.2 to measure the same there.
+A program writes the given megabytes in lines of 100 bytes; the table has the median of the
+rounds, next to a handwritten reader (a loop over ``Popen.stdout`` without entries). The CPU time
+of waiting is the reader's while four programs are silent, one of them with its streams closed.
+``--peer`` is the python of an environment with voir 0.2, for the same measurements there.
 """
 
 from __future__ import annotations

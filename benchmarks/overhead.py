@@ -1,22 +1,21 @@
-"""What a run under voir costs while it trains, beside upstream voir and TraceML, in one go.
+"""Measure the cost of training under voir, next to voir 0.2 and TraceML.
 
     python benchmarks/overhead.py [--rounds N] [--seconds S] [--peers] [--work WORK]
 
-The same script runs plain and under each tool, everything at its defaults and all on: rates,
-loading and compute, monitors, the record. It times its own training loop, so that starting (which
-benchmarks/startup.py measures) is left out. In a round every side runs twice, there and back
-(A B C C B A), so that a machine that speeds up or slows down does so for all; what is shown is the
-median over rounds of the ratio to plain python. Torch has one thread on every side.
+The same script runs plain and under each tool, with all defaults and with everything on: rates,
+loading and compute, monitors, the record. It times its own training loop, which excludes start-up
+(see benchmarks/startup.py). In a round every side runs twice, there and back (A B C C B A), so
+that changes in the machine's speed affect all sides; the table has the median over rounds of the
+ratio to plain python. Torch has one thread on every side.
 
-"Quiet" compares, for each side, the run that was disturbed least, and of it the epoch that is
-slower than a tenth of them, where epochs are told apart: what others do on the machine is not in
-it, and what a tool does once in a second hardly.
+"Quiet" compares the least disturbed run of each side, at the first decile of its epochs (if it
+has epochs): it excludes the effect of other programs, and most of a tool's work once a second.
 
-voir runs as it is installed with the python that runs this. The peers have environments of their
-own, named by ``--upstream PYTHON`` and ``--traceml PYTHON``; ``--peers`` makes them, in
-``.venv-upstream`` and ``.venv-traceml``, with pip; they share the torch of this environment.
-``--readers`` adds voir as it is without options, with a trace of every module, with the dashboard
-on a terminal, with ``--stop``, and viztracer.
+voir is the installed one of the current python. The peers have their own environments, named by
+``--upstream PYTHON`` and ``--traceml PYTHON``; ``--peers`` creates them with pip, in
+``.venv-upstream`` and ``.venv-traceml``; they share the torch of this environment. ``--readers``
+adds voir without options, with a trace of every module, with the dashboard on a terminal, with
+``--stop``, and viztracer.
 """
 
 from __future__ import annotations
@@ -254,7 +253,7 @@ def readers() -> list[Side]:
 
 
 def free_port() -> str:
-    """A port that nobody listens on: a run that was killed leaves an aggregator on its own."""
+    """A free port: a killed run leaves its aggregator behind."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return str(server.getsockname()[1])
 
@@ -304,7 +303,7 @@ def errors(terminal: bool) -> Iterator[int]:
 
 
 def drain(fd: int) -> None:
-    """Read a terminal until nobody holds it."""
+    """Read a terminal until it is closed."""
     with suppress(OSError):
         while os.read(fd, 65536):
             pass

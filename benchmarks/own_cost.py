@@ -1,17 +1,15 @@
-"""Whether the own cost that voir prints is the truth, within a factor of two.
+"""Check that the own cost that voir prints is right within a factor of two.
 
     python benchmarks/own_cost.py [--work loops|mlp] [--rounds N] [--epochs N ...]
 
-The same script runs plain and under voir in turns. What voir added is the difference of the two,
-in processor time (wall time is shown too, but another program on the machine disturbs it more than
-voir does); beside it stands what the run's own record says. All of it counts here: to start, to
-measure and to end. The scripts are a small MLP, and loops in plain Python whose turns take 1, 10
-and 100 us, with one kind of event in each.
+The same script runs alternately with and without voir. The difference in CPU time is compared
+with the own cost in the run's record (wall time is shown too, but other programs disturb it more
+than voir does). Start, measurement and end all count. The scripts are a small MLP, and plain
+Python loops with iterations of 1, 10 and 100 us and one kind of event each.
 
-The MLP takes ten seconds, and a machine that others use is slower by more than what is to be
-measured for some of them. So it tells what each of its parts took (starting, importing, setting up,
-the first epoch, epochs like the one that a tenth of them is faster than, ending), and "quiet" is
-the difference of the least that each part took in any run.
+The MLP takes ten seconds, and the speed of a shared machine varies by more than the effect. So
+the script reports the time of each of its parts (start, import, setup, the first epoch, the first
+decile of the epochs, end); "quiet" is the difference of each part's minimum over all runs.
 """
 
 from __future__ import annotations
@@ -55,13 +53,13 @@ def instrument_probes(ov):
     yield ov.phases.load_script
     {probe}
 """
-#: What a turn takes: how often that is done in one epoch, and how much work it is.
+#: By the time of an iteration: iterations per epoch, and work in each.
 TURNS = {"1 us": (50_000, 16), "10 us": (20_000, 250), "100 us": (2_000, 2600)}
 PAIR = "//train(inp as batch, !#loop_inp as compute_start, !!#endloop_inp as compute_end)"
 #: Probes that are set in such a loop.
 PROBES_OF = {
     "a loss": 'ov.probe("//train > loss").give()',
-    "the end of a turn": 'ov.probe("//train(inp as batch) > #endloop_inp as step").give()',
+    "the end of an iteration": 'ov.probe("//train(inp as batch) > #endloop_inp as step").give()',
     "a pair": f'ov.probe("{PAIR}").give()',
     "a subscriber of giving's": 'ov.probe("//train > loss")["loss"].subscribe([].append)',
     "a reducer of giving's": 'ov.probe("//train > loss")["loss"].average().give("average")',

@@ -1,15 +1,15 @@
-"""What one event of a probe costs, beside a line written by hand, ptera and upstream voir.
+"""Measure one event of a probe, next to a handwritten line, ptera and voir 0.2.
 
     python benchmarks/probes.py [--rounds N] [--peers] [--memory EVENTS]
 
-A function that does next to nothing runs with nothing, with a line that a person would write, and
-with a probe of each tool. Every side is a process of its own, which runs the function twenty times
-and keeps the fastest; the sides take turns, there and back, and the table has medians over rounds.
-An event's cost is what the function takes more than with nothing, over the number of events; the
-ratio is to the line written by hand that does the same.
+A nearly empty function runs bare, with a handwritten line, and with a probe of each tool. Every
+side is a separate process, which runs the function twenty times and keeps the fastest; sides
+alternate, there and back, and the table has medians over rounds. The cost of an event is the
+added time divided by the number of events; the ratio is to the handwritten line that does the
+same.
 
-The peers have environments of their own; ``--peers`` makes them, in ``.venv-upstream``.
-``--memory`` counts what resident memory grows by over so many events.
+The peers have their own environments; ``--peers`` creates them, in ``.venv-upstream``.
+``--memory`` measures the growth of resident memory over that many events.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Side:
         group: What is seen; a group's first side sees nothing, its second is written by hand.
         name: What the table calls it.
         function: Which function of the script runs.
-        events: How many events a turn of its loop has.
+        events: Events per iteration of its loop.
         tool: ``python``, ``voir``, ``ptera`` or ``upstream``.
         probe: A voirfile, or ptera's selector.
         n: Turns of the loop.
@@ -192,7 +192,7 @@ class Side:
     n: int = 50_000
 
 
-VALUE, STEP, TWO = "a variable's value", "the end of a loop's turn", "a pair, begin and end"
+VALUE, STEP, TWO = "a variable's value", "the end of an iteration", "a pair, begin and end"
 
 
 def sides(upstream: bool) -> list[Side]:
@@ -203,7 +203,7 @@ def sides(upstream: bool) -> list[Side]:
     found = [
         Side(VALUE, "no probe", "nothing"),
         Side(VALUE, "written by hand", "by_hand"),
-        Side(VALUE, "voir, nobody listens", "value", 1, "voir",
+        Side(VALUE, "voir, no subscriber", "value", 1, "voir",
              voirfile('ov.probe("//value > x")')),
         Side(VALUE, "voir, one callable", "value", 1, "voir", voirfile(plain)),
         Side(VALUE, "voir, .give() and a reducer", "value", 1, "voir",
@@ -229,7 +229,7 @@ def sides(upstream: bool) -> list[Side]:
 
 
 def once(side: Side, directory: Path, upstream: str | None) -> float:
-    """Nanoseconds that one turn of the loop takes."""
+    """Nanoseconds per iteration of the loop."""
     (directory / "work.py").write_text(SCRIPT)
     (directory / "under_ptera.py").write_text(PTERA)
     (directory / "voirfile.py").write_text(side.probe if side.tool in ("voir", "upstream") else "")
@@ -248,7 +248,7 @@ def once(side: Side, directory: Path, upstream: str | None) -> float:
 
 
 def run(command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run it with nobody's options, and with somewhere for events to go."""
+    """Run it without inherited options, and with a descriptor for events."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VOIR"))}
     with open(directory / "data", "w") as data:
         return subprocess.run(
@@ -262,7 +262,7 @@ def run(command: list[str], directory: Path) -> subprocess.CompletedProcess[str]
 
 
 def measure(found: list[Side], rounds: int, upstream: str | None) -> dict[Side, list[float]]:
-    """What a turn of the loop took on each side, by round."""
+    """Nanoseconds per iteration on each side, by round."""
     taken: dict[Side, list[float]] = {side: [] for side in found}
     with tempfile.TemporaryDirectory() as tmp:
         for number in range(rounds):

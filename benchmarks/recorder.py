@@ -1,12 +1,12 @@
-"""What the recorder costs: an event by itself, and a voirfile's probes in a real training step.
+"""Measure the recorder: single events, and a voirfile's probes in a training step.
 
     python benchmarks/recorder.py [--events N] [--epochs N]
 
-First each kind of event in a loop that does nothing else, in C and in the fallback, in nanoseconds
-more than the loop itself: the fastest of seven runs. Then a training step of a small network (a
-DataLoader, one thread) with the probes for loss and step that ``voir init`` writes, recorded and
-heard by nobody: epochs with probes and without take turns in one process, and what is shown is the
-ratio of the medians and of the means of their times.
+First, each kind of event in an otherwise empty loop, in C and in Python: nanoseconds beyond the
+bare loop, the fastest of seven runs. Then a training step of a small network (a DataLoader, one
+thread) with the probes on loss and step that ``voir init`` writes, recorded without any reader.
+Epochs with and without probes alternate in one process; the result is the ratio of the medians
+and of the means of their times.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def events(name: str, n: int) -> dict[str, float]:
     batch = [1, 2, 3]
     begins = best(lambda: (begin.event(True), end.event(True)), n=n)
     made = {
-        "a site nobody listens to": best(silent.event, 0.5, n=n),
+        "an idle site, without subscribers": best(silent.event, 0.5, n=n),
         "a value": best(value.event, 0.5, n=n),
         "a mark": best(mark.event, True, n=n),
         "a batch's length": best(length.event, batch, n=n),

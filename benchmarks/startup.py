@@ -1,13 +1,13 @@
-"""What starting under voir costs: an empty script, against plain python and other tools.
+"""Measure voir's start-up: an empty script, against plain python and other tools.
 
     python benchmarks/startup.py [--runs N] [--peers] [--beside NAME=PYTHON]
 
-Runs are interleaved (every side once a round), so that a machine that speeds up or slows down does
-so for all of them; the table has medians, and the median of the per-round differences and ratios to
-plain python. The bare script is the hand-written baseline. Wall time is what one waits for;
-processor time says nearly the same, and says it on a busy machine too. ``--peers`` adds the tools
-that are installed in the same environment: viztracer, pyinstrument, coverage, cProfile.
-``--beside`` adds another voir, by the python of its environment: an earlier one, or upstream.
+Runs are interleaved (every side once a round), so that changes in the machine's speed affect all
+sides; the table has medians, and the median of the per-round differences and ratios to plain
+python. Wall time is what a user waits for; CPU time is nearly the same, also on a busy machine.
+``--peers`` adds the tools installed in the same environment: viztracer, pyinstrument, coverage,
+cProfile. ``--beside`` adds another voir, by the python of its environment: an earlier one, or
+voir 0.2.
 """
 
 from __future__ import annotations

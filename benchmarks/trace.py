@@ -1,10 +1,10 @@
-"""What a trace costs: an event, a step of training, and the file that is made at the end.
+"""Measure a trace: one event, a training step, and the file made at the end.
 
     python benchmarks/trace.py [--rounds N] [--seconds S] [--events N]
 
-Events are timed in one process, the least of many short rounds in turn, without the loop and its
-call of an empty function. Steps are those of benchmarks/overhead.py, beside plain python, in turn.
-The file is made of a log of steps with their passes, modules and losses, as a script records them.
+Events are timed in one process: the minimum of many short alternating rounds, without the loop
+and its call of an empty function. Steps are those of benchmarks/overhead.py, alternating with
+python. The file is made from a log of steps with their passes, modules and losses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""main.py with a timeline written into it by hand; without voir it does what main.py does."""
+"""main.py with a timeline recorded by the script itself; without voir it behaves like main.py."""
 
 import argparse
 
