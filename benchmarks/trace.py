@@ -25,7 +25,7 @@ from overseer.recorder.log import EVENT
 from overseer.trace import channel
 from overseer.trace.channels import record, stop
 from overseer.trace.rows import make
-from overseer.trace.writer import HOST, VALS, LogWriter, TraceLog, this_process
+from overseer.trace.writer import STRUCTURE_TAG, VALUES_TAG, LogWriter, TraceLog, this_process
 
 CALLS = 2_000
 VOIR = (sys.executable, "-m", "voir", "--quiet")
@@ -37,15 +37,15 @@ SIDES = [
 ]
 #: A step's events in the order in which they end: ring, kind, label, begin and end in microseconds.
 STEP = (
-    (HOST, k.LOADING, "", 0, 60),
-    (VALS, k.MODULE, "0", 80, 110),
-    (VALS, k.MODULE, "1", 112, 118),
-    (VALS, k.MODULE, "2", 120, 150),
-    (VALS, k.MODULE, "", 70, 155),
-    (HOST, k.FORWARD, "", 69, 156),
-    (VALS, k.VALUE, "accuracy", 170, 170),
-    (HOST, k.BACKWARD, "", 180, 330),
-    (HOST, k.OPTIMIZER, "", 340, 395),
+    (STRUCTURE_TAG, k.LOADING, "", 0, 60),
+    (VALUES_TAG, k.MODULE, "0", 80, 110),
+    (VALUES_TAG, k.MODULE, "1", 112, 118),
+    (VALUES_TAG, k.MODULE, "2", 120, 150),
+    (VALUES_TAG, k.MODULE, "", 70, 155),
+    (STRUCTURE_TAG, k.FORWARD, "", 69, 156),
+    (VALUES_TAG, k.VALUE, "accuracy", 170, 170),
+    (STRUCTURE_TAG, k.BACKWARD, "", 180, 330),
+    (STRUCTURE_TAG, k.OPTIMIZER, "", 340, 395),
 )
 #: How long such a step is; what it has in the trace: its own row, begins and ends, two values.
 STEP_NS, PACKETS = 400_000, 3 * 2 + 8 * 2 + 2
@@ -102,9 +102,9 @@ def log_of(path: Path, steps: int) -> TraceLog:
     writer = LogWriter(path, head, 1 << 40, False, print)
     writer.rows({"sites": sites, "names": names})
     first = EVENT.pack(0, float(head["pid"]), 0, 0, 1, 0) + EVENT.pack(1, 1.0, 9, 1, 1, 0)
-    writer.events(HOST, first, {})
+    writer.events(STRUCTURE_TAG, first, {})
     for since in range(0, steps, 1000):
-        rings = {HOST: bytearray(), VALS: bytearray()}
+        rings = {STRUCTURE_TAG: bytearray(), VALUES_TAG: bytearray()}
         for at in range(since, min(since + 1000, steps)):
             for ring, kind, label, begin, end in STEP:
                 site = kinds.index((kind, label)) + 2

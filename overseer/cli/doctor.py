@@ -11,7 +11,7 @@ from ..errors import VoirError, clean
 from ..model.amounts import count
 from ..rundir.reading import Metrics
 from ..trace.reading import read_trace, trace_files
-from ..trace.writer import NAME, logs
+from ..trace.writer import TRACE_NAME, logs
 from .commands import CommandParser, Terminal
 from .findings import BAD, GOOD, WARNING, Finding
 from .runs import RUN_HELP, finished_run, is_run, run_directory
@@ -106,13 +106,13 @@ def _traces(directory: Path) -> Iterator[Finding]:
     try:
         yield from map(_trace, trace_files(directory))
     except VoirError as error:
-        if os.path.lexists(directory / NAME):
-            yield Finding(BAD, NAME, error.what.removeprefix(f"{directory / NAME} "))
+        if os.path.lexists(directory / TRACE_NAME):
+            yield Finding(BAD, TRACE_NAME, error.what.removeprefix(f"{directory / TRACE_NAME} "))
         elif logs(directory):
             made = f"Make it: voir trace export {directory}"
-            yield Finding(WARNING, NAME, "is not made yet: its log is there", made)
+            yield Finding(WARNING, TRACE_NAME, "is not made yet: its log is there", made)
         else:
-            yield Finding(WARNING, NAME, "is not there", "voir --trace writes one.")
+            yield Finding(WARNING, TRACE_NAME, "is not there", "voir --trace writes one.")
 
 
 def _trace(file: Path) -> Finding:

@@ -26,7 +26,7 @@ from ..trace.reading import (
     trace_files,
 )
 from ..trace.rows import Progress
-from ..trace.writer import NAME
+from ..trace.writer import TRACE_NAME
 from ..views.text import cells, cut, table
 from .commands import CommandParser, Terminal, within
 from .runs import RUN_HELP, finished_run, run_directory
@@ -231,7 +231,7 @@ def _export(options: Namespace) -> Iterator[str]:
 def _json(found: list[Path], place: Path, output: str | None) -> list[Path]:
     from ..trace.export import export_json
 
-    what = found[0] if len(found) == 1 else place / NAME
+    what = found[0] if len(found) == 1 else place / TRACE_NAME
     to = Path(output or what.with_suffix(".json"))
     export_json(open_trace(what if what in found else place), to)
     return [to]

@@ -1,4 +1,4 @@
-"""Traces: channels that a script records with, the log of a run, and the file made from it."""
+"""Traces: channels for the script, the run's log, and the trace made from it."""
 
 from .channels import Channel, Counter, Histogram, Series, channel, channels
 from .reading import Trace, finish, open_trace

@@ -10,7 +10,7 @@ from weakref import ref
 from ..recorder import recorder, table
 from ..recorder import sites as k
 from ..recorder.log import EVENT, header
-from .writer import HOST, VALS, threads_in
+from .writer import STRUCTURE_TAG, VALUES_TAG, threads_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class LogCapture:
 
     def values(self, events: bytes) -> None:
         """Add events in the value ring's format."""
-        self._waiting.append((VALS, events, {}))
+        self._waiting.append((VALUES_TAG, events, {}))
 
     def span(self, row: str, label: str, start: int, end: int) -> None:
         """Add a span of voir's own in a named row."""
@@ -72,13 +72,15 @@ class LogCapture:
             if self._gap and self._skipped is not None:
                 self._waiting.append(self._skipped)  # The first step kept begins in it.
                 self._gap = False
-            self._waiting.append((HOST, data, {**state, "gap": True} if self._gap else state))
+            self._waiting.append(
+                (STRUCTURE_TAG, data, {**state, "gap": True} if self._gap else state)
+            )
             self._kept, self._gap, self._skipped = True, False, None
         else:
             for each in threads_in(data):
                 self.note("numbers", each)
             if data:
-                self._skipped = HOST, data, {**state, "gap": True}
+                self._skipped = STRUCTURE_TAG, data, {**state, "gap": True}
             self._gap = True
 
     def write(self, parts: Parts) -> None:
@@ -90,7 +92,7 @@ class LogCapture:
         # The structure events of the same moment are folded later: values wait one turn for them.
         kept, self._kept = self._kept, False
         held, self._held = self._held, data
-        self._writer.events(VALS, held if kept or self._before else _always(held), {})
+        self._writer.events(VALUES_TAG, held if kept or self._before else _always(held), {})
         self._before = kept
 
     def _write_facts(self, parts: Parts) -> None:

@@ -1,8 +1,8 @@
-"""What a script or a voirfile records with: channels, spans, instants, counters, histograms.
+"""Channels: the spans, instants, counters and histograms that a script or a voirfile records.
 
-All of it goes to the recorder's value ring. A span or instant of a known label is recorded in C by
-a site of its own; arguments, and labels beyond the first thousand of a channel, are a note before
-the event. While nothing is traced a span is one object that does nothing, and sites are silent.
+They go to the recorder's value ring. The first thousand labels of a channel have sites of their
+own, which record in C. Other labels, and arguments, are written as a note before the event. Without
+a trace every span is one null object, and sites are silent.
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
     class SpanLike(Protocol):
-        """A span, or what stands in for one."""
+        """A span or the null span."""
 
         def __enter__(self) -> SpanLike: ...
         def __exit__(self, *error: Any) -> Any: ...
         def __call__(self, function: F, /) -> F:
-            """Do the same to each call of ``function``."""
+            """Decorate ``function``: each call is a span."""
 
 
-#: The longest label, argument, and all arguments of one event; how many arguments.
+#: Maximum length of a label, of an argument and of all arguments of an event; and their count.
 MAX_LABEL, MAX_ARGUMENT, MAX_EVENT_ARGUMENTS, MAX_ARGUMENTS = 200, 1000, 4000, 64
-#: How many labels of a channel have sites of their own, how many series a counter has, and how many
-#: channels there are.
+#: Labels of a channel with sites of their own, series of a counter, channels.
 MAX_LABELS, MAX_SERIES, MAX_CHANNELS = 1000, 1000, 1000
-#: The name of whoever makes up too many.
+#: The name shared by channels and series beyond the maximum.
 OVERFLOW = "(others)"
-#: Marks functions that record, with the label by which they do.
+#: The attribute of decorated functions that holds their label.
 MARK = "__voir_label__"
 _PLAIN = (int, float, bool, type(None), str)
 _quoted = json.encoder.encode_basestring_ascii
 
 
-# Values of any kind as what a trace can hold
+# Values
 
 
 def described(value: Any) -> Any:
-    """A number or a short text for ``value``; it never raises, and waits for no device."""
+    """Simplify ``value`` to a number or a short text; never raises, never waits for a device."""
     if type(value) not in _PLAIN or (type(value) is int and value.bit_length() > INT_BITS):
         value = simplify(value, SAMPLE_VALUES)
         if not isinstance(value, _PLAIN):
@@ -68,14 +67,14 @@ def label_of(value: object) -> str:
 
 
 def cut(value: str, longest: int) -> str:
-    """``value``, or its beginning when it is longer."""
+    """``value``, shortened to ``longest`` characters."""
     return value if len(value) <= longest else value[: longest - 1] + "…"
 
 
 def _numbers(values: Any) -> Iterator[float]:
-    """The numbers in a number, an array or another iterable; what is no number is left out."""
+    """Yield the numbers in a number, an array or another iterable, without NaN."""
     try:
-        if hasattr(values, "tolist"):  # At once, for one by one an array takes ten times as long.
+        if hasattr(values, "tolist"):  # Ten times as fast as iterating over an array.
             flat = values.detach() if hasattr(values, "detach") else values
             values = flat.reshape(-1).tolist()
         elif isinstance(values, str | bytes | dict) or not hasattr(values, "__iter__"):
@@ -84,12 +83,12 @@ def _numbers(values: Any) -> Iterator[float]:
             found = recorder.number(value)
             if found == found:
                 yield found
-    except Exception:  # A device that is lost, or somebody's __iter__.
+    except Exception:  # A lost device, or a faulty __iter__.
         return
 
 
 def _text(label: str, arguments: dict[str, Any]) -> bytes:
-    """A note's text, in JSON; arguments that are too many or too long are counted."""
+    """A note's text in JSON; arguments over the limits are replaced by their count."""
     shown: list[str] = []
     size = 0
     for key, value in arguments.items():
@@ -103,7 +102,7 @@ def _text(label: str, arguments: dict[str, Any]) -> bytes:
 
 
 def _value(value: Any) -> str:
-    """A value in JSON; for one number or text json's own encoder takes ten times as long."""
+    """A value in JSON; ``json.dumps`` takes ten times as long for a number or text."""
     if type(value) is int and -(1 << 63) <= value < 1 << 63:
         return repr(value)
     found = described(value)
@@ -114,7 +113,7 @@ def _value(value: Any) -> str:
 
 
 class _ChannelState:
-    """What is recorded: nothing, unless a trace is kept of the run."""
+    """All channels, and whether they record: only while the run is traced."""
 
     def __init__(self) -> None:
         self.on = False
@@ -127,10 +126,10 @@ _state, _local = _ChannelState(), threading.local()
 
 
 def record(patterns: tuple[str, ...] = ("*",)) -> None:
-    """Record what channels of such names are given.
+    """Start recording the channels that match.
 
     Args:
-        patterns: Of names, as a shell has them.
+        patterns: Shell-style patterns of channel names.
     """
     _state.on, _state.patterns = True, patterns
     for one in list(_state.channels.values()):
@@ -139,7 +138,7 @@ def record(patterns: tuple[str, ...] = ("*",)) -> None:
 
 
 def stop() -> None:
-    """Record nothing any more; spans that :meth:`Channel.begin` has begun end here."""
+    """Stop recording; spans that :meth:`Channel.begin` has begun end here."""
     now, opened = recorder.now(), _state.opened
     _state.opened = []
     for channel_, label, start, arguments in opened:
@@ -152,7 +151,7 @@ def stop() -> None:
 
 
 def wanted(name: str) -> bool:
-    """Whether a trace is to have the channel ``name``."""
+    """Whether the channel ``name`` matches the patterns."""
     return any(fnmatchcase(name, pattern) for pattern in _state.patterns)
 
 
@@ -160,10 +159,10 @@ class Channel:
     """A source of events that can be switched on and off; made by :func:`channel`.
 
     Attributes:
-        name: What the viewer calls it: the events' category.
-        enabled: Whether it records while a trace is kept.
-        always: Whether it records outside of the steps that were asked for too.
-        recording: Whether what is recorded now gets into a trace, the window of steps left aside.
+        name: Its name: the category of its events in the viewer.
+        enabled: Whether it records while the run is traced.
+        always: Whether it also records outside of the chosen steps.
+        recording: Whether it records now, in any of the chosen steps.
     """
 
     __slots__ = ("_counters", "_instants", "_note", "_sites", "_spans", "always", "enabled",
@@ -183,13 +182,13 @@ class Channel:
         return f"Channel({self.name!r}, {'on' if self.enabled else 'off'})"
 
     def follow(self) -> None:
-        """Have the sites record, or be silent, as is wanted now."""
+        """Switch the sites on or off."""
         self.recording = _state.on and self.enabled
         for site in self._sites:
             site.silent = not self.recording
 
     def enable(self) -> None:
-        """Record while a trace is kept."""
+        """Record while the run is traced."""
         self.enabled = True
         self.follow()
 
@@ -199,7 +198,7 @@ class Channel:
         self.follow()
 
     def site(self, kind: int, label: str, **more: Any) -> Any:
-        """A new site of this channel."""
+        """Make a site of this channel."""
         if self.always:
             more["always"] = True
         number = table.add(kind, label, channel=self.name, **more)
@@ -209,7 +208,7 @@ class Channel:
         return site
 
     def put(self, kind: int, start: int, ns: int, said: bytes, flags: int = 0) -> None:
-        """Record a span or instant with a label and arguments of its own, as :func:`_text`."""
+        """Record a span or instant with a note: a label and arguments from :func:`_text`."""
         if not self._note[0]:
             numbers = [self.site(each, "").number for each in (k.NOTE, k.SPAN, k.INSTANT)]
             self._note = numbers[0], numbers[1], numbers[2]
@@ -217,7 +216,7 @@ class Channel:
         recorder.put(k.VALUES, kind, self._note[1 + (kind == k.INSTANT)], start, ns, 0.0, 0, flags)
 
     def span(self, label: object, /, **arguments: Any) -> SpanLike:
-        """A context manager, or decorator, whose time is shown under ``label``; they nest."""
+        """A context manager or decorator that records its time under ``label``; spans nest."""
         if not self.recording:
             return null_span  # type: ignore[no-any-return]
         text = label if type(label) is str and len(label) <= MAX_LABEL else label_of(label)
@@ -242,7 +241,7 @@ class Channel:
             _state.opened.append(one)
 
     def end(self, label: object = None, /) -> None:
-        """End the innermost span of this label on this thread, and those within; any without."""
+        """End this thread's innermost span of this label, or of any, and those within it."""
         opened, now = getattr(_local, "opened", None), recorder.now()
         text = None if label is None else label_of(label)
         fits = (at for at, one in enumerate(opened or ()) if text is None or one[1] == text)
@@ -268,7 +267,7 @@ class Channel:
         site.mark()
 
     def counter(self, name: object, unit: str = "") -> Counter:
-        """A graph of numbers over time; the same one for the same name."""
+        """A graph of numbers over time; one counter for each name."""
         text = label_of(name)
         found = self._counters.get(text)
         if found is None:
@@ -278,14 +277,14 @@ class Channel:
         return found
 
     def histogram(self, name: object, edges: Iterable[float], unit: str = "") -> Histogram:
-        """How values are distributed, over time: a number for each bin between two edges."""
+        """Distributions of values over time: a count for each bin between two edges."""
         return Histogram(self.counter(name, unit), edges)
 
     def instrument(self, target: Any, methods: str | Iterable[str]) -> None:
         """Record a span for each call of these methods of ``target``: an object, class or module.
 
-        Nothing is changed when the channel does not record. What cannot be instrumented stays as
-        it is, and is named by an instant.
+        Does nothing unless the channel records. Methods that cannot be instrumented are left
+        unchanged, and an instant names each.
         """
         if not self.recording:
             return
@@ -294,17 +293,17 @@ class Channel:
             label = label_of(f"{owner.__name__}.{name}")
             try:
                 setattr(target, name, _replaced(target, name, label, self.span(label)))
-            except Exception as error:  # A class may refuse for any reason.
+            except Exception as error:  # A class may raise any error.
                 why = f"{type(error).__name__}: {error}"
                 self.instant(f"not instrumented: {label}", error=why)
 
 
 class Span:
-    """A stretch of time on the thread that enters it; as often as it is entered.
+    """Records the time between entering and leaving it, on any thread, any number of times.
 
     Args:
-        channel: Whose it is.
-        label: What it is called.
+        channel: The channel.
+        label: The label.
     """
 
     __slots__ = ("_enter", "_leave", "channel", "label")
@@ -330,7 +329,7 @@ class Span:
 
 
 class AnnotatedSpan(Span):
-    """A span with arguments, or a label that has no site of its own."""
+    """A span with arguments, or with a label without a site of its own."""
 
     __slots__ = ("_said", "_starts")
 
@@ -364,7 +363,7 @@ class Series:
     """One line of a counter's graph.
 
     Attributes:
-        add: Takes the value from now on; a scalar on a device is read later, off this thread.
+        add: Records the present value; a scalar on a device is read later, on another thread.
     """
 
     __slots__ = ("add", "channel", "name", "unit")
@@ -376,7 +375,7 @@ class Series:
 
 
 class Counter(Series):
-    """A graph: a line of its own, and others in the same picture by :meth:`series`."""
+    """A graph: one line, and further ones by :meth:`series`."""
 
     __slots__ = ("_group", "_series")
 
@@ -386,7 +385,7 @@ class Counter(Series):
         self._series: dict[str, Series] = {}
 
     def series(self, name: object) -> Series:
-        """Another line of the graph; the same one for the same name."""
+        """Another line of the graph; one for each name."""
         text = label_of(name)
         if text not in self._series and len(self._series) >= MAX_SERIES:
             text = OVERFLOW
@@ -397,11 +396,11 @@ class Counter(Series):
 
 
 class Histogram:
-    """Counts of values between edges, over time; one line for each bin.
+    """Counts of values by bin, over time; one line for each bin.
 
     Args:
-        counter: Whose lines they are.
-        edges: Between bins.
+        counter: The counter of these lines.
+        edges: The edges between bins.
     """
 
     __slots__ = ("_bins", "_channel", "_edges")
@@ -417,7 +416,7 @@ class Histogram:
         self._bins = [counter.series(name) for name in every]
 
     def add(self, values: Any) -> None:
-        """How these values are distributed now: one number or several."""
+        """Record the distribution of these values: a number, an array, an iterable."""
         if not self._channel.recording:
             return
         counts = [0] * len(self._bins)
@@ -431,9 +430,9 @@ def channel(name: object, enabled: bool | None = None, *, always: bool = False) 
     """The channel of this name: a source of events that can be switched on and off.
 
     Args:
-        name: What the viewer calls it.
-        enabled: Whether it records; when not given, as ``--trace-channels`` says.
-        always: Record outside of the steps that were asked for too.
+        name: Its name in the viewer.
+        enabled: Whether it records; by default ``--trace-channels`` decides.
+        always: Also record outside of the chosen steps.
     """
     text, known = label_of(name), _state.channels
     if text not in known and len(known) >= MAX_CHANNELS:
@@ -445,21 +444,21 @@ def channel(name: object, enabled: bool | None = None, *, always: bool = False) 
 
 
 def channels() -> list[Channel]:
-    """Every channel there is, in the order in which they were made."""
+    """All channels, in order of creation."""
     return list(_state.channels.values())
 
 
-# Spans around functions and methods, which stay what they are
+# Spans around functions and methods, which keep their kind
 
 
 def around(function: Any, label: str, span: SpanLike) -> Any:
-    """``function`` with a span around each call; of a generator, around each of its turns.
+    """Wrap ``function`` in a span for each call; a generator, for each of its turns.
 
-    A coroutine function stays one, a generator function too; of a class, the making of its objects
-    is recorded, and it stays the class it is.
+    Coroutine and generator functions stay what they are. A class is returned itself, with its
+    ``__init__`` wrapped.
 
     Raises:
-        TypeError: It is an async generator.
+        TypeError: ``function`` is an async generator.
     """
     if isinstance(function, type):
         function.__init__ = _replaced(function, "__init__", label, span)  # type: ignore[misc]
@@ -467,7 +466,7 @@ def around(function: Any, label: str, span: SpanLike) -> Any:
     if getattr(function, MARK, None) == label:
         return function
     if inspect.isasyncgenfunction(function):
-        raise TypeError("it is an async generator: put spans into it")
+        raise TypeError("it is an async generator: put spans inside it")
     traced = _traced(function, span)
     functools.update_wrapper(traced, function)
     setattr(traced, MARK, label)
@@ -506,29 +505,29 @@ def _turns(inner: Any, span: SpanLike) -> Generator[Any, Any, Any]:
             with span:
                 inner.close()
             raise
-        except BaseException as error:  # The generator's to deal with.
+        except BaseException as error:  # Thrown into the generator, as without the span.
             turn, given = inner.throw, error
 
 
 def _replaced(target: Any, name: str, label: str, span: SpanLike) -> Any:
-    """What takes the place of ``target.name``: the same kind of thing.
+    """The replacement of ``target.name``, an object of the same kind.
 
     Raises:
-        Exception: That cannot be.
+        Exception: It cannot be replaced.
     """
     if isinstance(target, ModuleType):
         return around(_callable(getattr(target, name)), label, span)
     raw: Any = inspect.getattr_static(target, name)
     if isinstance(raw, property | functools.cached_property):
-        raise TypeError("it is a property: put a span into it")
+        raise TypeError("it is a property: put a span inside it")
     if isinstance(target, type):
         if isinstance(raw, staticmethod | classmethod):
             return type(raw)(around(raw.__func__, label, span))
         return around(_callable(raw), label, span)
     if name.startswith("__") and name.endswith("__"):
-        raise TypeError(f"python looks {name} up in the class: instrument that")
+        raise TypeError(f"Python looks up {name} in the class: instrument the class")
     if isinstance(raw, FunctionType) and name not in getattr(target, "__dict__", {}):
-        return MethodType(around(raw, label, span), target)  # A copy of the object has its own.
+        return MethodType(around(raw, label, span), target)  # Not inherited by copies of it.
     found = getattr(target, name)
     if isinstance(found, MethodType) and found.__self__ is target:
         return MethodType(around(found.__func__, label, span), target)
@@ -538,10 +537,10 @@ def _replaced(target: Any, name: str, label: str, span: SpanLike) -> Any:
 def _callable(found: Any) -> Any:
     if callable(found):
         return found
-    raise TypeError(f"it is no method: {type(found).__name__}")
+    raise TypeError(f"it is not callable: {type(found).__name__}")
 
 
-# What torch.compile compiles breaks off at these, instead of warning of what it does not know.
+# torch.compile breaks the graph at these calls, instead of warning about them.
 for _method in (
     *(Span.__enter__, Span.__exit__, AnnotatedSpan.__enter__, AnnotatedSpan.__exit__),
     *(Channel.begin, Channel.end, Channel.instant),

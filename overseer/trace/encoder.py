@@ -1,7 +1,7 @@
-"""Packets of Perfetto's TrackEvent format, put together from cached pieces.
+"""Encodes events as packets of Perfetto's TrackEvent format, from cached pieces.
 
-Strings are named by numbers after their first use. Packets need not be in the order of time: who
-reads them sorts. Field numbers are those of ``protos/perfetto/trace`` in Perfetto's sources.
+Strings are interned. Packets need not be in order of time: readers sort them. Field numbers are
+those of ``protos/perfetto/trace`` in Perfetto's sources.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11, 12, 13, 60
 #: TrackEvent
 _CATEGORY_IID, _ANNOTATION, _TYPE, _NAME_IID, _TRACK, _DOUBLE = 3, 4, 9, 10, 11, 44
-BEGIN, END, INSTANT, VALUE = 1, 2, 3, 4
+TYPE_BEGIN, TYPE_END, TYPE_INSTANT, TYPE_COUNTER = 1, 2, 3, 4
 _ANNOTATED = varint(_ANNOTATION << 3 | 2)
 #: InternedData
 _CATEGORIES, _NAMES, _KEYS = 1, 2, 3
-#: SequenceFlags: the first packet forgets what was interned, the others need it.
+#: SequenceFlags: the first packet clears interned strings, the others need them.
 _CLEARED, _NEEDS_STATE = 1, 2
-#: The track of the process; of a rank, tracks and sequences are its own: traces of several are
-#: merged by writing one behind the other. So are numbers of processes and threads.
+#: The process's track. Each rank has its own range of tracks, sequences, process and thread ids, so
+#: that traces of several ranks are merged by concatenation.
 PROCESS, RANK_TRACKS, RANK_PIDS = 1, 32, 22
-#: Perfetto shows no more spans within each other.
-DEEPEST = 500
-#: Labels of which the pieces are remembered.
+#: Nested spans that Perfetto shows.
+MAX_DEPTH = 500
+#: Maximum count of cached labels.
 REMEMBERED = 100_000
-#: Epoch nanoseconds between these have nine bytes as a varint.
+#: Epoch nanoseconds in this range have nine bytes as a varint.
 EARLIEST, LATEST = 1 << 56, (1 << 63) - 1
-#: The two lowest parts of a timestamp, 14 bits each.
+#: Two varint bytes by the 14 bits that they hold; a timestamp has two such pairs, then the rest.
 MASK = (1 << 14) - 1
 LOW = [bytes((n & 127 | 128, n >> 7 | 128)) for n in range(1 << 14)]
 
 pack = struct.Struct("<d").pack
-#: What stands before a timestamp, and what behind it.
+#: The bytes of a packet before its timestamp, and those after it.
 Piece = tuple[bytes, bytes]
 
 
 class Highs(dict[int, bytes]):
-    """The part of a timestamp above its lowest 28 bits, as the last five bytes of a varint."""
+    """The bits of a timestamp above the lowest 28, as the last five bytes of a varint."""
 
     def __missing__(self, high: int) -> bytes:
         last = bytes([*((high >> shift & 127) | 128 for shift in (0, 7, 14, 21)), high >> 28])
@@ -53,15 +53,15 @@ class Highs(dict[int, bytes]):
         return last
 
 
-class Row:
-    """A row of the timeline, whose spans lie within each other or behind each other.
+class Track:
+    """A row of the timeline, whose spans nest.
 
     Attributes:
-        name: What stands beside it.
-        number: Its track.
-        stack: Spans that are not within another yet: begin, end, how many are within each other.
-        end: The piece that ends a span.
-        beside: The row for what crosses spans of this one.
+        name: The label of the row.
+        number: The track's number.
+        stack: Spans without a parent yet: begin, end, and depth of the spans within.
+        end: The piece of a span's end.
+        beside: The track for spans that overlap spans of this one.
     """
 
     __slots__ = ("beside", "end", "name", "number", "stack")
@@ -69,20 +69,20 @@ class Row:
     def __init__(self, name: str, number_: int, end: Piece) -> None:
         self.name, self.number, self.end = name, number_, end
         self.stack: list[tuple[int, int, int]] = []
-        self.beside: Row | None = None
+        self.beside: Track | None = None
 
 
 class Encoder:
     """Makes packets of spans, instants and values.
 
     Args:
-        write: Takes bytes.
-        process: ``pid``, ``name`` and ``rank`` of it.
+        write: Called with bytes.
+        process: ``pid``, ``name`` and ``rank`` of the process.
         offset: Nanoseconds from the recorder's clock to the epoch.
 
     Attributes:
-        parts: Bytes that wait to be written.
-        events: How many events there are.
+        parts: Bytes to be written.
+        events: Count of begins, ends, instants and values.
         highs: Upper parts of timestamps.
     """
 
@@ -98,7 +98,7 @@ class Encoder:
         self._sequence = number(_SEQUENCE, 1 if rank is None else rank + 1)
         self._before = self._sequence + number(_FLAGS, _NEEDS_STATE) + varint(_EVENT << 3 | 2)
         self._strings: dict[tuple[int, str], int] = {}
-        self._rows: dict[tuple[str, int], Row] = {}
+        self._rows: dict[tuple[str, int], Track] = {}
         self._counters: dict[tuple[str, str], Piece] = {}
         self._events: dict[tuple[int, int, str, str], tuple[bytes, Piece]] = {}
         self._keys: dict[str, bytes] = {}
@@ -113,7 +113,7 @@ class Encoder:
         self.parts.append(message(1, packet))
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write ``parts``."""
         self._write(b"".join(self.parts))
         self.parts.clear()
         for row in self._rows.values():
@@ -132,13 +132,13 @@ class Encoder:
         self._last += 1
         return self._last
 
-    def row(self, name: str, thread: int = 0, first: bool = False) -> Row:
-        """The row of this name, or of a thread, by its number in the system.
+    def row(self, name: str, thread: int = 0, first: bool = False) -> Track:
+        """The track of a thread, or one of the process.
 
         Args:
-            name: What stands beside it.
-            thread: The thread; 0: it is a row of the process.
-            first: Show it above the other rows of the process.
+            name: The label of the row.
+            thread: The thread's native id; 0 for a track of the process.
+            first: Show it above the other tracks of the process.
         """
         found = self._rows.get((name, thread))
         if found is None:
@@ -147,14 +147,14 @@ class Encoder:
                 ids = number(1, self._pid) + number(2, thread + self._pids)
                 self._describe(track, message(4, ids + text(5, cut(name, MAX_LABEL))), parent=False)
             else:
-                # Perfetto's viewer has rows in the alphabet's order: a space comes first.
+                # Perfetto's viewer sorts rows by name: a space comes first.
                 self._describe(track, text(2, cut(f" {name}" if first else name, MAX_LABEL)))
-            end = self.piece(number(_TYPE, END) + number(_TRACK, track | self._base))
-            found = self._rows[name, thread] = Row(name, track, end)
+            end = self.piece(number(_TYPE, TYPE_END) + number(_TRACK, track | self._base))
+            found = self._rows[name, thread] = Track(name, track, end)
         return found
 
-    def beside(self, row: Row) -> Row:
-        """The row for what crosses spans of ``row``."""
+    def beside(self, row: Track) -> Track:
+        """The track for spans that overlap spans of ``row``."""
         if row.beside is None:
             stem, _, last = row.name.rpartition(" (")
             again = stem and last[:-1].isdecimal()
@@ -163,14 +163,14 @@ class Encoder:
         return row.beside
 
     def counter(self, name: str, unit: str, group: str) -> Piece:
-        """The piece of a counter's values; the value follows as eight bytes."""
+        """The piece of a counter's values; eight bytes of value follow it."""
         key = group, name
         if key not in self._counters:
             track = self._track()
             shown = text(6, unit) if unit else b""
             shown += text(7, group) if group else b""
             self._describe(track, text(2, cut(name, MAX_LABEL)) + message(8, shown))
-            event = number(_TYPE, VALUE) + number(_TRACK, track | self._base)
+            event = number(_TYPE, TYPE_COUNTER) + number(_TRACK, track | self._base)
             before, after = self.piece(event + double(_DOUBLE, 0.0))
             self._counters[key] = before, after[:-8]
         return self._counters[key]
@@ -188,7 +188,7 @@ class Encoder:
         return known
 
     def piece(self, event: bytes) -> Piece:
-        """A packet with room for a timestamp of nine bytes."""
+        """Split a packet around its timestamp of nine bytes."""
         after = self._before + varint(len(event)) + event
         return b"\x0a" + varint(1 + 9 + len(after)) + b"\x40", after
 
@@ -200,7 +200,7 @@ class Encoder:
         label: str,
         arguments: Mapping[str, Any] | None = None,
     ) -> Piece:
-        """The piece of a span's beginning, or of an instant."""
+        """The piece of a span's begin, or of an instant."""
         known = self._events.get((kind, track, channel, label))
         if known is None:
             event = number(_TYPE, kind) + number(_TRACK, track | self._base)
@@ -223,23 +223,23 @@ class Encoder:
     def _at(self, piece: Piece, time: int) -> None:
         self.parts += (piece[0], self._stamp(time), piece[1])
 
-    def span(self, row: Row, begin: Callable[[Row], Piece], start: int, end: int) -> None:
-        """A span on a row, or on one beside it where it crosses others.
+    def span(self, row: Track, begin: Callable[[Track], Piece], start: int, end: int) -> None:
+        """Add a span to a track, or to the one beside it if it overlaps other spans.
 
         Args:
-            row: The row.
-            begin: Makes the piece of its beginning on a row.
-            start: When it began.
-            end: When it ended; the spans within it have come before, or none is to come.
+            row: The track.
+            begin: Makes the piece of its begin on a track.
+            start: Its begin, ns.
+            end: Its end, ns. Inner spans must be added before the outer one.
         """
         while True:
             stack, at, height = row.stack, len(row.stack), 1
-            # Two that begin at the same time would be taken for the other way around.
+            # Readers would swap two spans that begin at the same time: begin 1 ns earlier.
             first = start - (bool(stack) and stack[-1][0] == start)
             while at and stack[at - 1][0] >= first:
                 at -= 1
                 height = max(height, stack[at][2] + 1)
-            if height <= DEEPEST and not (at and stack[at - 1][1] > first):
+            if height <= MAX_DEPTH and not (at and stack[at - 1][1] > first):
                 break
             row = self.beside(row)
         del stack[at:]
@@ -250,14 +250,14 @@ class Encoder:
 
     def nested(
         self,
-        row: Row,
+        row: Track,
         channel: str,
         spans: list[tuple[str, int, int]],
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """A span with its arguments, and behind it the spans within it: label, begin, end."""
+        """Add a span, with arguments, and then those within it, as ``(label, begin, end)``."""
         for label, start, end in spans:
-            self._at(self.named(BEGIN, row.number, channel, label, arguments), start)
+            self._at(self.named(TYPE_BEGIN, row.number, channel, label, arguments), start)
             self._at(row.end, end)
             arguments = None
         self.events += 2 * len(spans)
@@ -269,15 +269,15 @@ class Encoder:
         return LOW[wall & MASK] + LOW[wall >> 14 & MASK] + self.highs[wall >> 28]
 
     def instant(
-        self, row: Row | None, time: int, channel: str, label: str, arguments: Any = None
+        self, row: Track | None, time: int, channel: str, label: str, arguments: Any = None
     ) -> None:
-        """An instant on a row; without one, on the process's."""
+        """Add an instant to a track; to the process's if ``row`` is None."""
         track = PROCESS if row is None else row.number
-        self._at(self.named(INSTANT, track, channel, label, arguments), time)
+        self._at(self.named(TYPE_INSTANT, track, channel, label, arguments), time)
         self.events += 1
 
     def value(self, name: str, unit: str, group: str, channel: str, time: int, n: float) -> None:
-        """A counter's value; one that has no place in a graph is an instant."""
+        """Add a counter's value; NaN and the infinities become an instant."""
         if n - n != 0:
             self.instant(None, time, channel, f"{name}: {n}")
             return
@@ -286,7 +286,7 @@ class Encoder:
         self.events += 1
 
     def notice(self, time: int, label: str, arguments: Mapping[str, Any]) -> None:
-        """An instant about the trace itself, which is no event of it."""
+        """Add an instant about the trace itself; ``events`` does not count it."""
         self.instant(None, time, "voir", label, arguments)
         self.events -= 1
 
@@ -294,7 +294,7 @@ class Encoder:
 def _annotation(value: object) -> bytes:
     """The value of a debug annotation (see DebugAnnotation in Perfetto's track_event.proto)."""
     if type(value) is int and 0 <= value < 1 << 62:
-        return b"\x20" + varint(value)  # Most are; the same as below.
+        return b"\x20" + varint(value)  # The same bytes as below; the frequent case.
     if isinstance(value, bool):
         return number(2, value)
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:

@@ -1,6 +1,6 @@
-"""A trace as a Chrome JSON object, for readers of that format: TensorBoard, HTA, chrome://tracing.
+"""Exports a trace as Chrome JSON, for TensorBoard, HTA and chrome://tracing.
 
-The object is complete or not there: it is written beside its name and renamed.
+A file is written under another name and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from ..files import read, whole
 from .reading import MAX_TRACE_BYTES, ProcessTracks, Slice, Thread, Trace, extent, whole_packets
 
-#: Numbers that no process has.
+#: Above every process id.
 BEYOND = 1 << 22
-#: Channels whose spans PyTorch's viewers know by another category.
+#: The categories that PyTorch's viewers expect, by channel.
 CATEGORIES = {"operators": "cpu_op"}
-#: What names of rows have that are devices' streams.
+#: Part of the names of rows that are streams of a device.
 _STREAM = " stream "
-#: Rows whose spans are the script's own work, and what the viewers must find them called.
+#: Rows of the script's own work, with the span name that the viewers expect; empty: unchanged.
 _WORK = {
     "data loader": "enumerate(DataLoader)#_BaseDataLoaderIter.__next__",
     "passes": "",
@@ -33,7 +33,7 @@ def export_json(trace: Trace, path: Path) -> None:
     """Write ``path``: one complete JSON object.
 
     Raises:
-        OSError: It cannot be written; there is no half of it.
+        OSError: The file cannot be written; nothing is left of it.
     """
     start, _ = extent(trace)
     _write(path, _head(start, {}), _events(trace, start))
@@ -45,13 +45,13 @@ def export_tensorboard(
     """Write a file that TensorBoard's profile plugin and HTA find in ``directory``.
 
     Args:
-        trace: Of one process.
-        directory: Where it goes; the ranks of a job go into one.
-        rank: The process's.
-        world_size: How many ranks there are; none beyond this one when not given.
+        trace: The trace of one process.
+        directory: The target; all ranks of a job share one.
+        rank: The rank of the process.
+        world_size: Count of ranks; ``rank + 1`` if not given.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     start, end = extent(trace)
     pid = next((process.pid for process in trace.processes if process.pid), 0)
@@ -67,10 +67,10 @@ def export_tensorboard(
 
 
 def merge(files: list[Path], to: Path) -> None:
-    """Write ``to``: the traces of several ranks as one, whole packets of one behind the other.
+    """Write ``to``: the traces of several ranks, concatenated up to their last complete packets.
 
     Raises:
-        OSError: It cannot be written; there is no half of it.
+        OSError: The file cannot be written; nothing is left of it.
     """
     with whole(to) as file:
         for each in files:
@@ -95,7 +95,7 @@ def _events(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
     taken: set[int] = set()
     for number, process in enumerate(trace.processes):
         pid = process.pid or number
-        while pid in taken:  # On another machine.
+        while pid in taken:  # The same id on another machine.
             pid += BEYOND
         taken.add(pid)
         yield _name("process_name", pid, 0, process.name)
@@ -114,7 +114,7 @@ def _events(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
 
 
 def _rows(process: ProcessTracks) -> Iterator[tuple[int, Thread]]:
-    """Each row with a thread number; those that are no threads have ones that none has."""
+    """Yield rows with thread ids; rows that are not threads have ids above all of those."""
     for number, thread in enumerate(process.threads):
         yield thread.tid if thread.tid is not None else (1 << 31) + number, thread
 
@@ -138,14 +138,14 @@ def _span(one: Slice, pid: int, tid: int, start: int) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """``value`` with numbers that JSON does not have as text."""
+    """``value`` with NaN and infinities as text, for strict JSON."""
     if isinstance(value, dict):
         return {key: finite(inner) for key, inner in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _profiled(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
-    """The events as PyTorch's profiler names them: steps, annotations, operators, kernels.
+    """Yield events with the names and categories of PyTorch's profiler.
 
     Its viewers look for steps, loading and operators on one thread.
     """
@@ -156,7 +156,7 @@ def _profiled(trace: Trace, start: int) -> Iterator[dict[str, Any]]:
         if event["ph"] != "X":
             yield event
             continue
-        event["dur"] = max(event["dur"] - 0.001, 0)  # Rounded, neighbours would overlap.
+        event["dur"] = max(event["dur"] - 0.001, 0)  # Else rounding makes neighbours overlap.
         if _STREAM in row:
             yield _kernel(event, row)
         elif row == "train steps" and "step" in event.get("args", {}):

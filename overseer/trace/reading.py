@@ -1,4 +1,4 @@
-"""A trace read back: processes, threads, spans within spans, counters; and its figures."""
+"""Reads traces: processes, threads, nested spans, counters, and figures of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from ..errors import VoirError
 from ..files import is_own, read
 from .wire import Malformed, as_bytes, as_double, as_number, as_text, fields, read_varint
-from .writer import NAME, elsewhere, logs
+from .writer import TRACE_NAME, elsewhere, logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 #: Trace.packet as bytes: every packet begins with it.
 _PACKET = 0x0A
-#: TracePacket fields, and types of events.
+#: Fields of TracePacket, and TrackEvent types.
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11, 12, 13, 60
-#: Packets in a packet, and what they may hold.
+#: The field of compressed packets, and their maximum size when unpacked, in bytes.
 _COMPRESSED, _LARGEST = 50, 1 << 28
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
-#: Numbers of processes and threads of a rank are beyond these.
+#: The bits of a process or thread id; those above hold the rank.
 _PIDS = (1 << 22) - 1
 
 
@@ -37,11 +37,11 @@ class Slice:
     """A span, or an instant.
 
     Attributes:
-        label: What it is called.
-        channel: Who recorded it.
+        label: Its name.
+        channel: The channel that recorded it.
         start: Nanoseconds since the epoch.
-        duration: Nanoseconds; ``None`` when it has not ended in the trace.
-        args: What was recorded with it.
+        duration: Nanoseconds; ``None`` without an end in the trace.
+        args: Arguments recorded with it.
         children: The spans within it.
     """
 
@@ -53,9 +53,9 @@ class Slice:
     children: list[Slice] = field(default_factory=list)
 
     def walk(self) -> Iterator[tuple[int, Slice]]:
-        """It and all within it, with how deep each is."""
+        """Yield the span and all within it, each with its depth."""
         waiting = [(0, self)]
-        while waiting:  # No recursion: 500 spans within each other are allowed.
+        while waiting:  # No recursion: spans may nest 500 deep.
             level, one = waiting.pop()
             yield level, one
             waiting.extend((level + 1, child) for child in reversed(one.children))
@@ -63,13 +63,13 @@ class Slice:
 
 @dataclass
 class Thread:
-    """A row of the timeline: a thread, or a row that a process has besides.
+    """A row of the timeline: a thread, or another row of a process.
 
     Attributes:
-        name: What stands beside it.
-        tid: The thread's number in the system; ``None`` for other rows.
-        slices: The spans that are not within another.
-        instants: Moments, in order.
+        name: The label of the row.
+        tid: The thread's native id; ``None`` for other rows.
+        slices: The outermost spans.
+        instants: The instants, in order.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Thread:
     instants: list[Slice] = field(default_factory=list)
 
     def walk(self) -> Iterator[tuple[int, Slice]]:
-        """Every span, with how deep it is."""
+        """Yield every span with its depth."""
         for one in self.slices:
             yield from one.walk()
 
@@ -88,9 +88,9 @@ class CounterTrack:
     """A number over time.
 
     Attributes:
-        name: What it is called.
-        unit: Of the values; empty when not stated.
-        samples: Nanoseconds since the epoch, and the value from then on.
+        name: Its name.
+        unit: The unit of its values; may be empty.
+        samples: Pairs of a time, in nanoseconds since the epoch, and the value from then on.
     """
 
     name: str
@@ -120,19 +120,19 @@ class ProcessTracks:
 
 @dataclass
 class Trace:
-    """A trace file, as far as it could be read.
+    """The readable part of a trace file.
 
     Attributes:
         path: The file.
-        processes: What it shows.
-        events: Begins, ends, instants and values that were read.
-        torn_bytes: Bytes that could not be read.
-        tail_bytes: Of these, how many begin a packet at the end that is not finished.
-        broken_packets: Packets that made no sense.
-        unfinished: Spans that have no end.
-        dropped: Events that the writer says it left out.
-        anchors: Which process wrote it, where, and which moments of its clocks belong together.
-        hosts: How many machines it is of, whose clocks may differ.
+        processes: The processes in it.
+        events: Count of begins, ends, instants and values.
+        torn_bytes: Count of bytes that could not be read.
+        tail_bytes: Count of those that are an incomplete packet at the end.
+        broken_packets: Count of malformed packets.
+        unfinished: Count of spans without an end.
+        dropped: Count of events that the writer left out.
+        anchors: The process that wrote it, its host, and one moment by both of its clocks.
+        hosts: Count of machines; the clocks of several may differ.
     """
 
     path: Path
@@ -153,7 +153,7 @@ class Trace:
 
     @property
     def counters(self) -> dict[str, CounterTrack]:
-        """The counters of all processes, by name; of the same name, the first."""
+        """The counters of all processes by name; the first one of each name."""
         found: dict[str, CounterTrack] = {}
         for process in self.processes:
             for name, counter in process.counters.items():
@@ -161,13 +161,13 @@ class Trace:
         return found
 
     def slices(self) -> Iterator[Slice]:
-        """Every span, those within others too."""
+        """Yield every span, inner ones included."""
         for thread in self.threads:
             for _, one in thread.walk():
                 yield one
 
     def instants(self) -> Iterator[Slice]:
-        """Every instant."""
+        """Yield every instant."""
         for thread in self.threads:
             yield from thread.instants
 
@@ -180,31 +180,31 @@ _ANY = "Open it at https://ui.perfetto.dev; " + _OURS
 
 
 def _other_kind(data: bytes) -> tuple[str, str]:
-    """What a file is that is no trace, and what to do."""
+    """Describe a file that is not a trace, and the remedy."""
     if data[:4096].lstrip().startswith((b"{", b"[")):
         chrome = b'"traceEvents"' in data or b'"ph"' in data
         return (": it is a Chrome trace, in JSON", _ANY) if chrome else (": it is JSON", _OURS)
     return "", _OURS
 
 
-#: Bytes of a trace that is read.
+#: Maximum size of a trace that is read.
 MAX_TRACE_BYTES = 1 << 32
 
 
 def finish(
     directory: Path, progress: Callable[[float], object] = lambda share: None
 ) -> Path | None:
-    """Make the traces of which a killed run has left only the log; of one that goes on, so far.
+    """Make the traces of logs that killed runs have left; also of a run that is under way.
 
     Args:
-        directory: A run's, or a job's; or the log itself.
-        progress: Told which share is done.
+        directory: The directory of a run or a job, or the log itself.
+        progress: Called with the share that is done.
 
     Returns:
-        The last trace that was made; None: there was no log.
+        The last trace made; None if there was no log.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: A trace cannot be written.
     """
     made, found = None, logs(directory) if directory.is_dir() else [directory]
     if found:
@@ -216,7 +216,7 @@ def finish(
 
 
 def _may_be_finished(log: Path) -> bool:
-    """Whether a log's trace may be made beside it: what others own is left as it is."""
+    """Whether the trace may be written beside the log: only into the user's own directory."""
     return is_own(log.parent)
 
 
@@ -224,26 +224,26 @@ def trace_file(path: str | os.PathLike[str]) -> Path:
     """The trace that ``path`` names: the file, or the one in a run directory.
 
     Raises:
-        VoirError: There is none, or the directory is that of a job of several.
+        VoirError: There is none, or a job's directory has several.
     """
     found = trace_files(path)
     if len(found) == 1:
         return found[0]
     names = ", ".join(each.parent.name for each in found[:5])
-    raise VoirError("no-trace", f"{path} holds those of several ranks", f"Name one: {names}.")
+    raise VoirError("no-trace", f"{path} has traces of several ranks", f"Name one: {names}.")
 
 
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:
-    """The traces that ``path`` names: the file, the one of a log, those of a run's ranks.
+    """The traces that ``path`` names: the file, a log's trace, or those of a job's ranks.
 
     Raises:
-        VoirError: There is none, or only a log of which none has been made.
+        VoirError: There is none, or only a log.
     """
     given = Path(path)
     if given.suffix == ".log":
         given = given.with_suffix(".pftrace")
     if given.is_dir():
-        found = [given / NAME] if (given / NAME).is_file() else by_rank(given)
+        found = [given / TRACE_NAME] if (given / TRACE_NAME).is_file() else by_rank(given)
         found = found or [one for one in elsewhere(given) if one.is_file()][:1]
     else:
         found = [given] if given.is_file() else []
@@ -253,26 +253,27 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _absent(given: Path) -> tuple[str, str]:
-    """Why there is no trace at ``given``, and what to do."""
+    """Explain why there is no trace at ``given``, and the remedy."""
     record = "Record one: voir --trace SCRIPT"
-    for place in (given / NAME, given):
+    for place in (given / TRACE_NAME, given):
         if os.path.lexists(place) and not place.is_dir():
-            return f"{place} is no file that can be read", record
+            return f"{place} is not a regular file", record
     log = next(iter(logs(given) if given.is_dir() else ()), given.with_suffix(".log"))
     if log.is_file() and not is_own(log.parent):
-        return f"{log} is another user's, and left as it is", "Copy the run to have its trace."
+        return f"{log} belongs to another user", "Copy the run, and export the copy's trace."
     if log.is_file():
-        return f"of {log} no trace has been made yet", f"Make it: voir trace export {given}"
+        return f"{log} has not been exported to a trace", f"Make it: voir trace export {given}"
     if not given.is_dir():
         return f"there is no trace at {given}", record
-    named = sorted(path.name for path in given.glob("*.pftrace") if path.name != NAME)
+    named = sorted(path.name for path in given.glob("*.pftrace") if path.name != TRACE_NAME)
     has = f"; it has {', '.join(named[:5])}" if named else ""
-    return f"the directory {given} has no {NAME}{has}", record
+    return f"the directory {given} has no {TRACE_NAME}{has}", record
 
 
 def by_rank(directory: Path) -> list[Path]:
     """The traces of a job's ranks, in order."""
-    found = [each for each in directory.glob(f"rank*/{NAME}") if each.parent.name[4:].isdecimal()]
+    every = directory.glob(f"rank*/{TRACE_NAME}")
+    found = [each for each in every if each.parent.name[4:].isdecimal()]
     return sorted(found, key=lambda each: int(each.parent.name[4:]))
 
 
@@ -289,14 +290,13 @@ def rank_of(trace: Trace) -> int:
 
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace, whatever state it is in.
+    """Read a trace, complete or not.
 
     Args:
-        path: The file, or a run directory that holds one; of a job, one for each rank, which are
-            put on one timeline.
+        path: The file, or a run's directory; the traces of a job's ranks share one timeline.
 
     Raises:
-        VoirError: There is no file, it cannot be read, or it is no Perfetto trace.
+        VoirError: There is no file, it cannot be read, or it is not a Perfetto trace.
     """
     traces = [read_trace(file) for file in trace_files(path)]
     if len(traces) == 1:
@@ -316,7 +316,7 @@ def read_trace(file: Path) -> Trace:
     """Read one file.
 
     Raises:
-        VoirError: It cannot be read, or is no Perfetto trace.
+        VoirError: The file cannot be read, or is not a Perfetto trace.
     """
     try:
         data = read(file, MAX_TRACE_BYTES)
@@ -332,13 +332,13 @@ def read_trace(file: Path) -> Trace:
             trace.broken_packets += 1
     if data.strip(b"\0") and not assembly.understood and trace.tail_bytes < len(data):
         kind, remedy = _other_kind(data)
-        raise VoirError("not-a-trace", f"{file} is no Perfetto trace{kind}", remedy)
+        raise VoirError("not-a-trace", f"{file} is not a Perfetto trace{kind}", remedy)
     assembly.finish()
     return trace
 
 
 def whole_packets(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the contents of each packet begin and where it ends, up to the first that is none.
+    """Yield the begin and the end of each packet's contents, up to the first incomplete one.
 
     Args:
         data: A file's bytes.
@@ -356,7 +356,7 @@ def whole_packets(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _packets(data: bytes, trace: Trace) -> Iterator[Fields]:
-    """The fields of each packet; what could not be read is counted."""
+    """Yield the fields of each packet; ``trace`` counts what cannot be read."""
     end, view = 0, memoryview(data)
     for start, end in whole_packets(data):
         try:
@@ -368,7 +368,7 @@ def _packets(data: bytes, trace: Trace) -> Iterator[Fields]:
         if not isinstance(packed, bytes):
             yield found
             continue
-        with suppress(zlib.error):  # As 0.1.0 wrote them.
+        with suppress(zlib.error):  # Version 0.1.0 compressed packets.
             unpacked = zlib.decompressobj().decompress(packed, _LARGEST)
             yield from _packets(unpacked, Trace(trace.path))
     rest = data[end:]
@@ -377,8 +377,8 @@ def _packets(data: bytes, trace: Trace) -> Iterator[Fields]:
         trace.tail_bytes = len(rest)
 
 
-class _Row:
-    """A track: what it is, and its events as they came."""
+class _Track:
+    """A track: its description, and its events in the file's order."""
 
     def __init__(self) -> None:
         self.parent = 0
@@ -390,19 +390,19 @@ class _Row:
 
 
 class _Assembly:
-    """Takes packets in the file's order, and puts what they show into a trace."""
+    """Builds a trace from packets in the file's order."""
 
     def __init__(self, trace: Trace) -> None:
         self.understood = 0
         self._trace = trace
-        self._rows: dict[int, _Row] = {}
+        self._rows: dict[int, _Track] = {}
         self._names: dict[int, dict[tuple[int, int], str]] = {}
 
     def add(self, packet: Fields) -> None:
-        """Take the next packet.
+        """Read the next packet.
 
         Raises:
-            Malformed: It makes no sense.
+            Malformed: Its contents are not a TracePacket.
         """
         found = dict(packet)
         names = self._names.setdefault(as_number(found.get(_SEQUENCE, 0)), {})
@@ -420,7 +420,7 @@ class _Assembly:
 
     def _describe(self, data: bytes) -> None:
         found: dict[int, Value] = dict(fields(data))
-        row = self._rows.setdefault(as_number(found.get(1, 0)), _Row())
+        row = self._rows.setdefault(as_number(found.get(1, 0)), _Track())
         row.parent = as_number(found.get(5, row.parent))
         row.name = as_text(found.get(2, row.name.encode())).lstrip(" ")
         for kind, name in ((3, 6), (4, 5)):
@@ -442,7 +442,7 @@ class _Assembly:
         for number, value in every:
             if number == 4:
                 _annotate(one.args, as_bytes(value), names)
-        row, trace = self._rows.setdefault(track, _Row()), self._trace
+        row, trace = self._rows.setdefault(track, _Track()), self._trace
         if kind == _COUNTER:
             row.samples.append((time, as_double(found.get(44, b""))))
             trace.events += 1
@@ -457,7 +457,7 @@ class _Assembly:
                 trace.events += 1
 
     def finish(self) -> None:
-        """There is no more: put spans into each other."""
+        """Nest the spans, after the last packet."""
         processes: dict[int, ProcessTracks] = {}
         for number, row in self._rows.items():
             process = self._process(row, processes)
@@ -473,8 +473,8 @@ class _Assembly:
             one for one in processes.values() if one.threads or one.counters or one.pid
         ]
 
-    def _process(self, row: _Row, processes: dict[int, ProcessTracks]) -> ProcessTracks:
-        """The process a row belongs to: by what it says, or by its parent."""
+    def _process(self, row: _Track, processes: dict[int, ProcessTracks]) -> ProcessTracks:
+        """The process of a track, by its own description or its parent's."""
         owner = row if row.is_process or row.pid else self._rows.get(row.parent)
         pid = owner.pid if owner is not None and owner.pid else 0
         found = processes.setdefault(pid, ProcessTracks("", pid or None))
@@ -486,7 +486,7 @@ class _Assembly:
 def _string(
     found: dict[int, Value], plain: int, interned: int, names: dict[tuple[int, int], str], of: int
 ) -> str:
-    """A string that a message has, as 0.1.0 wrote them, or has the number of."""
+    """A message's string: interned, or inline as version 0.1.0 wrote them."""
     if plain in found:
         return as_text(found[plain])
     number = found.get(interned)
@@ -509,7 +509,7 @@ def _annotate(args: dict[str, object], data: bytes, names: dict[tuple[int, int],
 
 
 def _matched(thread: Thread, events: list[tuple[int, int, Slice]]) -> int:
-    """Put spans into ``thread``, each within those around it; how many have no end."""
+    """Nest a track's events in ``thread``; return the count of spans without an end."""
     stack: list[Slice] = []
     for time, kind, one in sorted(events, key=lambda event: event[0]):
         if kind == _INSTANT:
@@ -530,10 +530,10 @@ def _matched(thread: Thread, events: list[tuple[int, int, Slice]]) -> int:
 
 @dataclass(frozen=True)
 class LabelFigures:
-    """The spans of one label; times are nanoseconds, spans without an end left out.
+    """Figures of one label's spans, in nanoseconds; spans without an end are left out.
 
     Attributes:
-        unfinished: Spans that have no end; not in ``count``.
+        unfinished: Count of spans without an end; ``count`` does not include them.
     """
 
     label: str
@@ -549,12 +549,12 @@ class LabelFigures:
 
 @dataclass
 class Node:
-    """Spans of one label in one place of the call tree.
+    """Spans of one label at one place in the call tree.
 
     Attributes:
-        count: Those that have ended.
+        count: Count of spans that have ended.
         total: Their time, in nanoseconds.
-        unfinished: Those that have not.
+        unfinished: Count of spans without an end.
     """
 
     label: str
@@ -565,7 +565,7 @@ class Node:
 
 
 def by_label(trace: Trace) -> list[LabelFigures]:
-    """Figures for each label of each channel, the most time first."""
+    """Figures of each channel's labels, by total time, longest first."""
     times: dict[tuple[str, str], list[int]] = {}
     unfinished: dict[tuple[str, str], int] = {}
     for one in trace.slices():
@@ -589,7 +589,7 @@ def _figures(key: tuple[str, str], took: list[int], unfinished: int) -> LabelFig
 
 
 def call_tree(thread: Thread) -> Node:
-    """The spans of one row, those of the same label in the same place as one node."""
+    """Merge the spans of one row into a tree: one node for each label at each place."""
     root = Node(thread.name)
     waiting: list[tuple[Node, Iterable[Slice]]] = [(root, thread.slices)]
     while waiting:
@@ -607,7 +607,7 @@ def call_tree(thread: Thread) -> Node:
 
 
 def extent(trace: Trace) -> tuple[int, int]:
-    """The first and the last moment in the trace; ``(0, 0)`` when it is empty."""
+    """The first and the last moment in the trace; ``(0, 0)`` if it is empty."""
     times = [t for one in trace.slices() for t in (one.start, one.start + (one.duration or 0))]
     times += [one.start for one in trace.instants() if one.label != "clocks"]
     for process in trace.processes:

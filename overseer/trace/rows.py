@@ -20,10 +20,10 @@ from ..model.events import RECORD
 from ..model.fold import TRAIN
 from ..recorder import sites as k
 from ..recorder.log import text_at
-from .encoder import BEGIN, DEEPEST, LOW, MASK, Encoder, Row, pack
+from .encoder import LOW, MASK, MAX_DEPTH, TYPE_BEGIN, Encoder, Track, pack
 from .parts import DETAILED, FOREVER, Part, part_of
 from .steprows import StepRow, refold
-from .writer import FOLD, HOST, TraceLog, threads_in
+from .writer import FOLD_TAG, STRUCTURE_TAG, TraceLog, threads_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class _Rows:
         self._numbered: list[tuple[int, int]] = []
         self._everything = self._parts == [Part()]
         self._tids = dict(log.numbers)
-        self._steps: dict[tuple[str, int], Row] = {}
-        self._lasts: dict[Row, int] = {}
+        self._steps: dict[tuple[str, int], Track] = {}
+        self._lasts: dict[Track, int] = {}
         self._sites: list[tuple[int, int, dict[int, Any]]] = []
         self._notes: dict[tuple[int, int], tuple[str, dict[str, Any]]] = {}
         self.kept = self.detailed = 0
@@ -136,13 +136,13 @@ class _Rows:
     def _read(self) -> Iterator[tuple[bytes, Any]]:
         """The log's events; threads and the last moment are noted on the way."""
         for tag, data in self._log.events():
-            if tag == HOST:
+            if tag == STRUCTURE_TAG:
                 for thread, native in threads_in(data):
                     self._tids.setdefault(thread, native)
                 if data:
                     self.last = max(self.last, RECORD.unpack_from(data, len(data) - RECORD.size)[0])
             yield tag, data
-            if tag != FOLD:
+            if tag != FOLD_TAG:
                 self._progress(len(data))
 
     def _step(self, step: StepRow) -> None:
@@ -188,7 +188,7 @@ class _Rows:
             self.detailed += any(part.level in DETAILED for part in holding)
         return bool(holding)
 
-    def _row_of(self, step: StepRow) -> Row:
+    def _row_of(self, step: StepRow) -> Track:
         key = step.task, step.thread
         if key not in self._steps:
             others = sum(task == step.task for task, _ in self._steps)
@@ -205,7 +205,7 @@ class _Rows:
         nothing: tuple[int, int, dict[int, Any]] = (_NOTHING, 0, {})
         self._sites += [nothing] * (len(self._table) - len(self._sites))
         for tag, data in self._log.events():
-            if tag != FOLD:
+            if tag != FOLD_TAG:
                 with suppress(Exception):
                     self._encode(data)
                 self._written(data)
@@ -261,7 +261,7 @@ class _Rows:
                         inner -= 1
                         if stack[inner][2] >= height:
                             height = stack[inner][2] + 1
-                    if height > DEEPEST or (
+                    if height > MAX_DEPTH or (
                         inner and (stack[inner - 1][1] > start or stack[inner - 1][0] == start)
                     ):
                         self._span(piece, start, end)
@@ -299,7 +299,7 @@ class _Rows:
                 self._rare(do, at, data, start, end, value, what, site, thread, flags)
         encoder.events += 2 * spans
 
-    def _thread(self, number: int) -> Row:
+    def _thread(self, number: int) -> Track:
         """The row of a thread."""
         tid = self._tids.get(number, 0)
         name = self._log.threads.get(tid) or (
@@ -329,20 +329,20 @@ class _Rows:
         made = pieces[key] = self._made(place, channel, label, arguments)
         return made
 
-    def _seen(self, name: str, thread: int) -> Row:
+    def _seen(self, name: str, thread: int) -> Track:
         """A hook's row; the main thread's has the plain name."""
         row = self._thread(thread)
         return self._encoder.row(name if row.name == "MainThread" else f"{name} ({row.name})")
 
-    def _place(self, row: dict[str, Any], thread: int) -> Row:
+    def _place(self, row: dict[str, Any], thread: int) -> Track:
         named = row.get("row")
         return self._encoder.row(named) if named else self._thread(thread)
 
-    def _made(self, row: Row, channel: str, label: str, arguments: dict[str, Any]) -> Any:
+    def _made(self, row: Track, channel: str, label: str, arguments: dict[str, Any]) -> Any:
         encoder = self._encoder
 
-        def begin(row: Row) -> tuple[bytes, bytes]:
-            return encoder.named(BEGIN, row.number, channel, label, arguments)
+        def begin(row: Track) -> tuple[bytes, bytes]:
+            return encoder.named(TYPE_BEGIN, row.number, channel, label, arguments)
 
         return row.stack, *begin(row), *row.end, (row, begin)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..model.fold import Fold
-from .writer import FOLD, HOST
+from .writer import FOLD_TAG, STRUCTURE_TAG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def refold(
 
     fold = begin({})
     for tag, data in events:
-        if tag == FOLD:
+        if tag == FOLD_TAG:
             fold.finish()
-        elif tag == HOST:
+        elif tag == STRUCTURE_TAG:
             try:
                 fold.feed(data)
             except Exception:  # Damaged events: go on after them.
@@ -69,7 +69,7 @@ def refold(
                 fold = begin({})
         yield from (_row(step, fold) for step in finished)
         finished.clear()
-        if tag == FOLD:
+        if tag == FOLD_TAG:
             fold = begin(data)
     fold.finish()
     yield from (_row(step, fold) for step in finished)

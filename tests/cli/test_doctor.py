@@ -115,7 +115,7 @@ ENDED = '{"ended": "x", "exit_status": 0, "problems": [{}]}'
         ("metrics.jsonl", "x\n{}\ny\n", "bad", "1 event, 2 torn lines"),
         ("metrics.jsonl", None, "note", "is missing: nothing was given or logged"),
         (TRACE, None, "note", "is not there"),
-        (TRACE, "x" * 999, "bad", "is no Perfetto trace"),
+        (TRACE, "x" * 999, "bad", "is not a Perfetto trace"),
         (TRACE, f"{PACKET}{'x' * 999}", "bad", "1 event in 1 row; unreadable are 999"),
         ("trace.log", "x", "note", "is not made yet: its log is there"),
     ],
@@ -165,4 +165,4 @@ def test_of_a_job_each_rank_is_examined(tmp_path: Path) -> None:
     (tmp_path / f"rank2/{TRACE}").symlink_to(tmp_path / "nowhere")
     found = examined(tmp_path, bad=True)
     assert [*found][::3] == ["rank2/run.json", "rank10/run.json"]
-    assert found[f"rank2/{TRACE}"][:2] == ["bad", "is no file that can be read"]
+    assert found[f"rank2/{TRACE}"][:2] == ["bad", "is not a regular file"]

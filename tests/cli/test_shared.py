@@ -149,7 +149,7 @@ def test_reading_in_python_writes_nothing_and_commands_say_what_they_finished(
     with closing(open_database(run)) as database:
         (value,) = database.execute("select value from run where key = 'ended_by'").fetchone()
         assert value == "killed"
-    with pytest.raises(VoirError, match="no trace has been made yet") as none:
+    with pytest.raises(VoirError, match="has not been exported") as none:
         open_trace(run)
     assert none.value.slug == "no-trace"
     assert listing(run) == before

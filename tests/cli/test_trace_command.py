@@ -16,7 +16,7 @@ import pytest
 from overseer.cli.trace import elapsed, summary
 from overseer.errors import VoirError
 from overseer.trace import open_trace
-from overseer.trace.encoder import BEGIN, END, INSTANT, Encoder
+from overseer.trace.encoder import TYPE_BEGIN, TYPE_END, TYPE_INSTANT, Encoder
 from tests.running import Place
 from tests.trace.processor import running
 from tests.views.test_summary import golden
@@ -39,7 +39,7 @@ class Written:
         """A begin, an end or an instant."""
         place = self.encoder.row(row)
         named = self.encoder.named(kind, place.number, "app", label, arguments)
-        self.encoder._at(place.end if kind == END else named, time)
+        self.encoder._at(place.end if kind == TYPE_END else named, time)
 
     def close(self, path: Path) -> Path:
         """Write the file."""
@@ -52,19 +52,19 @@ class Written:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a trace of three epochs with four steps each, the last one not finished."""
     made, row, time = Written(), "train steps", MILLISECOND
-    made.at(0, BEGIN, "phases", "run_script")
+    made.at(0, TYPE_BEGIN, "phases", "run_script")
     for epoch in range(3):
-        made.at(time, INSTANT, row, f"epoch {epoch}", rate=math.nan)
-        made.at(time, BEGIN, row, "epoch", number=epoch)
+        made.at(time, TYPE_INSTANT, row, f"epoch {epoch}", rate=math.nan)
+        made.at(time, TYPE_BEGIN, row, "epoch", number=epoch)
         for step in range(4):
-            made.at(time, BEGIN, row, "step", step=4 * epoch + step)
+            made.at(time, TYPE_BEGIN, row, "step", step=4 * epoch + step)
             time += (step + 1) * MILLISECOND
-            made.at(time, END, row)
+            made.at(time, TYPE_END, row)
             made.encoder.value("loss", "nats", "app/loss", "app", time, 1 / (epoch + step + 1))
         time += 500
         if epoch < 2:
-            made.at(time, END, row)
-    made.at(time, END, "phases")
+            made.at(time, TYPE_END, row)
+    made.at(time, TYPE_END, "phases")
     return made.close(tmp_path_factory.mktemp("run") / "trace.pftrace").parent
 
 
@@ -193,9 +193,9 @@ def test_without_viztracer_it_says_how_to_install_it(
 def test_many_rows_and_deep_trees_are_cut_short(tmp_path: Path) -> None:
     made = Written()
     for number in range(40):
-        made.at(number, BEGIN, f"row {number}", "span")
+        made.at(number, TYPE_BEGIN, f"row {number}", "span")
     for number in range(60):
-        made.at(100, BEGIN, "deep", f"level {number} with a name of some length")
+        made.at(100, TYPE_BEGIN, "deep", f"level {number} with a name of some length")
     trace = open_trace(made.close(tmp_path / "many.pftrace"))
     lines = summary(trace, 10).splitlines()
     assert "and 31 rows more: --top 41" in lines

@@ -16,7 +16,7 @@ from overseer.model.fold import Fold
 from overseer.model.steps import Step
 from overseer.recorder import sites as k
 from overseer.recorder.log import events
-from overseer.trace.writer import FOLD, HOST, TraceLog
+from overseer.trace.writer import FOLD_TAG, STRUCTURE_TAG, TraceLog
 from tests.programs.record import read
 
 
@@ -29,9 +29,9 @@ def pieces(path: Path) -> tuple[list[dict[str, Any]], Iterator[bytes]]:
 
     def whole() -> Iterator[bytes]:
         for tag, data in log.events():
-            if tag == FOLD:
+            if tag == FOLD_TAG:
                 raise SystemExit("The log has lost events in between: only its head is replayed.")
-            if tag == HOST:
+            if tag == STRUCTURE_TAG:
                 yield data
 
     return log.sites, whole()

@@ -15,7 +15,7 @@ from overseer.recorder.log import EVENT
 from overseer.trace import Trace, open_trace
 from overseer.trace.channels import _state, record, stop
 from overseer.trace.rows import make
-from overseer.trace.writer import HOST, VALS, LogWriter, TraceLog, this_process
+from overseer.trace.writer import STRUCTURE_TAG, VALUES_TAG, LogWriter, TraceLog, this_process
 
 from .processor import running
 
@@ -51,8 +51,8 @@ class Tracing:
         names = {str(one.native_id): one.name for one in threading.enumerate()}
         writer.rows({"sites": table.rows, "threads": names})
         data = self._structure[0] + recorder.drain(k.STRUCTURE, self._structure[1])[0]
-        writer.events(HOST, data, {})
-        writer.events(VALS, recorder.drain(k.VALUES, self._values)[0], {})
+        writer.events(STRUCTURE_TAG, data, {})
+        writer.events(VALUES_TAG, recorder.drain(k.VALUES, self._values)[0], {})
         writer.close()
         make(TraceLog(log), self.path)
         return open_trace(self.path)
@@ -90,11 +90,11 @@ class Making:
 
     def host(self, *events: bytes, **state: Any) -> None:
         """Events of the structure ring."""
-        self._records.append((HOST, b"".join(events), state))
+        self._records.append((STRUCTURE_TAG, b"".join(events), state))
 
     def values(self, *events: bytes) -> None:
         """Events of the value ring."""
-        self._records.append((VALS, b"".join(events), {}))
+        self._records.append((VALUES_TAG, b"".join(events), {}))
 
     def write(self, most: int = 1 << 20, **facts: Any) -> None:
         """Write the log."""

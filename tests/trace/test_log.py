@@ -13,7 +13,7 @@ import pytest
 from overseer.recorder import sites as k
 from overseer.trace import finish, open_trace, rows
 from overseer.trace.rows import Progress, make
-from overseer.trace.writer import HOST, VALS, LogWriter, TraceLog, this_process
+from overseer.trace.writer import STRUCTURE_TAG, VALUES_TAG, LogWriter, TraceLog, this_process
 
 from .conftest import NOW, WALL, event, row, spoilt
 
@@ -25,7 +25,7 @@ def starts(log):
     """When events happened, from the beginning."""
     return [
         int.from_bytes(data[at : at + 8], "little") - NOW
-        for kind, data in log.events() if kind == VALS for at in range(0, len(data), 32)
+        for kind, data in log.events() if kind == VALUES_TAG for at in range(0, len(data), 32)
     ]  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def write(path, n, *how):
     """A log of ``n`` events, ten at a time."""
     writer = begin(path, *how)
     for at in range(0, n, 10):
-        writer.events(VALS, b"".join(event(1, at + i) for i in range(10)), {})
+        writer.events(VALUES_TAG, b"".join(event(1, at + i) for i in range(10)), {})
     writer.rows({"dropped": writer.dropped})
     writer.close()
     return writer
@@ -111,13 +111,13 @@ def test_a_full_disk_costs_events_and_nothing_else(tmp_path, monkeypatch):
             return real(fd, data[:50])  # Half of it still fits.
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    writer.events(VALS, event(1, 1), {})
+    writer.events(VALUES_TAG, event(1, 1), {})
     monkeypatch.setattr(os, "write", full)
-    writer.events(VALS, event(1, 2) + event(1, 3), {})
-    writer.events(HOST, event(0, 3), {"steps": {"train": 7}})
+    writer.events(VALUES_TAG, event(1, 2) + event(1, 3), {})
+    writer.events(STRUCTURE_TAG, event(0, 3), {"steps": {"train": 7}})
     monkeypatch.setattr(os, "write", real)
-    writer.events(VALS, event(1, 4), {})
-    writer.events(HOST, event(0, 5), {"steps": {"train": 9}})
+    writer.events(VALUES_TAG, event(1, 4), {})
+    writer.events(STRUCTURE_TAG, event(0, 5), {"steps": {"train": 9}})
     writer.close()
     state = [data for tag, data in TraceLog(path).events() if tag == b"FOLD"]
     assert (starts(TraceLog(path)), state) == ([1, 4], [{"steps": {"train": 9}, "gap": True}])
@@ -135,10 +135,10 @@ def test_the_log_of_a_dead_process_becomes_a_trace(tmp_path, change, goes_on):
     path = tmp_path / "rank0/trace.log"
     path.parent.mkdir()
     writer = begin(path, **change)
-    writer.events(VALS, event(1, 1), {})
+    writer.events(VALUES_TAG, event(1, 1), {})
     assert finish(tmp_path) == path.with_suffix(".pftrace")
     assert path.exists() == goes_on
-    writer.events(VALS, event(1, 2), {})
+    writer.events(VALUES_TAG, event(1, 2), {})
     writer.close()
     if goes_on:  # The trace so far is read until one is asked for.
         assert len([*open_trace(tmp_path).instants()]) < len(
