@@ -12,6 +12,7 @@ from ..errors import UsageError, VoirError
 from ..model.catalogue import RATE
 from ..model.comparison import ComparedFigure, Comparison
 from ..model.comparison import compare as compare_facts
+from ..rundir.courses import with_courses
 from ..rundir.differences import Difference, differences
 from ..rundir.reading import Run
 from ..views.comparison import render
@@ -53,7 +54,8 @@ def compare(argv: list[str], terminal: Terminal) -> Iterator[str]:
     """
     options = parser().parse_args(argv)
     sides = [_runs(options.before), _runs(options.after)]
-    facts = [[run.facts for run in side] for side in sides]
+    single = len(sides[0]) == len(sides[1]) == 1  # Its interval is over single steps.
+    facts = [[with_courses(run) if single else run.facts for run in side] for side in sides]
     threshold = None if options.threshold is None else options.threshold / 100
     found = compare_facts(facts[0], facts[1], threshold)
     unlike = differences(facts[0], facts[1])

@@ -10,16 +10,27 @@ import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from ctypes import c_float
+from heapq import merge
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..errors import VoirError
 from ..files import whole
 from ..model.catalogue import CONTEXT_KEYS, CURVES, METRIC_GROUPS
+from ..model.facts import part
+from ..recorder.sites import PARTS
 from ..trace import wire
 from .reading import Run, as_number
+from .steps import NAME as STEPS
+from .steps import Steps, read_steps
 
 #: How deep a monitor's figures are looked into, and how many of one dictionary are shown.
 _DEPTH, _WIDTH = 4, 16
+#: Points of each curve of steps; TensorBoard shows 1,000 by default.
+MAX_POINTS = 10_000
+#: Keys of the events that voir makes of steps: their values are in ``steps.npy`` too.
+ROW_KEYS = ("loss", "batch_size")
 
 
 class Scalar(NamedTuple):
@@ -65,24 +76,78 @@ def _began(run: Run) -> float:
 
 
 def scalars(run: Run) -> Iterator[Scalar]:
-    """Each number of the run's events, as a point of the curve that it belongs to.
+    """All points to plot, in the order of their times.
 
-    A curve's steps are how many such events there have been, those that were not recorded too.
+    The curves of steps come from ``steps.npy``, at the steps' numbers. Those of events come from
+    ``metrics.jsonl``, at the count of such events. A loss or size that the script gives is an
+    event's, and hides the steps' own.
     """
+    steps, names = _steps(run), _tasks(run.facts)
+    own = {(task, key) for task in names.values() for key in ROW_KEYS} if steps else set()
+    given = {
+        tag
+        for event in run.metrics
+        if not _logged(event) and not _found(event, own)
+        for tag, _ in _curves(event)
+    }
+    events = (point for point in _of_events(run, own, given))
+    rows = _of_rows(run, steps, names, given) if steps else iter(())
+    return merge(events, rows, key=lambda point: point.time)
+
+
+def _of_events(run: Run, own: set[tuple[str, str]], given: set[str]) -> Iterator[Scalar]:
     began, seconds = _began(run), 0.0
     counts: dict[str, int] = {}
-    given = {tag for event in run.metrics if not _logged(event) for tag, _ in _curves(event)}
     for event in run.metrics:
         seconds = run.seconds_of(event) or seconds
+        if _found(event, own):
+            continue
         for tag, value in _curves(event):
-            # What was given and logged would be there twice.
+            # An event that was given and logged is plotted once.
             if not _logged(event) or tag not in given:
                 counts[tag] = int(as_number(event.get("n")) or counts.get(tag, 0) + 1)
                 yield Scalar(tag, counts[tag], began + seconds, value)
 
 
+def _of_rows(run: Run, steps: Steps, names: Mapping[str, str], given: set[str]) -> Iterator[Scalar]:
+    """Curves of steps, thinned to ``MAX_POINTS``; unknown values are left out."""
+    began = _began(run)
+    start = as_number(part(run.facts, "steps").get("start")) or 0.0
+    every = len(steps) // MAX_POINTS + 1
+    for row in islice(steps, 0, None, every):
+        task = names.get(row["task"], row["task"])
+        seconds = sum(row[name] for name in PARTS) / 1e9
+        values = {"loss": row["loss"], "batch_size": row["items"], "step_seconds": seconds}
+        if seconds > 0:
+            values["items_per_second"] = row["items"] / seconds
+        for key, value in values.items():
+            tag = f"{task}/{key}"
+            if value == value and tag not in given:
+                yield Scalar(tag, row["step"], began + (row["end"] - start) / 1e9, value)
+
+
+def _steps(run: Run) -> Steps | None:
+    """The run's steps; None if it has no file of them, or a damaged one."""
+    try:
+        return read_steps(run.path / STEPS) if (run.path / STEPS).exists() else None
+    except VoirError:
+        return None
+
+
+def _tasks(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The tasks of a run by their names in ``steps.npy``."""
+    shortened = {full: short for short, full in part(facts, "steps", "names").items()}
+    return {shortened.get(task, task): task for task in part(facts, "tasks")}
+
+
+def _found(event: Mapping[str, Any], own: set[tuple[str, str]]) -> bool:
+    """Whether voir made this event of a step that is in ``steps.npy``."""
+    keys = event.keys() - {"t", "n", "task", "step"}
+    return "step" in event and {(event.get("task", "train"), key) for key in keys} <= own
+
+
 def _logged(event: Mapping[str, Any]) -> bool:
-    """Whether an event was logged, and not given; in records of the first schema it has no time."""
+    """Whether an event was logged, not given; logged events of schema 1 have no time."""
     return "$logged" in event or "t" not in event
 
 

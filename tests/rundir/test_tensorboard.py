@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from overseer.rundir.reading import read_run
+from overseer.rundir.steps import ROW, header
 from overseer.rundir.tensorboard import Scalar, crc32c, event_file, export_scalars, scalars
 
 EVENTS = [
@@ -53,6 +54,45 @@ def test_what_was_given_and_logged_is_one_curve_at_the_time_of_each_event(tmp_pa
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(e)}\n" for e in events))
     found = [(tag, step, at) for tag, step, at, _ in scalars(read_run(tmp_path))]
     assert found == [("train/loss", 1, 1000.5), ("train/accuracy", 1, 1001.25)]
+
+
+def test_curves_of_steps_come_from_steps_npy_unless_the_script_gives_them(tmp_path):
+    rows = [
+        (1, "train", 2.0, 8.0), (2, "train", math.nan, 8.0), (1, "eval", math.nan, 4.0),
+        (3, "train", 1.0, math.nan), (4, "own", 3.0, 2.0),
+    ]  # fmt: skip
+    data = b"".join(
+        ROW.pack(
+            n, task.encode(), at * 10**9, at * 10**9 + 5 * 10**8, items, loss,
+            10**8, 4 * 10**8, 0, 0, 0, 0, 0, 1, 0,
+        )
+        for at, (n, task, loss, items) in enumerate(rows)
+    )  # fmt: skip
+    (tmp_path / "steps.npy").write_bytes(header(len(rows)) + data)
+    events = [
+        {"t": 1000.5, "task": "train", "step": 1, "batch_size": 8, "loss": 2.0},
+        {"t": 1001.0, "task": "own", "loss": 9.0},
+        {"t": 1001.5, "task": "train", "step": 1, "accuracy": 0.5},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(e)}\n" for e in events))
+    facts = {
+        "schema": 2, "started": "1970-01-01T00:16:40Z", "steps": {"start": 0},
+        "tasks": {"train": {}, "eval": {}, "own": {}},
+    }  # fmt: skip
+    (tmp_path / "run.json").write_text(json.dumps(facts))
+    found = [(tag, step, at, value) for tag, step, at, value in scalars(read_run(tmp_path))]
+    assert [one for one in found if one[0].endswith(("loss", "accuracy", "batch_size"))] == [
+        ("train/loss", 1, 1000.5, 2.0), ("train/batch_size", 1, 1000.5, 8.0),
+        ("own/loss", 1, 1001.0, 9.0), ("train/accuracy", 1, 1001.5, 0.5),
+        ("train/batch_size", 2, 1001.5, 8.0), ("eval/batch_size", 1, 1002.5, 4.0),
+        ("train/loss", 3, 1003.5, 1.0), ("own/batch_size", 4, 1004.5, 2.0),
+    ]  # fmt: skip
+    assert ("train/step_seconds", 3, 1003.5, 0.5) in found
+    assert ("eval/items_per_second", 1, 1002.5, 8.0) in found
+    (tmp_path / "steps.npy").write_bytes(b"torn")
+    found = [(tag, step) for tag, step, _, _ in scalars(read_run(tmp_path))]
+    assert ("train/loss", 1) in found
+    assert not [tag for tag, _ in found if tag.endswith("step_seconds")]
 
 
 def test_a_record_is_its_length_its_data_and_their_checksums():
