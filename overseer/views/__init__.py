@@ -1,1 +1,1 @@
-"""Views: a run's figures in, text out. None computes a figure, so no two contradict each other."""
+"""Views: turn a run's figures into text. Views compute no figures, so they cannot disagree."""

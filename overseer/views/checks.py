@@ -1,4 +1,4 @@
-"""The end of a run under ``--verify``: a line a check, and what to write where one fails."""
+"""The end of a run under ``--verify``: a line per check, and the remedy for failed ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _COLUMN = 22
 
 
 def render(run: Facts, width: int, colour: bool = False) -> str:
-    """The checks of a run, each ended by a newline.
+    """Render the checks of a run; each line ends with a newline.
 
     Args:
-        run: What ``run.json`` holds.
-        width: Of the terminal, in cells.
+        run: The facts of ``run.json``.
+        width: The terminal's, in cells.
         colour: Whether to use colours.
     """
     layout, checks = Layout(width, colour, _COLUMN), entries(run, "verify")
@@ -34,7 +34,7 @@ def render(run: Facts, width: int, colour: bool = False) -> str:
         said = clean(check.get("evidence") or "") or " "
         lines.append(layout.text([row(label, said, style=_STYLES.get(verdict, ""))]))
         if hint and hint not in shown and verdict != "PASS":
-            # On a line of its own and in one piece, so that it can be copied.
+            # On one line, so that it can be copied.
             text = f"        {'write' if hint.startswith('ov.') else 'try'}: {hint}"
             lines.append((f"\x1b[1m{text}\x1b[0m" if colour else text) + "\n")
         shown.add(hint)

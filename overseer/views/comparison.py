@@ -1,4 +1,4 @@
-"""A comparison as text: a table for each task, verdicts, and what was different about the runs."""
+"""A comparison as text: a table per task, verdicts, and how the runs differed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from ..model.comparison import Comparison, TaskVerdict
     from ..model.facts import Facts
 
-    #: Of each run of a side: where it is, and what its ``run.json`` holds.
+    #: For each run of a side: its path and the facts of its ``run.json``.
     Side = Sequence[tuple[str, Facts]]
 
-#: Columns of the table: the figure, A, B; the rest is what B is to A.
+#: Columns of the table: the figure, A, B; the rest compares B with A.
 _NAME, _VALUE = 15, 17
-#: How many differences of the runs are shown.
+#: Differences between the runs that are shown.
 _MOST = 16
 _REPEATS = "What the next ones would show, repeats tell: voir compare A1,A2,A3 B1,B2,B3"
-#: What is said of one run a side, with an interval and without.
+#: Notes for one run per side, with an interval and without.
 _SINGLE = f"one run a side: the interval is of these runs only. {_REPEATS}"
 _UNCERTAIN = f"one run a side, without an interval: no percentage is shown. {_REPEATS}"
 
@@ -33,13 +33,13 @@ _UNCERTAIN = f"one run a side, without an interval: no percentage is shown. {_RE
 def render(
     found: Comparison, sides: Sequence[Side], unlike: Sequence[tuple[str, str, str]], width: int
 ) -> str:
-    """The comparison.
+    """Render a comparison.
 
     Args:
-        found: What the sides' figures come to.
-        sides: The runs of both.
-        unlike: What else differs: its name, and the values of both sides.
-        width: Of the terminal.
+        found: The compared figures and verdicts.
+        sides: The runs of both sides.
+        unlike: Other differences: name, and the values of both sides.
+        width: The terminal's, in cells.
     """
     heads = [
         row(name, Piece(clean(path)), *(each.text for each in head_of(facts)), style="")
@@ -86,7 +86,7 @@ def _shown(one: Compared, values: Sequence[float]) -> str:
 
 
 def _range(one: Compared, values: Sequence[float], spread: Sequence[float] | None) -> str:
-    """Between which values the runs lie, or half of the steps of a single run."""
+    """The range of the runs, or the quartiles of a single run's steps."""
     ends = spread or ((min(values), max(values)) if len(values) > 1 else None)
     if ends is None or one.figure.metric.kind not in (RATE, SECONDS):
         return ""
@@ -99,13 +99,13 @@ def _range(one: Compared, values: Sequence[float], spread: Sequence[float] | Non
 def _change(one: Compared) -> str:
     if one.figure.metric.kind == SCALAR:
         return "the same" if one.before == one.after else ""
-    if one.ratio is None or one.interval is None:  # Without it the ratio may be chance.
+    if one.ratio is None or one.interval is None:  # Without an interval the ratio may be chance.
         return ""
     return f"{_signed(one.ratio)} % ({_interval(one.interval)})"
 
 
 def _known(one: Compared, runs: Sequence[int]) -> str:
-    """Of how many runs a figure is, where a side has others."""
+    """The number of runs that have a figure, if some lack it."""
     are = "runs are steady" if one.figure.path == "rate.steady" else "runs have it"
     sides = zip("AB", (one.before, one.after), runs, strict=True)
     few = [f"{name}: {len(of)} of {many}" for name, of, many in sides if len(of) < many]
@@ -117,7 +117,7 @@ def _interval(interval: tuple[float, float]) -> str:
 
 
 def _signed(ratio: float) -> str:
-    change = round(100 * (ratio - 1), 1) + 0.0  # No minus before a zero.
+    change = round(100 * (ratio - 1), 1) + 0.0  # Avoids -0.
     return f"{change:+.0f}" if abs(change) >= 10 else f"{change:+.1f}"
 
 

@@ -1,8 +1,8 @@
-"""The summary at the end of a run, from what ``run.json`` holds.
+"""The summary at the end of a run, from the facts of ``run.json``.
 
-It is as long as it needs to be. Where a terminal has fewer rows, these lines leave, in this order:
-loading, compute and losses of tasks other than the main one; their rates; the parts of a step; the
-values that were given; ``app``. All others stay, ``host`` and each task's first line among them.
+On a terminal with too few rows, lines are omitted in this order: loading, compute and losses of
+tasks other than the main one; their rates; the parts of a step; given values; ``app``. All other
+lines stay, such as ``host`` and each task's first line.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from ..model.facts import Facts
 
-#: Probes or instruments that are shown one by one; values of the user's own; bars of progress.
+#: Probes or instruments, values of the user, and progress bars that are shown.
 MOST, OWN, BARS = 40, 8, 4
-#: What goes first where there is too little room: the highest.
+#: The order in which rows are omitted: the highest first.
 _OTHER, _RATE, _TREE, _VALUES, _APP = 5, 4, 3, 2, 1
 _BAR = 16
 #: PyTorch's and Accelerate's launchers, as modules: their steps are made in other processes.
@@ -41,17 +41,16 @@ LAUNCHERS = ("torch.distributed.", "accelerate.commands.")
 def render(
     run: Facts, width: int, colour: bool = False, height: int = 0, whole: bool = False
 ) -> str:
-    """The end of a run in a few lines, each ended by a newline.
+    """Render the end of a run in a few lines, each ended by a newline.
 
-    A figure that is not in the record is not shown, and a part that is malformed is left out:
-    the summary never fails, and invents nothing.
+    Missing figures and malformed parts are left out; the summary never fails.
 
     Args:
-        run: What ``run.json`` holds; ``directory`` may come with it.
-        width: Of the terminal, in cells.
+        run: The facts of ``run.json``, and optionally ``directory``.
+        width: The terminal's, in cells.
         colour: Whether to use colours.
-        height: Of the terminal, in lines; 0: there is no end to it.
-        whole: Show what else there is many of, too: bars, probes, values of the user's own.
+        height: The terminal's, in lines; 0: unlimited.
+        whole: Show all bars, probes and values of the user.
     """
     most = 1 << 30 if whole else 0
     layout, tasks = Layout(width, colour), [*_tasks(run)]
@@ -70,14 +69,14 @@ def render(
     rest += [*_probes(run, most), *_instruments(run, most), _app(run, most), *record(run)]
     head = layout.head("voir:", first)
     rows = [*tasks, *rest]
-    # The line below the last one is the shell's.
+    # The shell needs the last line.
     return head + layout.text(
         layout.fitted(rows, height - 1 - head.count("\n")) if height > 0 and not whole else rows
     )
 
 
 def failure(run: Facts, width: int, colour: bool = False) -> str:
-    """Two lines for a run whose figures are on the screen, above the traceback of its script."""
+    """Render two lines for a failed run whose figures the dashboard has left on the screen."""
     layout, name = Layout(width, colour), _short(clean(run.get("directory") or ""))
     record = row("record", name, Piece("voir show prints its summary" if name else "", "dim"))
     return layout.head("voir:", head_of(run)) + layout.text([record])
@@ -87,7 +86,7 @@ def failure(run: Facts, width: int, colour: bool = False) -> str:
 
 
 def head_of(run: Facts) -> list[Piece]:
-    """The script, how it ended, and how long it took."""
+    """The first line: script, outcome, duration."""
     rank, world = run.get("rank"), run.get("world_size")
     ranked = f"rank {rank}" + (f" of {world}" if isinstance(world, int) else "")
     script = _short(clean(run.get("script") or "the script"))
@@ -98,7 +97,7 @@ def head_of(run: Facts) -> list[Piece]:
 
 
 def outcome(run: Facts) -> Piece:
-    """How the run ended, or its ``state`` if it did not."""
+    """The run's outcome, or its ``state`` if it goes on."""
     status, stopped, by = run.get("exit_status"), run.get("stopped_early"), run.get("ended_by")
     if isinstance(status, int) and status < 0:
         by = by or _signalled(-status)
@@ -129,7 +128,7 @@ def _signalled(number: int) -> str:
 
 
 def seconds(run: Facts) -> float | None:
-    """How long it took, by the monotonic clock; else by the time of day."""
+    """The run's duration by the monotonic clock, otherwise by the time of day."""
     told = number(run, "seconds")
     if told is not None:
         return told
@@ -146,7 +145,7 @@ def seconds(run: Facts) -> float | None:
 
 
 def _tasks(run: Facts) -> Iterator[Row]:
-    """Steps, rate, shares and loss of each task."""
+    """The rows of each task: steps, rate, shares, loss."""
     tasks = {name: task for name, task in part(run, "tasks").items() if isinstance(task, dict)}
     main = main_task(run)
     for name, task in tasks.items():
@@ -162,7 +161,7 @@ def _task(name: str, task: Facts, main: bool) -> Iterator[Row]:
     items = count(task.get("items"), units, units) if units != "steps" else None
     loss, steps = losses(task), count(task.get("steps"), "step")
     if steps is None and loss:
-        steps = "no steps seen"  # So that the loss below stands under its task's name.
+        steps = "no steps seen"  # The loss below then stands under its task's name.
     compiled, took = number(task, "compiled.steps") or 0, duration(at(task, "compiled.seconds"))
     again = f"{compiled:,.0f} compile, {took}" if compiled > 1 and took else None
     why = at(task, "items_unknown")
@@ -182,7 +181,7 @@ def _task(name: str, task: Facts, main: bool) -> Iterator[Row]:
 
 
 def losses(task: Facts) -> str | None:
-    """A task's loss, from its first to its last."""
+    """A task's first, last and lowest loss."""
     first, last = figure(at(task, "loss.first")), figure(at(task, "loss.last"))
     return f"{first} → {last}" if first is not None and last is not None else last
 
@@ -195,7 +194,7 @@ def _pauses(task: Facts, main: bool) -> str | None:
 
 
 def rate(task: Facts) -> list[str]:
-    """The steady rate and the overall one, each said so; the latter alone if there is no other."""
+    """The steady and the overall rate, labelled; the overall one alone without a steady one."""
     units = clean(task.get("units") or "items").removesuffix("/s")
     steady, wall = number(task, "rate.steady"), number(task, "rate.wall")
     shown = rates(steady, wall)
@@ -206,7 +205,7 @@ def rate(task: Facts) -> list[str]:
 
 def _rate(task: Facts) -> Iterator[Row]:
     said, profiled = rate(task), number(task, "rate.profiled")
-    # Steps that were looked at in detail were slower than they are by themselves.
+    # Detailed tracing has slowed these steps down.
     slow = Piece(f"{count(profiled, 'step')} profiled", "warn") if profiled else None
     yield _sub("rate", Piece(said[0], "bold") if said else None, _steady(task), *said[1:], slow)
     spread = rates(*(at(task, f"rate.{key}") for key in ("median", "q1", "q3")))
@@ -218,12 +217,12 @@ def _rate(task: Facts) -> Iterator[Row]:
     sample = f"n {n:,.0f}" if n is not None else ""
     sample += f", skipped {skipped:,.0f}" if sample and skipped is not None else ""
     clock = clean(at(task, "rate.clock") or "")
-    # Named where it is a device's.
+    # Only a device's clock is named.
     yield _sub("", median, sample, f"{clock} clock" if clock not in ("", HOST_CLOCK) else None)
 
 
 def _step(task: Facts) -> Row:
-    """How long the steps took of which the rate is."""
+    """The times of the steps in the rate."""
     kinds = {"median": "median", "p95": "p95", "p99": "p99", "max": "longest"}
     times = {name: duration(at(task, f"step_seconds.{key}")) for key, name in kinds.items()}
     return _sub("step", *(f"{name} {took}" for name, took in times.items() if took))
@@ -233,13 +232,13 @@ def _steady(task: Facts) -> Piece:
     verdict, start = clean(at(task, "steady.verdict") or ""), number(task, "steady.from_step")
     if verdict != "steady":
         return Piece(verdict, "warn")
-    if at(task, "steady.late"):  # And not from where --skip ends.
+    if at(task, "steady.late"):  # Not the end of --skip.
         return Piece(f"steady only from step {start or 0:,.0f}", "warn")
     return Piece(verdict if start is None else f"steady from step {start:,.0f}", "good")
 
 
 def _time(task: Facts) -> Iterator[Row]:
-    """Loading and compute, and below that the parts of a step; in its place where it is unknown."""
+    """Loading and compute, then the parts of a step; or the reason why they are unknown."""
     said = []
     for name in ("loading", "compute"):
         share, took = (at(task, f"{name}.{key}") for key in ("share", "seconds"))
@@ -258,7 +257,7 @@ def _time(task: Facts) -> Iterator[Row]:
 
 def _bar(share: float) -> str:
     filled = round(_BAR * min(max(share, 0.0), 1.0))
-    # Something that is there shows, however little it is.
+    # A part above zero gets at least one cell.
     filled = min(max(filled, 1 if share > 0 else 0), _BAR - (1 if share < 1 else 0))
     return "▒" * filled + "█" * (_BAR - filled)
 
@@ -268,7 +267,7 @@ def _sub(label: str, *pieces: Piece | str | None, optional: int = 0) -> Row:
 
 
 def _progress(run: Facts, most: int) -> Iterator[Row]:
-    """How far the script's progress bars got, unless steps tell more."""
+    """The state of the script's progress bars, unless steps show more."""
     for bar in entries(run, "progress")[: most or BARS] if most or not part(run, "tasks") else ():
         done, total, took = (number(bar, key) for key in ("done", "total", "seconds"))
         if done is not None:
@@ -278,7 +277,7 @@ def _progress(run: Facts, most: int) -> Iterator[Row]:
 
 
 def _values(run: Facts, most: int) -> Row:
-    """The last and the best of what was given; the best where it is another."""
+    """The last value of each given key, and the best one if it differs."""
     own, most = part(run, "values"), most or OWN
     shown = []
     for name, of in list(own.items())[:most]:
@@ -291,7 +290,7 @@ def _values(run: Facts, most: int) -> Row:
 
 
 def _machine(run: Facts) -> Iterator[Row]:
-    """Load and memory of the host, and each device."""
+    """Load and memory of the host and of each device."""
     yield row("host", _cpu(part(run, "host", "cpu")), _memory(run.get("host")))
     for index, device in enumerate(entries(run, "devices")):
         load = percent(at(device, "utilisation.mean"))
@@ -335,7 +334,7 @@ def _verdict(run: Facts) -> Iterator[Row]:
 
 
 def _fired(run: Facts) -> Row:
-    """That probes fired, for a run whose events nobody made figures of."""
+    """The probes that fired, for a run without figures."""
     fired = [p for p in entries(run, "probes") if p.get("state") == "fired"]
     events = sum(number(probe, "fired") or 0 for probe in fired)
     return row("probes", f"{len(fired)} fired" if fired else None, count(events or None, "event"))
@@ -356,7 +355,7 @@ def _instruments(run: Facts, most: int) -> Iterator[Row]:
     for one in failed[: most or MOST]:
         where = _short(clean(one.get("failed_at") or one.get("where") or ""))
         name = Piece(clean(one.get("name") or "an instrument"), "bad")
-        # What it raised was said when it happened; only losses become known at the end.
+        # Its exception was reported at once; losses are known only at the end.
         said = f"at {where}" if where else clean(one.get("error") or "")
         yield row("failed", name, said, style="bad")
     yield _more(failed, "instruments that failed", most)
@@ -367,11 +366,11 @@ def _more(found: Sequence[object], what: str, most: int) -> Row:
     return row("", Piece(left, "dim") if len(found) > (most or MOST) else None)
 
 
-# What it cost, and where it is
+# Cost and place
 
 
 def _app(run: Facts, most: int) -> Row:
-    """What the user has to say of the run."""
+    """The user's own data."""
     own, most = part(run, "app"), most or OWN
     shown = [f"{clean(key)} {_value(value)}" for key, value in list(own.items())[:most]]
     more = f"{len(own) - most} more in run.json" if len(own) > most else None
@@ -385,7 +384,7 @@ def _value(value: object) -> str:
 
 
 def record(run: Facts) -> Iterator[Row]:
-    """What the run cost, and where it is recorded."""
+    """voir's own cost, and the run's directory."""
     cost, trace = part(run, "overhead"), part(run, "trace")
     share, took = percent(cost.get("share")), duration(cost.get("seconds"))
     outside, dropped = duration(cost.get("outside")), number(trace, "dropped")
@@ -404,11 +403,11 @@ def record(run: Facts) -> Iterator[Row]:
 
 
 def _short(path: str) -> str:
-    """``path`` from the current directory, if it is below."""
+    """``path`` relative to the current directory, if it is inside."""
     try:
         here, relative = os.getcwd(), os.path.relpath(path)
     except (OSError, ValueError):
         return path
-    # All is below the root, where a script may have gone to.
+    # From the root every path would be relative.
     below = os.path.isabs(path) and not relative.startswith(os.pardir) and here != os.sep
     return relative if below else path

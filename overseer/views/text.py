@@ -1,6 +1,6 @@
 """Text for a terminal: labelled rows of short pieces, wrapped between pieces, and tables.
 
-And what a stream can show: here alone are NO_COLOR, FORCE_COLOR, TERM and CI known.
+Also finds what a stream can show; no other file reads NO_COLOR, FORCE_COLOR, TERM and CI.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 GAP = " · "
-#: Between the ends of a range: an en dash, which nobody takes for a minus sign.
+#: Between the ends of a range: an en dash, unlike a minus sign.
 TO = "\u2013"
 _ASCII = str.maketrans({"·": "|", "→": ">", TO: "-", "█": "#", "▒": ":", "└": "`", "…": "~"})
-#: Characters that take one cell; nearly all that is drawn is made of them.
+#: Characters one cell wide: nearly all that are drawn.
 _NARROW = re.compile("[ -~\u2013\u2192\u2500-\u259f\u2800-\u28ff·\u00d7…°]*")
-#: Values of CI that say that there is none.
+#: Values of CI that mean no.
 _NO = ("", "0", "false")
 _COLOURLESS = frozenset({"dumb", "vt52", "vt100", "vt102", "vt220", "vt320", "xterm-mono"})
 _STYLES = {"": "", "bold": "1", "dim": "2", "good": "32", "warn": "33", "bad": "1;31"}
 
 
 class Piece:
-    """A few words that stay together if they fit, in one style."""
+    """Words in one style that stay on one line if they fit."""
 
     def __init__(self, text: str, style: str = "") -> None:
         self.text, self.style = text, style
 
 
 class Row:
-    """A label and those pieces that there are; a row without a piece is not shown.
+    """A label and its pieces; a row without pieces is not shown.
 
     Args:
-        label: Of the row, in ``style``.
-        pieces: What belongs to it.
+        label: The row's, in ``style``.
+        pieces: Its text.
         depth: 1 for a row that belongs to the one above it.
-        style: Of the label.
-        optional: Above 0 if it may go where there is too little room, the highest first.
+        style: The label's.
+        optional: Above 0 if the row may be omitted, the highest first.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class Layout:
     """Lays rows out in ``width`` cells.
 
     Args:
-        width: Of the terminal; a row is never wider, except for a word that is.
+        width: The terminal's; only a single longer word exceeds it.
         colour: Whether to style text with escape sequences.
-        column: Where the text of a row begins.
+        column: The column where a row's text begins.
     """
 
     def __init__(self, width: int, colour: bool = False, column: int = 12) -> None:
         self._width, self._colour, self._column = max(width, 40), colour, column
 
     def fitted(self, rows: Iterable[Row], most: int) -> list[Row]:
-        """The rows, without the most optional ones if ``most`` lines do not hold all of them."""
+        """The rows that fit into ``most`` lines, without the most optional ones."""
         kept = [(len(self._row(row)), row) for row in rows if row.pieces]
         while sum(lines for lines, _ in kept) > most:
             optional, last = max(
@@ -86,7 +86,7 @@ class Layout:
         return "".join(f"{line.rstrip()}\n" for line in lines)
 
     def head(self, label: str, pieces: Iterable[Piece]) -> str:
-        """A first line that stands out to the left; what of it does not fit is below."""
+        """A first line without indent, wrapped if it is too long."""
         lines = self._wrapped(self._paint(label, "bold") + " ", cells(label) + 1, pieces)
         return "".join(f"{line.rstrip()}\n" for line in lines)
 
@@ -111,7 +111,7 @@ class Layout:
         return lines
 
     def _fitted(self, text: str, used: int) -> list[str]:
-        """``text`` in lines that fit, the first after ``used`` cells; a long word stays whole."""
+        """``text`` wrapped, the first line after ``used`` cells; long words stay whole."""
         parts, line = [], ""
         for word in text.split(" "):
             longer = f"{line} {word}" if line else word
@@ -128,11 +128,11 @@ class Layout:
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Rows of cells, the first of them the names of the columns.
+    """Lay out rows of cells; the first row has the columns' names.
 
     Args:
         rows: The texts of their cells.
-        right: Whether each column stands to the right.
+        right: For each column, whether it is right-aligned.
     """
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     lines = []
@@ -144,13 +144,13 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
 
 
 def cut(text: object, most: int) -> str:
-    """``text`` on one line, with an ellipsis at its end if it has more than ``most`` characters."""
+    """``text`` on one line, cut to ``most`` characters with an ellipsis."""
     shown = clean(text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def cells(text: str) -> int:
-    """How many cells of a terminal ``text`` takes."""
+    """The width of ``text`` in terminal cells."""
     if _NARROW.fullmatch(text):
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -160,7 +160,7 @@ def cells(text: str) -> int:
 
 
 def encodable(text: str, encoding: str | None) -> str:
-    """``text`` for a stream: what its encoding lacks is drawn in ASCII, or escaped."""
+    """``text`` for a stream; characters that its encoding lacks become ASCII or are escaped."""
     encoding = encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -171,7 +171,7 @@ def encodable(text: str, encoding: str | None) -> str:
 
 
 def coloured(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
-    """Whether what is written to ``stream`` should have colours; the first that says so decides."""
+    """Whether to use colours on ``stream``; the first setting that applies decides."""
     if environ.get("NO_COLOR"):
         return False
     if environ.get("FORCE_COLOR"):
@@ -180,10 +180,10 @@ def coloured(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
 
 
 def is_terminal(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
-    """Whether somebody looks at ``stream`` on a terminal; under CI nobody does."""
+    """Whether ``stream`` is an interactive terminal; under CI it is not."""
     if stream is None or environ.get("CI", "") not in _NO:
         return False
     try:
         return stream.isatty()
-    except (OSError, ValueError):  # A closed stream.
+    except (OSError, ValueError):  # The stream is closed.
         return False

@@ -1,7 +1,7 @@
-"""What the dashboard shows: a run's figures, their histories, and what monitors and scripts give.
+"""The contents of the dashboard: figures, their histories, monitors' samples, given values.
 
-Figures are the fold's, as they stand in ``run.json``; nothing is counted here. Other threads only
-leave things behind; the dashboard's own thread takes them up, once a frame.
+The figures are those of ``run.json``; nothing is counted here. Other threads only queue values; the
+dashboard's thread takes them once a frame.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 
     Event = Mapping[str, Any]
 
-#: Keys that have a place of their own: they are subscribed to. Memory is in ``cpudata`` too.
+#: Keys with their own place, subscribed to. Memory is in ``cpudata`` too.
 HEARD = ("rate", "progress", *(key for key in METRIC_GROUPS if key != "memdata"))
-#: Keys that are no figures of the script's own.
+#: Keys that are not the script's figures.
 _QUIET = (CONTEXT_KEYS - {"t", "n"}) | FIGURES | METRIC_GROUPS.keys()
-#: What monitors give of traffic.
+#: Monitors' samples of traffic.
 _TRAFFIC = {key: METRIC_GROUPS[key] for key in ("iodata", "netdata")}
-#: Tasks, keys, and steps between two frames of which there may not be more.
+#: Limits: tasks, keys, steps between two frames.
 _TASKS, _KEYS, _STEPS = 32, 512, 8192
-#: Seconds between two looks at the figures: computing them takes milliseconds.
+#: Interval at which figures are computed, in seconds: it takes milliseconds.
 _LOOK = 1.0
-#: What is not below this has no place on an axis.
+#: Larger values do not fit an axis.
 _ODD = 1e300
 
 
 class History:
-    """A figure over time: means over equal stretches, which double in length when there are many.
+    """A figure over time: means over equal intervals, which double when there are too many.
 
     Args:
-        capacity: How many stretches there may be.
-        length: The length of the first ones, in seconds.
+        capacity: Maximum count of intervals.
+        length: The first intervals' length, in seconds.
 
     Attributes:
-        start: When it begins, in seconds; None: it is empty.
-        end: When it was last added to.
+        start: The first moment, in seconds; None: empty.
+        end: The time of the last value.
     """
 
     def __init__(self, capacity: int = 512, length: float = 0.01) -> None:
@@ -60,7 +60,7 @@ class History:
         self._highs: list[float] = []
 
     def add(self, at: float, value: float) -> None:
-        """Take in a value."""
+        """Add a value."""
         if self.start is None:
             self.start = at
         place = int((at - self.start) / self._length) if at > self.start else 0
@@ -87,13 +87,13 @@ class History:
 
     @property
     def points(self) -> int:
-        """How many stretches there are by now."""
+        """Count of intervals."""
         return len(self._sums)
 
     def over(self, start: float, end: float, n: int) -> list[float | None]:
-        """Means in ``n`` equal parts of a time; what lies between two known ones is on a line.
+        """Means in ``n`` equal parts of a time, interpolated between known ones.
 
-        NaN: there was a value that is no finite number. None: before the first or after the last.
+        NaN: a value was not finite. None: before the first or after the last.
         """
         sums, counts = [0.0] * n, [0] * n
         for place, column in self._columns(start, end, n):
@@ -103,7 +103,7 @@ class History:
         return _filled([m if m is None or abs(m) < _ODD else math.nan for m in means])
 
     def spread(self, start: float, end: float, n: int) -> list[tuple[float, float] | None]:
-        """The lowest and highest finite value in ``n`` equal parts of a time; None: no value."""
+        """The lowest and highest finite value in ``n`` equal parts of a time; None: none."""
         spread: list[tuple[float, float] | None] = [None] * n
         for place, column in self._columns(start, end, n):
             low, high = spread[column] or (math.inf, -math.inf)
@@ -112,7 +112,7 @@ class History:
         return spread
 
     def _columns(self, start: float, end: float, n: int) -> Iterator[tuple[int, int]]:
-        """The stretches with values, each with the part of a time, of ``n``, that it lies in."""
+        """The intervals with values, each with its part, of ``n``, of a time."""
         step = (end - start) / n or 1.0
         for place, count in enumerate(self._counts):
             if count:
@@ -132,15 +132,15 @@ def _filled(values: list[float | None]) -> list[float | None]:
     return values
 
 
-class Task:
-    """One task: the fold's figures, and the course of its loss and rate.
+class TaskPanel:
+    """A task: its figures, and the histories of its loss and rate.
 
     Attributes:
-        facts: Its part of ``run.json`` by now.
-        now: Items a second by the latest window, and their ``units``.
-        done: So much ``of`` the total, in ``unit``, if anything tells that.
-        turn: Which turn of how many this is, such as an epoch; None: it is not known.
-        bar: Whether a bar of the script's tells it, which may be of one turn only.
+        facts: Its current part of ``run.json``.
+        now: Items per second in the latest window, and their ``units``.
+        done: Progress, ``of`` a total, in ``unit``; None if unknown.
+        turn: The epoch and their count, for example; None: unknown.
+        bar: Whether the progress is from a bar of the script, perhaps of one epoch only.
     """
 
     def __init__(self, name: str) -> None:
@@ -157,7 +157,7 @@ class Task:
         self._turns: list[tuple[float, float]] = []
 
     def turned(self, at: float, turn: tuple[float, float] | None) -> None:
-        """What is done is of this turn, if that is known."""
+        """Set the turn that the progress belongs to, if known."""
         self.turn = turn
         if turn is None or turn[1] < 1 or not self.of:
             return
@@ -167,10 +167,10 @@ class Task:
         self._turns = [*self._turns[:1], (at, share)]
 
     def progressed(self, at: float, done: float, total: float, unit: str) -> None:
-        """So much is done of the total."""
+        """Set the progress."""
         growth = self._growth
         if growth and done < growth[-1][1]:
-            growth.clear()  # It begins again, as with each epoch.
+            growth.clear()  # A new epoch.
         if not growth and done == 1 and self.began is not None:
             growth.append((self.began, 0.0))
         if not growth or done > growth[-1][1]:
@@ -178,7 +178,7 @@ class Task:
         self.done, self.of, self.unit = done, total, unit
 
     def left(self, now: float) -> float | None:
-        """Seconds until all is done: at the pace of late, of several turns at that of all."""
+        """Seconds left: at the recent pace, or over several turns at the overall pace."""
         if self.turn is not None:
             if len(self._turns) < 2 or self._turns[1][1] in (1.0, self._turns[0][1]):
                 return None
@@ -191,10 +191,10 @@ class Task:
 
 
 class Meter:
-    """How busy a device is, 0 to 1, and its memory in bytes, with their courses of late.
+    """A device's load, 0 to 1, and memory in bytes, with recent histories.
 
     Attributes:
-        cores: How busy each of its processors is, where that is read.
+        cores: The load of each processor, if it is sampled.
     """
 
     def __init__(self, label: str) -> None:
@@ -207,11 +207,11 @@ class Meter:
         self.uses: deque[float] = deque(maxlen=240)
 
     def read(self, data: object, key: str) -> None:
-        """Take in what a monitor emitted.
+        """Add a monitor's sample.
 
         Args:
-            data: Its event.
-            key: What that stood under.
+            data: The sample.
+            key: Its key in the event.
         """
         if not isinstance(data, dict):
             return
@@ -234,18 +234,18 @@ class Meter:
 
 
 class Board:
-    """All that is shown.
+    """The contents of the dashboard.
 
     Args:
         title: The script.
-        start: When the run began, in seconds of the monotonic clock.
-        given: The latest loss that the script gives of a task; None: its losses are its steps'.
+        start: The run's start, in seconds of the monotonic clock.
+        given: Returns the latest loss that the script gives for a task; None: use its steps'.
         clock: The monotonic clock, in seconds.
 
     Attributes:
-        tasks: By name, in the order in which they are shown.
-        meters: ``cpu``, ``process``, then each GPU.
-        flows: Bytes a second by ``disk`` and ``net``, each by its direction.
+        tasks: By name, in display order.
+        meters: ``cpu``, ``process``, then the GPUs.
+        flows: Bytes per second of ``disk`` and ``net``, by direction.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class Board:
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.title, self.start, self.now = title, start, start
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[str, TaskPanel] = {}
         self.meters: dict[str, Meter] = {}
         self.flows: dict[str, dict[str, float]] = {}
         self._clock, self._told, self._looked = clock, given, -math.inf
@@ -270,7 +270,7 @@ class Board:
     # From any thread
 
     def take(self, steps: list[Step]) -> None:
-        """Steps have ended, about ten times a second; of losses that are given, the latest."""
+        """Queue finished steps, some ten times a second, and the latest given loss."""
         self._steps.extend(steps)
         for name in {step.task for step in steps}:
             loss = self._told(name)
@@ -278,11 +278,11 @@ class Board:
                 self._lost.append((name, self._clock(), loss))
 
     def hear(self, event: Event) -> None:
-        """A figure was given that has a place of its own."""
+        """Queue an event whose key has its own place."""
         self._heard.append((self._clock(), event))
 
     def keep(self, event: Event) -> None:
-        """Keep the numbers of an event; what is dear to keep, once a frame."""
+        """Queue the numbers of an event; costly values once a frame."""
         if "$event" in event:
             return
         task, given = str(event.get("task") or ""), self._given
@@ -300,12 +300,12 @@ class Board:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is known yet."""
+        """Whether there is nothing to show yet."""
         return not (self.tasks or self.meters or self.flows or self._given)
 
     @property
     def scalars(self) -> list[tuple[str, float | None]]:
-        """Every other number that was given: its name, and its last value; None: on its way."""
+        """Other given numbers: name and last value; None: pending."""
         plain = ("", "train", "main")
         return [
             (key if task in plain else f"{task}/{key}", as_number(value))
@@ -314,12 +314,12 @@ class Board:
         ]
 
     def read(self, now: float, facts: Callable[[], Event], last: bool = False) -> None:
-        """Take up what has come.
+        """Take the queued values.
 
         Args:
-            now: In seconds.
+            now: The time in seconds.
             facts: Computes the ``tasks`` of ``run.json``; once a second at most.
-            last: Nothing comes after this.
+            last: The run has ended.
         """
         self.now = now
         for _ in range(len(self._heard)):
@@ -334,15 +334,15 @@ class Board:
                     task.facts = known
         self._fresh.clear()
 
-    def task(self, name: object) -> Task | None:
-        """The task of that name; None: there are too many."""
+    def task(self, name: object) -> TaskPanel | None:
+        """The task of this name; None if there are too many."""
         name = str(name or "train")
         if name not in self.tasks and len(self.tasks) < _TASKS:
-            self.tasks = ordered({**self.tasks, name: Task(name)})
+            self.tasks = ordered({**self.tasks, name: TaskPanel(name)})
         return self.tasks.get(name)
 
     def _losses(self) -> None:
-        """Losses of steps, as far as they have come from their devices, in order."""
+        """Losses of steps in order, up to the first still pending."""
         for _ in range(len(self._lost)):
             name, at, loss = self._lost.popleft()
             if (task := self.task(name)) is not None:
@@ -382,7 +382,7 @@ class Board:
                 self._meter(label).read(event[key], key)
         devices = event.get("gpudata")
         if isinstance(devices, dict):
-            # By their numbers: as text, 10 stands before 2.
+            # By number: as text, 10 precedes 2.
             for index in sorted(devices, key=lambda each: (len(str(each)), str(each))):
                 self._meter(f"gpu {cut(index, 8)}").read(devices[index], "gpudata")
         for key in _TRAFFIC.keys() & event.keys():
@@ -392,7 +392,7 @@ class Board:
         return self.meters.setdefault(label, Meter(label))
 
     def _flow(self, key: str, at: float, counters: object) -> None:
-        """Traffic between the last two samples of a counter."""
+        """The rate between the last two samples of a counter."""
         source = _TRAFFIC[key]
         now = {each.name: _total(counters, each.key) for each in source.totals}
         then, before = self._counters.get(key, (at, now))
@@ -404,7 +404,7 @@ class Board:
 
 
 def _total(counters: object, name: str) -> float:
-    """A counter, summed over disks or interfaces if they are apart."""
+    """A counter, summed over disks or interfaces."""
     if not isinstance(counters, dict):
         return 0.0
     own = as_number(counters.get(name))
@@ -412,7 +412,7 @@ def _total(counters: object, name: str) -> float:
 
 
 def _pair(value: object) -> tuple[float, float] | None:
-    """Two finite numbers, as progress and memory come."""
+    """Two finite numbers, such as progress or memory."""
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         return None
     first, second = map(as_number, value)
@@ -421,7 +421,7 @@ def _pair(value: object) -> tuple[float, float] | None:
 
 
 def as_number(value: object) -> float | None:
-    """A value that was kept as a number; None if it is none, or not yet."""
+    """A kept value as a number; None if it is not one, or still pending."""
     if type(value) is float:
         return value
     if type(value) is int:
@@ -430,19 +430,19 @@ def as_number(value: object) -> float | None:
 
 
 class _Pending:
-    """A number on its way from a device."""
+    """A number that is being copied from a device."""
 
     number: float | None = None
 
     def arrived(self, number: float) -> None:
-        """It is here."""
+        """Take the number."""
         self.number = number
 
 
 def _held(value: Any) -> object:
-    """What can be kept of a value that is no plain number: no graph, no device memory.
+    """Keep a value other than a plain number, without its graph or device memory.
 
-    No subclass of tensors is read ever: that may be a collective.
+    Subclasses of tensors are never read: that may be a collective.
     """
     kind = type(value)
     try:
@@ -455,6 +455,6 @@ def _held(value: Any) -> object:
             value = value.item()
         elif kind.__module__ == "numpy" and not value.shape:
             value = value.item()
-    except Exception:  # A tensor without a value, or a device in trouble.
+    except Exception:  # A tensor without a value, or a failed device.
         return None
     return value if type(value) is float or type(value) is int else None

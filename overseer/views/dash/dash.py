@@ -1,4 +1,4 @@
-"""The dashboard at work: draws at its own pace, on a thread of voir's, and cleans up at the end."""
+"""Draws the dashboard at its own pace, on a thread of voir's, and cleans up at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 
 from ...errors import Problem
 from ..text import is_terminal
-from .lines import Lines
+from .lines import LineSink
 from .screen import Screen, Tty
 from .text import Palette
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from .board import Board
 
 
-#: Seconds between frames, at least; and frames take at most one part in so many of a core.
+#: Least interval between frames, in seconds; and the inverse of their largest share of a core.
 FRAME_SECONDS, COST_PART = 0.5, 200
 
 
 class Dashboard:
-    """Draws a board now and then.
+    """Draws a board periodically.
 
     Args:
-        sink: Where it is shown.
+        sink: The screen or lines to draw on.
         board: The board.
         facts: Computes the ``tasks`` of ``run.json``.
         clock: The run's clock.
-        report: Told of what fails.
+        report: Reports failures.
     """
 
     def __init__(
         self,
-        sink: Lines | Screen,
+        sink: LineSink | Screen,
         board: Board,
         facts: Callable[[], Mapping[str, Any]],
         clock: Clock,
@@ -50,17 +50,17 @@ class Dashboard:
         self._due = clock.now_ns()
         self._lock = threading.Lock()
         self._pid, self._open = os.getpid(), True
-        self._handler = self._suspend  # A bound method is another one each time.
+        self._handler = self._suspend  # Each access makes another bound method.
 
     @property
     def on_screen(self) -> bool:
-        """Whether the board is shown on a terminal still."""
+        """Whether the board is still shown on a terminal."""
         return self._open and isinstance(self._sink, Screen)
 
     def watch(self) -> None:
-        """Give the terminal back while the run is stopped by Ctrl-Z, unless the script sees to it.
+        """Release the terminal while the run is stopped by Ctrl-Z, unless the script handles that.
 
-        The next frame takes it again.
+        The next frame takes it back.
         """
         if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL and _is_main():
             signal.signal(signal.SIGTSTP, self._handler)
@@ -72,7 +72,7 @@ class Dashboard:
             finally:
                 self._lock.release()
         signal.signal(signum, signal.SIG_DFL)
-        signal.raise_signal(signum)  # It returns when the run goes on.
+        signal.raise_signal(signum)  # Returns when the run continues.
         signal.signal(signum, self._handler)
 
     def tick(self) -> None:
@@ -85,18 +85,18 @@ class Dashboard:
                 self._due = self._clock.now_ns() + cost * COST_PART
 
     def close(self, summed: bool = False) -> None:
-        """Draw the last frame and give the terminal back; harmless if done twice.
+        """Draw the last frame and release the terminal; a second call does nothing.
 
-        In the child of a fork it does nothing: the terminal is still the parent's.
+        In a forked child it does nothing: the terminal is the parent's.
 
         Args:
-            summed: A summary follows; the frame has only what that has not.
+            summed: A summary follows: the frame omits its figures.
         """
         if os.getpid() != self._pid or not self._open:
             return
         if signal.getsignal(signal.SIGTSTP) == self._handler and _is_main():
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        # A frame may hang in a stopped terminal (Ctrl-S); the end of the run does not wait.
+        # A frame may block in a stopped terminal (Ctrl-S): do not wait for it.
         if not self._lock.acquire(timeout=1.0):
             return
         try:
@@ -116,7 +116,7 @@ class Dashboard:
         self._sink.close(self._board, summed)
 
     def _guard(self, draw: Callable[[], object]) -> None:
-        """Draw; a terminal that cannot be written ends the dashboard, not the run."""
+        """Draw; a terminal that cannot be written to ends the dashboard, not the run."""
         try:
             draw()
         except OSError as error:
@@ -135,20 +135,20 @@ def _is_main() -> bool:
 
 
 def flush_script() -> None:
-    """Let out what the script has printed without a newline, so that it stands above."""
+    """Flush the script's unfinished line, so that it stands above the summary."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream.isatty():
                 stream.flush()
         except (AttributeError, OSError, ValueError):
-            pass  # Closed, or replaced by something that is no stream.
+            pass  # Closed, or replaced by another object.
 
 
-def sink_for(stream: TextIO | None, environ: Mapping[str, str]) -> Lines | Screen | None:
-    """Rows on a terminal, lines elsewhere; nothing without stderr."""
+def sink_for(stream: TextIO | None, environ: Mapping[str, str]) -> LineSink | Screen | None:
+    """Choose rows on a terminal, lines elsewhere, nothing without stderr."""
     if stream is None:
         return None
-    lines = Lines(lambda line: _write_line(stream, line))
+    lines = LineSink(lambda line: _write_line(stream, line))
     if environ.get("TERM", "dumb") != "dumb" and is_terminal(stream, environ):
         return Screen(Tty(stream.fileno()), Palette.of(stream, environ), lines)
     return lines

@@ -1,4 +1,4 @@
-"""Draws a board: a board and a size in, lines out, none wider than the terminal."""
+"""Lays a board out in lines, none wider than the terminal."""
 
 from __future__ import annotations
 
@@ -30,68 +30,70 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from .board import Board, History, Meter, Task
+    from .board import Board, History, Meter, TaskPanel
     from .text import Line, Span
 
-#: A smaller terminal than this gets plain lines.
+#: Smaller terminals get plain lines.
 LEAST_COLUMNS, LEAST_ROWS = 40, 12
-#: The script keeps a third of the rows, and so many at least.
+#: Least rows that the script keeps, besides a third of all.
 _KEPT = 5
-#: Rows of a plot, at least; of a task that is not the first, and at all, at most.
+#: Rows of a plot: least; most of a task other than the first; most.
 _LOW, _SECOND, _HIGH = 3, 7, 32
 _AXIS, _LABEL, _GAP, _CELL = 8, 10, 3, 24
-#: A loss that spans this factor is on a logarithmic axis.
+#: A loss that spans this factor gets a logarithmic axis.
 _DECADES = 20.0
-#: A rate's axis spans this part of the highest rate at least.
+#: A rate's axis spans at least this part of the highest rate.
 _LEAST_SPAN = 0.25
-#: From so many GPUs on, two share a row.
+#: From this number of GPUs, two share a row.
 _SHARED = 3
 _HOT = 0.95
-#: From so many columns on, the load of each processor is shown.
+#: From this width, the load of each processor is shown.
 _EACH = 200
 _SHORT = {"optimizer": "optim", "communication": "comm", "forward": "fwd", "backward": "bwd"}
 _MIB = 1024.0**2
 
 
-class Row(NamedTuple):
-    """A line, and how readily it is given up when there are too many: 0 is never."""
+class BoardLine(NamedTuple):
+    """A line, and its rank of omission: 0 is never, the highest first."""
 
     line: Line
     rank: int
 
 
 def height(rows: int) -> int:
-    """How many rows of a terminal the dashboard may take; the others stay the script's own."""
+    """The rows that the dashboard may take; the script keeps the others."""
     return rows - max(_KEPT, rows // 3)
 
 
 def lay_out(board: Board, columns: int, most: int) -> list[Line]:
-    """At most ``most`` lines of at most ``columns - 1`` cells.
+    """Lay out at most ``most`` lines of at most ``columns - 1`` cells.
 
-    The last column stays free: a character there would leave the cursor about to wrap.
+    The last column stays free: a character there puts the cursor into its wrap state.
     """
     room = columns - 1
-    rows = [Row(_header(board, room), 0)]
+    rows = [BoardLine(_header(board, room), 0)]
     if board.empty:
         return [rows[0].line, ((" waiting for the first step", "dim"),)]
     tasks = _visible(list(board.tasks.values()), max(1, most // 5))
     graph = 1 if most < 22 else 2 if most < 34 else 3
-    plots: list[tuple[int, Task]] = []
+    plots: list[tuple[int, TaskPanel]] = []
     for task in tasks:
-        rows.append(Row(_progress(task, board, room, bool(plots)), 1))
+        rows.append(BoardLine(_progress(task, board, room, bool(plots)), 1))
         if _told(task):
-            # The first task is what the run is about; the figures of others are in one row.
-            rows.append(Row((), 9) if plots else Row(_figures(task, room, mini=True), 2))
+            # The first task is the main one; others have their figures in one row.
+            rows.append(
+                BoardLine((), 9) if plots else BoardLine(_figures(task, room, mini=True), 2)
+            )
             plots.append((len(rows) - 1, task))
     rows += _steps(tasks, room)
     rows += _machine(board, room, graph)
     given = _given(board.scalars, room, max(1, most // 6))
-    rows += [Row(line, 4 if at == 0 else 8) for at, line in enumerate(given)]
+    rows += [BoardLine(line, 4 if at == 0 else 8) for at, line in enumerate(given)]
     return _with_plots(rows, plots, room, most)
 
 
 def courses(board: Board, columns: int, most: int) -> list[Line]:
-    """The curves of the first task that has any, without the figures that a summary has."""
+    """The curves of the first task that has any, without the summary's figures."""
     room, high = columns - 1, min(_SECOND, most - 2)
     task = next(filter(_drawn, board.tasks.values()), None)
     if task is None or high < _LOW:
@@ -101,13 +103,15 @@ def courses(board: Board, columns: int, most: int) -> list[Line]:
     return [padded(line, room) for line in (title, *_plots(task, _span([task]), room, high))]
 
 
-def _drawn(task: Task) -> bool:
-    """Whether there is a course to draw of a task."""
+def _drawn(task: TaskPanel) -> bool:
+    """Whether a task has a curve to draw."""
     return max(task.loss.points, task.rate.points) > 1
 
 
-def _with_plots(rows: list[Row], plots: list[tuple[int, Task]], room: int, most: int) -> list[Line]:
-    """As many rows as there is room for; what is left over makes plots of figures, or higher."""
+def _with_plots(
+    rows: list[BoardLine], plots: list[tuple[int, TaskPanel]], room: int, most: int
+) -> list[Line]:
+    """The rows that fit; room left over turns figures into plots, or makes plots higher."""
     kept = [[row.line] if row.line else [] for row in rows]
     total = sum(map(len, kept))
     while total > most:
@@ -119,7 +123,7 @@ def _with_plots(rows: list[Row], plots: list[tuple[int, Task]], room: int, most:
     if free <= _LOW:
         plots = []
     span = _span(task for _, task in plots)
-    over = free - 1 - 2 * _SECOND  # What the first task does not need.
+    over = free - 1 - 2 * _SECOND  # Room that the first task does not need.
     while len(plots) > 1 and over // (len(plots) - 1) <= _LOW:
         plots.pop()
     share = min(_SECOND, over // max(1, len(plots) - 1) - 1)
@@ -131,8 +135,8 @@ def _with_plots(rows: list[Row], plots: list[tuple[int, Task]], room: int, most:
     return [padded(line, room) for lines in kept for line in lines]
 
 
-def _visible(tasks: list[Task], most: int) -> list[Task]:
-    """The tasks that are shown: what is done gives way, then the later."""
+def _visible(tasks: list[TaskPanel], most: int) -> list[TaskPanel]:
+    """The tasks that are shown: finished ones are omitted first, then the latest."""
     while len(tasks) > most:
         done = (at for at, task in enumerate(tasks) if task.of and task.done >= task.of)
         del tasks[next(done, -1)]
@@ -140,7 +144,7 @@ def _visible(tasks: list[Task], most: int) -> list[Task]:
 
 
 def _header(board: Board, room: int) -> Line:
-    """A rule with the script's name and the time since its start."""
+    """A rule with the script's name and the elapsed time."""
     time = clock(board.now - board.start)
     name = cut(board.title, max(1, room - len(time) - 9))
     rule = "─" * (room - cells(name) - len(time) - 7)
@@ -148,8 +152,8 @@ def _header(board: Board, room: int) -> Line:
     return (*start, (f" {time} ", "bold"), ("─", "dim"))
 
 
-def _progress(task: Task, board: Board, room: int, figures: bool) -> Line:
-    """How far a task is, in its own unit, and how long it will take; ``figures``: those too."""
+def _progress(task: TaskPanel, board: Board, room: int, figures: bool) -> Line:
+    """A task's progress in its unit and the time left; with ``figures``, these too."""
     name = (f" {left(task.name, _LABEL)} ", "bold")
     steps, items = fact(task.facts, "steps"), fact(task.facts, "items")
     words = [f"step {count(steps)}"] if steps else []
@@ -168,16 +172,16 @@ def _progress(task: Task, board: Board, room: int, figures: bool) -> Line:
     return (*spans, (" " * gap + ending, "bold")) if ending and gap > 1 else spans
 
 
-def _turn(task: Task) -> str:
-    """Which epoch of how many its bar is of."""
+def _turn(task: TaskPanel) -> str:
+    """The epoch of a task's bar, of how many."""
     if task.turn is None:
         return ""
     kind = "epoch" if "epoch" in task.name.lower() else "turn"
     return f"{kind} {count(task.turn[0])}/{count(task.turn[1])}"
 
 
-def _left(task: Task, now: float) -> str:
-    """How long the run will take; of a bar that may be one of many, how long that will."""
+def _left(task: TaskPanel, now: float) -> str:
+    """The time left of the run; of a bar that may be one of several, its own."""
     time = task.left(now)
     if time is None:
         return ""
@@ -194,7 +198,7 @@ def _halves(room: int) -> tuple[int, int]:
 
 
 def _beside(pair: Sequence[Line], room: int) -> Line:
-    """Two lines side by side; a single one has all the room."""
+    """Two lines side by side; a single one over the full width."""
     if len(pair) == 1:
         return ((" ", ""), *padded(pair[0], room - 1))
     one, other = _halves(room)
@@ -202,8 +206,8 @@ def _beside(pair: Sequence[Line], room: int) -> Line:
     return ((" ", ""), *padded(pair[0], one), gap, *padded(pair[1], other))
 
 
-def _told(task: Task) -> list[tuple[str, History, list[str]]]:
-    """Loss and rate, as far as they are known: name, course, and figures by their weight."""
+def _told(task: TaskPanel) -> list[tuple[str, History, list[str]]]:
+    """The known ones of loss and rate: name, curve, and figures by rank."""
     facts, loss, rate = task.facts, [], []
     last = facts.get("loss", {}).get("last")
     if last is not None:
@@ -219,8 +223,8 @@ def _told(task: Task) -> list[tuple[str, History, list[str]]]:
     return [each for each in both if each[2]]
 
 
-def _figures(task: Task, room: int, mini: bool) -> Line:
-    """Loss and rate in figures; with ``mini``, their courses beside them."""
+def _figures(task: TaskPanel, room: int, mini: bool) -> Line:
+    """Loss and rate in figures; with ``mini``, with small curves."""
     shown, lines = _told(task), []
     each = _halves(room)[0] if len(shown) > 1 else room - 1
     for style, history, (first, *more) in shown:
@@ -238,12 +242,12 @@ def _figures(task: Task, room: int, mini: bool) -> Line:
 
 
 class _Axis:
-    """Where values stand between the lowest and the highest.
+    """A vertical axis.
 
     Args:
-        values: All of them; NaN are left out.
-        rate: They span a quarter of the highest one at least: a steady rate is a level line then.
-            Else the axis is logarithmic if the values span decades.
+        values: The values; NaN is ignored.
+        rate: Let the axis span at least a quarter of the highest value, so that a steady rate is a
+            level line. Otherwise the axis is logarithmic if the values span decades.
     """
 
     def __init__(self, values: Sequence[float], rate: bool) -> None:
@@ -256,17 +260,17 @@ class _Axis:
             low, high = max(min(low, 0.0), middle - around / 2), middle + around / 2
         if self.log:
             low, high = math.log(low), math.log(high)
-        if high - low <= max(1e-9 * abs(high), 1e-300):  # A level line is in the middle.
+        if high - low <= max(1e-9 * abs(high), 1e-300):  # A constant value is drawn in the middle.
             low, high = (low - 0.5, high + 0.5) if high else (0.0, 1.0)
         self.low, self.high = low, high
 
     def part(self, value: float) -> float:
-        """Where a value stands: 0 at the bottom, 1 at the top."""
+        """The height of a value: 0 at the bottom, 1 at the top."""
         value = math.log(value) if self.log else value
         return (value - self.low) / (self.high - self.low)
 
     def labels(self, high: int) -> dict[int, str]:
-        """Round values by the row, of ``high`` rows from the top, in which they stand."""
+        """Round values by their row, of ``high`` rows from the top."""
         room = max(2, high // 3)
         if self.log:
             low, top = math.exp(self.low), math.exp(self.high)
@@ -286,10 +290,10 @@ class _Axis:
             row = round((1 - self.part(value)) * (high - 1)) if low <= value <= top else -1
             if 0 <= row < high and not {row - 1, row, row + 1} & rows.keys():
                 rows[row] = value
-        if len(rows) < 2:  # No two round ones have room: the ends themselves.
+        if len(rows) < 2:  # Too few rows for two round values: label the ends.
             rows = {0: top, high - 1: low}
         shown: dict[int, str] = {}
-        for digits in (3, 4, 5):  # As many as tell them apart.
+        for digits in (3, 4, 5):  # Enough digits to distinguish them.
             shown = {row: tick(value, digits) for row, value in rows.items()}
             if len(set(shown.values())) == len(shown):
                 break
@@ -297,15 +301,15 @@ class _Axis:
         return {row: text for text, row in once.items()}
 
 
-def _span(tasks: Iterable[Task]) -> tuple[float, float]:
-    """The time that all plots span, so that what stands above one another is of one time."""
+def _span(tasks: Iterable[TaskPanel]) -> tuple[float, float]:
+    """The time span that all plots share, so that they align."""
     known = [h for task in tasks for h in (task.loss, task.rate) if h.start is not None]
     start = min((history.start or 0.0 for history in known), default=0.0)
     return start, max([start + 1e-3, *(history.end for history in known)])
 
 
-def _plots(task: Task, span: tuple[float, float], room: int, high: int) -> Iterator[Line]:
-    """Loss and rate over the whole run, side by side, with their axes."""
+def _plots(task: TaskPanel, span: tuple[float, float], room: int, high: int) -> Iterator[Line]:
+    """Plots of loss and rate over the whole run, side by side."""
     shown = [(style, history) for style, history, _ in _told(task)]
     rooms = _halves(room) if len(shown) > 1 else (room - 1,)
     columns = [
@@ -319,7 +323,7 @@ def _plots(task: Task, span: tuple[float, float], room: int, high: int) -> Itera
 def _plot(
     history: History, span: tuple[float, float], room: int, high: int, style: str
 ) -> list[Line]:
-    """A curve in braille; of a loss its smoothed course before the raw one."""
+    """A plot in braille; a loss has a smoothed curve over the raw one."""
     wide = room - _AXIS - 1
     values = history.over(*span, 2 * wide)
     axis = _Axis([v for v in values if v is not None], rate=style == "rate")
@@ -343,7 +347,7 @@ def _plot(
 
 
 def _smoothed(values: Sequence[float | None]) -> list[float | None]:
-    """Means over a tenth of the plot around each value; over less at the ends."""
+    """Means over a tenth of the plot around each value, less at the ends."""
     sums, counts = [0.0], [0]
     for value in values:
         sums.append(sums[-1] + (value or 0.0))
@@ -362,10 +366,10 @@ _DOT = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 
 
 class _Dots:
-    """A picture of two by four dots a cell.
+    """A picture with two by four dots per cell.
 
     Attributes:
-        rows: Each row's cells, from the top: the bits of their dots.
+        rows: The dots of each cell as bits, by row from the top.
     """
 
     def __init__(self, wide: int, high: int) -> None:
@@ -373,20 +377,20 @@ class _Dots:
         self._top = 4 * high - 1
 
     def curve(self, places: Sequence[float | None]) -> None:
-        """Draw a line through where values stand, 0 at the bottom and 1 at the top."""
+        """Draw a line through values between 0, the bottom, and 1, the top."""
         before: int | None = None
         for x, place in enumerate(places):
             y = None if place is None else self._dot(place)
             if y is not None:
                 low, high = sorted((y if before is None else before, y))
-                # From behind the one before on: a steep line is no thicker than a level one.
+                # From just past the last column's height: a steep line is as thin as a level one.
                 if before is not None and high > low:
                     low, high = (low + 1, high) if y > before else (low, high - 1)
                 self._fill(x, low, high)
             before = y
 
     def column(self, x: int, low: float, high: float) -> None:
-        """Draw all that lies between two places."""
+        """Fill a column between two heights."""
         self._fill(x, self._dot(low), self._dot(high))
 
     def _dot(self, place: float) -> int:
@@ -398,7 +402,7 @@ class _Dots:
 
 
 def _cells(over: Sequence[int], under: Sequence[int], style: str, marks: set[int]) -> Line:
-    """A row of two pictures, one over the other; where a value was no number, there is a mark."""
+    """A row of two overlaid pictures; values that are not finite are marked."""
     spans: list[tuple[str, str]] = []
     for x, (bits, below) in enumerate(zip(over, under, strict=True)):
         text = TIMES if x in marks else chr(ord(BLANK) + (bits or below))
@@ -410,7 +414,7 @@ def _cells(over: Sequence[int], under: Sequence[int], style: str, marks: set[int
 
 
 def _times(span: tuple[float, float], wide: int, log: bool) -> Line:
-    """The axis of time below a plot."""
+    """The time axis below a plot."""
     seconds = span[1] - span[0]
     first, last, middle = "0", clock(seconds), clock(seconds / 2) if wide >= 60 else ""
     gaps = wide - len(first) - len(middle) - len(last)
@@ -424,8 +428,8 @@ def _times(span: tuple[float, float], wide: int, log: bool) -> Line:
 # Parts of a step
 
 
-def _steps(tasks: Sequence[Task], room: int) -> Iterator[Row]:
-    """Where the time of a step goes, as one bar and its legend: of the task with the most."""
+def _steps(tasks: Sequence[TaskPanel], room: int) -> Iterator[BoardLine]:
+    """The parts of a step as one bar and its legend, for the task with the most time."""
     split = [(task, parts) for task in tasks if (parts := _parts(task))]
     if not split:
         return
@@ -438,14 +442,14 @@ def _steps(tasks: Sequence[Task], room: int) -> Iterator[Row]:
     one = len(told) == len(parts)
     line = tuple(span for each in told for span in (("  ", ""), *each)) if one else ()
     stacked = bar(parts, graph - width(line))
-    yield Row((*name, *stacked, *line), 5 if one else 6)
+    yield BoardLine((*name, *stacked, *line), 5 if one else 6)
     if not one:
         told = _legend(parts, room - 1)
-        yield Row(((" ", ""), *(span for each in told for span in (*each, ("  ", "")))), 5)
+        yield BoardLine(((" ", ""), *(span for each in told for span in (*each, ("  ", "")))), 5)
 
 
 def _legend(parts: Sequence[tuple[str, float]], room: int) -> list[Line]:
-    """Each part's colour, name and share; in the longest form that fits, else the first of them."""
+    """Each part's colour, name and share, in the longest form that fits; otherwise the first parts."""
     forms: list[list[Line]] = [
         [((FULL, style), (f"{gap}{names.get(style, style)} ", ""), (percent(share) or "", "bold"))
          for style, share in parts]
@@ -459,8 +463,8 @@ def _legend(parts: Sequence[tuple[str, float]], room: int) -> list[Line]:
     return legend
 
 
-def _parts(task: Task) -> list[tuple[str, float]]:
-    """The share of each part of a step; loading and compute if no more is known."""
+def _parts(task: TaskPanel) -> list[tuple[str, float]]:
+    """The share of each part of a step; only loading and compute if the parts are unknown."""
     known = breakdown(task.facts)
     if not known:
         shares = {name: fact(task.facts, f"{name}.share") for name in ("loading", "compute")}
@@ -471,8 +475,8 @@ def _parts(task: Task) -> list[tuple[str, float]]:
 # The machine
 
 
-def _machine(board: Board, room: int, high: int) -> Iterator[Row]:
-    """Processors and memory, GPUs, traffic."""
+def _machine(board: Board, room: int, high: int) -> Iterator[BoardLine]:
+    """Rows of processors and memory, GPUs, traffic."""
     meters = dict(board.meters)
     cpu, own = meters.pop("cpu", None), meters.pop("process", None)
     words = ["", ""]
@@ -482,22 +486,22 @@ def _machine(board: Board, room: int, high: int) -> Iterator[Row]:
     if (one := cpu or own) is not None:
         yield from _ranked(_device(one, words, room, high), 3)
         if len(one.cores) > 1 and room >= _EACH - 1:
-            yield Row(_cores(one.cores, room), 7)
+            yield BoardLine(_cores(one.cores, room), 7)
     gpus = list(meters.values())
     if len(gpus) >= _SHARED:
         cell = [*(_gpu(gpu, _halves(room)[0]) for gpu in gpus), ()]
         for at in range(0, len(gpus), 2):
-            yield Row(_beside(cell[at : at + 2], room), 3)
+            yield BoardLine(_beside(cell[at : at + 2], room), 3)
     else:
         for gpu in gpus:
             yield from _ranked(_device(gpu, ("", ""), room, high), 3)
     if board.flows:
         flows = [_flow(label, ways, _halves(room)[0]) for label, ways in board.flows.items()]
-        yield Row(_beside(flows, room), 7)
+        yield BoardLine(_beside(flows, room), 7)
 
 
 def _cores(loads: Sequence[float], room: int) -> Line:
-    """Each processor's load as a column, as wide as there is room for."""
+    """Each processor's load as a column, as wide as fits."""
     shown = list(loads[: room - 9])
     wide = min(4, (room - 9) // len(shown) - 1)
     spans: list[Span] = [(" cores  ", "dim")]
@@ -507,15 +511,15 @@ def _cores(loads: Sequence[float], room: int) -> Line:
     return tuple(spans)
 
 
-def _ranked(lines: Sequence[Line], rank: int) -> Iterator[Row]:
-    """The last line has the figures; those above it are given up before."""
+def _ranked(lines: Sequence[Line], rank: int) -> Iterator[BoardLine]:
+    """Rank lines: the last one has the figures and is omitted last."""
     for line in lines[:-1]:
-        yield Row(line, 9)
-    yield Row(lines[-1], rank)
+        yield BoardLine(line, 9)
+    yield BoardLine(lines[-1], rank)
 
 
 def _device(meter: Meter, words: Sequence[str], room: int, high: int) -> list[Line]:
-    """Load and memory with a word and their courses each, ``high`` rows high."""
+    """Load and memory with labels and curves, ``high`` rows high."""
     load, (one, other) = percent(meter.load) or "", _halves(room)
     columns = [_course(meter.label, load, words[:1], meter.loads, "load", one, high)]
     if meter.total:
@@ -531,11 +535,11 @@ def _course(
     label: str, value: str, notes: Sequence[str], values: Sequence[float], style: str, room: int,
     high: int,
 ) -> list[Line]:  # fmt: skip
-    """A label, its figure and notes, and a course at the right that fills what is left."""
+    """A label, its figure and notes, and a curve over the remaining width."""
     start = f"{left(label, 6)} "
     told = joined(notes, max(0, room - len(start) - cells(value) - 2 - 10))
     line: Line = (start, "dim"), (value, "bold"), (f"  {told}" if told else "", "dim")
-    # A figure that gets shorter must not move the course.
+    # A shorter figure must not move the curve.
     used = min(room, max(width(line) + 1, 18 if high < 2 and not told else 34 if told else 26))
     graph = area(list(values), room - used, high, style)
     return [
@@ -560,11 +564,11 @@ def _flow(label: str, ways: dict[str, float], room: int) -> Line:
     return name, (joined(words, room - 13), ""), (" MiB/s", "dim")
 
 
-# What scripts give
+# Given values
 
 
 def _given(scalars: Sequence[tuple[str, float | None]], room: int, most: int) -> list[Line]:
-    """Every other number, in columns; the last one says how many had no room."""
+    """Other numbers in columns; the last entry counts those without room."""
     across = max(1, (room - 1 + _GAP) // (_CELL + _GAP))
     wide = (room - 1 - _GAP * (across - 1)) // across
     shown, more = list(scalars), len(scalars) - most * across
@@ -585,7 +589,7 @@ def _given(scalars: Sequence[tuple[str, float | None]], room: int, most: int) ->
 
 
 def words(board: Board) -> tuple[str, str]:
-    """The board on one line: the script and the time, and all that matters; empty: nothing yet."""
+    """The board on one line: script, time and main figures; empty if there is nothing yet."""
     parts = []
     for task in board.tasks.values():
         steps = fact(task.facts, "steps")

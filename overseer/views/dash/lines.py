@@ -1,4 +1,4 @@
-"""The dashboard where there is no terminal: a line now and then."""
+"""The dashboard without a terminal: a line every few seconds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 LINE_SECONDS = 5.0
 
 
-class Lines:
-    """Writes a board as one line, at most every few seconds, and only if it says something new.
+class LineSink:
+    """Writes the board as one line, at most every few seconds, if it has changed.
 
     Args:
         write: Writes a line.
@@ -26,16 +26,16 @@ class Lines:
         self._last, self._due = "", LINE_SECONDS
 
     def draw(self, board: Board) -> None:
-        """Write the board if it is time and there is news."""
+        """Write the board if it is due and has changed."""
         if board.now - board.start >= self._due:
             self._due = board.now - board.start + LINE_SECONDS
             self.close(board)
 
     def restore(self) -> None:
-        """Nothing to undo."""
+        """Do nothing."""
 
     def close(self, board: Board, summed: bool = False) -> None:
-        """Write the board if there is news, and no summary follows that has all of it."""
+        """Write the board if it has changed, unless a summary follows."""
         if summed:
             return
         head, told = words(board)

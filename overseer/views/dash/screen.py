@@ -1,7 +1,7 @@
-"""The terminal's bottom rows: a scroll region keeps the script's output above them, untouched.
+"""Draws in the terminal's bottom rows; a scroll region keeps the script's output above them.
 
-The script goes on writing to the terminal itself, and never knows. Each frame is one ``write``
-that saves the cursor, draws, and restores it, so that it falls between two writes of the script.
+The script writes to the terminal as usual. Each frame is one ``write`` that saves the cursor, draws
+and restores it, so that it falls between two writes of the script.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .layout import LEAST_COLUMNS, LEAST_ROWS, courses, height, lay_out
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .board import Board
-    from .lines import Lines
+    from .lines import LineSink
     from .text import Line, Palette
 
 _SAVE, _RESTORE = b"\x1b7", b"\x1b8"
@@ -28,8 +28,8 @@ _BEGIN, _END = b"\x1b[?2026h", b"\x1b[?2026l"
 _PLAIN, _TO_EDGE, _BELOW = b"\x1b[0m", b"\x1b[K", b"\x1b[J"
 _INDEX = b"\x1bD"
 
-#: The shell reads whether rows are held until the pipe closes. Descriptor 0 of what runs in the
-#: background would be /dev/null.
+#: The shell reads until the pipe closes whether rows are held. Background jobs have /dev/null as
+#: descriptor 0.
 _GUARD = r"""exec 3<&0
 {
     while read -r said; do held=$said; done
@@ -38,12 +38,12 @@ _GUARD = r"""exec 3<&0
 
 
 def _guard(terminal: int) -> int:
-    """Start a process that gives the rows back if the run dies without doing so.
+    """Start a process that releases the rows if the run dies.
 
-    It holds the terminal and the end of a pipe. Whatever ends the process, or replaces its program,
-    closes the other end; if rows are held then, the guard resets region, attributes and cursor, and
-    leaves the cursor below the last frame. It is no child of the process: a script may wait for all
-    of its own.
+    It holds the terminal and one end of a pipe. The end of the run's process, or exec, closes the
+    other end; if rows are held then, the guard resets region, attributes and cursor, and leaves the
+    cursor below the last frame. It is not a child of the process: a script may wait for all its
+    children.
 
     Returns:
         The other end of the pipe.
@@ -75,7 +75,9 @@ class Tty:
         self._fd, self._pipe, self._held = fd, -1, False
         with suppress(OSError):
             self._pipe = _guard(fd)
-        os.register_at_fork(after_in_child=self._unguard)  # Else the pipe would outlive the run.
+        os.register_at_fork(
+            after_in_child=self._unguard
+        )  # Otherwise the pipe would outlive the run.
 
     def _unguard(self) -> None:
         pipe, self._pipe = self._pipe, -1
@@ -83,7 +85,7 @@ class Tty:
             os.close(pipe)
 
     def size(self) -> tuple[int, int] | None:
-        """Columns and rows; None: the terminal does not say."""
+        """Columns and rows; None: unknown."""
         try:
             columns, rows = os.get_terminal_size(self._fd)
         except OSError:
@@ -94,11 +96,11 @@ class Tty:
         """Whether the process is in the terminal's foreground."""
         try:
             return os.tcgetpgrp(self._fd) == os.getpgrp()
-        except OSError:  # Not the controlling terminal: then there are no jobs either.
+        except OSError:  # Not the controlling terminal, hence no job control.
             return True
 
     def reads_keys(self) -> bool:
-        """Whether something reads single keys, as full-screen programs do."""
+        """Whether a program reads single keys, as full-screen programs do."""
         import termios
 
         try:
@@ -107,7 +109,7 @@ class Tty:
             return False
 
     def write(self, data: bytes) -> None:
-        """Write all of ``data``, also where the script has made the terminal non-blocking."""
+        """Write all of ``data``, even if the script has made the terminal non-blocking."""
         rest = memoryview(data)
         while rest:
             try:
@@ -116,16 +118,16 @@ class Tty:
                 select.select([], [self._fd], [], 1.0)
 
     def hold(self, held: bool) -> None:
-        """Tell the guard whether there is anything to clean up if the process dies now."""
+        """Tell the guard whether to clean up if the process dies."""
         if held != self._held and self._pipe >= 0:
             self._held = held
             try:
                 os.write(self._pipe, b"1\n" if held else b"0\n")
-            except OSError:  # Somebody has ended it.
+            except OSError:  # The guard has been killed.
                 self._unguard()
 
     def repaint(self) -> None:
-        """Have the programs in the foreground paint their screens anew, as after a resize."""
+        """Make the foreground programs repaint, as after a resize."""
         with suppress(OSError):
             os.killpg(os.tcgetpgrp(self._fd), signal.SIGWINCH)
 
@@ -135,18 +137,18 @@ class Screen:
 
     Args:
         terminal: The terminal.
-        palette: What it can show.
-        lines: What the board is shown in where the terminal is too small for rows.
+        palette: The terminal's abilities.
+        lines: The sink for terminals that are too small.
     """
 
-    def __init__(self, terminal: Tty, palette: Palette, lines: Lines) -> None:
+    def __init__(self, terminal: Tty, palette: Palette, lines: LineSink) -> None:
         self._terminal, self._palette, self._lines = terminal, palette, lines
         self._size: tuple[int, int] | None = None
         self._rows = 0
         self._frame = b""
 
     def draw(self, board: Board) -> None:
-        """Show the board, if anything of it has changed."""
+        """Show the board if it has changed."""
         terminal, size = self._terminal, self._terminal.size()
         if size is None or not terminal.ours():
             return
@@ -159,7 +161,7 @@ class Screen:
             self._lines.draw(board)
             return
         lines = lay_out(board, columns, height(rows))
-        # Rows once taken stay taken: the dashboard may grow, but it does not bounce.
+        # The dashboard may grow but never shrinks: it must not bounce.
         taken = max(len(lines), self._rows if size == self._size else 0)
         opening, frame = self._opening(size, taken), self._painted(lines, rows, taken)
         if opening or frame != self._frame:
@@ -168,10 +170,10 @@ class Screen:
         self._size, self._rows, self._frame = size, taken, frame
 
     def _step_aside(self) -> None:
-        """Something reads keys: it has the whole screen while it does.
+        """Leave the screen to a program that reads keys, while it does.
 
-        It may show another screen by now, so nothing is cleared. Python's own line editor writes
-        below its prompt, as the script does: it keeps the region.
+        It may show the alternate screen, so nothing is cleared. Python's line editor writes below
+        its prompt, as the script does: the region stays.
         """
         if self._size is not None and "readline" not in sys.modules:
             self._size = None
@@ -183,7 +185,7 @@ class Screen:
         if (size, taken) == (self._size, self._rows):
             return b""
         room = _WHOLE + _INDEX * taken + b"\x1b[%dA" % taken
-        # After a resize older frames may stand anywhere below the script's cursor, wherever the
+        # After a resize, older frames may be anywhere below the script's cursor, wherever the
         # terminal has moved or wrapped them: the cursor moved along.
         return room + _clear_below() if self._rows and size != self._size else room
 
@@ -194,22 +196,22 @@ class Screen:
             b"\x1b[%d;1H" % (top + number) + self._palette.paint(line) + _TO_EDGE
             for number, line in enumerate(padded, 1)
         )
-        # The region is set each time: a script that resets the terminal loses it for one frame.
+        # The region is set in each frame: a script may reset the terminal.
         return _SAVE + b"\x1b[1;%dr" % top + _PLAIN + b"".join(drawn) + _RESTORE
 
     def restore(self) -> None:
-        """Give the rows back and leave the terminal as it was."""
+        """Release the rows and restore the terminal."""
         if self._rows:
             self._rows, self._size = 0, None
             self._terminal.write(_WHOLE + _clear_below())
             self._terminal.hold(False)
 
     def close(self, board: Board, summed: bool = False) -> None:
-        """Give the rows back, and leave the board behind in the normal flow of output.
+        """Release the rows, and leave the last board in the normal output.
 
         Args:
             board: The board.
-            summed: A summary follows: only what it has not is left behind.
+            summed: A summary follows: the board omits its figures.
         """
         size = self._terminal.size()
         if size is None or size[0] < LEAST_COLUMNS or size[1] < LEAST_ROWS:
@@ -224,11 +226,11 @@ class Screen:
             return
         text = b"".join(self._palette.paint(line) + b"\r\n" for line in lines)
         self._rows = 0
-        # The script's last line may be unfinished: the frame starts on one of its own.
+        # The script's last line may be unfinished: the frame starts on a new line.
         self._terminal.write(_WHOLE + b"\r\n" + _PLAIN + _BELOW + text)
         self._terminal.hold(False)
 
 
 def _clear_below() -> bytes:
-    """Clear the rows below the cursor's own."""
+    """Clear the rows below the cursor's row."""
     return _SAVE + b"\x1b[B\r" + _PLAIN + _BELOW + _RESTORE

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     Span = tuple[str, str]
     Line = tuple[Span, ...]
 
-#: A style's SGR parameters: attribute and colour. The sixteen named colours only: they follow the
-#: reader's own theme, light or dark.
+#: SGR parameters of the styles: attribute and colour. Only the sixteen named colours, which follow
+#: the terminal's theme, light or dark.
 STYLES: dict[str, tuple[str, str]] = {
     "": ("", ""), "bold": ("1", ""), "dim": ("2", ""), "bad": ("1", "31"),
     "progress": ("", "36"), "done": ("", "32"), "loss": ("", "35"), "rate": ("", "36"),
@@ -24,7 +24,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "backward": ("", "36"), "optimizer": ("", "32"), "communication": ("", "35"),
     "other": ("2", "37"), "compute": ("", "34"),
 }  # fmt: skip
-#: The full block of each part where there are no colours.
+#: The full block of each part on a terminal without colours.
 _SHADES = {
     "loading": "░", "forward": "▒", "backward": "▓", "optimizer": "█", "communication": "▞",
     "other": "·", "compute": "▓",
@@ -46,7 +46,7 @@ _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 def number(value: float) -> str:
     """``value`` with four digits, in at most nine cells.
 
-    Trailing zeros stay: a figure that changes its length makes its whole row restless.
+    Trailing zeros stay: figures of changing length would make their row jump.
     """
     if not math.isfinite(value):
         return str(value)
@@ -62,7 +62,7 @@ def number(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """``value`` as a whole number if it is one."""
+    """``value`` without decimals if it is a whole number."""
     return number(int(value)) if math.isfinite(value) and value == int(value) else number(value)
 
 
@@ -77,7 +77,7 @@ def tick(value: float, digits: int = 3) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as ``h:mm:ss``, with days in front if there are any."""
+    """Seconds as ``h:mm:ss``, after days if any."""
     minutes, secs = divmod(round(min(max(0.0, seconds), 999 * 86400.0)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -86,7 +86,7 @@ def clock(seconds: float) -> str:
 
 
 def joined(pieces: Iterable[str], room: int, gap: str = "  ") -> str:
-    """The leading ``pieces`` that fit whole into ``room`` cells: no number is cut."""
+    """The leading ``pieces`` that fit into ``room`` cells, uncut."""
     line = ""
     for piece in filter(None, pieces):
         longer = line + gap + piece if line else piece
@@ -97,19 +97,19 @@ def joined(pieces: Iterable[str], room: int, gap: str = "  ") -> str:
 
 
 def left(text: str, room: int) -> str:
-    """``text`` in exactly ``room`` cells, against the left edge."""
-    while cells(text) > room:  # Characters of two cells.
+    """``text`` left-aligned in exactly ``room`` cells."""
+    while cells(text) > room:  # Wide characters.
         text = cut(text, min(room, len(text) - 1)) if room > 0 else ""
     return text + " " * (room - cells(text))
 
 
 def width(line: Line) -> int:
-    """How many cells a line takes."""
+    """The width of a line in cells."""
     return sum(cells(text) for text, _ in line)
 
 
 def padded(line: Line, room: int) -> Line:
-    """``line`` in exactly ``room`` cells; spans that do not fit go as a whole."""
+    """``line`` in exactly ``room`` cells, without the spans that do not fit."""
     kept: list[Span] = []
     for text, style in line:
         if cells(text) > room:
@@ -141,7 +141,7 @@ def gauge(fraction: float, room: int, style: str) -> Line:
 def area(values: Sequence[float], room: int, rows: int, style: str) -> list[Line]:
     """Values from 0 to 1 as columns, the latest at the right edge; ``rows`` lines."""
     shown = [min(1.0, max(0.0, v)) if v == v else 0.0 for v in values[-room:]] if room > 0 else []
-    # Never nothing where there was a value, and never all of the top: rows would run together.
+    # A value fills at least one step, and never the whole top: rows would run together.
     eighths = [max(1, min(8 * rows - 1, round(v * 8 * rows))) for v in shown]
     return [
         (
@@ -153,14 +153,14 @@ def area(values: Sequence[float], room: int, rows: int, style: str) -> list[Line
 
 
 class Palette:
-    """What the terminal can show: colours or none, Unicode or ASCII."""
+    """The terminal's abilities: colours, Unicode."""
 
     def __init__(self, colour: bool = True, unicode: bool = True) -> None:
         self.colour, self.unicode = colour, unicode
 
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Palette:
-        """What the environment and the stream's encoding allow."""
+        """The palette for an environment and a stream's encoding."""
         utf = (stream.encoding or "").lower().replace("-", "").startswith("utf")
         return cls(coloured(stream, environ), utf)
 

@@ -23,7 +23,7 @@ from runs import BOARDS
 from instruments.dash import dash
 from overseer.views.dash.board import Board
 from overseer.views.dash.dash import COST_PART, Dashboard, sink_for
-from overseer.views.dash.lines import Lines
+from overseer.views.dash.lines import LineSink
 from overseer.views.dash.screen import Screen
 from tests.clocks import FakeClock
 
@@ -91,7 +91,7 @@ def test_ctrl_z_does_in_the_end_what_the_script_made_of_it(at_work, handler):
 
 def test_lines_are_written_if_it_is_time_and_there_is_news(monkeypatch):
     written = []
-    lines, board = Lines(written.append), BOARDS["beginning"]
+    lines, board = LineSink(written.append), BOARDS["beginning"]
     for second in range(12):
         monkeypatch.setattr(board, "now", board.start + second)
         lines.draw(board)

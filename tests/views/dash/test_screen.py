@@ -9,7 +9,7 @@ import pytest
 from emulator import Emulator
 from runs import BOARDS, training
 
-from overseer.views.dash.lines import Lines
+from overseer.views.dash.lines import LineSink
 from overseer.views.dash.screen import Screen
 from overseer.views.dash.text import Palette
 
@@ -26,7 +26,7 @@ def terminal(monkeypatch):
 @pytest.fixture
 def screen(terminal):
     terminal.lines = []
-    return Screen(terminal, Palette(), Lines(terminal.lines.append))
+    return Screen(terminal, Palette(), LineSink(terminal.lines.append))
 
 
 def later(seconds, of=3):
@@ -147,7 +147,7 @@ def test_restoring_clears_the_rows(terminal, screen):
 
 @pytest.mark.parametrize("colour", [True, False])
 def test_colours(terminal, colour):
-    Screen(terminal, Palette(colour), Lines(print)).draw(BOARD)
+    Screen(terminal, Palette(colour), LineSink(print)).draw(BOARD)
     cells = [cell for row in terminal.screen.buffer.values() for cell in row.values()]
     assert ({cell.fg for cell in cells} == {"default"}) is not colour
     assert any(cell.bold for cell in cells)
