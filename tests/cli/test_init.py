@@ -104,7 +104,7 @@ def test_a_script_that_fails_before_a_step_gets_no_file(place: Place, why: str) 
     assert not (place.path / "voirfile.py").exists()
 
 
-@pytest.mark.parametrize("seconds", [1.2, 60])
+@pytest.mark.parametrize("seconds", [1.2, pytest.param(60, marks=pytest.mark.slow)])
 def test_what_a_script_has_started_is_named_where_nothing_else_was_seen(
     place: Place, seconds: float
 ) -> None:
@@ -134,6 +134,7 @@ def test_its_help_is_shown_and_a_script_of_its_name_goes_before_it(place: Place)
     assert place.voir("init", "main.py").seen == (0, "a script ['main.py']\n")
 
 
+@pytest.mark.slow
 def test_it_runs_a_training_for_a_few_steps_and_verifies_what_it_wrote(place: Place) -> None:
     pytest.importorskip("torch")
     script = """

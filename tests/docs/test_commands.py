@@ -39,7 +39,7 @@ def test_the_command_works(command: Command, tmp_path: Path) -> None:
         place.put(block)
     if "import torch" in (place.path / "main.py").read_text():
         pytest.importorskip("torch")
-    done = place.run("sh", "-c", command.command, env=place.env)
+    done = place.shell(command.command)
     assert done.status == 0, f"{command.block}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     if command.output:

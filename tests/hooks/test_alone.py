@@ -35,6 +35,7 @@ print(sorted(new))
 """
 
 
+@pytest.mark.slow
 def test_what_is_compiled_in_one_graph_stays_so_and_is_not_compiled_again(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.programs.record", "--into", str(tmp_path), *NAMES]
     env = environment({"PYTHONPATH": str(ROOT)})

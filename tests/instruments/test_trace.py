@@ -387,7 +387,7 @@ def test_spans_within_compiled_code_break_nothing(tmp_path):
         print(twice(torch.ones(2)).sum().item())
         """
     place.write("main.py", script)
-    done = place.voir("--no-monitor", "--trace", "--run-dir", "run", "main.py")
+    done = place.voir("--no-monitor", "--trace", "--run-dir", "run", "main.py", warm=True)
     assert (done.seen, "Warning" in done.stderr) == ((0, "4.0\n"), False), done.stderr
     labels = [one.label for one in open_trace(tmp_path / "run").slices()]
     assert "inside" in labels

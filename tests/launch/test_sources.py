@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import partial
 
 import pytest
 
@@ -51,7 +52,8 @@ SOURCES = {
 }
 
 
-WAYS = ["main.py", "-W error main.py", "-W default main.py", "-W default -m main"]
+slow = partial(pytest.param, marks=pytest.mark.slow)
+WAYS = ["main.py", "-W default -m main", slow("-W error main.py"), slow("-W default main.py")]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -48,7 +48,13 @@ def test_only_what_hooks_cannot_see_is_no_comment(name: str) -> None:
     assert live == [f'ov.probe("{selector}").give()' for selector in LIVE.get(name, ())]
 
 
-@pytest.mark.parametrize("name", [*LIVE, *SOME])
+QUICK = "by_hand", "gpt_get_batch", "mnist", "two_tasks"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in (*LIVE, *SOME) if n not in QUICK)],
+)
 def test_nothing_is_worse_with_the_voirfile(name: str, tmp_path: Path) -> None:
     check(name, Place(tmp_path))
 
