@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 else:
     import _ast as ast  # Of the rest of ast nothing is used here, and it takes 3 ms to import.
 
-#: What frameworks have of their own, by module: the class, the method to record, as what, and what
-#: is read. Loaders of others (MosaicML, Accelerate) go through PyTorch's.
+#: Methods of other frameworks to record, by module: class, method, kind of event, value to read.
+#: Loaders of MosaicML and Accelerate use PyTorch's.
 FRAMEWORKS = {
     "nvidia.dali.plugin.pytorch": [("DALIGenericIterator", "__next__", k.LOADING, k.RESULT)],
-    # Its iterators are PyTorch's, but for how they begin.
+    # Its iterators are PyTorch's, except for ``__iter__``.
     "torchdata.stateful_dataloader.stateful_dataloader": [
         ("StatefulDataLoader", "__iter__", k.ITERATE, k.IDENTITY),
     ],
-    # Keras on PyTorch has optimizers of its own, and calls a model once to build it.
+    # Keras on PyTorch has its own optimizers, and calls a model once to build it.
     "keras.src.optimizers.base_optimizer": [
         ("BaseOptimizer", "__init__", k.MADE, k.NOTHING),
         ("BaseOptimizer", "apply", k.OPTIMIZER, k.NOTHING),
@@ -42,15 +42,15 @@ FRAMEWORKS = {
 #: Modules that pickle functions by value.
 PICKLERS = ("cloudpickle.cloudpickle", "joblib.externals.cloudpickle.cloudpickle",
             "ray.cloudpickle.cloudpickle")  # fmt: skip
-#: What a module has that is PyTorch; a script may have another of that name.
+#: Attributes that tell PyTorch from another module named ``torch``.
 PARTS = ("Tensor", "_C", "nn", "optim")
-#: Methods by which the body of a loop learns.
+#: Method calls that make a loop a training loop.
 LEARNS = frozenset({"backward", "step"})
 REMEDY = "Run each process under voir, as `torchrun --no-python voir SCRIPT` does."
 
 
 def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
-    """Place the hooks as libraries are imported, and take them out when the script has ended."""
+    """Place hooks when libraries are imported; remove them when the script has ended."""
     yield ov.phases.init
     ov.argparser.add_argument(
         "--auto",
@@ -94,41 +94,41 @@ def instrument_auto(ov: Overseer) -> Generator[Any, Any, None]:
     fold = ov.measured.fold if ov.measured is not None else None
     if started and fold is not None and not fold.tasks:  # None: it has not imported PyTorch.
         n = "a process" if started == 1 else f"{started} processes"
-        what = f"the script has shown no step, but started {n} of which voir sees none"
+        what = f"no step was seen, but the script started {n} that voir cannot see"
         ov.report(Problem("other-processes", "auto", what, remedy=REMEDY))
 
 
 def processes() -> int:
-    """How many processes the script has started by :mod:`multiprocessing`."""
+    """Number of processes that the script has started with :mod:`multiprocessing`."""
     started = getattr(sys.modules.get("multiprocessing.process"), "_process_counter", None)
-    text = repr(started)  # It reads: count(3).
+    text = repr(started)  # For example: count(3).
     return int(text[6:-1]) - 1 if text.startswith("count(") and text[6:-1].isdecimal() else 0
 
 
 def _go_over(tree: Any) -> None:
-    """Have the script's loops told."""
+    """Record the waits of the script's training loops."""
     wrap_loops(tree, table.add(k.LOOP, "for"))
 
 
 def _torch(ov: Overseer, placed: Callable[[], Places], torch: Any) -> None:
     if not all(hasattr(torch, part) for part in PARTS):
-        return  # Something else of that name.
+        return  # Another module of that name.
     from .hooks import pytorch
 
     begun, places = ov.clock.cpu_ns(), placed()
     why = pytorch.models(places, torch)
     if why:
-        ov.report(Problem("late-hooks", "auto", f"calls of models are not seen: {why}"))
+        ov.report(Problem("late-hooks", "auto", f"voir cannot see calls of models: {why}"))
     pytorch.gradients(places, torch)
     pytorch.optimizers(places, sys.modules["torch.optim.optimizer"])
     ov.measuring.begin()
     if ov.recording is not None:
-        ov.recording.prepare(True)  # An import in a step might set off a garbage collection there.
+        ov.recording.prepare(True)  # An import during a step may trigger a garbage collection.
     ov.charge(ov.clock.cpu_ns() - begun)
 
 
 def _place(placed: Callable[[], Places], hooks: str, module: Any) -> None:
-    """Place hooks in a part of PyTorch's."""
+    """Place hooks in a part of PyTorch."""
     from .hooks import pytorch
 
     getattr(pytorch, hooks)(placed(), module)
@@ -145,7 +145,7 @@ def place_other(places: Places, module: Any) -> None:
 
 
 def _pickler(ov: Overseer, placed: Callable[[], Places], module: Any) -> None:
-    """Have functions sent to other processes without what was inserted into them."""
+    """Pickle functions for other processes without the code that voir inserted."""
     from types import CodeType
 
     from overseer.probes.travel import reducer
@@ -162,18 +162,18 @@ def _tqdm(ov: Overseer, placed: Callable[[], Places], std: Any) -> None:
     progress.place(ov, placed(), std)
 
 
-# What a loop of the script waits for is loading, if its body learns
+# Waits of training loops, which count as loading
 
 
 def wrap_loops(tree: ast.Module, site: int) -> None:
-    """Have the waits of loops whose body learns recorded.
+    """Record the waits of training loops; change the tree in place.
 
-    A body learns that calls ``.backward(`` or ``.step(``, itself or in a function of the same file.
-    The tree is changed in place; without such a loop it stays as it is.
+    A training loop calls ``.backward(`` or ``.step(`` in its body, or in a function of the same
+    file that the body calls.
 
     Args:
         tree: A module.
-        site: The number of the site.
+        site: Number of the site that records the waits.
     """
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     functions = [(one.name, _called(one)) for one in _walk([tree]) if isinstance(one, kinds)]
@@ -188,11 +188,11 @@ def wrap_loops(tree: ast.Module, site: int) -> None:
 
             wrap(node, site)
         elif isinstance(node, ast.For) and _called(node) & learns:
-            # Not imported for a script that does not learn.
+            # Imported only for scripts with a training loop.
             from overseer.probes.names import COMPILING, put
 
             name = name or put("loop", partial(recorder.loop, site))  # Dynamo never sees it.
-            # The position at which a loop asks for its iterator: tracebacks are as before.
+            # Same position as the iterator's expression, so that tracebacks do not change.
             there = {one: getattr(node, one) for one in node._attributes}
             compiling = ast.Call(_name(COMPILING, there), [], [], **there)
             names = (_name("iter", there), _name(name, there))
@@ -204,13 +204,13 @@ def _name(name: str, there: dict[str, int]) -> ast.Name:
 
 
 def _called(node: Any) -> set[Any]:
-    """The names of what is called in the body of a node."""
+    """Names of the functions and methods called in the body of a node."""
     calls = (one for one in _walk(node.body) if isinstance(one, ast.Call))
     return {getattr(one.func, "attr", getattr(one.func, "id", None)) for one in calls}
 
 
 def _walk(nodes: list[Any]) -> Iterator[Any]:
-    """These nodes and all below them."""
+    """Yield these nodes and their descendants."""
     nodes = list(nodes)
     while nodes:
         node = nodes.pop()

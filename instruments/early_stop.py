@@ -1,4 +1,4 @@
-"""``--stop N`` and ``early_stop``: end the run after so many steps, in good order."""
+"""``--stop N`` and ``early_stop``: end the script cleanly after N steps or events."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: The task of events that name none.
+#: Task of events without one.
 TASK = "train"
-#: What gives events with a key that is none of the script's variables.
+#: Lines that give events with a key that is not a variable of the script.
 REMEDIES = {
     "step": "For example: ov.probe('//train_epoch > #endloop_inp as step').give()",
-    "rate": "For example: ov.require(rate(interval=10)): one every 10 steps but those skipped.",
+    "rate": "For example: ov.require(rate(interval=10)): one every 10 steps after the skip.",
 }
 
 
@@ -31,17 +31,17 @@ def early_stop(
     task: str | None = None,
     signal: Callable[[object], BaseException] | str = StopProgram,
 ) -> Generator[Any, Any, None]:
-    """Stop the script at the ``n``-th step, or event that has ``key``.
+    """Stop the script at the ``n``-th step or at the ``n``-th event with ``key``.
 
     Args:
         ov: The overseer.
-        key: What to count; ``step`` counts steps, whatever tells them.
-        n: How many to let happen.
-        task: Count only those of this task; events that name none are of ``train``.
-        signal: What to raise; or the name of an event to log instead.
+        key: Key of the events to count; ``step`` counts steps, from hooks or from a voirfile.
+        n: Number of steps or events.
+        task: Count only this task; events without a task belong to ``train``.
+        signal: Exception class to raise, or the name of an event to log instead.
 
     Raises:
-        UsageError: An argument is none of these.
+        UsageError: An argument is invalid.
     """
     n = _checked(key, n, signal)
     yield ov.phases.init
@@ -57,11 +57,11 @@ def early_stop(
 
 
 class _Stop:
-    """Counts events, and ends the script at the last one.
+    """Counts events and ends the script at the last one.
 
     Attributes:
-        seen: How many there have been; steps are counted by the fold.
-        done: Whether the script was told to end.
+        seen: Number of events so far; the fold counts steps.
+        done: The script has been asked to end.
     """
 
     def __init__(self, ov: Overseer, key: str, n: int, task: str | None, signal: Any) -> None:
@@ -69,12 +69,12 @@ class _Stop:
         self.seen, self.done, self._left = 0, False, MAX_RERAISES
 
     def steps(self) -> int:
-        """How many steps there were."""
+        """Number of steps so far."""
         fold = self._ov.measuring.fold
         return fold.steps(self._task) if fold is not None and self._key == "step" else 0
 
     def count(self, event: dict[str, Any]) -> None:
-        """An event with the key; start and end of a pair count once, at the end."""
+        """Count an event with the key; a pair counts once, at its end."""
         wrap = event.get("$wrap")
         other = self._task is not None and event.get("task", TASK) != self._task
         if other or (isinstance(wrap, dict) and wrap.get("step") == "begin"):
@@ -84,10 +84,10 @@ class _Stop:
             self.reached(event[self._key])
 
     def reached(self, value: object = None) -> None:
-        """There are as many as were asked for; later ones are of threads that go on.
+        """End the script at the requested step or event, and again in threads that go on.
 
         Raises:
-            BaseException: What ends the script.
+            BaseException: The ``signal``.
         """
         if isinstance(self._signal, str):
             if not self.done:
@@ -96,7 +96,7 @@ class _Stop:
             return
         main = threading.current_thread() is threading.main_thread()
         if self.done and (main or not self._left):
-            return  # There, the stop is on its way; elsewhere, a hundred were swallowed.
+            return  # Main thread: the stop is propagating. Others: all retries were swallowed.
         self._left -= self.done
         self.done = True
         of = f" of {self._task!r}" if self._task is not None else ""
@@ -110,27 +110,27 @@ class _Stop:
 
 
 def _checked(key: object, n: Any, signal: object) -> int:
-    """How many to let happen, if it is a number of events, and the rest is what it should be."""
+    """Check the arguments of :func:`early_stop`; return ``n``."""
     example = "For example: early_stop(n=100)"
     if not isinstance(key, str):
         first = not isinstance(key, bool) and isinstance(key, (int, float)) and key >= 1
         remedy = f"The key comes first: early_stop(n={key!r:.40})" if first else example
-        what = f"early_stop(key) is {key!r:.60}, which is no key of an event"
+        what = f"early_stop(key) is {key!r:.60}, which is not the key of an event"
         raise UsageError("option-value", what, remedy)
     whole = isinstance(n, float) and n.is_integer()
     if isinstance(n, bool) or not (isinstance(n, int) or whole) or n < 1:
-        what = f"early_stop(n) is {n!r:.60}, which is no number of events"
+        what = f"early_stop(n) is {n!r:.60}, which is not a number of events"
         raise UsageError("option-value", what, f"Give a whole number from 1. {example}")
     if not isinstance(signal, str) and not callable(signal):
-        what = f"early_stop(signal) is {signal!r:.60}, which is nothing to raise or to log"
-        remedy = 'Give an exception\'s class, or the name of an event: early_stop(signal="stop")'
+        what = f"early_stop(signal) is {signal!r:.60}, which can be neither raised nor logged"
+        remedy = 'Give an exception class or the name of an event: early_stop(signal="stop")'
         raise UsageError("option-value", what, remedy)
     return int(n)
 
 
 def _nothing_to_count(key: str, n: int, task: str | None) -> Problem:
     which = f"event with {key!r}" + (f" for task {task!r}" if task is not None else "")
-    what = f"no {which} was ever given, so the script was not stopped after {n}"
+    what = f"no {which} was given, so the script was not stopped after {n}"
     remedy = REMEDIES.get(key, f"For example: ov.probe('//train_epoch > {key}').give()")
     return Problem("nothing-given", "early_stop", what, remedy=remedy)
 
@@ -148,6 +148,6 @@ def instrument_stop(ov: Overseer) -> Generator[Any, Any, None]:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        what = f"--stop is {text!r}, which is no number of steps"
+        what = f"--stop is {text!r}, which is not a number of steps"
         raise VoirError("option-value", what, "Give a whole number from 1, for example --stop 100.")
     return int(text)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 #: Flags, by the figure of each window that they log.
 FLAGS = {
-    "train_rate": "log items a second, window by window",
-    "loading_rate": "how fast the loader alone is, and its share of time",
-    "compute_rate": "how fast the work alone is, and its share of time",
+    "train_rate": "log items per second for each window",
+    "loading_rate": "log the rate of the loader alone, and its share of time",
+    "compute_rate": "log the rate of the computation alone, and its share of time",
 }
 #: Libraries whose tensors the recorder reads.
 TENSORS = ("torch", "numpy", "jax")
@@ -33,7 +33,7 @@ METHODS = {"delta": "step", "step": "step", "wrap": "wrap"}
 
 
 def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
-    """Measure steps whenever a script or a voirfile shows any."""
+    """Offer the flags for rates, and measure steps from the first event on."""
     yield ov.phases.init
     _add_options(ov.argparser)
     yield ov.phases.parse_args
@@ -45,7 +45,9 @@ def instrument_rates(ov: Overseer) -> Generator[Any, Any, None]:
             ov.measuring.begin()  # A flag without a figure is reported.
         elif ov.measured is not None:
             ov.measured.begin_if_due()
-        yield ov.phases.run_script(priority=50)  # Before others reduce what it gives.
+        yield ov.phases.run_script(
+            priority=50
+        )  # Before other instruments reduce the events that it gives.
     finally:
         for watch in watches:
             watch.dispose()
@@ -77,20 +79,20 @@ def _add_options(parser: Any) -> None:
     for key, what in FLAGS.items():
         add(f"--{key.replace('_', '-')}", action="store_true", help=what)
     add("--metric", choices=("step", "wrap"), metavar="step|wrap",
-        help="take only steps, or only pairs, for steps; logs --train-rate")  # fmt: skip
+        help="count only step events, or only pairs, as steps; logs --train-rate")  # fmt: skip
     add("--interval", "--metric-interval", type=_span("--interval", 1),
         metavar="N|Ns", help="length of a window, in steps or seconds (1s)")  # fmt: skip
     add("--skip", "--metric-skip", type=_span("--skip", 0), metavar="N|Ns",
-        help="leave out so many steps or seconds, instead of finding the warm-up")  # fmt: skip
+        help="leave out N steps or seconds, instead of finding the warm-up")  # fmt: skip
     add("--items-per-step", type=_positive, default=1, metavar="K",
-        help="count the items of a batch K times: gradient accumulation and the like")  # fmt: skip
+        help="count the items of a batch K times, as with gradient accumulation")  # fmt: skip
     add("--steps-max-mb", type=_megabytes, default=STEPS_MB, metavar="MB",
-        help=f"size of steps.npy; above it, every second step (default: {STEPS_MB:g}; 0: no file)")  # fmt: skip # noqa: E501
+        help=f"size of steps.npy; beyond it, every second step (default: {STEPS_MB:g}; 0: no file)")  # fmt: skip # noqa: E501
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 10**6:
-        what = f"--items-per-step is {text!r}, which is no number to count items by"
+        what = f"--items-per-step is {text!r}, which is not a number of items"
         remedy = "Give a whole number from 1 to 1000000, for example 4."
         raise VoirError("option-value", what, remedy)
     return int(text)
@@ -102,7 +104,7 @@ def _megabytes(text: str) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found <= MAX_STEPS_MB:
-        what = f"--steps-max-mb is {text!r}, which is no size of a file"
+        what = f"--steps-max-mb is {text!r}, which is not a file size"
         raise VoirError("option-value", what, f"Give megabytes, from 0 to {MAX_STEPS_MB:g}.")
     return found
 
@@ -126,20 +128,20 @@ def rate(
     batch_size_calc: Callable[[Any], Any] | int | None = None,
     sync: Callable[[], object] | None = None,
 ) -> Generator[Any, Any, None]:
-    """Give the rate of each window: ``{"task", "rate", "units"}``, and shares where known.
+    """Give the rate of each window: ``{"task", "rate", "units"}``, and shares if known.
 
     Args:
         ov: The overseer.
-        interval: The length of a window: steps, or seconds as ``"5s"``.
-        skip: How many windows to leave out at the beginning of each task; or seconds: ``"5s"``.
-            By default none; where it is said that none are, they are not out of the summary either.
-        method: What a step is: ``"delta"``, the time between two events with ``step``; ``"wrap"``,
-            a pair and what lies between it and the next; by default whatever there is.
-        batch_size_calc: Computes the number of items in a batch; or that number.
-        sync: Has no effect: a device's steps are timed by its own clock, and nothing waits for it.
+        interval: Length of a window: steps, or seconds as ``"5s"``.
+        skip: Number of windows to leave out at the beginning of each task, or seconds: ``"5s"``.
+            Default: none. An explicit 0 also keeps the warm-up in the summary.
+        method: ``"delta"``: a step is the time between two events with ``step``; ``"wrap"``: a step
+            is a pair and the time up to the next pair; default: both.
+        batch_size_calc: The number of items in a batch, or a function that computes it.
+        sync: Has no effect: steps on a device are timed by the device's clock.
 
     Raises:
-        UsageError: An argument is none of these.
+        UsageError: An argument is invalid.
     """
     ov.require(instrument_rates)
     yield ov.phases.parse_args
@@ -158,7 +160,7 @@ def rate(
 
 
 def _skipped(skip: str | float, interval: Span) -> Span:
-    """What to skip, which is said in windows or in seconds."""
+    """Parse a skip in windows or seconds."""
     from overseer.model.spans import Span, parse_span
 
     span = parse_span(skip, "rate(skip)")
@@ -173,7 +175,7 @@ def _method(method: str | None) -> str | None:
     if method is None:
         return None
     if method not in METHODS:
-        what = f"rate(method) {method!r} is no way to see a step"
+        what = f"rate(method) is {method!r}, which is not a method"
         raise UsageError("bad-method", what, "Write 'delta' or 'wrap', or leave it out.")
     return METHODS[method]
 

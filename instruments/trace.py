@@ -20,20 +20,18 @@ if TYPE_CHECKING:
 LEVELS = ("off", "step", "module", "op")
 #: Default size limit of the log in megabytes, and default number of steps for ``--profile``.
 MAX_MB, PROFILE_STEPS = 256, 2
-DEFAULTS = {"trace-max-mb": MAX_MB, "profile-steps": PROFILE_STEPS}
-#: Options that mean nothing unless the run is traced, and those that also mean something to a
-#: script that has parts of itself traced.
+#: Options that need ``--trace``; those of ``BESIDE`` also apply to ``voir.profile`` blocks.
 OF_RUNS = (
     "trace_duration", "trace_steps", "trace_every", "trace_rank", "trace_level",
     "profile_steps",
 )  # fmt: skip
 BESIDE = ("trace_dir", "trace_channels", "trace_max_mb", "trace_modules", "trace_ring")
-#: Types of which no script changes how they are shown.
+#: Types whose ``str()`` runs no code of the script.
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def _meant(error: BaseException) -> bool:
-    """Whether it is an exit without an error; the script's own code is not asked."""
+def _is_clean_exit(error: BaseException) -> bool:
+    """Whether the script exited with status 0; runs no code of the script."""
     if not isinstance(error, SystemExit):
         return False
     code = vars(SystemExit)["code"].__get__(error)
@@ -41,14 +39,14 @@ def _meant(error: BaseException) -> bool:
 
 
 def _message(error: BaseException) -> str:
-    """An error's text, unless the script's own code computes it."""
+    """The error's text, or empty if the script's code would compute it."""
     arguments = vars(BaseException)["args"].__get__(error)
     builtin = isinstance(type(error).__str__, WrapperDescriptorType)
     return str(error) if builtin and all(type(one) in _PLAIN for one in arguments) else ""
 
 
 def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
-    """Keep the log of a run and make ``trace.pftrace`` of it, if options or the script ask so."""
+    """Write ``trace.pftrace`` if the options or the script request it."""
     begun = ov.clock.now_ns()
     yield ov.phases.init
     if ov.argparser.environ.get("VOIR_TRACE", "").lstrip().startswith(("{", "[")):
@@ -74,15 +72,17 @@ def instrument_trace(ov: Overseer) -> Generator[Any, Any, None]:
             ov.profilers.append(tracer.profile)
         yield from _watch(ov, tracer)
         ov.profilers.clear()
-        yield ov.phases.finalize(priority=-100)  # What others record at the end is kept.
+        yield ov.phases.finalize(
+            priority=-100
+        )  # Includes what other instruments record at the end.
     finally:
         tracer.close()
 
 
 def _watch(ov: Overseer, tracer: _Tracer) -> Generator[Any, Any, None]:
-    """Tell the tracer of phases until the script has ended, and how it did."""
+    """Mark the phases until the script has ended, and its error or early stop."""
     try:
-        yield ov.phases.load_script(priority=-100)  # Last before the script goes on.
+        yield ov.phases.load_script(priority=-100)  # After all other instruments.
         tracer.phase("run_script")
         yield ov.phases.run_script(priority=100)
     except GeneratorExit:
@@ -95,7 +95,7 @@ def _watch(ov: Overseer, tracer: _Tracer) -> Generator[Any, Any, None]:
 
 
 class _Tracer:
-    """The run's one session, made when it is first needed."""
+    """Creates the run's session when it is first needed."""
 
     def __init__(self, ov: Overseer) -> None:
         self._ov = ov
@@ -103,41 +103,42 @@ class _Tracer:
         self._phase = ("", 0)
 
     def begin(self, parts: bool) -> Session | None:
-        """Keep a log from here on; ``None`` when there is nowhere to write.
+        """Return the session, and begin it if needed; ``None`` if it cannot be written.
 
         Args:
-            parts: Whether only parts of the script are traced.
+            parts: Trace only ``voir.profile`` blocks.
         """
         from .trace_options import Settings
         from .tracing import Session
 
-        with self._ov.bus.lock:  # Threads of the script may both be the first.
+        with self._ov.bus.lock:  # Two threads may be first at the same time.
             if self._session is None:
-                self._session = Session.start(self._ov, Settings(self._ov.options), parts)
+                settings = Settings(self._ov.options, MAX_MB, PROFILE_STEPS)
+                self._session = Session.start(self._ov, settings, parts)
         return self._session
 
     def is_rank(self, rank: int | None) -> bool:
-        """Whether this process is of that rank, if one is wanted."""
+        """Whether this process has the rank to trace; with ``None`` every process has."""
         if rank is None:
             return True
         assert self._ov.recording is not None
         known = self._ov.recording.directory.rank
         own, size = (known.rank, known.world_size) if known is not None else (0, 1)
         if size is not None and rank >= size:
-            what = f"there is no rank {rank}: ranks are 0 to {size - 1}"
-            remedy = "Name one that there is, or none: then all are traced."
+            what = f"rank {rank} does not exist: ranks are 0 to {size - 1}"
+            remedy = "Name one of these, or leave it out to trace all."
             self._ov.report(Problem("trace-rank", "--trace-rank", what, remedy=remedy))
         return rank == own
 
     def profile(self, level: str, ms_duration: float | None) -> Callable[[], object]:
-        """Trace a part of the script; returns what ends it."""
+        """Trace from here on; call what this returns to end it."""
         session = self.begin(True) if level_of(level) != "off" else None
         if session is None:
             return lambda: None
         return session.part(level, ms_duration and ms_duration / 1e3)
 
     def phase(self, name: str) -> None:
-        """The run has come to the phase ``name``."""
+        """Begin the phase ``name``, and end the one before."""
         now = self._ov.clock.now_ns()
         if self._session is not None:
             if self._phase[0]:
@@ -147,23 +148,23 @@ class _Tracer:
         self._phase = name, now
 
     def failed(self, error: BaseException) -> None:
-        """What ended the script, if that was an error."""
+        """Mark the error that ended the script."""
         from overseer import StopProgram
 
         if self._session is None or isinstance(error, StopProgram):
             return
-        if not _meant(error):
+        if not _is_clean_exit(error):
             self.mark("error", type=type(error).__name__, message=_message(error))
 
     def mark(self, label: str, **arguments: str) -> None:
-        """Mark this moment of the run."""
+        """Add an instant to the trace."""
         if self._session is not None:
             from overseer.trace import channel
 
             channel("voir", always=True).instant(label, **arguments)
 
     def close(self) -> None:
-        """Make the trace."""
+        """Write the trace."""
         if self._session is not None:
             self.phase("")
             self._session.close()
@@ -171,27 +172,27 @@ class _Tracer:
             self.complain(BESIDE)
 
     def complain(self, names: tuple[str, ...]) -> None:
-        """Say so when the user has set options that come to nothing, for nothing is traced."""
+        """Report options that have no effect because nothing is traced."""
         options, parser = self._ov.options, self._ov.argparser
         if refused(options) or wanted(options):
             return
         idle = [name for name in names if name in parser.given]
         switch = "--profile" if idle and idle[0].startswith("profile") else "--trace"
         if idle:
-            what = f"it does nothing without {switch}: there is no trace of this run"
+            what = f"it has no effect without {switch}: this run is not traced"
             name = f"--{idle[0].replace('_', '-')}"
             remedy = f"Write {switch} {name} ..., or leave it out."
             self._ov.report(Problem("trace-unasked", name, what, remedy=remedy))
 
 
 def wanted(options: Namespace) -> bool:
-    """Whether the run is traced."""
+    """Whether the options request a trace of the run."""
     on = options.trace or (options.trace is None and options.profile)
     return bool(on) and options.trace_level != "off"
 
 
 def refused(options: Namespace) -> bool:
-    """Whether nothing is traced, whatever the script asks for."""
+    """Whether the options forbid tracing, ``voir.profile`` blocks included."""
     return options.trace is False or options.trace_level == "off"
 
 
@@ -199,14 +200,14 @@ def refused(options: Namespace) -> bool:
 
 
 def _steps(text: str) -> tuple[int, int | None]:
-    """``A:B``: steps from A on, before B; either may be missing."""
+    """Parse ``A:B``: steps from A up to, but not including, B; both are optional."""
     first, colon, last = text.partition(":")
     try:
         found = int(first or 0), int(last) if last else None
     except ValueError:
         found = -1, None
     if not colon or found[0] < 0 or (found[1] is not None and found[1] <= found[0]):
-        what = f"the steps to trace are {text!r}, which is no A:B"
+        what = f"--trace-steps is {text!r}, which is not A:B"
         remedy = "Write --trace-steps 10:20 for the steps 10 to 19, counted from 0."
         raise UsageError("trace-settings", what, remedy)
     return found
@@ -227,7 +228,7 @@ def _number(what: str, least: float, kind: type[int] | type[float] = int) -> Any
 
 
 def level_of(text: str) -> str:
-    """How much detail."""
+    """Check the level of detail."""
     if text not in LEVELS:
         remedy = f"Levels are {', '.join(LEVELS)}."
         raise UsageError("trace-settings", f"the level is {text!r}", remedy)
@@ -240,8 +241,8 @@ def _patterns(text: str) -> tuple[str, ...]:
 
 def _directory(text: str) -> str:
     if not text.strip():
-        remedy = "Name one, or leave it out: then it is the run directory."
-        raise UsageError("trace-settings", f"the trace's directory is {text!r}", remedy)
+        remedy = "Name a directory, or leave it out for the run directory."
+        raise UsageError("trace-settings", f"--trace-dir is {text!r}", remedy)
     return text
 
 
@@ -249,27 +250,25 @@ def add_options(parser: Any) -> None:
     """Add ``--trace``, ``--profile`` and their kin."""
     for name, kind, metavar, what in (
         ("trace", None, "", "write a timeline, trace.pftrace, for Perfetto"),
-        ("trace-dir", _directory, "DIR", "where the trace goes (default: the run directory)"),
-        ("trace-channels", _patterns, "A,B", "record only these channels; patterns are allowed"),
-        ("trace-duration", _number("the duration in seconds", 0.001, float), "S",
-         "record for so many seconds"),
-        ("trace-steps", _steps, "A:B", "record the steps from A on, before B"),
-        ("trace-every", _number("one step in so many", 1), "N", "record one step in N"),
-        ("trace-max-mb", _number("the largest size in megabytes", 1, float), "MB",
-         f"size of the log; first and last are kept (default: {MAX_MB})"),
-        ("trace-level", level_of, "off|step|module|op", "how much detail (default: step)"),
-        ("trace-modules", str, "PATTERN", "at level module, only modules of such names"),
-        ("trace-rank", _number("the rank", 0), "R", "trace only this rank of a job"),
+        ("trace-dir", _directory, "DIR", "directory of the trace (default: the run directory)"),
+        ("trace-channels", _patterns, "A,B", "record only these channels, by pattern"),
+        ("trace-duration", _number("--trace-duration", 0.001, float), "S",
+         "stop recording after S seconds"),
+        ("trace-steps", _steps, "A:B", "record the steps from A up to B, B excluded"),
+        ("trace-every", _number("--trace-every", 1), "N", "record one step in N"),
+        ("trace-max-mb", _number("--trace-max-mb", 1, float), "MB",
+         f"size of the log; beyond it the middle is dropped (default: {MAX_MB})"),
+        ("trace-level", level_of, "off|step|module|op", "level of detail (default: step)"),
+        ("trace-modules", str, "PATTERN", "at level module, only modules whose name matches"),
+        ("trace-rank", _number("--trace-rank", 0), "R", "trace only this rank of a job"),
         ("profile", None, "",
-         "everything, in detail, of the first steps: --trace --trace-level op"),
-        ("profile-steps", _number("the number of steps to profile", 1), "N",
-         f"with --profile: how many steps (default: {PROFILE_STEPS})"),
+         "trace the first steps in full detail: --trace --trace-level op"),
+        ("profile-steps", _number("--profile-steps", 1), "N",
+         f"with --profile: number of steps (default: {PROFILE_STEPS})"),
     ):  # fmt: skip
         if kind is None:
             parser.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=what)
         else:
-            parser.add_argument(
-                f"--{name}", type=kind, metavar=metavar, default=DEFAULTS.get(name), help=what
-            )
-    what = "in a full log keep the last events, not first and last"
+            parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=what)
+    what = "when the log is full, keep only the latest events"
     parser.add_argument("--trace-ring", action="store_const", const=True, help=what)

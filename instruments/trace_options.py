@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: Steps that ``op`` traces unless told, for PyTorch's profiler is too heavy for a whole run.
+#: Default steps at level ``op``: PyTorch's profiler is too slow for a whole run.
 OP_STEPS = (2, 7)
-#: Settings in VOIR_TRACE's object: each is the variable of an option.
+#: Settings in the object ``VOIR_TRACE``; each stands for the variable of an option.
 TRACES = ("channels", "duration", "steps", "every", "max_mb", "level", "modules", "rank", "ring")
 PROFILES = ("profile", "profile_steps")
 VARIABLES = {
@@ -24,7 +24,7 @@ VARIABLES = {
 
 
 def expanded(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment, with the JSON in ``VOIR_TRACE`` as variables of the options.
+    """Return the environment with the JSON in ``VOIR_TRACE`` as variables of the options.
 
     Raises:
         UsageError: The JSON is not an object, or an unknown setting is in it.
@@ -35,9 +35,9 @@ def expanded(environ: Mapping[str, str]) -> dict[str, str]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _wrong(f"VOIR_TRACE is no JSON object: {error}") from None
+        raise _wrong(f"VOIR_TRACE is not a JSON object: {error}") from None
     if not isinstance(found, dict):
-        raise _wrong(f"VOIR_TRACE is {text:.60}, which is no JSON object")
+        raise _wrong(f"VOIR_TRACE is {text:.60}, which is not a JSON object")
     made = {"VOIR_TRACE": "1"}
     for name, value in found.items():
         if name not in VARIABLES:
@@ -70,37 +70,39 @@ def _wrong(what: str) -> UsageError:
 
 
 class Settings:
-    """What is traced, and where it goes.
+    """Settings of a trace.
 
     Args:
-        options: The run's.
+        options: The run's options.
+        max_mb: Default size limit of the log, in megabytes.
+        profile_steps: Default number of steps for ``--profile``.
 
     Attributes:
-        directory: Where the file goes; None for the run directory.
-        channels: Patterns of the names of channels that record.
-        duration: Seconds of the script after which nothing more is recorded.
-        steps: The first step, and the one before which it ends; None for any.
-        every: One step in so many.
-        max_mb: What the log may grow to.
-        level: How much detail.
-        modules: A pattern of the names of the modules that ``module`` shows.
-        rank: The only rank of a job that is traced; None for all.
+        directory: Directory of the trace; None: the run directory.
+        channels: Name patterns of the channels to record.
+        duration: Seconds after which recording ends.
+        steps: First step, and end (excluded); None: all.
+        every: Record one step in this many.
+        max_mb: Size limit of the log, in megabytes.
+        level: Level of detail.
+        modules: Name pattern of the modules to show at level ``module``.
+        rank: The only rank to trace; None: all.
         ring: Keep the latest events only.
     """
 
-    def __init__(self, options: Namespace) -> None:
+    def __init__(self, options: Namespace, max_mb: float, profile_steps: int) -> None:
         profile = bool(options.profile)
         self.directory: str | None = options.trace_dir
         self.channels: tuple[str, ...] = options.trace_channels or ("*",)
         self.duration: float | None = options.trace_duration
         self.every: int = options.trace_every or 1
-        self.max_mb: float = options.trace_max_mb
+        self.max_mb: float = options.trace_max_mb or max_mb
         self.level: str = options.trace_level or ("op" if profile else "step")
         self.modules: str = options.trace_modules or "*"
         self.rank: int | None = options.trace_rank
         self.ring = bool(options.trace_ring)
         self.steps: tuple[int, int | None] | None = options.trace_steps
         if profile and self.steps is None:
-            self.steps = 0, options.profile_steps * self.every
+            self.steps = 0, (options.profile_steps or profile_steps) * self.every
         elif self.level == "op" and self.steps is None:
             self.steps = OP_STEPS

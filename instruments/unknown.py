@@ -1,4 +1,4 @@
-"""Reports what is unknown of a run's steps, with the line to write in a voirfile."""
+"""Reports unknown figures of a run, each with the line to add to a voirfile."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from overseer.measure.windows import RateRequest
     from overseer.model.fold import Fold
 
-FEWER = "Steps of some microseconds come faster than they can be read: give every hundredth."
-WITHIN = "Nothing waits between the pairs that are given: show what is loading"
+FEWER = "Steps of a few microseconds are faster than voir can read them: give one in a hundred."
+WITHIN = "No time passes between the given pairs: give the code that loads batches"
 
 
 def problems(
@@ -30,7 +30,7 @@ def problems(
     requests: list[RateRequest],
     method: str | None,
 ) -> list[Problem]:
-    """What to report at the end of a run.
+    """Problems to report at the end of a run.
 
     Args:
         ov: Knows the script, whose names the remedies use.
@@ -44,17 +44,15 @@ def problems(
     found = []
     if fold.lost:
         n = sum(task.steps for task in fold.tasks.values())
-        what = (
-            f"more events came than could be read: at least {n:,} steps, no other figure is known"
-        )
+        what = f"events were lost, too many to read: at least {n:,} steps, no other figure is known"
         return [Problem("lost-steps", "the recorder", what, remedy=FEWER)]
     if fold.unused > 1 and not steps:
         what = f"backward was called {fold.unused} times, but no optimizer stepped"
         found.append(Problem("no-step", "auto", what, remedy=_remedy(advice, "step")))
     for request in requests:
         if request.skip and steps and not request.tasks:
-            what = f"a skip of {request.skip} leaves out all {steps} steps"
-            anyway = "Skip fewer; the warm-up is found anyway."
+            what = f"skipping {request.skip} leaves out all {steps} steps"
+            anyway = "Skip fewer; voir finds the warm-up itself."
             found.append(Problem("no-rate", "rate", what, remedy=anyway))
             break
         found += _without(advice, request, method)
@@ -67,14 +65,14 @@ def problems(
         found.append(Problem("batch-size", "step model", what, remedy=remedy))
     unread = sum(task.unread for task in fold.tasks.values())
     if unread:
-        what = f"{unread} losses that were given cannot be read: {recorder.unread()[0]}"
+        what = f"{unread} given losses cannot be read: {recorder.unread()[0]}"
         remedy = "Give a number or a tensor of one element, for example float(loss)."
         found.append(Problem("loss-unread", "step model", what, remedy=remedy))
     return found
 
 
 def _with_batch(advice: Advice, why: str) -> str:
-    """What shows the items of steps."""
+    """The remedy for steps with unknown items."""
     line = advice.line("step")
     if line is None or "batch" not in line:
         if why == BATCH:
@@ -103,15 +101,18 @@ def _without(advice: Advice, request: RateRequest, method: str | None) -> list[P
             if key == "train_rate":
                 role = "step"
                 if method is not None:
-                    what = f"nothing was given that --metric {method} takes for a step"
+                    what = f"no events that --metric {method} counts as steps"
             remedy = ignored(method) or _remedy(advice, role)
             found.append(Problem("no-rate", f"--{key.replace('_', '-')}", what, remedy=remedy))
     return found
 
 
 def _remedy(advice: Advice, role: str) -> str | None:
-    """What to do where no ``step`` or ``loading`` was shown."""
-    line, what = advice.line(role), "Give each step" if role == "step" else "Give what is loading"
+    """The remedy for a run without ``step`` or ``loading`` events."""
+    line, what = (
+        advice.line(role),
+        "Give each step" if role == "step" else "Give the loading of batches",
+    )
     if role == "loading" and any(row["kind"] == k.PAIR for row in table.rows):
         what = WITHIN
     return f"{what}, for example {line}" if line is not None else None

@@ -28,6 +28,16 @@ def test_curves_and_trace_land_where_tensorboard_looks(place: Place) -> None:
     assert (place.path / "runs/one/trace.pftrace").exists()
 
 
+@pytest.mark.parametrize(("asked", "limit"), [((), "4"), (("--trace-max-mb", "9"), "9.0")])
+def test_a_trace_for_tensorboard_alone_is_small(
+    asked: tuple[str, ...], limit: str, place: Place
+) -> None:
+    shows = "def instrument_limit(ov):\n    yield ov.phases.load_script\n"
+    place.write("voirfile.py", shows + "    print(ov.options.trace_max_mb)\n")
+    done = place.voir("--quiet", "--tensorboard", "logs", *asked, "main.py")
+    assert (done.status, done.stdout) == (0, f"{limit}\n")
+
+
 def test_a_trace_that_was_declined_is_not_made(place: Place) -> None:
     env = {"VOIR_TENSORBOARD": "logs", "VOIR_TRACE": "0", "RANK": "1", "WORLD_SIZE": "2"}
     assert place.voir("--quiet", "--run-dir", "run", "main.py", env=env).status == 0

@@ -101,7 +101,7 @@ def test_phases_steps_spans_and_figures_are_in_the_trace(place):
 
 def test_without_the_flag_nothing_is_written(place):
     done = place.voir("--trace-steps", "1:2", "main.py")
-    assert (done.status, "it does nothing without --trace" in done.stderr) == (0, True)
+    assert (done.status, "it has no effect without --trace" in done.stderr) == (0, True)
     assert (list(place.path.rglob("*.pftrace")), "trace" in place.record()) == ([], False)
 
 
@@ -232,8 +232,8 @@ def test_the_variable_is_all_options_in_one():
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("{enable", "no JSON object"),
-        ("[1]", "no JSON object"),
+        ("{enable", "not a JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"chanels": []}', "no setting 'chanels'"),
         ('{"steps": {}}', "steps is {}"),
     ],
@@ -249,7 +249,7 @@ def test_a_variable_that_makes_no_sense_is_refused(value, words):
     [
         ([], "{", "[trace-settings]"),
         ([], '{"enable": "maybe"}', "It must be 1 or 0"),
-        (["--trace-steps", "9:3"], "", "the steps to trace are '9:3'"),
+        (["--trace-steps", "9:3"], "", "--trace-steps is '9:3'"),
         (["--trace-level", "ops"], "", "Levels are off, step"),
     ],
 )
