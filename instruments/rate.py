@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 #: Flags, by the figure of each window that they log.
 FLAGS = {
     "train_rate": "log items per second for each window",
-    "loading_rate": "log the rate of the loader alone, and its share of time",
-    "compute_rate": "log the rate of the computation alone, and its share of time",
+    "loading_rate": "log the loader's own rate and its share of time",
+    "compute_rate": "log the compute rate and its share of time",
 }
 #: Libraries whose tensors the recorder reads.
 TENSORS = ("torch", "numpy", "jax")
@@ -83,7 +83,7 @@ def _add_options(parser: Any) -> None:
     add("--interval", "--metric-interval", type=_span("--interval", 1),
         metavar="N|Ns", help="length of a window, in steps or seconds (1s)")  # fmt: skip
     add("--skip", "--metric-skip", type=_span("--skip", 0), metavar="N|Ns",
-        help="leave out N steps or seconds, instead of finding the warm-up")  # fmt: skip
+        help="leave out N steps or seconds, not the found warm-up")  # fmt: skip
     add("--items-per-step", type=_positive, default=1, metavar="K",
         help="count the items of a batch K times, as with gradient accumulation")  # fmt: skip
     add("--steps-max-mb", type=_megabytes, default=STEPS_MB, metavar="MB",
