@@ -449,7 +449,7 @@ def _steps(tasks: Sequence[TaskPanel], room: int) -> Iterator[BoardLine]:
 
 
 def _legend(parts: Sequence[tuple[str, float]], room: int) -> list[Line]:
-    """Each part's colour, name and share, in the longest form that fits; otherwise the first parts."""
+    """Each part's colour, name and share, in the longest form that fits; else the first ones."""
     forms: list[list[Line]] = [
         [((FULL, style), (f"{gap}{names.get(style, style)} ", ""), (percent(share) or "", "bold"))
          for style, share in parts]

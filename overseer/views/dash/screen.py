@@ -75,9 +75,7 @@ class Tty:
         self._fd, self._pipe, self._held = fd, -1, False
         with suppress(OSError):
             self._pipe = _guard(fd)
-        os.register_at_fork(
-            after_in_child=self._unguard
-        )  # Otherwise the pipe would outlive the run.
+        os.register_at_fork(after_in_child=self._unguard)  # A child would hold the pipe open.
 
     def _unguard(self) -> None:
         pipe, self._pipe = self._pipe, -1
