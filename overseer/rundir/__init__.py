@@ -1,1 +1,1 @@
-"""The run directory: what a run leaves behind, and reading it back."""
+"""The run directory: writes the files of a run, and reads them back."""

@@ -1,7 +1,7 @@
-"""The limits of control groups: what a container may use, rather than what the machine has.
+"""Reads the limits of control groups, which containers set below the machine's resources.
 
-Both versions are read. A limit may stand at any level, so every ancestor counts; usage is read at
-the level that sets the limit, because siblings there share it.
+Both versions are read. Any ancestor may set a limit. Usage is read at the level of the limit, which
+its siblings share.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ V1, V2 = "cgroup v1", "cgroup v2"
 
 
 class Limit:
-    """What a control group grants.
+    """A limit of a control group.
 
     Attributes:
         amount: Bytes, or processors; a quota may grant a fraction of one.
         source: ``cgroup v1`` or ``cgroup v2``.
-        directory: The group that sets it.
+        directory: The group's.
     """
 
     def __init__(self, amount: float, source: str, directory: str) -> None:
         self.amount, self.source, self.directory = amount, source, directory
 
     def bytes_used(self) -> int | None:
-        """Bytes in use, as Kubernetes and Docker define it: usage less inactive file pages."""
+        """Bytes in use as Kubernetes and Docker define it: usage minus inactive file pages."""
         v2 = self.source == V2
         usage = _number(f"{self.directory}/{'memory.current' if v2 else 'memory.usage_in_bytes'}")
-        # In version 1 inactive_file leaves out the groups below, total_inactive_file does not.
+        # In version 1 only total_inactive_file includes descendant groups.
         name = "inactive_file" if v2 else "total_inactive_file"
         cache = _table(f"{self.directory}/memory.stat").get(name, 0)
         return None if usage is None else max(0, usage - cache)
 
     def seconds_used(self) -> float | None:
-        """Processor seconds since the group was made; None if it does not tell."""
+        """Processor seconds since the group was created; None if unknown."""
         if self.source == V2:
             usec = _table(f"{self.directory}/cpu.stat").get("usage_usec")
             return None if usec is None else usec / 1e6
@@ -71,7 +71,7 @@ def _bytes(directory: str) -> int | None:
 
 
 def _quota(directory: str) -> float | None:
-    """Processors granted: the quota over its period, in either version's files."""
+    """The processor quota over its period, from either version's files."""
     quota, _, period = text_in(f"{directory}/cpu.max").partition(" ")
     if not quota:
         quota = text_in(f"{directory}/cpu.cfs_quota_us")
@@ -81,7 +81,7 @@ def _quota(directory: str) -> float | None:
 
 
 def _directories(controller: str, root: str) -> Iterator[tuple[str, str]]:
-    """Version and directory of this process's groups that may hold ``controller``, leaf first."""
+    """Version and directory of this process's groups for ``controller``, leaf first."""
     for line in (text_in(f"{root}/proc/self/cgroup") or "0::/").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -98,8 +98,8 @@ def _directories(controller: str, root: str) -> Iterator[tuple[str, str]]:
 def _upwards(mount: str, path: str) -> Iterator[str]:
     """``path`` below ``mount`` and its ancestors, the mount itself last.
 
-    In a container the path may be the host's, or lead out by ``..``: files that are not there are
-    no limit, and the mount is the container's own group.
+    In a container the path may be the host's, or lead out by ``..``: missing files are no limit,
+    and the mount is the container's own group.
     """
     parts = [] if ".." in path.split("/") else [part for part in path.split("/") if part]
     for length in range(len(parts), -1, -1):
@@ -107,7 +107,7 @@ def _upwards(mount: str, path: str) -> Iterator[str]:
 
 
 def text_in(path: str | os.PathLike[str]) -> str:
-    """What a small file of the system says; empty where there is none."""
+    """The text of a small system file; empty if it is missing."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -116,12 +116,12 @@ def text_in(path: str | os.PathLike[str]) -> str:
 
 
 def _number(path: str) -> int | None:
-    """The number in a file; None for ``max``, ``-1``, a missing file or anything else."""
+    """The number in a file; None for ``max``, ``-1``, a missing file and others."""
     text = text_in(path)
     return int(text) if text.isdigit() else None
 
 
 def _table(path: str) -> dict[str, int]:
-    """A file of lines with a name and a number; others are left out."""
+    """A file's lines of a name and a number, as a dict."""
     rows = (line.split() for line in text_in(path).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

@@ -1,7 +1,7 @@
-"""``DATA_FD``: what the run logs, as JSON lines to a descriptor that the parent process reads.
+"""``DATA_FD``: writes logged events as JSON lines to a descriptor that the parent process reads.
 
-When that is stdout or stderr, which the script writes to as well, the lines are hidden in escape
-sequences: a terminal shows nothing of them, and whoever reads the stream can take them out again.
+If that is stdout or stderr, shared with the script, the lines are hidden in escape sequences:
+terminals do not show them, and readers of the stream can extract them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..files import bounded
 from ..recorder.encode import encode
 from .smuggle import pieces
 
-#: How long a reader of a non-blocking descriptor may take before it is given up.
+#: Longest wait for the reader of a non-blocking descriptor.
 PATIENCE_MS = 5_000
 
 _A_NUMBER = "Set it to the number of a descriptor that you opened for it, or unset it."
@@ -27,22 +27,22 @@ _SEE_WHY = "The run goes on; see why the process that reads the descriptor stopp
 
 
 class DataFd:
-    """Writes logged events to the descriptor that ``DATA_FD`` names, and to no other ever.
+    """Writes logged events to the descriptor named by ``DATA_FD``.
 
-    Without the variable nothing is written anywhere. What cannot be written is reported once, and
-    nothing more is written; the run goes on.
+    Without the variable nothing is written. The first failure is reported and ends writing; the run
+    goes on.
 
     Args:
         environ: The environment the run was started with.
-        report: Told what is wrong with the descriptor, or that its reader has gone.
-        owned: Whether the descriptor is to be closed at the end.
+        report: Reports a bad descriptor, or a reader that has gone.
+        owned: Close the descriptor at the end.
     """
 
     def __init__(
         self, environ: Mapping[str, str], report: Callable[[Problem], None], *, owned: bool = False
     ) -> None:
         self._value, self._report, self._owned = environ.get("DATA_FD", ""), report, owned
-        self._lock = threading.RLock()  # Reporting a loss may log in its turn.
+        self._lock = threading.RLock()  # Reporting a failure may log.
         self._process, self._error = os.getpid(), ""
         self._fd: int | None = None
         if self._value:
@@ -54,15 +54,15 @@ class DataFd:
         return self._fd is not None
 
     def write(self, event: Mapping[str, object]) -> None:
-        """Write the event's line; a loss that is NaN stays a number to whoever reads it."""
-        if self._fd is None or os.getpid() != self._process:  # A forked child's run is not its own.
+        """Write the event's line, with NaN as a number."""
+        if self._fd is None or os.getpid() != self._process:  # A forked child.
             return
         line = encode(event, nan=True)
         with self._lock:
             if self._fd is None:
                 return
             try:
-                if _file(self._fd) != self._opened:  # Closed; the number is another file's.
+                if _file(self._fd) != self._opened:  # Closed; its number is another file's.
                     raise OSError(errno.EBADF, "closed by the script")
                 with _no_sigpipe():
                     for piece in pieces(line) if self._fd in (1, 2) else [line]:
@@ -73,13 +73,13 @@ class DataFd:
                 self._refuse(f"what the script logs no longer reaches its reader ({why})", _SEE_WHY)
 
     def failure(self) -> dict[str, object] | None:
-        """What went wrong, as an entry for ``instruments`` in run.json; ``None`` if nothing did."""
+        """The failure as an entry of ``instruments`` in run.json; ``None`` without one."""
         if not self._error:
             return None
         return {"name": f"DATA_FD={self._value}", "state": "failed", "error": self._error}
 
     def close(self) -> None:
-        """Write no more; the descriptor is closed if it is owned and no standard stream."""
+        """Stop writing; close the descriptor if it is owned and not a standard stream."""
         fd, self._fd = self._fd, None
         if fd is not None and self._owned and fd > 2 and os.getpid() == self._process:
             os.close(fd)
@@ -104,7 +104,7 @@ class DataFd:
 
 
 def opened(logfile: str | int | os.PathLike[str]) -> int:
-    """The descriptor of ``logfile``, which is one or the path of a file to be written anew.
+    """The descriptor ``logfile``, or one of the file at that path, truncated.
 
     Raises:
         OSError: The file cannot be written.
@@ -115,7 +115,7 @@ def opened(logfile: str | int | os.PathLike[str]) -> int:
 
 
 def _file(fd: int) -> tuple[int, int]:
-    """What file a descriptor stands for."""
+    """The identity of a descriptor's file."""
     stat = os.fstat(fd)
     return stat.st_dev, stat.st_ino
 
@@ -142,7 +142,7 @@ def _write(fd: int, data: bytes) -> None:
 
 @contextmanager
 def _no_sigpipe() -> Iterator[None]:
-    """Make a reader that has gone an error, also in a script that lets SIGPIPE end it."""
+    """Turn a broken pipe into an error, even if the script has SIGPIPE at its default."""
     if signal.getsignal(signal.SIGPIPE) != signal.SIG_DFL:
         yield
         return

@@ -6,30 +6,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Facts = Mapping[str, Any]
-#: What differs from run to run and says nothing.
+#: Facts that differ between any two runs.
 _IDLE = frozenset({
     "command", "torch.seed", "python.build", "git.moved_to", "env.TERM", "env.COLUMNS",
     "env.VOIR_RUN_DIR", "env.VOIR_APP", "env.VOIR_NAME", "env.VOIR_TAG", "env.MASTER_PORT",
 })  # fmt: skip
-#: Options that change what is shown and where, not what is measured; with how many values.
+#: Options that affect only the output, with the number of their values.
 _SHOWN = {
     "--run-dir": 1, "--quiet": 0, "--debug": 0, "--app": 1, "--tensorboard": 1, "--name": 1,
     "--tag": 1, "--dash": 0,
 }  # fmt: skip
-#: Sections that are found out at the end of a run, if there is time: absent, they are not known.
+#: Sections collected at the end of a run if there is time: if absent, they are unknown.
 _LATE = ("packages", "git", "gpu", "seed", "torch")
-#: Where a name goes without its section.
+#: Sections omitted from names.
 _PLAIN = ("packages.", "env.")
 _ABSENT = "-"
 
 
 class Difference(NamedTuple):
-    """Something that is not the same on both sides.
+    """A difference between the sides.
 
     Attributes:
         name: ``git.sha``, ``arguments``, the name of a package or a variable.
-        before: The values of the first side, ``-`` where there is none.
-        after: Those of the second.
+        before: The values of the first side, ``-`` for a missing one.
+        after: The values of the second side.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Difference(NamedTuple):
 
 
 def differences(before: Sequence[Facts], after: Sequence[Facts]) -> list[Difference]:
-    """What is different: the command, git, packages, the machine, the environment; in this order.
+    """List the differences: command, git, packages, machine, environment, in this order.
 
     Args:
         before: ``run.json`` of each run of the first side.
@@ -93,7 +93,7 @@ def _plain(name: str) -> str:
 
 
 def _command(run: Facts) -> list[str]:
-    """The command line without what does not matter for what is measured."""
+    """The command line without options that do not affect measurements."""
     argv = run.get("argv")
     words = [str(word) for word in argv][1:] if isinstance(argv, list) else []
     kept, skip = list[str](), 0
@@ -109,7 +109,7 @@ def _command(run: Facts) -> list[str]:
 
 
 def unlike_arguments(runs: Sequence[Facts]) -> list[str]:
-    """Of each run, the arguments that not all runs of its script here have."""
+    """For each run, the arguments that not all runs of its script have."""
     each = [_options(_command(run)) for run in runs]
     scripts = [str(run.get("script")) if run.get("argv") else None for run in runs]
     shared = {
@@ -125,7 +125,7 @@ def unlike_arguments(runs: Sequence[Facts]) -> list[str]:
 
 
 def _options(words: list[str]) -> list[str]:
-    """Words, each option with the value behind it."""
+    """Words, with each option joined to its value."""
     made = list[str]()
     for word in words:
         if made and made[-1].startswith("-") and not word.startswith("-") and " " not in made[-1]:
@@ -136,7 +136,7 @@ def _options(words: list[str]) -> list[str]:
 
 
 def _arguments(before: list[str], after: list[str]) -> Iterator[Difference]:
-    """Where two command lines differ, with the option that the first difference belongs to."""
+    """The differing parts of two command lines, with the option of the first difference."""
     if before == after:
         return
     shorter = min(len(before), len(after))

@@ -1,4 +1,4 @@
-"""The run directory: where it is, who may write there, and that nothing is ever overwritten."""
+"""Chooses and creates the run directory; nothing is ever overwritten."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from ..clock import gmtime, strftime
 from ..context import REPLACED
 from ..errors import Problem, UsageError
 from ..files import new, read_json
-from .job import Job, NotOurs, find_rank
-from .metrics import SHORT
+from .job import Job, OtherRun, find_rank
+from .metrics import NO_DESCRIPTORS
 
-#: What a run writes; a directory that has one of these holds a run.
+#: Files of a run; a directory with one of these holds a run.
 RUN_FILES = ("run.json", "metrics.jsonl", "steps.npy", "trace.pftrace", "job.json")
-#: The longest script name that a directory's name carries.
+#: Longest script name in a directory's name.
 LONGEST_NAME = 48
 
 
 class RunDirectory:
-    """The directory of one run, made when there is first something to record.
+    """The directory of one run, created with the first record.
 
     ``<UTC yyyymmddThhmmss>-<script>-<pid>/`` in a parent directory, or the one the user named.
     Under torchrun, Open MPI or Slurm it is ``rank<R>/`` of one directory that all ranks share.
 
     Args:
-        script: How the user named the script: a path, ``-m module``, ``-``.
+        script: The script as the user named it: a path, ``-m module``, ``-``.
         pid: This process.
         started: Wall time at the start, in nanoseconds.
-        report: Told once when the directory cannot be made.
-        parent: Absolute; where run directories go. Empty: nowhere, for the current directory has
-            been deleted.
-        above: What existed of it, or of ``chosen``, at the start: if that is deleted, it stays so.
-        chosen: Absolute; the very directory that the user named.
+        report: Reports, once, that the directory cannot be created.
+        parent: Absolute path of the parent of run directories. Empty: the current directory has
+            been deleted, so there is none.
+        above: The deepest existing ancestor at the start; it is not created again if it is deleted.
+        chosen: Absolute path of the directory given by the user.
         environ: The environment the run was started with.
-        enabled: False for ``--no-record``: there is no directory, then.
-        made: Called once when it has been made.
+        enabled: False for ``--no-record``: no directory is created.
+        made: Called once it has been created.
 
     Attributes:
         rank: The rank of this process, if it is one of several.
-        made: Whether the directory exists, so that there is something to complete at the end.
+        made: Whether the directory has been created.
     """
 
     def __init__(
@@ -77,26 +77,26 @@ class RunDirectory:
 
     @property
     def path(self) -> Path | None:
-        """The directory, made now if need be; ``None`` without one. It never raises."""
+        """The directory, created if necessary; ``None`` without one. Never raises."""
         if self._enabled and os.getpid() == self._process and not self.made:
             with self._lock:
                 new = self._enabled and not self.made and self._make()
-            if new:  # Without the lock: whoever is told may have one of its own.
+            if new:  # Outside the lock: the callback may take another one.
                 self._tell()
         return self._path
 
     def check(self) -> None:
-        """Refuse a directory the user named that cannot be this run's, before the script runs.
+        """Check, before the script runs, that the user's directory can be this run's.
 
-        A process that has replaced itself by voir again takes the next name: ``DIR-2``.
+        After an exec of voir itself, the next name is used: ``DIR-2``.
 
         Raises:
-            UsageError: It holds a run already, or is no directory.
+            UsageError: It holds a run already, or is not a directory.
         """
         chosen = self._chosen
         if chosen is None or not self._enabled:
             return
-        with suppress(OSError, ValueError):  # Whether it can be made will show when it is made.
+        with suppress(OSError, ValueError):  # Failures show when it is created.
             if os.path.lexists(chosen) and not chosen.is_dir():
                 what = f"--run-dir {chosen} is not a directory"
                 remedy = "Name a directory; it is made when it does not exist."
@@ -107,7 +107,7 @@ class RunDirectory:
                 chosen = self._chosen = chosen.with_name(f"{name}-{next(numbers)}")
             try:
                 self._inspect(chosen)
-            except NotOurs as why:
+            except OtherRun as why:
                 what = f"--run-dir {chosen} is taken: {why}; nothing is ever overwritten"
                 remedy = "Name another directory, or move that one away."
                 raise UsageError("run-dir-taken", what, remedy) from None
@@ -118,15 +118,15 @@ class RunDirectory:
         ranks = sorted(entry.name for entry in directory.glob("rank[0-9]*"))
         for name in (*RUN_FILES, *ranks):
             if (directory / name).exists():
-                raise NotOurs(f"it holds {name} of another run")
+                raise OtherRun(f"it holds {name} of another run")
         return None
 
     def _make(self) -> bool:
         try:
             self._path = claim(self._find())
-        except (NotOurs, OSError, ValueError) as error:  # ValueError: a name no file system takes.
-            short = isinstance(error, OSError) and error.errno in SHORT
-            self._enabled = short  # With descriptors again, it is tried again.
+        except (OtherRun, OSError, ValueError) as error:  # ValueError: an invalid file name.
+            short = isinstance(error, OSError) and error.errno in NO_DESCRIPTORS
+            self._enabled = short  # Tried again when descriptors are free.
             why = getattr(error, "strerror", None) or error
             remedy = "Name one you can write to: --run-dir DIR; --no-record asks for no record."
             where = str(self._chosen or self._parent or "voir-runs")
@@ -138,7 +138,7 @@ class RunDirectory:
 
     def _find(self) -> Path:
         if self._above and not os.path.isdir(self._above):
-            raise NotOurs(f"{self._above} has been deleted")
+            raise OtherRun(f"{self._above} has been deleted")
         if self._chosen is not None:
             if self._job is not None:
                 return self._job.join(self._chosen)
@@ -146,7 +146,7 @@ class RunDirectory:
             self._inspect(self._chosen)
             return self._chosen
         if not self._parent:
-            raise NotOurs("the current directory has been deleted")
+            raise OtherRun("the current directory has been deleted")
         parent = Path(self._parent)
         if self._job is not None:
             return self._job.find(parent)
@@ -155,7 +155,7 @@ class RunDirectory:
 
 
 def _replaced(file: Path) -> bool:
-    """Whether a ``run.json`` is of this process, before it became another program."""
+    """Whether a ``run.json`` is of this process before an exec."""
     try:
         facts = read_json(file)
         return bool(facts["ended_by"] == REPLACED and facts["pid"] == os.getpid())
@@ -164,17 +164,17 @@ def _replaced(file: Path) -> bool:
 
 
 def claim(directory: Path) -> Path:
-    """Make an empty ``metrics.jsonl``: whoever makes it owns the directory.
+    """Create ``metrics.jsonl``; its creator owns the directory.
 
     Raises:
-        FileExistsError: Somebody else was first.
+        FileExistsError: Another process was first.
     """
     os.close(new(directory / "metrics.jsonl"))
     return directory
 
 
 def new_directory(base: Path, name: str) -> Path:
-    """A directory that did not exist: in containers two runs may share second and pid."""
+    """Create a new directory; in containers two runs may share second and pid."""
     for attempt in range(1, 1000):
         directory = base / (name if attempt == 1 else f"{name}-{attempt}")
         with suppress(FileExistsError):
@@ -184,15 +184,15 @@ def new_directory(base: Path, name: str) -> Path:
 
 
 def stamp(wall_ns: int) -> str:
-    """UTC as ``yyyymmddThhmmss``: sorts by time, and no file system minds it."""
+    """UTC as ``yyyymmddThhmmss``: sorts by time, valid on all file systems."""
     return strftime("%Y%m%dT%H%M%S", gmtime(wall_ns // 1_000_000_000))
 
 
 def safe_name(script: str) -> str:
-    """A short name of letters, digits, ``.``, ``_`` and ``-`` for a script named in any way."""
+    """A short file name for a script, of letters, digits, ``.``, ``_`` and ``-``."""
     name = script[3:] if script.startswith("-m ") else _stem(script)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "replace").decode()
-    plain = re.sub(r"(?<=\w)\?", "", plain)  # An accent, now that its letter stands alone.
+    plain = re.sub(r"(?<=\w)\?", "", plain)  # An accent, split from its letter.
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", plain)
     return plain.strip("-._")[:LONGEST_NAME].rstrip("-._") or "script"
 

@@ -1,4 +1,4 @@
-"""The commit a script was at, and whether its repository had been changed since."""
+"""Finds a script's commit, and whether its repository is dirty."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
-# Nothing that the repository's own configuration names is run, and nothing is written to it.
+# Runs no program from the repository's configuration, and does not write to the repository.
 _QUIET = (
     "-c", "core.fsmonitor=false",
     "-c", "core.hooksPath=/dev/null",
@@ -19,14 +19,14 @@ _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ig
 
 
 def repository(start: Path) -> Path | None:
-    """The nearest directory from ``start`` upwards that holds ``.git``."""
+    """The nearest directory with ``.git``, from ``start`` upwards."""
     return next((at for at in (start, *start.parents) if os.path.lexists(at / ".git")), None)
 
 
 def head(top: Path) -> dict[str, str]:
-    """``sha`` and ``branch`` of a repository, from its files: nothing is started.
+    """``sha`` and ``branch`` of a repository, read from its files.
 
-    What cannot be read is absent, such as the commit of a repository without one.
+    Unknown ones are absent, such as the commit of an empty repository.
     """
     facts: dict[str, str] = {}
     with suppress(OSError, ValueError):
@@ -36,7 +36,7 @@ def head(top: Path) -> dict[str, str]:
         text = _read(git / "HEAD")
         if text.startswith("ref: "):
             reference = text[5:].strip()
-            if not reference.endswith("/.invalid"):  # What the "reftable" format puts there.
+            if not reference.endswith("/.invalid"):  # The "reftable" format's placeholder.
                 facts["branch"] = reference.removeprefix("refs/heads/")
             text = _resolve(git, reference)
         if _SHA.match(text):
@@ -62,13 +62,13 @@ def _read(path: Path) -> str:
 def state(
     top: Path, script: Path | None, environ: Mapping[str, str], seconds: float
 ) -> dict[str, object]:
-    """``sha``, ``branch`` and ``dirty`` as git tells them, or nothing when it does not in time.
+    """``sha``, ``branch`` and ``dirty`` as git reports them; empty if it fails or is too slow.
 
     Args:
         top: The repository.
-        script: Whose being untracked makes it dirty too: no commit has it.
-        environ: The environment; what would redirect git is not passed on.
-        seconds: How long git may take.
+        script: A file that counts as dirty if it is untracked.
+        environ: The environment, passed on without variables that redirect git.
+        seconds: Time limit.
     """
     said = _ask(top, _STATUS, environ, seconds)
     if said is None:
@@ -89,10 +89,10 @@ def state(
 def _ask(
     top: Path, command: tuple[str, ...], environ: Mapping[str, str], seconds: float
 ) -> list[str] | None:
-    """The lines that git says; None where it fails, or takes too long."""
+    """The lines of git's output; None if it fails or is too slow."""
     import subprocess
 
-    # GIT_DIR and its kin, set inside hooks, would name another repository than the script's.
+    # GIT_DIR and the like, as set inside hooks, would select another repository.
     kept = {k: v for k, v in environ.items() if k.startswith("GIT_CONFIG") or k[:4] != "GIT_"}
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:

@@ -1,16 +1,16 @@
-"""The rank of this process in its job, and the one directory that all ranks of the job share.
+"""Finds the rank of this process in its job, and the directory that the job's ranks share.
 
-Ranks start in different seconds, perhaps on different machines, and do not talk to one another. So
-they meet in the file system:
+Ranks start at different times, perhaps on different machines, without communicating. They meet in
+the file system:
 
-- The directory is ``<script>-<job>``, then ``<script>-<job>-2`` and so on. A rank looks at the last
-  one there is, and takes the next when that one is not its own run's.
-- The first to arrive leaves ``job.json``, made whole or not at all: the job, the world size, when
-  it started, and the clocks of its machine, so that traces of ranks on it have one time.
-- ``rank<R>`` is made exclusively. One that exists belongs to another run, whatever else agrees.
+- The directory is ``<script>-<job>``, then ``<script>-<job>-2`` and so on. A rank tries the
+  last existing one, and takes the next if that one is another run's.
+- The first rank to arrive creates ``job.json`` atomically: job, world size, start, and its
+  machine's clocks, which the traces of ranks there share.
+- ``rank<R>`` is created exclusively. An existing one belongs to another run.
 
-What remains: within two minutes of a run in which this very rank recorded nothing, the rank of the
-next run of the same script and job is put with that one. Nothing is overwritten in any case.
+One case remains: if a rank recorded nothing, the same rank of a run of the same script and job
+within two minutes joins the earlier run's directory. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from ..recorder import recorder
 from ..recorder.encode import encode
 
 MARKER = "job.json"
-#: How far apart the ranks of one job may start.
+#: Longest time between the starts of a job's ranks.
 WINDOW_NS = 120 * 1_000_000_000
-#: Variables of a rank, the world's size, the rank on its machine, and restarts; Slurm comes last:
-#: what its batch script has is inherited by whatever is launched there.
+#: Variables of rank, world size, local rank and restarts. Slurm comes last: launchers in a batch
+#: script inherit its variables.
 TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
 _WORLD = tuple(f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK"))
 OPEN_MPI = (*_WORLD, "SLURM_RESTART_COUNT")
 SLURM = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_RESTART_COUNT")
-#: What torchrun gives as the run id when it was given none; addresses that tell no jobs apart.
+#: torchrun's default run id, and addresses that do not distinguish jobs.
 _NO_ID, _LOOPBACK = ("", "none"), ("", "localhost", "127.0.0.1", "::1")
 _SAME = ("job", "script", "world_size", "restart")
 
 
-class NotOurs(Exception):
-    """The directory belongs to another run; the message says how one can tell."""
+class OtherRun(Exception):
+    """The directory belongs to another run; the message gives the reason."""
 
 
 class Rank(NamedTuple):
@@ -50,10 +50,10 @@ class Rank(NamedTuple):
 
     Attributes:
         rank: Its number, from 0.
-        world_size: How many there are; ``None`` when the launcher does not say.
-        local_rank: Its number on its machine; ``None`` when the launcher does not say.
-        job: A name that all ranks of the job derive alike; not unique in time.
-        restart: How often the launcher has started the job anew; each time is a run of its own.
+        world_size: Count of ranks; ``None`` if the launcher does not provide it.
+        local_rank: Its number on its machine; ``None`` if the launcher does not provide it.
+        job: A name that all ranks of the job derive; later jobs may reuse it.
+        restart: Count of restarts by the launcher; each is a separate run.
     """
 
     rank: int
@@ -64,10 +64,10 @@ class Rank(NamedTuple):
 
 
 def find_rank(environ: Mapping[str, str]) -> Rank | None:
-    """The rank of this process, or ``None`` outside of torchrun, Open MPI and Slurm."""
+    """The rank of this process; ``None`` outside of torchrun, Open MPI and Slurm."""
     for variables in (TORCHRUN, OPEN_MPI, SLURM):
         rank, world, local, restart = (_number(environ, name) for name in variables)
-        if variables is SLURM:  # It numbers tasks in every allocation: one alone is no job.
+        if variables is SLURM:  # Every allocation has task numbers: a single task is not a job.
             world = _number(environ, "SLURM_STEP_NUM_TASKS") or world
             if rank == 0 and world in (None, 1):
                 return None
@@ -78,7 +78,7 @@ def find_rank(environ: Mapping[str, str]) -> Rank | None:
 
 
 def _job(environ: Mapping[str, str], variables: tuple[str, ...]) -> str:
-    """The launcher's or the scheduler's id for the job, else where its ranks meet."""
+    """The launcher's or scheduler's id of the job, otherwise its rendezvous address."""
     job, step = environ.get("SLURM_JOB_ID"), environ.get("SLURM_STEP_ID")
     slurm = f"slurm-{job}" + (f".{step}" if step else "") if job else ""
     if variables is SLURM:
@@ -100,7 +100,7 @@ def _number(environ: Mapping[str, str], variable: str) -> int | None:
 
 
 class Job:
-    """A rank's view of its job: which directory all ranks share.
+    """Finds the directory that the ranks of a job share.
 
     Args:
         rank: This process.
@@ -121,30 +121,30 @@ class Job:
         }
 
     def chosen(self, directory: Path) -> Path:
-        """The directory the user named, or its namesake for this restart of the job."""
+        """The directory given by the user, with this restart's suffix."""
         return directory.with_name(self._restarted(directory.name))
 
     def find(self, base: Path) -> Path:
-        """This rank's own directory, new, in the directory of this job below ``base``.
+        """Create this rank's directory in the job's directory below ``base``.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: It cannot be created.
         """
         base.mkdir(parents=True, exist_ok=True)
         pattern = re.compile(re.escape(self.name) + r"(?:-(\d{1,9}))?\Z")
         found = (pattern.match(name) for name in os.listdir(base))
         number = max((int(match[1] or 1) for match in found if match), default=1)
         while True:
-            with suppress(NotOurs):
+            with suppress(OtherRun):
                 return self.join(base / (self.name if number == 1 else f"{self.name}-{number}"))
             number += 1
 
     def join(self, directory: Path) -> Path:
-        """This rank's own directory, new, in ``directory``.
+        """Create this rank's directory in ``directory``.
 
         Raises:
-            NotOurs: The directory is another run's.
-            OSError: It cannot be made.
+            OtherRun: The directory is another run's.
+            OSError: It cannot be created.
         """
         directory.mkdir(parents=True, exist_ok=True)
         if not (directory / MARKER).exists():
@@ -155,37 +155,37 @@ class Job:
         try:
             own.mkdir()
         except FileExistsError:
-            raise NotOurs(f"it holds {own.name} of another run") from None
+            raise OtherRun(f"it holds {own.name} of another run") from None
         return own
 
     def inspect(self, directory: Path) -> None:
-        """See whether this rank may join what is in ``directory``, which need not exist.
+        """Check whether this rank may use ``directory``, which need not exist.
 
         Raises:
-            NotOurs: The directory is another run's.
+            OtherRun: The directory is another run's.
         """
         own = directory / f"rank{self.rank.rank}"
         if directory.exists() and not is_own(directory):
-            raise NotOurs("it belongs to another user")
+            raise OtherRun("it belongs to another user")
         if (directory / "run.json").exists():
-            raise NotOurs("it holds the run.json of a run in one process")
+            raise OtherRun("it holds the run.json of a run in one process")
         if own.exists():
-            raise NotOurs(f"it holds {own.name} of another run")
+            raise OtherRun(f"it holds {own.name} of another run")
         try:
             marker = read_json(directory / MARKER)
             same = all(marker.get(key) == self.identity[key] for key in _SAME)
             near = abs(self.started - marker["started"]) <= WINDOW_NS
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return  # There is none; or it is being written, where links are not to be had.
+            return  # Missing; or being written on a file system without hard links.
         if not (same and near):
-            raise NotOurs(f"its {MARKER} is another run's")
+            raise OtherRun(f"its {MARKER} is another run's")
 
     def _restarted(self, name: str) -> str:
         return f"{name}-restart{self.rank.restart}" if self.rank.restart else name
 
 
 def place() -> str:
-    """This machine since its start: within one, monotonic clocks can be compared."""
+    """Identify this machine since its boot: monotonic clocks are comparable within it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -194,7 +194,7 @@ def place() -> str:
 
 
 def _publish(path: Path, content: bytes) -> None:
-    """Make ``path`` with ``content``, whole, unless it exists."""
+    """Create ``path`` with ``content`` atomically, unless it exists."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
     with os.fdopen(new(draft), "wb") as file:
         file.write(content)
@@ -202,7 +202,7 @@ def _publish(path: Path, content: bytes) -> None:
         os.link(draft, path)
     except FileExistsError:
         pass
-    except OSError:  # No hard links here, as on FAT and some network file systems.
+    except OSError:  # No hard links: FAT, some network file systems.
         with suppress(FileExistsError), os.fdopen(new(path), "wb") as file:
             file.write(content)
     finally:

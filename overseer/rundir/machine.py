@@ -1,4 +1,4 @@
-"""Describes the machine of a run, its GPUs included; starts no device."""
+"""Describes the machine and its GPUs without initialising a device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from .cgroup import cpu_limit, memory_limit, text_in
 
 ROOT = Path("/")
-#: Signs of containers, as variables, files, and words in the control group of the first process.
+#: Signs of containers: variables, files, words in process 1's control group.
 _VARIABLES = {
     "APPTAINER_CONTAINER": "apptainer",
     "SINGULARITY_CONTAINER": "apptainer",
@@ -20,7 +20,7 @@ _VARIABLES = {
 }
 _FILES = {".singularity.d": "apptainer", ".dockerenv": "docker", "run/.containerenv": "podman"}
 _GROUPS = {"kubepods": "kubernetes", "docker": "docker", "libpod": "podman", "lxc": "lxc"}
-#: Where an NVIDIA driver leaves a sign of itself; the last is WSL's.
+#: Files of an NVIDIA driver; the last one is WSL's.
 _DRIVERS = ("proc/driver/nvidia/version", "dev/nvidiactl", "usr/lib/wsl/lib/libnvidia-ml.so.1")
 
 
@@ -31,7 +31,7 @@ def kernel() -> str:
 
 
 def cpu(root: Path = ROOT) -> dict[str, object]:
-    """Processor model, number of processors, those this process may use, and the governor."""
+    """Processor model, count, processors that this process may use, governor."""
     facts: dict[str, object] = {"model": _cpu_model(root), "count": os.cpu_count()}
     if hasattr(os, "sched_getaffinity"):
         facts["affinity"] = ranges(os.sched_getaffinity(0))
@@ -42,7 +42,7 @@ def cpu(root: Path = ROOT) -> dict[str, object]:
 
 
 def _cpu_model(root: Path) -> str | None:
-    # The first few kilobytes: the whole file is slow to make on a machine of 256 processors.
+    # The first kilobytes: the kernel is slow to produce the file for 256 processors.
     with suppress(OSError), (root / "proc/cpuinfo").open("rb", buffering=0) as file:
         for line in file.read(4096).decode("utf-8", "replace").splitlines():
             key, _, value = line.partition(":")
@@ -58,16 +58,13 @@ def memory_bytes() -> int | None:
 
 
 def load_average() -> list[float] | None:
-    """Processes that wanted to run, on average over 1, 5 and 15 minutes."""
+    """Load averages over 1, 5 and 15 minutes."""
     found: list[float] | None = value(lambda: [round(load, 2) for load in os.getloadavg()])
     return found
 
 
 def container(environ: Mapping[str, str], root: Path = ROOT) -> dict[str, object] | None:
-    """The kind of container and its limits; ``None`` outside of one, and without limits.
-
-    What the machine has is not what a run in a control group may use.
-    """
+    """The kind of container and its limits; ``None`` without either."""
     top = os.fspath(root).rstrip("/")
     cpus = cpu_limit(float(os.cpu_count() or math.inf), top)
     memory = memory_limit(float(memory_bytes() or math.inf), top)
@@ -93,13 +90,13 @@ def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
 def gpus(root: Path = ROOT) -> dict[str, object] | None:
     """NVIDIA's driver and GPUs: name, UUID, power limit (W), memory (bytes) and clocks (MHz).
 
-    By way of NVML where pynvml is installed, else what the driver's own files tell.
+    Read by NVML if pynvml is installed, otherwise from the driver's files.
     """
     if not any((root / place).exists() for place in _DRIVERS):
         return None
     words = text_in(root / _DRIVERS[0]).partition("\n")[0].split()
     driver = next((word for word in words if word[:1].isdigit() and "." in word), None)
-    devices = value(_by_nvml) or _by_files(root)  # The library may not fit the driver.
+    devices = value(_by_nvml) or _by_files(root)  # Library and driver may not match.
     return known({"driver": driver, "devices": devices or None}) or None
 
 
@@ -121,7 +118,7 @@ def _by_nvml() -> list[dict[str, object]]:
         handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
         return [_device(nvml, handle) for handle in handles]
     finally:
-        value(nvml.nvmlShutdown)  # It counts: a monitor's own use of the library goes on.
+        value(nvml.nvmlShutdown)  # NVML counts users: a monitor may still use it.
 
 
 def _device(nvml: Any, handle: Any) -> dict[str, object]:
@@ -141,7 +138,7 @@ def _device(nvml: Any, handle: Any) -> dict[str, object]:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers as ``taskset`` writes them: ``0-3,8``."""
+    """Format numbers as ``taskset`` does: ``0-3,8``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -152,12 +149,12 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def known(facts: Mapping[str, object]) -> dict[str, object]:
-    """``facts`` without those that are not known."""
+    """``facts`` without unknown ones."""
     return {key: value for key, value in facts.items() if value is not None}
 
 
 def value(read: Callable[[], Any]) -> Any:
-    """What ``read`` returns; None where that fails."""
+    """The result of ``read``; None if it fails."""
     try:
         return read()
     except Exception:
@@ -165,7 +162,7 @@ def value(read: Callable[[], Any]) -> Any:
 
 
 def text(read: Callable[[], Any]) -> str | None:
-    """The same as text; some versions of pynvml have bytes."""
+    """The result as text; some versions of pynvml return bytes."""
     found = value(read)
     if isinstance(found, bytes):
         return found.decode("utf-8", "replace")

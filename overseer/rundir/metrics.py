@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: given and logged events, a line each, readable at any moment."""
+"""Writes ``metrics.jsonl``: given and logged events, one per line, readable at any time."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 from ..errors import Problem
 from ..files import descriptor
 
-#: Errors of a process that has no descriptor left: what was to be written waits.
-SHORT = (errno.EMFILE, errno.ENFILE)
+#: Errors for lack of descriptors: lines then wait.
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class MetricsLog:
-    """Appends lines to ``metrics.jsonl``, which is open only meanwhile.
+    """Appends lines to ``metrics.jsonl``, opened for each write.
 
-    So the script may close all descriptors, and has all numbers to itself. A line that cannot be
-    written whole is taken back: only a process that is killed leaves a torn one, the last.
+    The script may therefore close all descriptors. An incompletely written line is removed: only a
+    killed process leaves a torn last line.
 
     Args:
         path: The file, which exists.
-        report: Told once when lines are being lost.
+        report: Reports lost lines, once.
 
     Attributes:
-        written: How many lines are in the file.
-        lost: How many are not.
+        written: Count of lines in the file.
+        lost: Count of lost lines.
     """
 
     def __init__(self, path: Path, report: Callable[[Problem], None]) -> None:
@@ -35,16 +35,16 @@ class MetricsLog:
         self.written = self.lost = 0
 
     def append(self, lines: list[bytes]) -> None:
-        """Write lines, their newlines included.
+        """Write lines that include their newlines.
 
         Raises:
-            OSError: No descriptor is left; all else is reported, and the lines are lost.
+            OSError: No descriptor is free. After other errors, reported, the lines are lost.
         """
         data, done, start = b"".join(lines), 0, None
         try:
             fd = descriptor(self.path, os.O_WRONLY | os.O_APPEND)
         except OSError as error:
-            if error.errno in SHORT:
+            if error.errno in NO_DESCRIPTORS:
                 raise
             self._lose(error, len(lines))
             return
@@ -63,7 +63,7 @@ class MetricsLog:
             os.close(fd)
 
     def failure(self) -> dict[str, object] | None:
-        """What went wrong, as an entry for ``instruments`` in run.json; ``None`` if nothing did."""
+        """The failure as an entry of ``instruments`` in run.json; ``None`` without one."""
         if self._error is None:
             return None
         error = f"{self._error}; lines lost: {self.lost}"
@@ -71,7 +71,7 @@ class MetricsLog:
 
     def _lose(self, error: OSError, lines: int) -> None:
         self.lost += lines
-        if error.errno == errno.ENOENT:  # Deleted: what stood there is gone as well.
+        if error.errno == errno.ENOENT:  # Deleted, with its lines.
             self.lost, self.written = self.lost + self.written, 0
         if self._error is None:
             self._error = error.strerror or str(error)

@@ -1,9 +1,8 @@
-"""Where a run's numbers come from: code, command, environment, machine.
+"""Collects a run's provenance: code, command, environment, machine.
 
-Taken in two steps, so that it costs no start-up: what is cheap or may change is taken at the
-start, with nothing started and nothing imported; the rest at the end, on threads, within a time
-limit. What is not known by then is absent. No process is started while the script runs, since the
-script could see it (``os.wait``, ``SIGCHLD``).
+Cheap and changeable facts are collected at the start, without imports or processes; the rest at the
+end, on threads, within a time limit. Facts unknown by then are absent. No process is started while
+the script runs, since the script could see it (``os.wait``, ``SIGCHLD``).
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from .git import head, repository, state
 from .machine import known, text, value
 from .redact import redact_arguments, relevant_environment
 
-#: How long the end of a run may wait for the slow part, in seconds.
-PATIENCE = 0.15
-# Values of sys.flags that nobody asked for; they vary by release.
+#: Longest wait for the slow facts at the end of a run, in seconds.
+SLOW_FACTS_SECONDS = 0.15
+# Defaults of sys.flags, which vary by release.
 _AT_REST: Mapping[str, tuple[object, ...]] = {
     "hash_randomization": (0, 1),
     "utf8_mode": (0, 1),
@@ -36,14 +35,14 @@ _METADATA = re.compile(r"(.+?)-([^-]+)(?:-py\d[\w.]*)?\.(?:dist-info|egg-info)\Z
 
 
 class Provenance:
-    """Collects a run's provenance; every value in it is known, none is invented.
+    """Collects a run's provenance; unknown values are absent.
 
     Args:
-        argv: The whole command line, as ``sys.argv`` was.
-        version: voir's own.
+        argv: The whole command line, as in ``sys.argv``.
+        version: voir's.
         environ: The environment the run was started with.
         voirfiles: The voirfiles that apply.
-        script: The script's file, when it has one: whose repository is meant.
+        script: The script's file, if any: its repository is recorded.
     """
 
     def __init__(
@@ -61,12 +60,12 @@ class Provenance:
         self._early: dict[str, Any] = {}
 
     def at_start(self) -> dict[str, object]:
-        """What is taken before the script runs: a few file reads; asked again, the same."""
+        """The facts before the script runs, from a few file reads; later calls return the same."""
         if self._early:
             return self._early
         from shlex import join
 
-        here = value(os.getcwd)  # None: it has been deleted.
+        here = value(os.getcwd)  # None: deleted.
         at = self._script.parent if self._script else Path()
         self._top = repository(Path(here or "", at)) if here or at.is_absolute() else None
         seed = self._environ.get("PYTHONHASHSEED")
@@ -90,15 +89,15 @@ class Provenance:
         )
         return self._early
 
-    def at_end(self, seconds: float = PATIENCE) -> dict[str, object]:
-        """All of it, at the end of the run; whatever takes longer than ``seconds`` is absent."""
+    def at_end(self, seconds: float = SLOW_FACTS_SECONDS) -> dict[str, object]:
+        """All facts at the end of the run, without those that take longer than ``seconds``."""
         from ..clock import monotonic
 
         until, early = monotonic() + seconds, self.at_start()
         later = {
-            "packages": _Later(lambda: installed([*sys.path, *self._path])),
-            "gpu": _Later(machine.gpus),
-            "git": _Later(lambda: self._git(seconds)),
+            "packages": _ThreadResult(lambda: installed([*sys.path, *self._path])),
+            "gpu": _ThreadResult(machine.gpus),
+            "git": _ThreadResult(lambda: self._git(seconds)),
         }
         torch = torch_facts() or {}
         slow = {name: each.result(until - monotonic()) for name, each in later.items()}
@@ -106,7 +105,7 @@ class Provenance:
         return known({**early, **known(slow), "torch": torch or None, "seed": seeds or None})
 
     def _git(self, seconds: float) -> dict[str, object] | None:
-        """The state at the end, said of the commit at the start; nothing if that has moved on."""
+        """The state at the end, if the commit is still that of the start."""
         if self._top is None:
             return None
         early = self._early.get("git", {})
@@ -116,10 +115,10 @@ class Provenance:
         return {**late, **early} or None
 
 
-class _Later:
-    """A value read on a thread of its own; a failure to read it is a value that is not known.
+class _ThreadResult:
+    """The result of a function on another thread; unknown if it fails.
 
-    One that nobody waits for to begin, as ``threading`` does: it may not, when memory is full.
+    Unlike ``threading``, it does not wait for the thread to begin: it may not, if memory is full.
     """
 
     def __init__(self, read: Callable[[], object]) -> None:
@@ -128,24 +127,24 @@ class _Later:
         self._done.acquire()
         try:
             start(self._run)
-        except (RuntimeError, MemoryError):  # There can be no more threads.
+        except (RuntimeError, MemoryError):  # No more threads are possible.
             self._done.release()
 
     def _run(self) -> None:
         self._value = value(self._read)
-        # Who asks for the current thread in there has made threading list one.
+        # A call of current_thread() there has listed the thread in threading.
         getattr(sys.modules.get("threading"), "_active", {}).pop(get_ident(), None)
         self._done.release()
 
     def result(self, seconds: float) -> object:
-        """The value, or ``None`` when it is not there within ``seconds``."""
+        """The result, or ``None`` after ``seconds``."""
         if self._done.acquire(timeout=max(seconds, 0.0)):
             self._done.release()
         return self._value
 
 
 def python() -> dict[str, object]:
-    """The interpreter: version, implementation, build, and the flags that are not at rest."""
+    """The interpreter: version, implementation, build, and flags other than the defaults."""
     flags = {n: getattr(sys.flags, n) for n in dir(sys.flags) if n[:1] != "_" and n[:2] != "n_"}
     switched = {
         n: v for n, v in flags.items() if not callable(v) and v not in _AT_REST.get(n, (0,))
@@ -164,9 +163,9 @@ def python() -> dict[str, object]:
 
 
 def torch_facts() -> dict[str, object] | None:
-    """What torch is, when the script imported it; nothing is imported or initialised here."""
+    """Facts about torch, if the script has imported it; nothing is imported or initialised here."""
     torch = sys.modules.get("torch")
-    if torch is None:  # Builds differ in what they have; a script may put its own in its place.
+    if torch is None:  # Builds differ, and scripts may replace attributes.
         return None
     facts = {
         "version": text(lambda: torch.__version__),
@@ -181,13 +180,13 @@ def torch_facts() -> dict[str, object] | None:
 
 
 def installed(paths: Iterable[str]) -> dict[str, str]:
-    """Name to version of what is installed on ``paths``; as in importing, the first one counts.
+    """Map packages installed on ``paths`` to their versions; the first one counts, as in imports.
 
-    Only names of directories are read, which is a hundred times as fast as reading their metadata.
+    Only names of directories are read: a hundred times faster than reading their metadata.
     """
     found: dict[str, str] = {}
     for path in dict.fromkeys(paths):
-        with suppress(OSError):  # A zip file, or a directory that does not exist.
+        with suppress(OSError):  # A zip file, or a missing directory.
             for entry in os.listdir(path or "."):
                 match = _METADATA.match(entry)
                 if match:
@@ -200,9 +199,9 @@ def _hashed(path: Path) -> dict[str, object]:
 
 
 def _sha256(content: bytes) -> str | None:
-    """The hash of ``content``; None where what computes it can't be loaded."""
-    # hashlib would load OpenSSL, which costs more than everything else at the start.
-    for name in ("_sha2", "_sha256", "hashlib"):  # 3.12 and later; before; some builds.
+    """The hash of ``content``; None if no module for it can be loaded."""
+    # hashlib would load OpenSSL, the most expensive import at the start.
+    for name in ("_sha2", "_sha256", "hashlib"):  # 3.12 and later; earlier; some builds.
         with suppress(ImportError):
             return str(__import__(name).sha256(content).hexdigest())
     return None

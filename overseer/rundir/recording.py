@@ -1,4 +1,4 @@
-"""What a run leaves behind: wires the streams to the run directory and to ``DATA_FD``."""
+"""Records a run: connects the streams to the run directory and to ``DATA_FD``."""
 
 from __future__ import annotations
 
@@ -30,42 +30,41 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
     Event = dict[str, Any]
 
-#: How often what was recorded is written, in seconds: at most this much is lost to a SIGKILL.
+#: Interval between writes, in seconds: the most that a SIGKILL can lose.
 INTERVAL = 1.0
-#: Between two writes of ``run.json``: this many times the processor time of the last one, and at
-#: most so many seconds.
-REST, LONGEST = 400, 10.0
-#: How many values a line may hold that has been cut to less before; lines that wait at most.
-SURE, WAITING = 10_000, 10_000
+#: Interval between writes of ``run.json``: this multiple of the last one's processor time, at most
+#: this number of seconds.
+WRITE_REST, MAX_WRITE_SECONDS = 400, 10.0
+#: Values per queued line; queued lines.
+SURE, WAITING_LINES = 10_000, 10_000
 #: Killed runs checked at the beginning of a record.
 DEAD = 50
-#: How many events of one combination of keys are kept before sampling begins, and of how many
-#: combinations: of further ones, one a flush is.
+#: Events per combination of keys before sampling begins; combinations. Further combinations get one
+#: event per flush.
 WHOLE, COMBINATIONS = 100, 1000
-#: Events with one of these that name no task are of training, as the fold has it.
+#: Events with one of these keys and no task belong to training, as in the fold.
 OF_TRAINING = frozenset({"step", "loss", "batch", "batch_size"})
-PLAIN = frozenset({int, float, str, bool, type(None)})
+PLAIN_TYPES = frozenset({int, float, str, bool, type(None)})
 
 
 class Recording:
-    """The record of one run; a directory is made when there is first something to record.
+    """The record of one run; its directory is created with the first record.
 
-    Everything is written by a timer, once a second, and at the end; the script's threads only
-    leave lines behind.
+    A timer writes once a second, and at the end; the script's threads only queue lines.
 
     Args:
         run: The run.
         title: The script as the user named it, ``-m`` included.
-        sample: Asks for the next event of each probe.
-        logfile: Where logged events go too: a path or a descriptor; None: what ``DATA_FD`` names.
+        sample: Requests the next event of each probe.
+        logfile: A path or descriptor that logged events also go to; None: that of ``DATA_FD``.
 
     Raises:
         UsageError: ``--run-dir`` names a directory that holds a run already.
 
     Attributes:
-        started: The monotonic clock at the start; ``started_wall`` is the time of day.
-        title: As it was given.
-        events: How many events have been given.
+        started: The monotonic clock at the start; ``started_wall`` is wall time.
+        title: As given.
+        events: Count of given events.
     """
 
     def __init__(
@@ -79,13 +78,13 @@ class Recording:
         self.started_wall, self.started = run.clock.wall_ns(), run.clock.now_ns()
         self.events: Callable[[], int] = int
         self._before = run.overhead.outside_ns
-        # Absolute from the start: the script may change its directory before there is a record.
+        # Absolute from the start: the script may change its directory.
         self._place = _absolute(options.run_dir or "voir-runs")
         self._above = existing(self._place)
         self._chosen = bool(getattr(options, "run_dir_chosen", False))
         self._always = bool(options.run_dir) and not options.no_record
         self._directory: RunDirectory | None = None
-        # The script's threads and the timer's may be the first to record at one moment.
+        # Threads of the script and the timer may record first at the same moment.
         self._making = threading.RLock()
         self._process = os.getpid()
         if self._chosen:
@@ -100,7 +99,7 @@ class Recording:
 
     @property
     def directory(self) -> RunDirectory:
-        """Where the run is recorded; what this imports is not paid for by runs without events."""
+        """The run's directory, imported late: runs without events do not pay for it."""
         with self._making:
             if self._directory is None:
                 from .directory import RunDirectory
@@ -128,18 +127,18 @@ class Recording:
     # Events
 
     def log(self, event: Event, at: int | None = None) -> None:
-        """Record an event that leaves the process; ``DATA_FD`` has it at once.
+        """Record a logged event; it goes to ``DATA_FD`` at once.
 
         Args:
             event: The event.
-            at: When it was logged, by the run's clock; None: now.
+            at: Its time by the run's clock; None: now.
         """
         if self._data_fd is not None:
             self._data_fd.write(event)
         if self._run.options.no_record:
             return
         line = self._sampler.begun(event, at)
-        if "$event" in event:  # That a phase has begun is no reason for a directory.
+        if "$event" in event:  # The begin of a phase does not create a directory.
             self._lines.append({**line, **event})
             return
         from ..recorder.encode import snapshot
@@ -150,30 +149,30 @@ class Recording:
         self.begin()
 
     def given(self, event: Event, seen: int) -> None:
-        """Consider a given event, the ``seen``-th of its keys."""
+        """Sample a given event, the ``seen``-th with its keys."""
         line = self._sampler(event, seen)
         if line is not None:
             self._lines.append(line)
             self.begin()
 
     def begin(self) -> None:
-        """There is something to record: from now on it is written once a second."""
+        """Start to write once a second."""
         if self._timer is not None or os.getpid() != self._process:
             return
         with self._making:
             if self._timer is None and not self._run.outcome.over:
-                with acting("the record"):  # Not whoever happened to give something first.
+                with acting("the record"):  # Not on the thread of the first event.
                     self._timer = self._run.every(INTERVAL, self.flush, first=INTERVAL)
                 self._timer.__enter__()
 
     def prepare(self, probed: bool) -> None:
-        """The script is about to run.
+        """Prepare for the script's start.
 
         Args:
-            probed: There will be events: import what the record begins with, and find out about it.
+            probed: There will be events: import the modules and collect the provenance now.
         """
         if probed and not self._run.options.no_record:
-            with suppress(Exception):  # It is told when there is something to record.
+            with suppress(Exception):  # Reported with the first record.
                 from ..recorder import (
                     encode,  # noqa: F401
                     log,  # noqa: F401
@@ -185,9 +184,9 @@ class Recording:
             self.begin()
 
     def flush(self) -> None:
-        """Write what was recorded since the last time, and the figures so far."""
+        """Write new lines, and the figures so far."""
         with self._making:
-            if os.getpid() != self._process:  # A forked child: the run is its parent's.
+            if os.getpid() != self._process:  # A forked child: the run is the parent's.
                 return
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             self._sampler.flushed()
@@ -197,14 +196,14 @@ class Recording:
                     self._append(lines)
                     lines = []
             finally:
-                # Where the record could not begin, or no descriptor is left, it is tried again.
-                self._lines.extendleft(reversed(lines[-WAITING:]))
+                # Tried again if the record could not begin, or no descriptor was free.
+                self._lines.extendleft(reversed(lines[-WAITING_LINES:]))
             recorder.control(WORD_BEAT, recorder.now())
             if self._metrics is not None and self._run.clock.now_ns() >= self._due:
                 self._rewrite()
 
     def _begun(self) -> bool:
-        """Whether there is a record; it is begun if there is none."""
+        """Begin the record if necessary; whether there is one."""
         path = self.directory.path
         if path is not None and self._metrics is None:
             from .metrics import MetricsLog
@@ -227,11 +226,11 @@ class Recording:
         self._metrics.append([encode(line, most=SURE) for line in lines])
 
     def _publish(self, path: str) -> None:
-        """Show other processes what this one does; remove what dead ones have left of that."""
+        """Publish this process's header; remove those of dead processes."""
         from ..recorder.log import publish, remove_dead
         from .killed import finished
 
-        with suppress(OSError, ValueError):  # Then only this process knows what it does.
+        with suppress(OSError, ValueError):  # Other processes then cannot see what this one does.
             self._header = publish(path)
         with suppress(OSError):
             remove_dead(frozenset(filter(finished, remove_dead()[:DEAD])))
@@ -252,21 +251,23 @@ class Recording:
             }
         )
         took = (clock.cpu_ns() - used) / 1e9
-        # A timer's call is rarely early: half an interval tells this flush from the next.
-        self._due = begun + round((min(max(REST * took, INTERVAL), LONGEST) - INTERVAL / 2) * 1e9)
+        # Timers are rarely early: half an interval separates two flushes.
+        self._due = begun + round(
+            (min(max(WRITE_REST * took, INTERVAL), MAX_WRITE_SECONDS) - INTERVAL / 2) * 1e9
+        )
 
     def _write(self, facts: dict[str, Any], durable: bool = False) -> None:
-        # Not durable while the script runs: to wait for the disk would slow it down.
+        # Not durable while the script runs: waiting for the disk would slow it down.
         from .runfile import write_run
 
         path = self.directory.path
         if path is not None:
             write_run(path / "run.json", facts, self._run.report, durable=durable)
 
-    # The run's own file
+    # run.json
 
     def beginning(self) -> dict[str, Any]:
-        """What is known before the script runs."""
+        """The facts known before the script runs."""
         from .redact import redact_arguments
         from .runfile import SCHEMA, utc
 
@@ -288,7 +289,7 @@ class Recording:
         }
 
     def _part(self, name: str, find: Callable[[], _T]) -> _T | None:
-        """What ``find`` returns; where it fails, for want of memory say, only that is missing."""
+        """The result of ``find``; None if it fails, for lack of memory for example."""
         try:
             return find()
         except Exception as error:
@@ -298,12 +299,12 @@ class Recording:
             return None
 
     def _now(self, key: str) -> Any:
-        """A section of ``run.json`` as it is by now."""
+        """The current state of a section of ``run.json``."""
         compute = self._run.live.get(key)
         return self._part(key, compute) if compute is not None else None
 
     def _name(self) -> str:
-        """The script's file; of a module, what the user typed."""
+        """The script's file, or the module as the user typed it."""
         return (None if self._run.options.MODULE else self._run.file()) or self.title
 
     @cached_property
@@ -318,7 +319,7 @@ class Recording:
         return Provenance(["voir", *run.argv], run.version, run.environ, files, origin)
 
     def ending(self, provenance: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """What is known when the streams are complete; the verdict rests on ``provenance`` too."""
+        """The facts known when the streams are complete; the verdict uses ``provenance`` too."""
         run, outcome = self._run, self._run.outcome
         seconds = (run.clock.now_ns() - self.started) / 1e9
         measured = {"seconds": seconds, "provenance": provenance, **run.summary}
@@ -353,7 +354,7 @@ class Recording:
     def _overhead(self) -> dict[str, Any] | None:
         seen, run = memoryview(recorder.header())[:128].cast("Q"), self._run
         given = self.events() or any(probe["fired"] for probe in self._now("probes") or ())
-        if not given and sum(seen[HEADS]) < 2:  # The first is that there is a thread.
+        if not given and sum(seen[HEADS]) < 2:  # The first problem names the thread.
             return None
         lasted: int = run.clock.now_ns() - self.started + self._before
         return {**run.overhead.section(seen[OVERHEAD_WORD], lasted), "recorder": recorder.NAME}
@@ -364,18 +365,18 @@ class Recording:
         return [*(self._now("instruments") or ()), *failures]
 
     def finish(self) -> dict[str, Any]:
-        """Write the last events and ``run.json``, close; returns what ``run.json`` holds."""
+        """Write the last events and ``run.json``, and close; return the facts."""
         run = self._run
         if self._timer is not None:
             self._timer.__exit__(None, None, None)
-        self._due = 1 << 63  # run.json is written whole below.
-        # Under --verify, that nothing was seen is worth a record too; not that nothing has run.
+        self._due = 1 << 63  # run.json is written below.
+        # --verify records a run without events too, unless nothing has run.
         wanted = run.located and (self._always or "verify" in run.summary)
         if wanted or self._timer is not None or self.made:
             self._part("last events", self.flush)
         if self._data_fd is not None:
             self._data_fd.close()
-        with self._making:  # The timer's thread may be at the beginning still.
+        with self._making:  # The timer's thread may still be starting.
             beginning = self.beginning() if self._metrics is not None else {}
             if not beginning:
                 return {"script": self._name(), **self.ending()}
@@ -385,7 +386,7 @@ class Recording:
             facts = {
                 **beginning,
                 "provenance": late or beginning["provenance"],
-                # Not the time of day now, which may have been set since.
+                # Not the wall clock, which may have been set.
                 "ended": utc(self.started_wall + run.clock.now_ns() - self.started),
                 **self.ending(late),
             }
@@ -397,14 +398,14 @@ class Recording:
 
 
 class Sampler:
-    """Decides which given events are recorded, and takes their values as they are now.
+    """Chooses the given events that are recorded, and copies their values.
 
-    Of each combination of keys the first hundred are; after that one a flush, with the number of
-    events there have been. What must be recorded each time is what ``ov.log`` is for.
+    For each combination of keys these are the first hundred, then one per flush with the count so
+    far. Events that must all be recorded are logged with ``ov.log``.
 
     Args:
-        clock: Times the events.
-        epoch: What the clock said at the epoch, in nanoseconds below 0.
+        clock: Returns the events' times.
+        epoch: The clock's value at the epoch, ns below 0.
     """
 
     def __init__(self, clock: Clock, epoch: int = 0) -> None:
@@ -413,15 +414,15 @@ class Sampler:
         self._taken: set[tuple[str, ...]] = set()
 
     def __call__(self, event: Event, seen: int) -> Event | None:
-        """The line for an event; None if it is not kept.
+        """The line of an event; None if it is not recorded.
 
         Args:
             event: The event.
-            seen: How many with its keys there have been, itself included.
+            seen: Count of events with its keys, this one included.
         """
         keys = tuple(event)
         kept = self._kept.get(keys, WHOLE if len(self._kept) >= COMBINATIONS else 0)
-        # By those that were kept: of two threads the second may have counted its event first.
+        # By recorded events: two threads may count and record in opposite order.
         if kept < WHOLE and (kept or seen <= WHOLE):
             self._kept[keys] = kept + 1
         elif keys in self._taken:
@@ -431,15 +432,15 @@ class Sampler:
         line = self.begun(event)
         if seen > WHOLE:
             line["n"] = seen
-        plain = {k: v if type(v) in PLAIN else _taken(v) for k, v in event.items()}
+        plain = {k: v if type(v) in PLAIN_TYPES else _taken(v) for k, v in event.items()}
         return named(line, plain)
 
     def begun(self, event: Event, at: int | None = None) -> Event:
-        """The beginning of an event's line: when it was, and of which task and step.
+        """The first fields of an event's line: time, task, step.
 
         Args:
-            event: The event; what it says itself goes before.
-            at: When it was, by the clock; None: now.
+            event: The event; its own fields take precedence.
+            at: Its time by the clock; None: now.
         """
         now = self._clock.now_ns() if at is None else at
         line: Event = {"t": round((self._epoch + now) / 1e9, 6)}
@@ -451,12 +452,12 @@ class Sampler:
         return line
 
     def flushed(self) -> None:
-        """What was kept has been written: of each combination one more may be."""
+        """Allow one more event of each combination."""
         self._taken.clear()
 
 
 def named(line: Event, event: Event) -> Event:
-    """A line with what an event holds; a ``t`` of its own is ``$t``."""
+    """A line's fields from an event; its own ``t`` becomes ``$t``."""
     if "t" in event:
         event = {"$t" if key == "t" else key: value for key, value in event.items()}
     line.update(event)
@@ -465,13 +466,13 @@ def named(line: Event, event: Event) -> Event:
 
 def _taken(value: Any) -> Any:
     from ..recorder.encode import snapshot
-    from ..recorder.values import values  # A run without such values need not import it.
+    from ..recorder.values import values  # Imported only for such values.
 
     return snapshot(value, values.later, sample=True)
 
 
 def _absolute(place: str) -> str:
-    """An absolute path; empty where it is below a current directory that has been deleted."""
+    """An absolute path; empty if the current directory has been deleted."""
     try:
         return os.path.abspath(os.path.expanduser(place))
     except OSError:
@@ -479,14 +480,14 @@ def _absolute(place: str) -> str:
 
 
 def existing(place: str) -> str:
-    """The deepest directory at or above ``place`` that exists."""
+    """The deepest existing directory at or above ``place``."""
     while place and not os.path.isdir(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)
     return place
 
 
 def _diagnosis(facts: dict[str, Any]) -> dict[str, Any] | None:
-    """What the figures say, when there are any."""
+    """The diagnosis of the figures, if any."""
     if not facts.get("tasks"):
         return None
     from ..model.diagnosis import diagnose
@@ -496,7 +497,7 @@ def _diagnosis(facts: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _data_fd(run: Context, logfile: str | int | None) -> DataFd | None:
-    """The descriptor that logged events also go to, if one was named and can be written to."""
+    """The descriptor that logged events also go to, if any."""
     if logfile is None and not run.environ.get("DATA_FD"):
         return None
     from .datafd import DataFd, opened

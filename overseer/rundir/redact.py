@@ -1,9 +1,8 @@
-"""What may be recorded of the environment and the command line, and what is a secret.
+"""Filters the environment and the command line, and hides secrets.
 
-The environment holds far more than a benchmark depends on, and much that must not be passed on. So
-only variables that can change a result are kept, by name; of those, and of the arguments, a value
-is hidden when its name speaks of a secret (a part of it is ``TOKEN``, ``PASSWORD``, ``KEY``, ...)
-or when the value itself looks like one: a credential in a URL, or a well-known kind of token.
+Only variables that can change a result are kept, by name. Values of variables and arguments are
+hidden if a part of the name means a secret (``TOKEN``, ``PASSWORD``, ``KEY``, ...), or if the value
+looks like one: a credential in a URL, or a well-known kind of token.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 HIDDEN = "<hidden>"
 
-#: Beginnings of the names of variables that can change what a run does or how fast it is.
+#: Prefixes of variables that can change a run's behaviour or speed.
 RELEVANT = (
     "ACCELERATE_", "ATEN_", "BLIS_", "CUBLAS", "CUDA", "CUDNN", "DEEPSPEED", "FI_", "GLOO_",
     "GOMP_", "GOTO_", "HF_", "HIP_", "HSA_", "JAX_", "KMP_", "LC_", "LD_", "LOCAL_", "MALLOC_",
@@ -22,7 +21,7 @@ RELEVANT = (
     "SLURM_", "TF_", "TOKENIZERS_", "TORCH", "TRANSFORMERS_", "TRITON_", "UCX_", "VECLIB_",
     "VOIR", "XLA_", "ZE_",
 )  # fmt: skip
-#: Whole names of such variables.
+#: Full names of such variables.
 NAMES = frozenset({
     "CI", "COLUMNS", "CONDA_DEFAULT_ENV", "CONDA_PREFIX", "DATA_FD", "GROUP_RANK", "LANG",
     "NO_COLOR", "FORCE_COLOR", "PATH", "RANK", "ROLE_RANK", "TERM", "TMPDIR", "TZ", "VIRTUAL_ENV",
@@ -38,14 +37,14 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _IN_URL = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 _TOKEN = re.compile(
     r"\b(?:"
-    r"gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{30,}"  # Forges.
+    r"gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{30,}"  # Code hosts.
     r"|pypi-AgE[\w-]{16,}|hf_[A-Za-z0-9]{16,}|AIza[\w-]{30,}|A[KS]IA[A-Z0-9]{16}"
     r"|(?:sk|pk|rk)[-_](?=[\w-]*\d)[\w-]{20,}|xox[abprs]-[\w-]{10,}"
     r"|eyJ[\w-]{10,}\.[\w.-]{10,}"  # A JSON web token.
     r")"
 )
 _COUNT = re.compile(r"[-+.\deE]{1,7}")
-# A URL's query or a "name=value" list carries names of its own.
+# URL queries and "name=value" lists have names inside.
 _NAMED = re.compile(
     r"(?i)\b([\w-]*(?:token|secret|passw(?:or)?d|api_?key|signature)[\w-]*=)[^&\s,;]+"
 )
@@ -72,12 +71,12 @@ def redact_arguments(argv: Iterable[str]) -> list[str]:
 
 
 def redact(value: str, name: str = "") -> str:
-    """``value`` of the variable or option ``name``, with what is secret in it hidden."""
+    """``value`` of the variable or option ``name``, with secrets hidden."""
     if value and speaks_of_secret(name) and not _harmless(value):
         return HIDDEN
     value = _TOKEN.sub(HIDDEN, _IN_URL.sub(HIDDEN, value))
-    # A function: of a template with a group C code makes what it needs, by an import of its own,
-    # and finds what lies beside the script.
+    # A function: templates with groups are parsed by an import in C code,
+    # which would find a module beside the script.
     return _NAMED.sub(lambda found: found[1] + HIDDEN, value)
 
 
@@ -87,5 +86,5 @@ def speaks_of_secret(name: str) -> bool:
 
 
 def _harmless(value: str) -> bool:
-    # --max-tokens 512, --key-frames=1e3, --auth true: a count or a switch hides nothing.
+    # --max-tokens 512, --key-frames=1e3, --auth true: numbers and switches are no secrets.
     return bool(_COUNT.fullmatch(value)) or value.lower() in ("true", "false", "yes", "no")

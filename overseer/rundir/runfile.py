@@ -1,4 +1,4 @@
-"""``run.json``: what a run was and came to, replaced atomically."""
+"""Writes ``run.json`` atomically."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..errors import Problem
 from ..files import whole
 from ..recorder.encode import simplify
 
-#: The version of the record's format: ``schema`` in ``run.json``. Records without it are of 1.
+#: The version of the format: ``schema`` in ``run.json``. Records without it have version 1.
 SCHEMA = 2
-#: How many values the file may hold: a long list of installed packages, of probes, of problems.
-MOST = 50_000
+#: Limit of values in the file: packages, probes and problems may be many.
+MAX_VALUES = 50_000
 
 
 def write_run(
@@ -24,19 +24,18 @@ def write_run(
     *,
     durable: bool = True,
 ) -> bool:
-    """Replace ``path`` by ``facts`` as strict JSON, in one step; whether that worked.
+    """Replace ``path`` atomically by ``facts`` as strict JSON; whether that succeeded.
 
-    A reader sees the old file or the new one, whenever the process is killed. A failure is
-    reported, and leaves the old one.
+    Readers see the old file or the new one. A failure is reported and leaves the old one.
 
     Args:
         path: ``run.json`` in the run directory.
-        facts: Values that are ``None`` are left out: what is not known is absent.
-        report: Told why it could not be written.
-        durable: Wait until the disk has it, so that it outlives a power failure as well.
+        facts: The facts; ``None`` means unknown and is omitted.
+        report: Reports a failure.
+        durable: Sync to disk, to survive a power failure.
     """
     known = {key: value for key, value in facts.items() if value is not None}
-    text = json.dumps(simplify(known, MOST), indent=2, allow_nan=False)
+    text = json.dumps(simplify(known, MAX_VALUES), indent=2, allow_nan=False)
     try:
         with whole(path, durable=durable) as file:
             file.write(text.encode("ascii") + b"\n")
@@ -49,6 +48,6 @@ def write_run(
 
 
 def utc(wall_ns: int) -> str:
-    """A moment as run.json gives it: ``2026-11-21T02:56:00.123456Z``."""
+    """Format a time as in run.json: ``2026-11-21T02:56:00.123456Z``."""
     seconds, rest = divmod(wall_ns, 1_000_000_000)
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds)) + f".{rest // 1000:06}Z"

@@ -1,4 +1,4 @@
-"""The last and the best of the numbers that a script or a voirfile gives."""
+"""Keeps the last and the best of given numbers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: How many values are kept.
-MOST = 64
-#: Keys that are no values that were reached, or have a place of their own in ``tasks``.
+#: Limit of values.
+MAX_SCORES = 64
+#: Keys that are not results, or that have their place in ``tasks``.
 _NONE = CONTEXT_KEYS | FIGURES | SETTINGS
-#: Tasks that are not part of a value's name.
+#: Tasks omitted from a value's name.
 _PLAIN = ("", "train", "main")
 
 
 class Scores:
-    """What is kept of the values in events that are recorded."""
+    """Collects values from recorded events."""
 
     def __init__(self) -> None:
         self._kept: dict[str, dict[str, float]] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in an event; numbers on a device as far as they have arrived."""
+        """Add an event; numbers on a device count once they have arrived."""
         if "$event" in event:
             return
         task = str(event.get("task") or "")
@@ -43,9 +43,9 @@ class Scores:
         if known is not None:
             better = min if lower_is_better(name) else max
             known["last"], known["best"] = value, better(known["best"], value)
-        elif len(self._kept) < MOST:
+        elif len(self._kept) < MAX_SCORES:
             self._kept[name] = {"last": value, "best": value}
 
     def section(self) -> dict[str, dict[str, float]] | None:
-        """The ``values`` of ``run.json``; None: there are none."""
+        """The ``values`` of ``run.json``; None without any."""
         return {name: dict(of) for name, of in list(self._kept.items())} or None

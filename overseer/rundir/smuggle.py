@@ -1,8 +1,8 @@
-"""Data hidden in a stream of text, in escape sequences that terminals do not show.
+"""Hides data in a stream of text, in escape sequences that terminals do not show.
 
-A sequence is ``ESC [``, the data's bytes as hexadecimal digits, ``z``. The digits are written as
-the characters 0x30 to 0x3F, which ECMA-48 allows in the parameters of a control sequence; what ends
-in ``z`` no terminal knows, so nothing of it is seen. Who reads the stream takes both apart again.
+A sequence is ``ESC [``, the data's bytes as hexadecimal digits, ``z``. The digits are characters
+from 0x30 to 0x3F, which ECMA-48 allows as parameters of a control sequence; no terminal knows a
+sequence that ends in ``z``, so it is not shown. Readers separate data and text again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import re
 import sys
 from typing import TextIO
 
-#: Hexadecimal digits, and the characters that stand for them here.
+#: Hexadecimal digits, and the characters that encode them.
 PLAIN_DIGITS = "0123456789abcdef"
 HIDDEN_DIGITS = "0123456789:;<=>?"
 
-#: How many bytes go into one sequence: written at once, it is not longer than PIPE_BUF (4096), so
-#: nothing that other threads or processes write to the same pipe can come between.
+#: Bytes per sequence: it stays below PIPE_BUF (4096), so that writes to a pipe are atomic.
 PIECE = 2040
 
 _HIDE = bytes.maketrans(PLAIN_DIGITS.encode(), HIDDEN_DIGITS.encode())
@@ -32,20 +31,20 @@ def hide(data: bytes) -> bytes:
 
 
 def pieces(data: bytes) -> list[bytes]:
-    """``data`` as sequences that are short enough to be written undivided."""
+    """``data`` as sequences short enough for atomic writes."""
     return [hide(data[start : start + PIECE]) for start in range(0, len(data), PIECE)]
 
 
 def encode_as_escape_sequence(s: str) -> str:
-    """The text ``s`` as one escape sequence, to be written to a stream of text."""
+    """Encode the text ``s`` as one escape sequence for a stream of text."""
     return hide(s.encode("utf-8")).decode("ascii")
 
 
 def decode_escape_sequence(s: str) -> str:
-    """The text in a sequence that :func:`encode_as_escape_sequence` made.
+    """Decode the text in a sequence of :func:`encode_as_escape_sequence`.
 
     Raises:
-        ValueError: It is no such sequence.
+        ValueError: Not such a sequence.
     """
     found = _SEQUENCE.fullmatch(s.encode("utf-8"))
     if found is None:
@@ -58,7 +57,7 @@ def _revealed(digits: bytes) -> bytes:
 
 
 class SmuggleWriter:
-    """A file whose text is hidden in the stream that it is written to.
+    """A file that hides its text in another stream.
 
     Args:
         stream: For example ``sys.stdout``.
@@ -71,13 +70,13 @@ class SmuggleWriter:
         return self
 
     def __exit__(self, typ: object = None, exc: object = None, tb: object = None) -> None:
-        """Flush; a standard stream stays open, any other is closed."""
+        """Flush, and close the stream unless it is a standard stream."""
         self.flush()
         if not _is_standard(self.stream):
             self.stream.close()
 
     def write(self, txt: str) -> int:
-        """Hide ``txt`` in the stream; returns how many characters of it there are."""
+        """Hide ``txt`` in the stream; return its length."""
         if txt:
             self.stream.write(encode_as_escape_sequence(txt))
         return len(txt)
@@ -96,13 +95,13 @@ def _is_standard(stream: TextIO) -> bool:
 
 
 class Separator:
-    """Takes apart what a stream shows and what is hidden in it, however it is cut into chunks."""
+    """Separates the shown text and the hidden data of a stream that arrives in chunks."""
 
     def __init__(self) -> None:
-        self._held: list[bytes] = []  # The beginning of what may become a sequence.
+        self._held: list[bytes] = []  # The beginning of a possible sequence.
 
     def feed(self, chunk: bytes) -> tuple[bytes, bytes]:
-        """What ``chunk`` shows, and the data in it; the beginning of a sequence is kept back."""
+        """The shown text of ``chunk`` and its data; an incomplete sequence is held back."""
         shown, hidden = list[bytes](), list[bytes]()
         if self._held:
             chunk = self._go_on(chunk)
@@ -115,15 +114,15 @@ class Separator:
         return b"".join(shown), b"".join(hidden)
 
     def rest(self) -> bytes:
-        """What was kept back, at the end of the stream: it was no sequence."""
+        """The text held back at the end of the stream: not a sequence."""
         held, self._held = b"".join(self._held), []
         return held
 
     def _go_on(self, chunk: bytes) -> bytes:
-        """What was kept back with ``chunk``, unless all of that is still the beginning only."""
+        """The text held back joined with ``chunk``, unless the sequence is still incomplete."""
         begun = len(self._held) > 1 or len(self._held[0]) > 1
         if begun and _NO_DIGIT.search(chunk) is None:
-            self._held.append(chunk)  # Joined once, at the end: a sequence may be very long.
+            self._held.append(chunk)  # Joined once at the end: sequences may be very long.
             return b""
         held, self._held = [*self._held, chunk], []
         return b"".join(held)
@@ -131,7 +130,7 @@ class Separator:
     def _take(self, digits: bytes, shown: list[bytes], hidden: list[bytes]) -> None:
         try:
             hidden.append(_revealed(digits))
-        except ValueError:  # An odd number of digits: somebody else's sequence.
+        except ValueError:  # An odd number of digits: another program's sequence.
             shown.append(b"\x1b[" + digits + b"z")
 
     def _keep_back(self, text: bytes) -> bytes:

@@ -10,7 +10,7 @@ from ..errors import Problem
 from ..files import bounded, descriptor, whole
 from ..model.alike import END, ITEMS, LOSS, PARTS, START, TOLD, WORDS, Alike
 from ..model.steps import NAN
-from .metrics import SHORT
+from .metrics import NO_DESCRIPTORS
 from .steps import (
     BEGIN,
     COMPILED,
@@ -167,7 +167,7 @@ class StepsFile:
                     self._write(directory / NAME)
                 return
             except OSError as error:
-                if error.errno not in SHORT:
+                if error.errno not in NO_DESCRIPTORS:
                     self._fail(directory / NAME, error)
         if sum(map(len, self._pending)) > WAITING:  # There is no place for them.
             self._off = True

@@ -1,4 +1,4 @@
-"""A run as tables of a SQL database, in memory or in a file: what it recorded, and its trace."""
+"""Loads a run's record and trace into a SQL database, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..trace.reading import ProcessTracks, Slice, Thread, Trace, open_trace, tra
 from .reading import Run, read_run
 from .steps import COMPILED, DEVICE, LOADED, NAME, read_steps
 
-#: Tables and their columns; those of ``tasks`` are the keys that tasks have. Times are seconds
-#: since the start of the run. ``steps`` are of ``steps.npy``, or else of the trace.
+#: Tables and their columns; those of ``tasks`` are the tasks' keys. Times are seconds since the
+#: run's start. ``steps`` come from ``steps.npy``, otherwise from the trace.
 TABLES = {
     "run": "key, value",
     "tasks": "task",
@@ -32,11 +32,11 @@ TABLES = {
     "instants": "process, thread, channel, label, t, args",
     "counters": "name, unit, t, value",
 }
-#: What is known of metrics, whatever the run: their keys, as in ``tasks``, ``run`` and ``metrics``.
+#: Facts about metrics, the same for all runs: their keys in ``tasks``, ``run`` and ``metrics``.
 CATALOGUE = "of, key, name, unit, better, about"
-#: Those that are read from the trace: a run without one does not have them.
+#: Tables read from the trace, empty without one.
 TRACED = ("slices", "instants", "counters")
-#: Longer lists are one value, as JSON; in ``tasks``, where each value is a column, all are.
+#: Longer lists become one value, as JSON; in ``tasks``, with a column per value, all do.
 _SHORT = 16
 _STEPS = re.compile(r"(.+) steps(?: \d+)?")
 
@@ -46,12 +46,12 @@ Rows = Iterable[tuple[Any, ...]]
 def open_database(
     run: Run | str | Path, to: str | Path = ":memory:", query: str | None = None
 ) -> sqlite3.Connection:
-    """A database with a run's tables; of a job, with the rows of all its ranks.
+    """Make a database with a run's tables; for a job, with the rows of all ranks.
 
     Args:
         run: The run, or its directory.
-        to: A new file for it; in memory, if not given.
-        query: What it is made for: tables that it does not name stay empty.
+        to: A new file; by default in memory.
+        query: The query: tables that it does not name stay empty.
 
     Raises:
         VoirError: There is no run, or its ``run.json`` is damaged.
@@ -62,7 +62,7 @@ def open_database(
     flat = [
         (one.rank, name, dict(_flat("", task, 0))) for one in ranks for name, task in _tasks(one)
     ]
-    named = {"rank": "", "task": ""}  # Columns are the same in any case of letters.
+    named = {"rank": "", "task": ""}  # Columns are case-insensitive.
     for key in (key for _, _, values in flat for key in values):
         named.setdefault(re.sub(r"\W", "_", key).lower(), key)
     columns = [*named.values()][2:]
@@ -94,7 +94,7 @@ def open_database(
 
 
 def trace_of(run: Run) -> Path | None:
-    """The run's trace, wherever it was written; None if there is none."""
+    """The run's trace, wherever it was written; None without one."""
     with suppress(VoirError):
         return trace_file(run.path)
     return None
@@ -110,7 +110,7 @@ def _put(database: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...
 
 
 def _catalogue() -> Iterator[tuple[Any, ...]]:
-    """Every metric: the table that its values are in, and the key there."""
+    """Every metric: table and key of its values."""
     monitored = (
         (f"{s.key}.{name}", m) for s in METRIC_GROUPS.values() for name, m in s.metrics.items()
     )
@@ -125,7 +125,7 @@ def _catalogue() -> Iterator[tuple[Any, ...]]:
             yield table, column, one.name, one.unit, one.better or None, one.about
 
 
-# What run.json and metrics.jsonl hold
+# From run.json and metrics.jsonl
 
 
 def _tasks(run: Run) -> list[tuple[str, Any]]:
@@ -133,7 +133,7 @@ def _tasks(run: Run) -> list[tuple[str, Any]]:
 
 
 def _flat(name: str, value: Any, short: int = _SHORT) -> Iterator[tuple[str, Any]]:
-    """The values in ``value``, each with its dotted path."""
+    """The nested values with their dotted paths."""
     pairs: Iterable[tuple[Any, Any]] | None = None
     if isinstance(value, Mapping):
         pairs = value.items()
@@ -147,7 +147,7 @@ def _flat(name: str, value: Any, short: int = _SHORT) -> Iterator[tuple[str, Any
 
 
 def _value(value: Any) -> Any:
-    """``value`` as SQL has it: NaN is NULL, infinities are numbers, large integers not whole."""
+    """Convert for SQL: NaN to NULL, infinities to numbers, large integers to floats."""
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):
@@ -179,7 +179,7 @@ def _when(run: Run, event: Mapping[str, Any]) -> tuple[Any, ...]:
     return _value(rounded), *(_value(event.get(key)) for key in ("n", "task", "step"))
 
 
-# What steps.npy holds
+# From steps.npy
 
 
 def _recorded(run: Run, steps: Iterable[Mapping[str, Any]]) -> Rows:
@@ -199,7 +199,7 @@ def _recorded(run: Run, steps: Iterable[Mapping[str, Any]]) -> Rows:
         )  # fmt: skip
 
 
-# What the trace holds
+# From the trace
 
 
 def _traced(run: Run, trace: Trace) -> dict[str, Rows]:
@@ -222,7 +222,7 @@ def _traced(run: Run, trace: Trace) -> dict[str, Rows]:
 
 
 def _start(run: Run, trace: Trace) -> int:
-    """When the run began, in nanoseconds since the epoch; else when its trace does."""
+    """The run's start in ns since the epoch, otherwise its trace's."""
     try:
         began = datetime.fromisoformat(str(run.facts.get("started")).rstrip("Z"))
     except ValueError:
@@ -252,10 +252,10 @@ def _steps(thread: Thread, start: int) -> Rows:
         if one.label == "step" and task:
             parts = {child.label: _seconds(child) for child in one.children}
             number, items = (_value(one.args.get(key)) for key in ("step", "items"))
-            # A part that takes no time has no span; of unknown loading there is neither part.
+            # A part without time has no span; with unknown loading both are missing.
             absent = 0.0 if parts.keys() & {"loading", "compute"} else None
             split = [parts.get(key, absent) for key in ("loading", "compute")]
-            rest = [None] * 10  # What only steps.npy tells.
+            rest = [None] * 10  # Only steps.npy has the rest.
             yield task[1], number, (one.start - start) / 1e9, _seconds(one), *split, items, *rest
 
 
@@ -264,7 +264,7 @@ def _seconds(one: Slice) -> float | None:
 
 
 def _own(one: Slice) -> float | None:
-    """The time in which no span within it goes on."""
+    """The span's time without its children's."""
     inside = sum(child.duration or 0 for child in one.children)
     return None if one.duration is None else max(0, one.duration - inside) / 1e9
 

@@ -1,4 +1,4 @@
-"""A run's numbers as curves in an event file of TensorBoard's; nothing need be installed.
+"""Writes a run's numbers as curves to a TensorBoard event file, without TensorBoard.
 
 The format is TensorFlow's: a record is the length of its data (8 bytes, little-endian), a checksum
 of that, the data, a checksum of that; the data is an ``Event`` (tensorflow/core/util/event.proto).
@@ -25,7 +25,7 @@ from .reading import Run, as_number
 from .steps import NAME as STEPS
 from .steps import Steps, read_steps
 
-#: How deep a monitor's figures are looked into, and how many of one dictionary are shown.
+#: Limits in a monitor's figures: depth, and entries per dictionary.
 _DEPTH, _WIDTH = 4, 16
 #: Points of each curve of steps; TensorBoard shows 1,000 by default.
 MAX_POINTS = 10_000
@@ -34,11 +34,11 @@ ROW_KEYS = ("loss", "batch_size")
 
 
 class Scalar(NamedTuple):
-    """A value to plot.
+    """A point to plot.
 
     Attributes:
-        tag: What it is called; what stands before a slash is its group.
-        step: Where on the axis.
+        tag: The curve's name; the text before a slash is its group.
+        step: Its place on the axis.
         time: Seconds since the epoch.
         value: The value, rounded to single precision.
     """
@@ -50,17 +50,17 @@ class Scalar(NamedTuple):
 
 
 def export_scalars(run: Run, directory: Path) -> Path:
-    """Write the numbers of a run's events where ``tensorboard --logdir`` finds them.
+    """Write a run's curves for ``tensorboard --logdir``.
 
     Args:
         run: The run.
-        directory: For its event file; made when it does not exist.
+        directory: The event file's; created if missing.
 
     Returns:
         The event file.
 
     Raises:
-        OSError: It cannot be written; there is no half of it.
+        OSError: The file cannot be written; no part of it remains.
     """
     began, host = _began(run), os.uname().nodename
     name = f"events.out.tfevents.{began:.0f}.{host}.{run.facts.get('pid', 0)}.voir"
@@ -71,7 +71,7 @@ def export_scalars(run: Run, directory: Path) -> Path:
 
 
 def _began(run: Run) -> float:
-    """When the run began, in seconds since the epoch; if that is not known, when it was written."""
+    """The run's start in seconds since the epoch; if unknown, when it was written."""
     return run.path.stat().st_mtime if run.began is None else run.began
 
 
@@ -127,7 +127,7 @@ def _of_rows(run: Run, steps: Steps, names: Mapping[str, str], given: set[str]) 
 
 
 def _steps(run: Run) -> Steps | None:
-    """The run's steps; None if it has no file of them, or a damaged one."""
+    """The run's steps; None without a readable file."""
     try:
         return read_steps(run.path / STEPS) if (run.path / STEPS).exists() else None
     except VoirError:
@@ -163,7 +163,7 @@ def _curves(event: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def leaves(tag: str, figures: Any, depth: int = _DEPTH) -> Iterator[tuple[str, float]]:
-    """The numbers in a monitor's figures that are shown: of ``[used, total]`` the first."""
+    """The numbers of a monitor's figures that are plotted; the first of ``[used, total]``."""
     items = list(figures.items())[:_WIDTH] if isinstance(figures, Mapping) else ()
     for key, value in items:
         first = value[0] if isinstance(value, (list, tuple)) and value else value
@@ -175,11 +175,11 @@ def leaves(tag: str, figures: Any, depth: int = _DEPTH) -> Iterator[tuple[str, f
 
 
 def event_file(began: float, points: Iterable[Scalar]) -> Iterator[bytes]:
-    """The bytes of an event file, in pieces.
+    """Yield the bytes of an event file.
 
     Args:
         began: Seconds since the epoch.
-        points: In the order of their times.
+        points: In order of time.
     """
     yield _record(wire.double(1, began) + wire.text(3, "brain.Event:2"))
     for one in points:
@@ -196,7 +196,7 @@ def _record(data: bytes) -> bytes:
 _single = struct.Struct("<f").pack
 
 
-# CRC-32C (Castagnoli), turned and shifted as TensorFlow does.
+# CRC-32C (Castagnoli), masked as TensorFlow does.
 
 
 def _table() -> list[int]:

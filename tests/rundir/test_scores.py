@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from overseer.recorder.encode import PendingValue
-from overseer.rundir.scores import MOST, Scores
+from overseer.rundir.scores import MAX_SCORES, Scores
 from tests.running import Place
 
 
@@ -30,8 +30,8 @@ def test_what_is_no_value_is_left_out_and_so_are_too_many() -> None:
     late.arrived(0.5)
     scores.add({"late": late})
     assert scores.section() == {"late": {"last": 0.5, "best": 0.5}}
-    scores.add({f"key{n}": n for n in range(2 * MOST)})
-    assert len(scores.section() or ()) == MOST
+    scores.add({f"key{n}": n for n in range(2 * MAX_SCORES)})
+    assert len(scores.section() or ()) == MAX_SCORES
 
 
 def test_they_are_in_the_record_and_in_the_summary(tmp_path: Path) -> None:

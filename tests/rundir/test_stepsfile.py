@@ -20,7 +20,7 @@ from overseer.model.fold import Fold
 from overseer.model.steps import Late, Segment, Step
 from overseer.model.tasks import PATIENCE_NS, Task
 from overseer.rundir import stepsfile
-from overseer.rundir.metrics import SHORT
+from overseer.rundir.metrics import NO_DESCRIPTORS
 from overseer.rundir.steps import COMPILED, DEVICE, LOADED, ROW, read_steps
 from overseer.rundir.stepsfile import INTERVAL_NS, SHORTENED, StepsFile
 from tests.model.test_alike import BETWEEN, TURNS, varied, written
@@ -278,7 +278,7 @@ def test_without_a_descriptor_it_is_tried_again(
     to: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*arguments: object) -> int:
-        raise OSError(SHORT[0], "Too many open files")
+        raise OSError(NO_DESCRIPTORS[0], "Too many open files")
 
     to.add(step(1))
     with monkeypatch.context() as patched:
