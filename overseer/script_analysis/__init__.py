@@ -1,1 +1,1 @@
-"""Reads a script's text: where its loop is, and what a voirfile for it says."""
+"""Static analysis of scripts: finds the training loop and writes a voirfile for it."""

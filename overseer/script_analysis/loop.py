@@ -1,4 +1,4 @@
-"""The loop around a line of a script: how a selector names it, and what holds its batch."""
+"""Finds the loop around a line of a script, its selector, and the variable with its batch."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from ..probes.scopes import Scope
 
 LOOP_NODES = (*For, ast.While)
-#: How a variable is called that holds a batch, and what is called to get one.
+#: Names of variables that hold a batch, and of functions that return one.
 _BATCH = re.compile(r"xs?|xb|x_\w+|inp|(\w+_)?(inputs?|images?|batch|samples?)", re.IGNORECASE)
 _GETS = re.compile(r"next|sample|((get|next|load|make|draw|sample)_)+(\w+_)?(batch|sample)\w*")
-#: The end of a range that an event can tell.
+#: Range ends that an event can contain: a number, a name, or an attribute of a name.
 _END = re.compile(r"\d+|[^\W\d]\w*(\.\w+)?")
 _PROGRESS = """\
 ov.probe("{}({}) > #endloop_{}").subscribe(
@@ -32,7 +32,7 @@ ov.probe("{}({}) > #endloop_{}").subscribe(
 
 
 class Frame(NamedTuple):
-    """A line that runs: the module, the scope, the line."""
+    """A line of code that was executed: module, scope and line number."""
 
     source: ModuleSource
     scope: Scope
@@ -40,16 +40,16 @@ class Frame(NamedTuple):
 
     @property
     def selector(self) -> str:
-        """The code that it is in, as a selector names it."""
+        """Reference to the frame's code in a selector."""
         return self.source.selector(self.scope)
 
     @property
     def place(self) -> str:
-        """``file:line``, for a person."""
+        """``file:line``, for display."""
         return self.source.place(self.line)
 
     def within(self, body: Sequence[Any]) -> bool:
-        """Whether these statements have the line."""
+        """True if the line is in these statements."""
         return bool(body) and body[0].lineno <= self.line <= (body[-1].end_lineno or 0)
 
 
@@ -57,10 +57,10 @@ class Turns(NamedTuple):
     """A loop of the script.
 
     Attributes:
-        frame: Where it runs; the line is its first.
-        node: The loop.
-        batch: The variable that holds its batch, if the text tells.
-        marker: The variable by which a selector names it; None: none is unambiguous.
+        frame: Its scope and first line.
+        node: Its syntax tree.
+        batch: The variable that holds its batch, if known.
+        marker: The variable that names the loop in a selector; None if every name is ambiguous.
     """
 
     frame: Frame
@@ -70,7 +70,7 @@ class Turns(NamedTuple):
 
     @property
     def work(self) -> str | None:
-        """The line that gives the work on each batch as a pair: what lies between is waiting."""
+        """Line that gives the work on each batch as a pair; time between pairs is loading."""
         if self.batch is None or self.marker is None:
             return None
         comes = self.batch in targets(getattr(self.node, "target", ast.Tuple([])))
@@ -79,22 +79,22 @@ class Turns(NamedTuple):
         return given(f"{self.frame.selector}({pair})")
 
     def has(self, frame: Frame) -> bool:
-        """Whether a frame's line is in its body."""
+        """True if a frame's line is in the loop's body."""
         return frame.scope is self.frame.scope and frame.within(self.node.body)
 
 
 def given(selector: str, task: str = "") -> str:
-    """The line that gives what a selector captures, to a task other than training."""
+    """Line that gives a selector's captures; ``task`` is set for tasks other than training."""
     return f'ov.probe("{selector}").give(' + (f'task="{task}")' if task else ")")
 
 
 def named(name: str, role: str) -> str:
-    """How a selector gives a variable another name."""
+    """Capture of a variable under the name ``role``."""
     return name if name == role else f"{name} as {role}"
 
 
 def turns(frame: Frame) -> Turns | None:
-    """The innermost loop whose body has the frame's line."""
+    """Innermost loop whose body contains the frame's line."""
     around = (node for node in loops_in(frame.scope) if frame.within(node.body))
     node = max(around, key=lambda one: one.lineno, default=None)
     if node is None:
@@ -110,16 +110,16 @@ def turns(frame: Frame) -> Turns | None:
 
 
 def loops_in(scope: Scope) -> list[Any]:
-    """The loops that run in a scope."""
+    """Loops that run in a scope."""
     return [node for node in scope.own if isinstance(node, LOOP_NODES)]
 
 
 def turns_of(stack: Sequence[Frame], others: Sequence[Sequence[Frame]] = ()) -> Turns | None:
-    """The innermost loop around a stack of frames whose body one of ``others`` is in, too.
+    """Innermost loop around a stack of frames that also contains one of ``others``.
 
     Args:
-        stack: What runs, innermost first.
-        others: Stacks of what belongs to the same turn; none: any loop will do.
+        stack: The executing frames, innermost first.
+        others: Stacks that belong to the same iteration; if empty, any loop matches.
     """
     for frame in stack:
         found = turns(frame)
@@ -132,13 +132,13 @@ def turns_of(stack: Sequence[Frame], others: Sequence[Sequence[Frame]] = ()) -> 
 
 
 def progress(stack: Sequence[Frame], loop: Turns) -> tuple[str, str] | None:
-    """Where the loop over epochs is, and the code that gives its progress.
+    """Find the loop over epochs; returns its ``file:line`` and the code that gives progress.
 
-    It is the outermost ``for NAME in range(...)`` around the loop of the steps.
+    This is the outermost ``for NAME in range(...)`` around the loop of steps.
 
     Args:
-        stack: What runs when a step is made, innermost first.
-        loop: The loop whose turns are the steps.
+        stack: The frames executing at a step, innermost first.
+        loop: The loop whose iterations are steps.
     """
     within = next(place for place, frame in enumerate(stack) if loop.has(frame))
     for frame in (*stack[:within:-1], loop.frame):
@@ -153,7 +153,7 @@ def progress(stack: Sequence[Frame], loop: Turns) -> tuple[str, str] | None:
 
 
 def _epochs(frame: Frame, loop: ast.For, name: str, args: list[ast.expr]) -> str | None:
-    """The code that gives progress, if ``event`` tells how far it is and where it ends."""
+    """Code that gives progress, if an event can contain both the current epoch and the last."""
     done = f'event["{name}"]'
     match args:
         case [ast.Constant(1), ast.BinOp(end, ast.Add(), ast.Constant(1))]:
@@ -173,7 +173,7 @@ def _epochs(frame: Frame, loop: ast.For, name: str, args: list[ast.expr]) -> str
 
 
 def _batch(target: Any, over: Any) -> str | None:
-    """The variable that holds a turn's batch: the first one, but for a counter or a setting."""
+    """The first loop variable that holds data, not a counter or a setting."""
     names = {called(node) for node in ast.walk(over) if isinstance(node, ast.Call)}
     counts, by_number = "enumerate" in names, names & {"range", "trange", "count"}
     if isinstance(over, (ast.Tuple, ast.List, ast.Constant)) or (by_number and not counts):
@@ -184,9 +184,9 @@ def _batch(target: Any, over: Any) -> str | None:
 
 
 def taken(loop: Any) -> Iterator[tuple[str, Any]]:
-    """Variables that hold a batch which a loop takes in its body, and what they are bound to.
+    """Yield batch variables assigned in a loop's body, with the expressions they are assigned.
 
-    That is a slice, or a call, of which the function's name or the variable's says what it is.
+    These are slices, and calls whose function or variable is named like a batch.
     """
     for node in own_nodes(loop.body):
         names = [name for name in bindings(node) if name.strip("_")]
@@ -204,7 +204,7 @@ def taken(loop: Any) -> Iterator[tuple[str, Any]]:
 
 
 def function_at(frame: Frame, value: Any) -> Scope | None:
-    """The function of the frame's module that an expression calls."""
+    """Find the function of the frame's module that an expression calls."""
     func, path, source = getattr(value, "func", None), frame.scope.path, frame.source
     if isinstance(func, ast.Name):
         return source.named(*path, func.id) or source.named(func.id)
@@ -216,21 +216,21 @@ def function_at(frame: Frame, value: Any) -> Scope | None:
 
 
 def calls(*nodes: Any) -> list[Any]:
-    """The calls that run with statements."""
+    """Calls in statements, without those in nested scopes."""
     return [node for node in own_nodes(nodes) if isinstance(node, ast.Call)]
 
 
 def called(call: Any) -> str:
-    """The last name of what is called."""
+    """Last part of the called function's name."""
     return getattr(call.func, "attr", None) or getattr(call.func, "id", None) or ""
 
 
 def names_in(*nodes: Any) -> list[str]:
-    """The names that are read in expressions, in order."""
+    """Names in expressions, in order."""
     every = (one for node in nodes for one in ast.walk(node))
     return [one.id for one in every if isinstance(one, ast.Name)]
 
 
 def bound_in(frame: Frame, name: str) -> bool:
-    """Whether a selector for a frame's code can name a variable."""
+    """True if a selector for the frame's code can capture the variable."""
     return name in frame.scope.bound and name.isascii()

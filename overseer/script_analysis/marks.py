@@ -1,4 +1,4 @@
-"""What comes once a step: the end of a loop's body, or a variable that only a whole turn binds."""
+"""Finds what happens exactly once per step: the end of a loop body, or a variable's assignment."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from .script import ModuleSource
 
 _LOSS = re.compile(r"loss|(^|_)(err|cost|objective)", re.IGNORECASE)
-#: What is called to learn.
+#: Calls that update a model.
 _UPDATES = re.compile(
     r"(.*\.)?(\w*opt\w*\.(step|update)|apply_(gradients|updates))"
     r"|update|(train|update)_(step|params|weights)",
     re.IGNORECASE,
 )
-#: What a branch asks that not all turns take; what functions are called that evaluate.
+#: Conditions of branches that train in only some iterations; names of functions that evaluate.
 _TRAINS = re.compile(r"train|learn|optim", re.IGNORECASE)
 _EVALUATES = re.compile(r"(^|[_/])(eval|val|test|infer|predict)", re.IGNORECASE)
 _ASSIGNS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
@@ -44,12 +44,12 @@ _LEAVES = (ast.Break, ast.Continue, ast.Return)
 
 
 class Mark(NamedTuple):
-    """What comes once a step.
+    """A position that is reached once per step.
 
     Attributes:
-        frame: The code that has it.
-        name: A variable that is bound then, or the marker for the end of a loop's body.
-        whole: Whether a step is one turn of the loop, and not several that add up.
+        frame: Its code.
+        name: The variable bound there, or the marker of the end of a loop's body.
+        whole: One iteration is one step; False with gradient accumulation.
     """
 
     frame: Frame
@@ -57,27 +57,28 @@ class Mark(NamedTuple):
     whole: bool = True
 
     def step(self, batch: str | None, loss: str | None, task: str = "") -> str:
-        """The line that gives it as a step, with its batch and its loss, if it has them."""
+        """Line that gives a step, with its batch and loss if known."""
         roles = ((batch, "batch"), (loss, "loss"))
         along = ", ".join(named(name, role) for name, role in roles if name)
         code = f"{self.frame.selector}({along})" if along else self.frame.selector
         return given(f"{code} > {named(self.name, 'step')}", task)
 
     def what(self, loop: Turns) -> str:
-        """What it is of a loop, for a person."""
+        """Describe how it counts a loop's steps."""
         if self.name.startswith("#"):
             return f"Each turn of the loop at {loop.frame.place} is a step."
         return f"The loop at {loop.frame.place} binds {self.name} once a step."
 
 
 def mark(loop: Turns, stack: Sequence[Frame]) -> Mark | None:
-    """What comes once each time that a line of a loop runs; None: the text shows nothing that does.
+    """Find a mark reached once each time a line of a loop runs; None if there is none.
 
-    That is the end of the loop's body, if every turn comes to the line; else a variable beside it.
+    If every iteration reaches the line, this is the end of the loop's body; otherwise a variable
+    assigned near the line.
 
     Args:
         loop: The loop.
-        stack: The frames from the line up to the loop's, innermost first.
+        stack: The frames from the line up to the loop, innermost first.
     """
     found, whole = None, True
     for frame in stack:
@@ -91,11 +92,12 @@ def mark(loop: Turns, stack: Sequence[Frame]) -> Mark | None:
 
 
 def _beside(frame: Frame, block: Sequence[Any]) -> tuple[bool, bool, str | None]:
-    """What blocks of statements say of a line in them.
+    """Analyse the statements around a frame's line.
 
     Returns:
-        Whether each run comes to it; whether an ``if`` that decides about it asks whether to learn,
-        and not how often; and a variable that is bound beside it, with nothing between that leaves.
+        Whether every run of the block reaches the line; whether each ``if`` around it tests for
+        training (not for every n-th iteration); and a variable assigned next to it, with no jump
+        in between.
     """
     always, whole, tried = True, True, False
     while True:
@@ -121,29 +123,29 @@ def _beside(frame: Frame, block: Sequence[Any]) -> tuple[bool, bool, str | None]
 
 
 def _blocks(node: Any) -> Iterator[Any]:
-    """The blocks of statements that a statement consists of."""
+    """Yield a statement's blocks."""
     yield from (getattr(node, name, ()) for name in ("body", "orelse", "finalbody"))
     yield from (one.body for name in ("handlers", "cases") for one in getattr(node, name, ()))
 
 
 def _leaves(node: Any) -> bool:
-    """Whether a statement may end a turn of the loop that it is in."""
+    """True if a statement may leave the current iteration."""
     return any(isinstance(one, _LEAVES) for one in own_nodes([node]))
 
 
 def _once(scope: Scope, name: str) -> bool:
-    """Whether a scope binds a variable at one place only, which a selector can name."""
+    """True if a scope binds a variable in one place only and a selector can name it."""
     places = sum(name in bindings(node) for node in scope.own) + (name in scope.parameters)
     return places == 1 and name not in scope.deleted and name.isascii() and bool(name.strip("_"))
 
 
 def evaluates(scope: Scope, loss: str | None = None) -> bool:
-    """Whether the name of a function, or of its loss, says that it evaluates."""
+    """True if the name of a function, or of its loss, suggests evaluation."""
     return bool(_EVALUATES.search("/".join([*scope.path, loss or ""])))
 
 
 def loss_at(frame: Frame) -> str | None:
-    """The variable that ``backward`` is called on in a line, or the loss that the line binds."""
+    """Variable on which a line calls ``backward``, or the loss that the line assigns."""
     names, plain = [], False
     for node in (one for one in frame.scope.own if isinstance(one, (ast.Call, *_ASSIGNS))):
         if not frame.within([node]):
@@ -159,11 +161,11 @@ def loss_at(frame: Frame) -> str | None:
 
 
 def losing(sources: Sequence[ModuleSource]) -> list[tuple[Turns, Frame, Frame]]:
-    """The innermost loops that bind a variable with the name of a loss.
+    """Innermost loops that assign a variable named like a loss, training loops first.
 
     Returns:
-        Each with the line at which it steps, and the one at which it binds the loss last; trainings
-        first. It steps where it calls what learns or asks whether to learn, else at the loss.
+        Each loop with the line of its step and the line of its last assignment of the loss. The
+        step is at the last call or condition that updates a model, else at the loss.
     """
     found = []
     for source, scope in ((one, scope) for one in sources for scope in one.scopes):
@@ -181,7 +183,7 @@ def losing(sources: Sequence[ModuleSource]) -> list[tuple[Turns, Frame, Frame]]:
 
 
 def _learning(node: Any, loop: Any) -> int | None:
-    """The line at which a loop learns, if a call or an ``if`` in its body says so."""
+    """Line at which a call or ``if`` in a loop's body updates a model."""
     match node:
         case ast.Call(func) if _UPDATES.fullmatch(ast.unparse(func)):
             return int(node.lineno)
@@ -196,7 +198,7 @@ def _learning(node: Any, loop: Any) -> int | None:
 
 
 def _loss(body: Sequence[Any]) -> str | None:
-    """The likeliest of the variables with such a name that statements bind."""
+    """Likeliest loss variable assigned in statements."""
     bound = (name for part in body for name in all_bindings(part))
     found = [name for name in bound if _LOSS.search(name) and name.isascii()]
     return min(found, key=lambda name: (name != "loss", "loss" not in name.lower()), default=None)

@@ -1,4 +1,4 @@
-"""Writes the lines of a voirfile from what the hooks recorded."""
+"""Writes the lines of a voirfile from what the hooks recorded in a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Stack = list[Frame]
     Sites = dict[str, list[tuple[Stack, int]]]
 
-#: The parts of a training that are told by name where they are not known.
+#: Figures of training that are listed as unknown if the hooks did not find them.
 REPORTED_PARTS = ("items", "loss", "loading")
 PAUSE_PAIR = "(!#enter as pause, !!#exit as resumed)"
 LOADING_PAIR = "(!#enter as loading, !!#exit as loaded)"
@@ -33,10 +33,10 @@ class Line(NamedTuple):
     """A line of a voirfile.
 
     Attributes:
-        role: ``step``, ``loss``, ``loading`` or ``pause``; of a line for two of them, both.
-        code: The line.
-        comment: What it is, for a person.
-        live: Whether voir does not see it by itself.
+        role: ``step``, ``loss``, ``loading``, ``pause`` or ``progress``; or ``step loss``.
+        code: The code.
+        comment: Explanation shown above it.
+        live: The hooks do not see this, so the line is not commented out.
     """
 
     role: str
@@ -46,11 +46,11 @@ class Line(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What is known of a script.
+    """Result of analysing a script.
 
     Attributes:
-        notes: What to say of it, a sentence each.
-        lines: Of a voirfile.
+        notes: Sentences about the script.
+        lines: Lines of its voirfile.
     """
 
     notes: list[str]
@@ -58,12 +58,12 @@ class Findings(NamedTuple):
 
 
 class Seen:
-    """What ran where.
+    """Observed calls and their stacks.
 
     Args:
         sites: By kind (``step``, ``backward``, ``learn``, ``look``): stacks, innermost frame first,
-            and in how many steps each ran.
-        tasks: The ``tasks`` of the run; empty where nothing ran.
+            and the number of steps in which each ran.
+        tasks: The run's ``tasks``; empty if the script was not run.
     """
 
     def __init__(self, sites: Sites, tasks: Mapping[str, Any]) -> None:
@@ -74,11 +74,11 @@ class Seen:
         self.trains = {id(frame.scope) for stack in learning for frame in stack}
 
     def stacks(self, kind: str) -> list[Stack]:
-        """Where this happened."""
+        """Stacks of this kind."""
         return [stack for stack, _ in self._sites.get(kind, ())]
 
     def findings(self, *notes: str) -> Findings:
-        """What to write for what was seen, and what to say besides ``notes``."""
+        """Compose the voirfile's lines and notes; ``notes`` come first."""
         loops = self._loops()
         found = [line for loop, stack in loops for line in self._steps(loop, stack)]
         if "loading" not in self.train:
@@ -88,12 +88,12 @@ class Seen:
         return Findings([*notes, *self.notes], [*{line.code: line for line in found}.values()])
 
     def _learns(self, scope: Scope) -> bool:
-        """Whether a function is part of what learns: a training ran in it, or it is a model's."""
+        """True for functions in which training ran, and for methods of models."""
         beside = scope.outer.inner if scope.outer is not None else []
         return id(scope) in self.trains or any(one.path[-1] == "forward" for one in beside)
 
     def _loops(self) -> list[tuple[Turns, Stack]]:
-        """The loops whose turns are steps, without those within others; and where they step."""
+        """Outermost loops whose iterations are steps, with the stacks of their steps."""
         backwards = self.stacks("backward")
         found: dict[int, tuple[Turns, Stack]] = {}
         for stack in self.stacks("step") or backwards or self.stacks("learn"):
@@ -112,7 +112,7 @@ class Seen:
         here = found is not None and found.frame.scope is loop.frame.scope
         whole = found is not None and found.whole and (own is None or own.node is loop.node)
         batch = loop.batch if whole and here else None
-        # A variable that each turn binds needs the batch: the model may be called after it.
+        # Without the batch, a variable of each iteration may be bound before the model is called.
         if found is None or not (batch or found.name.startswith("#") or not found.whole):
             what = f"No probe counts the steps at {stack[0].place} exactly"
             self.notes.append(f"{what}: leave them to voir.")
@@ -128,7 +128,7 @@ class Seen:
             yield Line("loss", code, f"backward() is called on it at {first[0].place}.")
 
     def _progress(self, loop: Turns, stack: Stack) -> Iterator[Line]:
-        """The epochs that are done, of how many, where there is a training."""
+        """Line that gives finished epochs and their total, if there is training."""
         epochs = progress(stack, loop) if self.train else None
         if epochs is not None:
             where, code = epochs
@@ -136,7 +136,7 @@ class Seen:
             yield Line("progress", code, what, live="steps" in self.train)
 
     def _pauses(self) -> Iterator[Line]:
-        """Functions in which models were only looked at, once every few steps."""
+        """Lines for functions that only evaluate models, once every few steps."""
         steps = self.train.get("steps", 0)
         for stack, seen in self._sites.get("look", ()):
             functions = [f for f in stack if f.scope.is_function and not self._learns(f.scope)]
@@ -149,10 +149,10 @@ class Seen:
 
 
 def observe(seen: Mapping[str, Any]) -> Findings:
-    """What to write for a script that was run: see :mod:`instruments.observe` for what it noted.
+    """Write a voirfile's lines for a script that was run under :mod:`instruments.observe`.
 
     Args:
-        seen: Its ``tasks``, and its ``sites``, each a place with the frames that led there.
+        seen: The run's ``tasks``, and its ``sites``, each with a stack of frames.
     """
 
     @cache
@@ -182,7 +182,7 @@ def observe(seen: Mapping[str, Any]) -> Findings:
 
 
 def loading(loop: Turns, learns: Callable[[Scope], bool]) -> Iterator[Line]:
-    """Functions that give a loop's batches, but for those that learn."""
+    """Lines for functions that return a loop's batches, without those that train."""
     for name, value in taken(loop.node):
         found = function_at(loop.frame, value) if name == loop.batch else None
         if found is not None and not learns(found):

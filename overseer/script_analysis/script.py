@@ -1,4 +1,4 @@
-"""A script's text: its functions and classes, and those of its project's modules."""
+"""Parses a script and the project modules that it imports."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     from ..probes.scopes import Scope
 
-#: Modules of a project that are read.
+#: Maximum number of modules parsed.
 MODULES = 50
 _REFERENCE = re.compile(r"\s*/([\w.]*)/?([\w/]*)(.*)", re.DOTALL)
 _NAMES = re.compile(r"(?<!as )(?<![#\w])(#(?:end)?loop_)?(?!as )([A-Za-z_]\w*)")
 
 
 class ModuleSource:
-    """The text of one module.
+    """A parsed module.
 
     Args:
         path: Its file.
         module: Its name; ``__main__`` for the script.
-        tree: What its text says.
+        tree: Its syntax tree.
     """
 
     def __init__(self, path: str, module: str, tree: ast.Module) -> None:
@@ -40,36 +40,36 @@ class ModuleSource:
 
     @cached_property
     def scopes(self) -> list[Scope]:
-        """The module's scope and every class and function in it, outer ones first."""
+        """The module's scope and all classes and functions in it, outer ones first."""
         return scopes(self.tree)
 
     def named(self, *path: str) -> Scope | None:
-        """The last class or function of this path."""
+        """Last class or function with this path."""
         return next((one for one in reversed(self.scopes) if one.path == path), None)
 
     def at(self, line: int) -> Scope:
-        """The innermost function whose code has this line; the module's, if none."""
+        """Innermost function that contains the line, else the module's scope."""
         inside = [s for s in self.scopes if s.is_function and _has(s.node, line)]
         return inside[-1] if inside else self.scopes[0]
 
     def selector(self, scope: Scope) -> str:
-        """How a selector names a scope of this module."""
+        """Reference to a scope of this module in a selector."""
         return reference(self.module, scope.path)
 
     def place(self, line: int) -> str:
-        """``file:line``, for a person."""
+        """``file:line``, for display."""
         return f"{os.path.basename(self.path)}:{line}"
 
 
 def open_source(path: str, module: str = MAIN) -> ModuleSource:
-    """Read a file as python would.
+    """Read and parse a file.
 
     Args:
-        path: A file, or what python runs for a directory.
-        module: What the module is called when it runs.
+        path: A file, or a directory with a ``__main__.py``.
+        module: The module's name when it runs.
 
     Raises:
-        VoirError: It cannot be read, or is no Python that can be run.
+        VoirError: The file cannot be read or parsed, is empty, or is a notebook.
     """
     if os.path.isdir(path):
         path = os.path.join(path, "__main__.py")
@@ -98,15 +98,15 @@ def open_source(path: str, module: str = MAIN) -> ModuleSource:
 
 
 def project(script: ModuleSource, root: str, package: str = "") -> list[ModuleSource]:
-    """The script, and the modules below ``root`` that it imports, or one of these imports.
+    """Parse the modules below ``root`` that the script imports, directly or indirectly.
 
     Args:
-        script: The script.
-        root: Where its modules are imported from.
-        package: The package that the script is part of, when it is run with ``-m``.
+        script: The script; it comes first in the result.
+        root: Directory from which its modules are imported.
+        package: Package of a script run with ``-m``.
     """
     found, seen = [(script, package)], {os.path.realpath(script.path)}
-    for source, inside in found:  # It grows meanwhile.
+    for source, inside in found:  # The list grows meanwhile.
         for name in _imports(source.tree, inside):
             path = _file(root, name)
             if path is None or os.path.realpath(path) in seen or len(found) >= MODULES:
@@ -123,7 +123,7 @@ def _has(node: ast.AST, line: int) -> bool:
 
 
 def _imports(tree: ast.Module, package: str) -> Iterator[str]:
-    """The full names of what a module imports, which may be modules."""
+    """Yield full names that a module imports; some are attributes, not modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -141,7 +141,7 @@ def _file(root: str, name: str) -> str | None:
 
 
 def corrected(selector: str, sources: Sequence[ModuleSource]) -> str | None:
-    """A selector with names that exist, in place of those that do not; None: none is near."""
+    """Replace unknown names in a selector by similar ones; None if no function is similar."""
     of, path, rest = _REFERENCE.fullmatch(selector).groups()  # type: ignore[union-attr]
     modules = [source for source in sources if source.module == (of or MAIN)] or list(sources[:1])
     wanted = [name for _, name in _NAMES.findall(rest)]

@@ -1,4 +1,4 @@
-"""Writes the lines of a voirfile from a script's text alone."""
+"""Writes the lines of a voirfile from a script's source, without running it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAVES = re.compile(r"save|checkpoint", re.IGNORECASE)
 
 
 def read(sources: Sequence[ModuleSource]) -> Findings:
-    """What the text alone says: of a training that voir will see, else of a loop with a loss."""
+    """Analyse the source: calls of ``backward`` and ``step``, else the one loop with a loss."""
     sites: Sites = {"step": [], "backward": []}
     for source, scope in ((one, scope) for one in sources for scope in one.scopes):
         for call in (node for node in scope.own if isinstance(node, ast.Call)):
@@ -40,9 +40,9 @@ def read(sources: Sequence[ModuleSource]) -> Findings:
 
 
 def lines(sources: Sequence[ModuleSource]) -> list[Line]:
-    """What could be given of a script, likeliest first; capitals are for what is not known.
+    """Suggest lines for a script, likeliest first; unknown names are in capitals.
 
-    Of each function that is of its loops that bind a loss, else of the last one.
+    Each function contributes its loops that assign a loss, else its last loop.
     """
     loops = losing(sources)
     known, pauses = {id(loop.frame.scope) for loop, _, _ in loops}, []
@@ -57,12 +57,12 @@ def lines(sources: Sequence[ModuleSource]) -> list[Line]:
 
 
 def _lines(loop: Turns, at: Frame, bound: Frame) -> Iterator[Line]:
-    """Lines for a loop that steps at a line, and binds its loss at another; a note has no code."""
+    """Lines for a loop with its step at ``at`` and its loss at ``bound``; notes have no code."""
     loss, found = loss_at(bound), mark(loop, [at])
     task = "eval" if evaluates(at.scope, loss) else ""
     if isinstance(loop.node, ast.For) and "iterate" in map(called, calls(loop.node.iter)):
         code = f"give(loss={loss or 'LOSS'}) in the loop at {loop.frame.place}"
-        yield Line("loss", code, "")  # That knows the task; all else is told.
+        yield Line("loss", code, "")  # voir.iterate() gives everything else, with the task.
         return
     if found is None:
         yield _unmarked(loop, at, loss)
@@ -78,7 +78,7 @@ def _lines(loop: Turns, at: Frame, bound: Frame) -> Iterator[Line]:
 
 
 def _unmarked(loop: Turns, at: Frame, loss: str | None) -> Line:
-    """What there is for steps at a line beside which no variable is bound."""
+    """Line or note for steps at a line that has no variable next to it."""
     every = [called(one) for one in ast.walk(at.source.tree) if isinstance(one, ast.Call)]
     for call in (one for one in calls(*at.scope.node.body) if at.within([one])):
         function = function_at(at, call)

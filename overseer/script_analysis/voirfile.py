@@ -1,4 +1,4 @@
-"""The text of a voirfile."""
+"""Formats the text of a voirfile."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .observed import Findings, Line
 
-#: What stands before the lines that are comments.
+#: Comment above the lines that are commented out.
 SEEN = "What is given counts in place of what voir sees. Remove the '# ' of a line to give it."
 
 
 def voirfile_text(script: str, command: str, found: Findings) -> str:
-    """A voirfile.
+    """Format a voirfile.
 
     Args:
         script: The script's file.
-        command: What follows ``voir`` to run it.
-        found: What to write.
+        command: The arguments of ``voir`` that run it.
+        found: Notes and lines to write.
     """
     live = [line for line in found.lines if line.live]
     seen = [line for line in found.lines if not line.live]
@@ -42,7 +42,7 @@ def voirfile_text(script: str, command: str, found: Findings) -> str:
 
 
 def code(line: Line, before: str = "") -> list[str]:
-    """A line of code, in several where it is long, or is several."""
+    """Format code, indented; long lines are split."""
     if "\n" in line.code:
         return [f"    {before}{part}" for part in line.code.splitlines()]
     whole = f"    {before}{line.code}"
