@@ -1,8 +1,8 @@
-"""The recorder: callables at sites, and one log of events of 32 bytes.
+"""The recorder: callables at sites, which record events of 32 bytes.
 
-``recorder`` is the C extension, or :mod:`.fallback` where that was not built or is forced by
-``VOIR_RECORDER=python``; both have the same interface. :mod:`.sites` says what events stand for,
-:mod:`.log` how they are read.
+``recorder`` is the C extension, or :mod:`.fallback` if that was not built or is forced by
+``VOIR_RECORDER=python``; both have the same interface. :mod:`.sites` defines the kinds of events,
+:mod:`.log` reads them.
 """
 
 from __future__ import annotations

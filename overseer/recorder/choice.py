@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _chosen() -> tuple[Any, str]:
-    """The module, and why it is the fallback; an empty string if it is not."""
+    """Import the recorder; returns the module, and why it is the fallback, or an empty string."""
     from importlib import import_module
 
     why = ""
@@ -43,12 +43,12 @@ class NullSpan:
     __slots__ = ("__weakref__",)
 
     def __call__(self, function: F, /) -> F:
-        """The function as it is."""
+        """Return ``function`` unchanged."""
         return function
 
 
 null_span: Any = NullSpan()
-# Built in C, taking their arguments as they are, and no descriptors: entering and leaving runs no
-# Python at all. The second makes an empty dictionary of anything, so that no error is held back.
+# C callables that are not descriptors: entering and leaving runs no Python code. The second returns
+# an empty dictionary for any arguments; it is false, so exceptions propagate.
 NullSpan.__enter__ = ref(null_span)  # type: ignore[attr-defined]
 NullSpan.__exit__ = type.__prepare__  # type: ignore[attr-defined]

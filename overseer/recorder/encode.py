@@ -1,11 +1,11 @@
-"""Strict JSON of any value, one line each: what JSON cannot hold is described, never refused.
+"""Encodes any value as one line of strict JSON; values without a JSON form are described.
 
-NaN and the infinities become strings, a tensor of one element its number, a larger one its shape
-and dtype. Containers are followed 8 deep, up to 1,000 values in all. The result is ASCII and valid
-by the letter of RFC 8259, so that strict parsers of other languages read it too.
+NaN and infinities become strings, a tensor with one element its number, a larger one its shape and
+dtype. Containers are followed 8 levels deep, up to 1,000 values in all. The result is ASCII and
+valid by RFC 8259, so that strict parsers of other languages can read it.
 
-A number on a device is not read, which would hold the thread until the device has caught up:
-whoever asks is given its tensor, and it is written once it has arrived.
+Reading a number on a device would block the thread until the device has caught up. Its tensor is
+passed to the caller's ``later`` instead, and the number is written once it has arrived.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ..boundary import is_requested_stop, reraise_requested
 Json = Any
 Later = Callable[[Any, Callable[[float], object]], bool]
 
-#: The longest string in characters, the deepest nesting, how many values one record may hold.
+#: Limits of a record: string length in characters, nesting depth, number of values.
 LONGEST_TEXT, DEEPEST_NESTING, MOST_VALUES = 10_000, 8, 1_000
-#: What a sample of a value may hold in all, and each container in it.
+#: Limits of a sample: number of values, in all and per container.
 SAMPLE_VALUES, SAMPLE_WIDTH = 256, 32
-#: Python itself refuses to read longer integers back (``sys.set_int_max_str_digits``).
+#: Python refuses to parse longer integers (``sys.set_int_max_str_digits``).
 INT_BITS = 4096
-#: Arrays that are read, by their exact type: to read a subclass may be a collective.
+#: Array types that are read. Exact types only: reading a subclass may run a collective.
 ARRAYS = {
     ("torch", "Tensor"), ("torch.nn.parameter", "Parameter"), ("numpy", "ndarray"),
 }  # fmt: skip
@@ -40,16 +40,16 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NAMED = (FunctionType, BuiltinFunctionType, MethodType, type, ModuleType)
 _SEQUENCES = (list, tuple, range, deque, Set, KeysView, ValuesView, ItemsView)
 _AS_TEXT = frozenset({"decimal", "_decimal", "fractions", "uuid", "ipaddress", "numbers"})
-# Python's own C encoder: `default` is never reached, since only plain values are handed over.
+# Python's C encoder; it receives only plain values, so `default` is never called.
 _strict = json.JSONEncoder(allow_nan=False, check_circular=False).encode
 _with_nan = json.JSONEncoder(check_circular=False).encode
 
 
 class PendingValue:
-    """A number on its way from a device; until it has come, its tensor's description stands for it.
+    """A number pending from a device; encoded as its tensor's description until it arrives.
 
     Attributes:
-        shown: What is written.
+        shown: The value to encode.
     """
 
     __slots__ = ("shown",)
@@ -58,41 +58,41 @@ class PendingValue:
         self.shown = described
 
     def arrived(self, number: float) -> None:
-        """The number is here."""
+        """Set the number."""
         self.shown = number
 
 
 def encode(value: object, *, nan: bool = False, most: int = MOST_VALUES) -> bytes:
-    """One line of strict JSON, newline included.
+    """Encode a value as one line of strict JSON, newline included.
 
     Args:
-        value: Anything.
-        nan: Write NaN and the infinities as numbers, as Python's own ``json`` does and reads.
-        most: How many values it may hold.
+        value: Any value.
+        nan: Write NaN and infinities as numbers, in the form that Python's ``json`` reads.
+        most: Maximum number of values.
     """
     text = (_with_nan if nan else _strict)(_Simplifier(most, nan=nan).value(value))
     return text.encode("ascii") + b"\n"
 
 
 def simplify(value: object, most: int = MOST_VALUES) -> Json:
-    """``value`` as plain JSON values: finite floats, text without lone surrogates, string keys."""
+    """Convert to plain JSON values: finite floats, text without lone surrogates, string keys."""
     return _Simplifier(most).value(value)
 
 
 def snapshot(value: object, later: Later, *, sample: bool = False) -> Json:
-    """``value`` as it is now, to be encoded later: what the script does to it does not show.
+    """Copy a value as plain JSON values, so that later changes by the script have no effect.
 
     Args:
-        value: Anything.
-        later: Called with a tensor on a device, and with what is to be called with its number;
-            whether that will be.
-        sample: Name large containers, and objects of the script's own classes, by their kind.
+        value: Any value.
+        later: Called with a tensor on a device and a callback for its number; returns whether the
+            callback will be called.
+        sample: Replace large containers, and objects of the script's classes, by their type's name.
     """
     return _Simplifier(SAMPLE_VALUES if sample else MOST_VALUES, later, sample=sample).value(value)
 
 
 def text_of(value: str) -> str:
-    """``value`` cut to :data:`LONGEST_TEXT` characters, saying so; lone surrogates made visible."""
+    """Truncate to :data:`LONGEST_TEXT` characters, with a note; escape lone surrogates."""
     whole = str.__str__(value)
     n = len(whole)
     cut = whole if n <= LONGEST_TEXT else f"{whole[:LONGEST_TEXT]}... [cut: {n} characters]"
@@ -101,7 +101,7 @@ def text_of(value: str) -> str:
 
 
 class _Simplifier:
-    """Turns one value into plain JSON; counts how much it holds."""
+    """Converts one value to plain JSON, within a limit on the number of values."""
 
     def __init__(
         self, most: int, later: Later | None = None, *, sample: bool = False, nan: bool = False
@@ -109,9 +109,9 @@ class _Simplifier:
         self.left, self.later, self.sample, self.nan = most, later, sample, nan
 
     def value(self, value: Any, depth: int = 0) -> Json:
-        """The plain form of ``value``; a description of it when there is none."""
+        """The plain form of ``value``, or its description."""
         self.left -= 1
-        kind = type(value)  # Of most values: of a run's figures, some hundreds a second.
+        kind = type(value)  # Fast path for most values; a run encodes hundreds a second.
         if kind is str and len(value) <= LONGEST_TEXT and value.isascii():
             return value
         if kind is float and value - value == 0:
@@ -185,7 +185,7 @@ class _Simplifier:
         taken = max(min(count, self.left), 0)
         if items is value:
             plain = [self.value(item, depth + 1) for item in islice(items, taken)]
-            if isinstance(value, (set, frozenset)):  # One run's text is another's.
+            if isinstance(value, (set, frozenset)):  # The order must not differ between runs.
                 plain.sort(key=repr)
             return plain if taken == count else [*plain, f"... [cut: {count} items]"]
         made: dict[str, Json] = {}
@@ -196,7 +196,7 @@ class _Simplifier:
     def _key(self, key: object, taken: Mapping[str, Json]) -> str:
         plain = self.value(key)
         name = plain if isinstance(plain, str) else _with_nan(plain)
-        while name in taken:  # 1 and "1" are two keys; neither may hide the other.
+        while name in taken:  # 1 and "1" are different keys: keep both.
             name += "'"
         return name
 
@@ -219,7 +219,7 @@ class _Simplifier:
 
 
 def _pairs(value: Any, kind: type) -> tuple[Iterable[Any], int] | None:
-    """The keys and values of a mapping, a dataclass or a named tuple; None for all else."""
+    """Keys and values of a mapping, dataclass or named tuple, and their number; else None."""
     if isinstance(value, Mapping):
         return value.items(), len(value)
     fields = getattr(kind, "__dataclass_fields__", None)

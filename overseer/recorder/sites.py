@@ -1,7 +1,7 @@
-"""What recorded events stand for: the table of kinds of events, and the table of sites.
+"""Defines the kinds of events, and the table of sites.
 
-An event holds the number of its site. The table says what the site is: its kind, a label, the
-selector or keys that it stands for, where it is in the code, and its task.
+An event contains the number of its site. The table maps it to the site's kind, label, selector or
+keys, place in the code, and task.
 """
 
 from __future__ import annotations
@@ -10,87 +10,87 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
-#: The layout of events and header.
+#: Version of the layout of events and header.
 FORMAT: Final = 2
-#: Control words of the header: how many steps there have been, when the last one ended, and when
-#: voir last was at work, both in monotonic ns. The words before are free for who controls a run.
+#: Control words of the header: number of steps, end of the last one, and voir's latest heartbeat,
+#: both in monotonic ns. Lower words are free for programs that control a run.
 WORD_STEPS: Final = 5
 WORD_STEPPED: Final = 6
 WORD_BEAT: Final = 7
-#: Where numbers of the header are, in words of 8 bytes: how many events the rings have had, and
-#: nanoseconds that recording and the bus have cost.
+#: Offsets in the header, in words of 8 bytes: events recorded in each ring, and nanoseconds spent
+#: on recording and the bus.
 HEADS, OVERHEAD_WORD = slice(5, 7), 9
-#: Rings: what the fold's rules read, and everything else.
+#: Rings: events that the fold reads, and all others.
 STRUCTURE: Final = 0
 VALUES: Final = 1
 
-# Kinds of events: their numbers, which tables of sites, recorded logs and the C sources have too.
-# What else is known of a kind is in its row of KINDS.
-LOADING: Final = 1  #: span: a loader is asked for a batch; value: its items
-#: span: a loader begins anew; object: the loader; value: identity of its iterator
+# Kinds of events. Their numbers are also in tables of sites, recorded logs and the C sources. All
+# other facts about a kind are in its row of KINDS.
+LOADING: Final = 1  #: span: a loader returns a batch; value: its items
+#: span: an iterator over a loader is created; object: the loader; value: the iterator's identity
 ITERATE: Final = 2
 FORWARD: Final = 3  #: span: a root module is called; object: the module; value: rows of its input
-BACKWARD: Final = 4  #: span: value: what it was called on
+BACKWARD: Final = 4  #: span: a backward pass; value: the tensor it was called on
 OPTIMIZER: Final = 5  #: span: an optimizer's step; object: the optimizer
 SCALE: Final = 6  #: span: ``GradScaler.scale``; value: the loss before scaling
 SCALER: Final = 7  #: span: ``GradScaler.step``
 ZERO_GRAD: Final = 8  #: no event: the next backward of the thread is ZEROED
-MADE: Final = 9  #: span: an optimizer is made; object: the optimizer
+MADE: Final = 9  #: span: an optimizer is created; object: the optimizer
 SAVE: Final = 10  #: span: ``torch.save``
-#: mark: the script or a voirfile says that a step has ended; value: its items. FAILED: an exception
-#: has left the turn of the loop, or the call: it is no step
+#: mark: a step given by the script or a voirfile has ended; value: its items. FAILED: an exception
+#: left the iteration or call, so it does not count as a step
 STEP: Final = 11
-PAIR: Final = 12  #: span: a pair around the work on a batch; value: its items. FAILED: as of a STEP
+PAIR: Final = 12  #: span: a pair around the work on a batch; value: its items. FAILED: as for STEP
 PAUSE: Final = 13  #: span: a declared pause
-#: mark: a ``for`` loop asks for the next item, CAME: it has come; object: the iterator
+#: mark: a ``for`` loop requests the next item, or, with CAME, received it; object: the iterator
 LOOP: Final = 14
 COMPILE: Final = 16  #: span: Dynamo compiles
 COMMUNICATION: Final = 17  #: span: a collective
-LOSS: Final = 18  #: mark: a loss that was given; value. FAILED: it cannot be read
-BATCH: Final = 19  #: mark: a batch that was given without a step; value: its items
-ENTERS: Final = 20  #: mark: a loop, or a call, begins in which a STEP comes
-#: mark: a thread records for the first time; value: its native id. Its site is 0, which has no kind
+LOSS: Final = 18  #: mark: a given loss; value: the loss. FAILED: it cannot be read
+BATCH: Final = 19  #: mark: a batch given without a step; value: its items
+ENTERS: Final = 20  #: mark: a loop or call that contains a STEP begins
+#: mark: first event of a thread; value: its native id. Its site is 0, which has no kind
 THREAD: Final = 22
 LATE: Final = 23  #: mark: the value of the event of site ``object`` that began at ``start``
-#: span on a device: of the event of thread ``object`` that began at ``start``, or the mark then;
-#: its duration without MARKED spans within; value: ns before it, NaN: not known. ``object`` 0: no
-#: more will come
+#: span on a device, for the event of thread ``object`` that began at ``start``: its duration
+#: without nested MARKED spans; value: ns before it, NaN if unknown. ``object`` 0: the last one
 DEVICE: Final = 24
-#: mark: a layer that takes time in the place of the batch is part of a module
+#: mark: a layer with time as its first dimension, instead of the batch, is part of a module
 TIME_FIRST: Final = 26
 GRADIENTS: Final = 27  #: span: ``torch.autograd.grad``
 PAIR_BEGINS: Final = 28
 LOADING_BEGINS: Final = 29
 PAUSE_BEGINS: Final = 30  #: marks: a pair of this kind begins
-WAITS: Final = 31  #: mark: a loop begins, in whose turns are pairs: it waits for its first batch
-VALUE: Final = 32  #: mark: a number that a probe saw, or a counter was given
-SPAN: Final = 33  #: span: a user's
-INSTANT: Final = 34  #: mark: a user's
+WAITS: Final = 31  #: mark: a loop that contains pairs begins: it waits for its first batch
+VALUE: Final = 32  #: mark: a value captured by a probe or given to a counter
+SPAN: Final = 33  #: span: recorded by the user
+INSTANT: Final = 34  #: mark: recorded by the user
 MODULE: Final = 35  #: span: a module within a root module; object: the module
-NOTE: Final = 36  #: text: object: its length in bytes; the text follows in slots of its own
-#: The kinds up to this one nest: one comparison tells the fold so, for each event.
+NOTE: Final = 36  #: text; object: its length in bytes; the text follows in further slots
+#: Kinds up to this one nest; the fold needs only one comparison per event.
 LAST_NESTING: Final = SAVE
 
-#: The parts of a step, in the order in which they come.
+#: The parts of a step, in order.
 PARTS = ("loading", "forward", "backward", "optimizer", "communication", "other")
 
 
 class Kind:
-    """A kind of events.
+    """A kind of event.
 
     Attributes:
-        nests: Whether the time of spans within it is not counted as its own.
+        nests: Its time excludes nested spans.
         ring: ``STRUCTURE`` or ``VALUES``.
-        part: The part of a step that its own time belongs to.
-        row: The row of the trace that shows it, its spans' ``label``, and the ``channel`` that
-            switches them; an empty row: none, or the thread's.
-        doing: What a run does that was killed while it was open.
-        opening: The kind that records its beginning; 0: none does.
-        begins: Whether the time of the first step may begin with it.
-        tells: Whether each event may tell a step, an optimizer's within one of these with its end:
-            ``--stop`` waits for these.
-        given: Whether only the script or a voirfile tells it, and no hook.
-        timed: Whether its boundaries are marked on a device.
+        part: The part of a step to which its time belongs.
+        row: Its row in the trace; empty for none, or for the thread's row.
+        label: The name of its spans in the trace.
+        channel: The trace channel that enables it.
+        doing: Activity of a run killed while such a span was open.
+        opening: The kind that records its beginning; 0 for none.
+        begins: The first step may begin with it.
+        tells: Such an event may complete a step (for an optimizer nested in one, at the outer
+            event's end); ``--stop`` waits for these.
+        given: Recorded only for the script or a voirfile, never by a hook.
+        timed: Its boundaries are marked on the device.
     """
 
     __slots__ = (
@@ -161,60 +161,60 @@ KINDS = {kind.number: kind for kind in (
 # Flags of an event.
 TRAINING: Final = 1
 GRAD: Final = 2
-MODEL: Final = 4  #: of a module: its mode, whether gradients are on, parameters
+MODEL: Final = 4  #: FORWARD: in training mode; gradients enabled; has parameters or submodules
 ENDED: Final = 8
-FAILED: Final = 16  #: StopIteration, or any other exception
+FAILED: Final = 16  #: left by StopIteration; by any other exception
 IN_OPTIMIZER: Final = 32
-LATER: Final = 64  #: inside of an optimizer's step; the value comes as a LATE event
-ZEROED: Final = 1  #: of a backward: ``zero_grad`` was called since the last one
-AMBIGUOUS: Final = 1  #: of a loader's batch: a dictionary with tensors of several lengths
-CAME: Final = 128  #: of a loop: its next item has come; value: its items. LATER: as MARKED
-MARKED: Final = 128  #: of any other: its time on a device comes as a DEVICE event
+LATER: Final = 64  #: inside an optimizer's step; the value follows in a LATE event
+ZEROED: Final = 1  #: BACKWARD: ``zero_grad`` was called since the last one
+AMBIGUOUS: Final = 1  #: LOADING: the batch is a dictionary with tensors of several lengths
+CAME: Final = 128  #: LOOP: an item was received; value: its items. LATER: like MARKED
+MARKED: Final = 128  #: all other kinds: the time on the device follows in a DEVICE event
 
-# What a call of a model is.
+# Classes of model calls.
 NEITHER: Final = 0
 LEARNING: Final = 1
 EVALUATION: Final = 2
 
 
 def call(flags: int) -> int:
-    """What a call of a model is, by the flags of its FORWARD event.
+    """Classify a model call by the flags of its FORWARD event.
 
-    In training mode and with gradients the model learns; with neither it is evaluated. Anything
-    else, such as a frozen model within a step, is neither.
+    With training mode and gradients it is learning; without both, evaluation. Anything else, such
+    as a frozen model within a step, is neither.
     """
     learns = flags & (TRAINING | GRAD)
     return LEARNING if learns == TRAINING | GRAD else NEITHER if learns else EVALUATION
 
 
-#: The same by flags, for what looks at each event; it depends on the lowest two only.
+#: The same as a lookup table by flags, for code that handles each event.
 CALLS: Final = bytes(map(call, range(4))) * 64
 
-# What a site reads of its value, and its role in a pair.
+# Readers of a site's value, and a site's role in a pair.
 NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY = range(6)
 PLAIN, BEGINS, ENDS = range(3)
 
-#: The largest number that a site can have; further ones share it.
+#: The largest site number; further sites share it.
 LAST = 65_000
 
 
 class Sites:
-    """The table of sites: from the number in an event to what it stands for.
+    """The table of sites, indexed by the site number in events.
 
     Attributes:
-        rows: One dictionary for each number; number 0 stands for nothing.
+        rows: One dictionary per number; number 0 is unused.
     """
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = [{"kind": 0}]
 
     def add(self, kind: int, label: str = "", **more: Any) -> int:
-        """Enter a site; returns its number.
+        """Add a site; returns its number.
 
         Args:
             kind: The kind of its events.
-            label: What to call it.
-            more: ``selector``, ``keys``, ``file``, ``line``, ``task``, ``unit``, as far as known.
+            label: Its name for display.
+            more: ``selector``, ``keys``, ``file``, ``line``, ``task``, ``unit``, if known.
         """
         if len(self.rows) > LAST:
             return LAST

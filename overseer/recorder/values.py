@@ -1,8 +1,8 @@
-"""What kinds of tensors are read, and numbers that are still on a device.
+"""Registers tensor types with the recorder, and fetches numbers from devices asynchronously.
 
-A number on a device is copied when it is recorded, on the stream that computes it, without waiting;
-it is read from the copy when the device has passed an event behind that, and recorded as a LATE
-event, which names the site and the start. No graph and no device memory is kept alive.
+A number on a device is copied when it is recorded, on the stream that computes it, without
+synchronizing. Once the device has passed an event after the copy, the number is recorded as a LATE
+event with the original site and start. No graph or device memory is kept alive.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
     Arrived = Callable[[float], object]
 
-#: How a type is read: by its shape alone, as torch's tensors, or copied and read later.
+#: Ways to read a type: its shape only; torch tensors, in memory; copied and read later.
 SHAPE_ONLY, TORCH_TENSOR, COPIED = range(3)
-#: How many numbers may be on their way; further ones are not read.
+#: Maximum number of pending copies; further numbers are not read.
 MOST_PENDING_VALUES = 4096
-#: Codes of dtypes as ``struct`` has them; ``b`` is bfloat16.
+#: ``struct`` codes of dtypes, except that ``b`` is bfloat16.
 DTYPES = {
     "float32": "f", "float64": "d", "int64": "q", "int32": "i", "float16": "e", "bfloat16": "b",
     "bool": "?",
 }  # fmt: skip
-#: Kinds of devices whose events would show in the script, by torch's sources and its extensions'.
+#: Device types whose events would affect the script, according to the sources of torch and its
+#: extensions.
 LEFT_ALONE = {
     # MPSEventPool::elapsedTime commits all that was queued and waits for it; recording commits.
     "mps": "reading its events waits for all of the device's work",
@@ -46,7 +47,7 @@ _LOSSES = (LOSS, BACKWARD, SCALE)
 
 
 class Values:
-    """Numbers on their way from a device, and the types that are known."""
+    """Pending numbers from devices, and the registered tensor types."""
 
     def __init__(self) -> None:
         self._pending: deque[tuple[Arrived, Any, Callable[[], bool], Any]] = deque()
@@ -59,10 +60,10 @@ class Values:
         self.unread = 0
 
     def know(self, module: Any) -> None:
-        """Read the tensors of a library that has been imported: torch, numpy or jax.
+        """Register the tensor types of torch, numpy or jax.
 
         Args:
-            module: The library.
+            module: The imported library.
         """
         name = module.__name__
         try:
@@ -78,20 +79,20 @@ class Values:
                 self._types |= {module.ndarray: SHAPE_ONLY, module.memmap: SHAPE_ONLY}
             elif name == "jax":
                 self._types[type(module.numpy.zeros(()))] = COPIED
-        except AttributeError:  # It is a file of the script's that has the name.
+        except AttributeError:  # A module of the script with the same name.
             return
         recorder.tensors(self._types, self._dtypes, self._grad_enabled, self.hold, *self._modes)
 
     def hold(self, tensor: Any, site: int, start: int) -> bool:
-        """Copy a number from its device, to be recorded when it has arrived.
+        """Copy a number from its device and record it once it has arrived.
 
         Args:
-            tensor: It has one element.
+            tensor: A tensor with one element.
             site: The site that recorded it.
-            start: When, by the recorder's clock.
+            start: Time of the event, by the recorder's clock.
 
         Returns:
-            Whether it will come, as :meth:`later` has it.
+            Whether it will arrive; see :meth:`later`.
         """
         ring = STRUCTURE if self._kind(site) in _LOSSES else VALUES
         own = self._site = self._site or table.add(LATE, "late")
@@ -100,20 +101,20 @@ class Values:
         )
 
     def later(self, tensor: Any, arrived: Arrived) -> bool:
-        """Copy a number from its device, and call ``arrived`` with it once it is here.
+        """Copy a number from its device and call ``arrived`` with it later.
 
         Args:
-            tensor: It has one element.
+            tensor: A tensor with one element.
             arrived: Called by :meth:`collect`.
 
         Returns:
-            Whether it will come; not while the script captures a graph, nor from a device that is
-            left alone.
+            Whether it will arrive: not while the script captures a graph, and not from devices in
+            :data:`LEFT_ALONE`.
         """
         if len(self._pending) >= MOST_PENDING_VALUES:
             self.unread += 1
             return False
-        if hasattr(tensor, "is_ready"):  # JAX: arrays do not change, and are ready some time.
+        if hasattr(tensor, "is_ready"):  # JAX arrays are immutable: no copy is needed.
             self._pending.append((arrived, tensor, tensor.is_ready, None))
             return True
         torch = sys.modules["torch"]
@@ -121,9 +122,9 @@ class Values:
             return False
         device = torch.get_device_module(tensor.device)
         capturing = getattr(device, "is_current_stream_capturing", None)
-        if capturing is not None and capturing():  # The copy would become part of that graph.
+        if capturing is not None and capturing():  # The copy would become part of the graph.
             return False
-        # In pinned memory; where that can be had, the copy waits for nothing.
+        # Asynchronous if pinned memory is available.
         copy = tensor.detach().to("cpu", non_blocking=True)
         free = self._events.setdefault(tensor.device, [])
         event = free.pop() if free else device.Event()
@@ -132,10 +133,13 @@ class Values:
         return True
 
     def collect(self, aside: Callable[[], Any]) -> int:
-        """Record the numbers that have arrived; for a timer's thread. Returns how many have not.
+        """Deliver the numbers that have arrived; call it on a timer thread.
 
         Args:
-            aside: A context in which asking the device spoils no capture of the script's.
+            aside: Context in which querying the device does not invalidate a graph capture.
+
+        Returns:
+            The number of pending copies.
         """
         with aside():
             while self._pending:
@@ -159,5 +163,5 @@ class Values:
         return 0
 
 
-#: Those of this process.
+#: The instance of this process.
 values = Values()
