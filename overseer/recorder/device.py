@@ -1,12 +1,12 @@
-"""Times on the accelerator that a script uses: marks in its own stream, read when they are passed.
+"""Measures time on the accelerator with timing events in the script's streams.
 
-A mark is a timing event of the device's, dropped into the current stream at a boundary of a span.
-The device passes it when the work before it is done; what lies between two marks took the device
-so long, however far the script runs ahead. The recorder calls :meth:`Marks.mark` at boundaries, a
-timer :meth:`Marks.tick`, which records the times as DEVICE events.
+A mark is a timing event, recorded in the current stream at a boundary of a span. The time between
+two marks is the device's time for the work between them, no matter how far ahead the host runs. The
+recorder calls :meth:`Marks.mark` at boundaries; a timer calls :meth:`Marks.tick`, which records the
+times as DEVICE events.
 
-Nothing here may show in the script: no context on a device that it does not use, no node in a graph
-that it captures, no call that spoils such a capture, no wait that outlasts the run.
+The script must not be affected: no context is created on a device that it does not use, no node is
+added to a graph that it captures, no call invalidates such a capture, and no wait outlasts the run.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ if TYPE_CHECKING:
 
 #: Kinds whose boundaries are marked.
 MARKED_KINDS = sum(1 << kind.number for kind in k.KINDS.values() if kind.timed)
-#: A beginning so soon after another boundary shares its mark: nothing was launched between, ns.
+#: A beginning within this time of the previous boundary shares its mark, as nothing was launched
+#: in between; ns.
 SAME_NS = 10_000
-#: Marks that may wait to be passed; with more, there are no further ones for the time being.
+#: Maximum number of pending marks; no further ones are recorded until some have passed.
 MOST_PENDING_MARKS = 1 << 16
-#: How many marks are read before the script's thread gets a rest, in seconds.
+#: Marks read at once, and the pause afterwards that lets the script's thread run, in seconds.
 READ_AT_ONCE, READING_REST_SECONDS = 256, 0.0005
-#: How often, and every how many seconds, a device is asked at the end whether it is done.
+#: Maximum number of queries at the end for whether the device is done, and their interval.
 ASKED, NAP_SECONDS = 5000, 0.001
 
-# Asking a device while the script may be capturing a graph
+# Querying a device while the script may be capturing a graph
 
-#: The mode of a thread whose calls spoil no capture: meanwhile CUDA forbids many calls to all
-#: threads, even to ask whether an event has passed, and fails the capture (pytorch#104487).
+#: Capture mode of a thread whose calls never invalidate a capture. In other modes CUDA forbids many
+#: calls to all threads during a capture, even event queries, and fails the capture
+#: (pytorch#104487).
 RELAXED = 2
-#: Where a driver has the call that sets a thread's mode. The runtime's own takes a context.
+#: Driver functions that set a thread's capture mode. The runtime's version creates a context.
 _DRIVERS = (
     *(("cuThreadExchangeStreamCaptureMode", name) for name in ("libcuda.so.1", "nvcuda.dll")),
     *(
@@ -57,10 +59,10 @@ _DRIVERS = (
 
 @contextmanager
 def harmless(exchange: Exchange | None) -> Iterator[None]:
-    """Within, this thread's calls spoil no capture.
+    """Within the context, calls of this thread do not invalidate a graph capture.
 
     Args:
-        exchange: As :func:`find_exchange` found it; with None, they are as they are.
+        exchange: The result of :func:`find_exchange`; None does nothing.
     """
     if exchange is None:
         yield
@@ -73,7 +75,7 @@ def harmless(exchange: Exchange | None) -> Iterator[None]:
 
 
 def find_exchange() -> Exchange | None:
-    """What sets the calling thread's mode; None where no driver is loaded that does."""
+    """Find the function that sets the calling thread's capture mode; None without a driver."""
     import ctypes
 
     for name, library in _DRIVERS:
@@ -95,12 +97,12 @@ def find_exchange() -> Exchange | None:
 
 
 class Device:
-    """The accelerator that torch names, by timing events on the stream that the script is using.
+    """Timing events on an accelerator's current stream.
 
     Args:
-        torch: The torch module, which the script has imported.
-        kind: ``"cuda"``, ``"xpu"``, ... as ``torch.accelerator.current_accelerator`` says.
-        used: How much each device is used; None: not known.
+        torch: The torch module, imported by the script.
+        kind: Type of ``torch.accelerator.current_accelerator``: ``"cuda"``, ``"xpu"``, ...
+        used: Bytes in use on each device; None if unknown.
     """
 
     def __init__(self, torch: Any, kind: str, used: list[int] | None) -> None:
@@ -114,19 +116,19 @@ class Device:
         )
         self._capturing = getattr(module, "is_current_stream_capturing", None)
         self._stream = getattr(module, "current_stream", None)
-        # A script that puts its model on cuda:1 need not make that the current device; a mark on
-        # the current one would come too early, and take its first context.
+        # A script may use cuda:1 without making it the current device. A mark on the current one
+        # would pass too early, and create a context there.
         self._instead: dict[int, int] = {}
         if used and any(used):
             busiest = used.index(max(used))
             self._instead = {index: busiest for index, amount in enumerate(used) if not amount}
-        # Making an event costs more than recording it; it is one device's for good.
+        # Events are reused, because creating one costs more than recording it.
         self._free: dict[int | None, deque[Any]] = {}
 
     def mark(self) -> Any:
-        """An event recorded on the current stream; None while a graph is being captured."""
+        """Record an event on the current stream; None while a graph is being captured."""
         if self._capturing is not None and self._capturing():
-            return None  # It would become part of the script's graph.
+            return None  # The event would become part of the script's graph.
         stream = self._stream() if self._stream is not None else None
         index = getattr(stream, "device_index", None)
         if index in self._instead and self._stream is not None:
@@ -138,11 +140,11 @@ class Device:
         return event
 
     def elapsed_ns(self, first: Any, last: Any) -> float | None:
-        """Time between two marks that have been passed; None when they are two devices'."""
+        """Time between two passed marks; None if they are on different devices."""
         return first.elapsed_time(last) * 1e6 if _index(first) == _index(last) else None
 
     def release(self, mark: Any) -> None:
-        """Keep the event for the next mark on its device."""
+        """Keep the event for reuse on its device."""
         self._free.setdefault(_index(mark), deque(maxlen=4096)).append(mark)
 
 
@@ -151,13 +153,13 @@ def _index(event: Any) -> int | None:
 
 
 def find_device() -> Device | str | None:
-    """The accelerator that the script is using; imports nothing and starts no device.
+    """Find the accelerator that the script uses; imports nothing and initializes no device.
 
-    A machine may have an accelerator that the script does not use: one counts as used when memory
-    was taken on it, or, where torch cannot tell, when it has been started.
+    An accelerator counts as used once memory is allocated on it, or, if torch does not report that,
+    once it is initialized.
 
     Returns:
-        Why it is left alone, where it is of a kind whose events would show in the script.
+        The device; the reason, for a type in :data:`LEFT_ALONE`; None if no device is in use.
     """
     torch = sys.modules.get("torch")
     accelerator, kind = getattr(torch, "accelerator", None), None
@@ -179,7 +181,7 @@ def find_device() -> Device | str | None:
 
 
 def _started(module: Any) -> bool | None:
-    """Whether the accelerator has been started; None where torch cannot tell."""
+    """True if the accelerator is initialized; None if torch does not report it."""
     for name in ("is_initialized", "_is_initialized"):
         if hasattr(module, name):
             return bool(getattr(module, name)())
@@ -187,7 +189,7 @@ def _started(module: Any) -> bool | None:
 
 
 def _used(torch: Any, kind: str, module: Any) -> list[int] | None:
-    """Bytes on each device (where none are counted, 1 for a context); None: not known."""
+    """Bytes allocated on each device, or 1 for a context if none are; None if unknown."""
     one = getattr(module, "current_allocated_memory", None)
     try:
         if one is not None:
@@ -197,7 +199,7 @@ def _used(torch: Any, kind: str, module: Any) -> list[int] | None:
         if any(memory) or kind != "cuda":
             return memory
         return [int(torch._C._cuda_hasPrimaryContext(index)) for index in devices]
-    except Exception:  # The script's allocator may refuse; or torch has no such functions.
+    except Exception:  # A custom allocator may not support it, or torch lacks the functions.
         return None
 
 
@@ -205,22 +207,22 @@ def _used(torch: Any, kind: str, module: Any) -> list[int] | None:
 
 
 class _Lane:
-    """One thread's marks: the one that was passed last, and the spans that are open there."""
+    """A thread's last passed mark, and the spans open at it."""
 
     __slots__ = ("at", "gap", "last", "open")
 
     def __init__(self) -> None:
         self.last: Any = None
         self.at = 0
-        self.gap = float("nan")  # Nothing is known of the time before the first mark.
+        self.gap = float("nan")  # The time before the first mark is unknown.
         self.open: list[list[float]] = []  # Start, own ns, ns before it.
 
     def passed(self, start: int, edge: int, depth: int, ns: float) -> tuple[int, float] | None:
-        """Take in a mark, ``ns`` after the one before; returns times to tell: own, and before."""
+        """Process a mark ``ns`` after the previous one; returns own time and the gap before it."""
         opened = self.open
         if not depth and edge != k.ENDS:
             self.gap += sum(inside + gap for _, inside, gap in opened)
-            opened.clear()  # An exception has left them open.
+            opened.clear()  # Left open by an exception.
         if opened:
             opened[-1][1] += ns
         else:
@@ -242,15 +244,15 @@ class _Lane:
 
 
 class Marks:
-    """Marks on the accelerator that the script uses, once it uses one.
+    """Marks on the accelerator, from the moment the script uses one.
 
     Args:
-        report: Told, once, why steps are timed by the host's clock though a device is in use.
-        find: Returns the device, why it is left alone, or None as long as there is none.
+        report: Called once with the reason if the host's clock is used despite a device.
+        find: Returns the device, the reason it is left alone, or None without a device.
 
     Attributes:
         device: The device in use.
-        why: Why the host's clock is used though there is one.
+        why: Why the host's clock is used despite a device.
     """
 
     def __init__(
@@ -272,21 +274,21 @@ class Marks:
 
     @property
     def clock(self) -> str | None:
-        """The name of the clock that times the steps; None: the host's."""
+        """Name of the clock that times the steps; None for the host's."""
         return self.device.name if self.device is not None and self._told and not self.why else None
 
     def mark(self, thread: int, start: int, at: int, edge: int, depth: int) -> bool:
-        """Drop a mark at a boundary; the recorder calls this in the script's thread.
+        """Record a mark at a boundary; called by the recorder in the script's thread.
 
         Args:
             thread: The thread's number.
-            start: When the event began that the boundary is of.
-            at: The time now.
-            edge: ``BEGINS`` or ``ENDS`` of a span; ``PLAIN``: it nests with nothing.
-            depth: How many spans are around it.
+            start: Start of the boundary's event, ns.
+            at: The current time, ns.
+            edge: ``BEGINS`` or ``ENDS`` of a span; ``PLAIN`` for a mark.
+            depth: Number of spans around it.
 
         Returns:
-            Whether times will come.
+            Whether a DEVICE event will follow.
         """
         event = None
         recent = self._recent.get(thread)
@@ -295,7 +297,7 @@ class Marks:
         elif self._failure is None and self.device is not None:
             try:
                 event = self.device.mark()
-            except Exception as error:  # The device is lost; the timer says so.
+            except Exception as error:  # The device is lost; tick() reports it.
                 self._failure = error
         if edge != k.ENDS and (event is None or len(self._pending) >= MOST_PENDING_MARKS):
             return False
@@ -305,10 +307,10 @@ class Marks:
         return True
 
     def tick(self) -> int:
-        """Look for a device in use, and record what has arrived from it; for a timer's thread.
+        """Look for a device in use, and record the times that have arrived; for a timer thread.
 
         Returns:
-            How many marks and numbers are still on their way.
+            The number of pending marks and values.
         """
         try:
             if self.device is None and not self.why:
@@ -335,7 +337,7 @@ class Marks:
             recorder.marker(MARKED_KINDS, self.mark)
 
     def _read(self) -> None:
-        """Record the times of the marks that were passed, in order."""
+        """Record the times of passed marks, in order."""
         pending, device, n = self._pending, self.device, 0
         while pending and device is not None and self._failure is None:
             thread, start, at, edge, depth, event = pending[0]
@@ -347,7 +349,7 @@ class Marks:
             if event is not None and event is not lane.last:
                 if lane.last is not None:
                     passed = device.elapsed_ns(lane.last, event)
-                    # The script may have turned to another device.
+                    # None if the script has switched to another device.
                     ns = max(0.0, float(at - lane.at) if passed is None else passed)
                     device.release(lane.last)
                 lane.last, lane.at = event, at
@@ -360,7 +362,7 @@ class Marks:
                 self._sleep(READING_REST_SECONDS)
 
     def _give_up(self, why: str) -> None:
-        """Go on by the host's clock."""
+        """Switch to the host's clock."""
         self.why = why
         recorder.marker(0, None)
         self._pending.clear()
@@ -369,10 +371,10 @@ class Marks:
         self._report(f"the device's clock {why}")
 
     def finish(self) -> None:
-        """The script has ended: let the device come to its end, for five seconds at most.
+        """Wait for the device after the script has ended, for up to five seconds.
 
-        To wait in the driver would be for ever, at worst: a device may hang. A Ctrl-C ends the
-        waiting, and what was measured is told all the same.
+        Polls, because a wait in the driver never returns if the device hangs. Ctrl-C ends the wait;
+        the times measured so far are kept.
         """
         recorder.marker(0, None)
         why = f"had not come to its end {ASKED * NAP_SECONDS:g} s after the script's"

@@ -1,11 +1,11 @@
-"""The log: the layout of events and of the header, and reading both.
+"""Layout of events and of the header, and functions that read both.
 
 An event is 32 bytes, little-endian: start (u64, monotonic ns), value (f64), object (u32), site
 (u16), thread (u16), then 48 bits of duration in ns, 8 of depth, 8 of flags. A note is an event of
-kind NOTE, whose text follows in slots of 30 bytes that have 0xFFFF in the place of the site.
+kind NOTE; its text follows in slots of 30 bytes that have 0xFFFF in the place of the site.
 
-The header is one page. While a run is recorded it is a file in ``/dev/shm`` (else in the run's
-directory), so that after a kill the next command knows what the threads were doing.
+The header is one page. During a run it is a file in ``/dev/shm`` (else in the run's directory), so
+that after a kill the next command can tell what the threads were doing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHM = "/dev/shm"
 
 
 class Event(NamedTuple):
-    """One finished span, or a mark, whose duration is 0; times in nanoseconds."""
+    """A finished span, or a mark with duration 0; times in nanoseconds."""
 
     start: int
     value: float
@@ -43,7 +43,7 @@ class Event(NamedTuple):
 
 
 def events(data: bytes) -> Iterator[Event]:
-    """The events in ``data``, without notes' text; a torn last one is left out."""
+    """Yield the events in ``data``, skipping notes' text and a torn last event."""
     whole = len(data) - len(data) % EVENT_SIZE
     for start, value, what, site, thread, rest in EVENT.iter_unpack(memoryview(data)[:whole]):
         if site != CONTINUES:
@@ -52,7 +52,7 @@ def events(data: bytes) -> Iterator[Event]:
 
 
 def text_at(data: bytes, at: int, size: int) -> bytes:
-    """The text of the note at ``at``, of ``size`` bytes; of a torn one, what is there."""
+    """Text of the note at offset ``at``, of ``size`` bytes; less if the note is torn."""
     text = bytearray()
     for next_at in range(at + EVENT_SIZE, len(data) - EVENT_SIZE + 1, EVENT_SIZE):
         slot = data[next_at : next_at + EVENT_SIZE]
@@ -63,7 +63,7 @@ def text_at(data: bytes, at: int, size: int) -> bytes:
 
 
 class OpenSpan(NamedTuple):
-    """What a thread is doing: the kind that is open since a moment; kind 0: nothing recorded."""
+    """A thread's outermost open span: its kind and start; kind 0 if none is open."""
 
     native: int
     thread: int
@@ -75,14 +75,15 @@ class Header(NamedTuple):
     """The header of a run.
 
     Attributes:
-        pid: The process.
-        started: When that was started, by the system's count; 0: unknown.
-        monotonic: The recorder's clock when it was opened, and ``epoch`` the time of day then, ns.
-        head: How many events each ring has had.
-        lost: How many of them nobody read in time.
-        own: Nanoseconds that recording and voir's bus have cost.
+        pid: The process id.
+        started: Start time of the process, in the system's units; 0 if unknown.
+        monotonic: The recorder's clock when it was opened, ns.
+        epoch: The time of day then, ns since 1970.
+        head: Number of events recorded in each ring.
+        lost: Number of events overwritten before they were read, by ring.
+        own: Nanoseconds spent on recording and voir's bus.
         control: The control words.
-        threads: What up to 16 threads are doing, the main one first.
+        threads: Open spans of up to 16 threads, the main thread first.
         directory: The run's directory.
     """
 
@@ -99,13 +100,13 @@ class Header(NamedTuple):
 
 
 def header(data: bytes) -> Header:
-    """What a header says.
+    """Parse a header.
 
     Raises:
-        ValueError: It is none, is torn, or of another version of voir.
+        ValueError: It is not a header, is torn, or of another version.
     """
     if len(data) < PAGE or data[:8] != HEADER_MAGIC:
-        raise ValueError("it is no header of a run")
+        raise ValueError("it is not a run's header")
     _, form, pid, started, monotonic, epoch, *rest = HEAD.unpack_from(data)
     if form != FORMAT:
         raise ValueError(f"it is of format {form}, and this voir reads format {FORMAT}")
@@ -122,8 +123,8 @@ def header(data: bytes) -> Header:
 
 
 def header_paths(directory: str) -> list[str]:
-    """Where the header of the run in ``directory`` may be: in memory, or in the directory."""
-    # A remainder, for hashlib logs a traceback a hash where it finds no memory for OpenSSL.
+    """Possible paths of a run's header: in shared memory, or in ``directory``."""
+    # A remainder instead of hashlib, which logs tracebacks if OpenSSL cannot allocate memory.
     name = int.from_bytes(os.fsencode(os.path.realpath(directory)), "big") % (2**61 - 1)
     return [
         os.path.join(SHM, f"voir-{_user()}-{name:016x}"),
@@ -132,7 +133,7 @@ def header_paths(directory: str) -> list[str]:
 
 
 def read_header(directory: str) -> Header | None:
-    """The header of a run, if there is one that can be read and belongs to this user."""
+    """Read a run's header; None if it is missing, unreadable, or another user's."""
     for path in header_paths(directory):
         with suppress(OSError, ValueError):
             return header(_own_bytes(path))
@@ -154,7 +155,7 @@ def _user() -> int:
 
 
 def lives(found: Header) -> bool:
-    """Whether the process of a header still runs."""
+    """True if the header's process is still running."""
     try:
         os.kill(found.pid, 0)
     except ProcessLookupError:
@@ -166,13 +167,13 @@ def lives(found: Header) -> bool:
 
 
 def remove_dead(finished: frozenset[str] = frozenset()) -> list[str]:
-    """Remove headers of this user in memory whose process is dead and whose record is done.
+    """Remove this user's headers of dead processes from shared memory, if no longer needed.
 
     Args:
-        finished: Directories of runs that are known to be finished.
+        finished: Directories of runs whose record is complete.
 
     Returns:
-        Directories of runs that were killed and not finished: their headers stay.
+        Directories of killed runs with an incomplete record; their headers are kept.
     """
     killed = []
     prefix = f"voir-{_user()}-"
@@ -194,16 +195,16 @@ def remove_dead(finished: frozenset[str] = frozenset()) -> list[str]:
 
 
 def publish(directory: str) -> str:
-    """Put this process's header where other processes find it; returns the path.
+    """Move this process's header to a file for other processes; returns its path.
 
     Raises:
-        OSError: Neither memory nor the directory takes it.
+        OSError: It can be created neither in shared memory nor in the directory.
     """
     from .choice import recorder
 
     first, second = header_paths(directory)
     for path in (first, second):
-        with suppress(OSError):  # Of a killed run in a directory that was deleted since.
+        with suppress(OSError):  # Left by a killed run whose directory has been deleted.
             os.unlink(path)
     try:
         recorder.publish(first, directory)

@@ -1,7 +1,7 @@
-"""Reading numbers, sizes and modules for the fallback, by the rules of ``_recorder.c``.
+"""Reads numbers, batch sizes and modules for the fallback, by the rules of ``_recorder.c``.
 
-Tensors are known by their exact type; lists, dictionaries and their subclasses are read through the
-base type; sizes that an object states are attributes. Everything else is unknown: NaN.
+Tensors are recognised by exact type. Lists, dictionaries and their subclasses are read through the
+base type, and some objects have their size as an attribute. Anything else is unknown: NaN.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 _DEEPEST, _WIDEST = 4, 16
-#: More tensors of one shape may be samples side by side.
+#: A longer list of tensors of one shape may be a list of samples.
 _MOST_ALIKE = 4
 _SCALARS = (float, int, str, bytes, type(None))
 _STATED = ("num_graphs", "batch_size", "num_tokens")
 
 
 class Readers:
-    """Which exact types are tensors, and how to ask torch.
+    """Registered tensor types, and functions of torch.
 
     Attributes:
-        ambiguous: Set where the tensors of a dictionary do not tell its length.
-        unread: The names of the first types of losses and of batches that cannot be read.
+        ambiguous: Set if a dictionary's tensors differ in length and none has a majority.
+        unread: Names of the first type of loss, and of batch, that cannot be read.
     """
 
     def __init__(self) -> None:
@@ -46,17 +46,17 @@ class Readers:
         modes: Any = None,
         without_modes: Any = nullcontext,
     ) -> None:
-        """See ``tensors`` of the recorder."""
+        """Implements the recorder's ``tensors``."""
         self.types, self.dtypes, self.grad_enabled, self.hold = types, dtypes, grad, hold
         self._tracing, self._modes, self._without = tracing, modes, without_modes
 
     def note(self, which: int, value: object) -> None:
-        """Note the type of a loss (0), or of a batch (1), that cannot be read."""
+        """Keep the type's name of the first unreadable loss (0) or batch (1)."""
         if value is not None:
             self.unread[which] = self.unread[which] or type(value).__name__
 
     def harmless(self) -> Any:
-        """A context in which tensors are read; None while torch traces, which would see that."""
+        """Context for reading tensors; None while torch traces, which would record the reads."""
         if self._tracing is None:
             return nullcontext()
         if self._tracing() is not None:
@@ -68,7 +68,7 @@ readers = Readers()
 
 
 def _attribute(value: object, name: str) -> Any:
-    """An attribute, without the ``__getattr__`` of the value's class, which may do anything."""
+    """Get an attribute without calling the class's ``__getattr__``; None if missing."""
     try:
         return object.__getattribute__(value, name)
     except Exception:
@@ -76,7 +76,7 @@ def _attribute(value: object, name: str) -> Any:
 
 
 def read_number(value: Any, site: int = 0, start: int = 0) -> tuple[float, int]:
-    """A number, and flags: LATER where it is on a device, FAILED where it cannot be read."""
+    """Read a number; flags are LATER if it is on a device, FAILED if it cannot be read."""
     kind = type(value)
     if isinstance(value, (float, int)):
         try:
@@ -126,7 +126,7 @@ def _shape(value: Any) -> Any:
 
 
 def _rows(value: Any) -> tuple[float, int]:
-    """The first dimension of a tensor, and how many it has."""
+    """A tensor's first dimension, and its number of dimensions."""
     shape = _shape(value)
     if isinstance(shape, tuple) and shape and type(shape[0]) is int:
         return float(shape[0]), len(shape)
@@ -144,7 +144,7 @@ def _stated(value: object) -> float:
 
 
 def _mapping(values: Any, deep: int) -> float:
-    """The length of most tensors of a dictionary; without a tensor, its first member's."""
+    """Length of the majority of a dictionary's tensors; without tensors, of its first member."""
     members = list(islice(values, _WIDEST))
     found = [_rows(one)[0] for one in members if type(one) in readers.types]
     sizes = [size for size in found if size == size]
@@ -162,14 +162,15 @@ def _first(members: Any, deep: int) -> float:
 
 
 def _picture(value: object) -> bool:
-    """Whether a tensor may be one picture: channels first, then two more dimensions."""
+    """True if a tensor may be a single image: channels, then two more dimensions."""
     size, dimensions = _rows(value)
     return dimensions == 3 and size in (1.0, 3.0, 4.0)
 
 
 def _samples(rows: list[Any]) -> int:
-    """1: lists or tuples that are samples side by side, as each mixes kinds of values, or they are
-    of unequal length; 2: they may be columns as well; 0: neither.
+    """Classify a list of rows: 1 for samples, 2 for samples or columns, 0 for neither.
+
+    Rows are samples if each mixes types of values, or if they differ in length.
     """
     if not rows or not all(isinstance(row, (tuple, list)) for row in rows):
         return 0
@@ -202,7 +203,7 @@ def _sequence(value: Any, deep: int) -> float:
     if looked and (mappings == len(looked) or (scalars == len(looked) and not deep)):
         return nan if mappings == n == 1 and not deep else float(n)  # As DALI's, which is a batch.
     if sizes:
-        # Pictures, or many tensors of one shape, may be stacked or side by side: unknown.
+        # Images, or many tensors of one shape, may be a batch or a list of samples: unknown.
         pictures = sum(map(_picture, tensors)) == len(looked) and (deep or n > 3)
         alike = len(sizes) == len(looked) and n > _MOST_ALIKE and len({*map(_shape, tensors)}) == 1
         return nan if pictures or alike or len(set(sizes)) > 1 else sizes[0]
@@ -214,7 +215,7 @@ def _sequence(value: Any, deep: int) -> float:
 
 
 def length(value: Any, deep: int = 0) -> float:
-    """How many items a batch has; NaN if that is unknown."""
+    """Number of items in a batch; NaN if unknown."""
     if deep > _DEEPEST or isinstance(value, _SCALARS):
         return nan
     if type(value) in readers.types:
@@ -228,13 +229,13 @@ def length(value: Any, deep: int = 0) -> float:
         return size
     if isinstance(value, tuple):
         return _sequence(value, deep)
-    space = _attribute(value, "__dict__")  # A property may call the script.
+    space = _attribute(value, "__dict__")  # `value.data` may be a property, which runs code.
     data = space.get("data") if type(space) is dict else None
     return _mapping(dict.values(data), deep) if isinstance(data, dict) else nan
 
 
 def model_rows(value: Any) -> float:
-    """Rows of what a model is given; one vector may be one sample, so that is not known."""
+    """Rows of a model's input; NaN for a vector, which may be a single sample."""
     if type(value) not in readers.types:
         return length(value)
     size, dimensions = _rows(value)
@@ -242,7 +243,7 @@ def model_rows(value: Any) -> float:
 
 
 def module_flags(module: Any) -> int:
-    """Whether a module trains, gradients are on, and it has parameters or modules."""
+    """Flags of a module: TRAINING, GRAD, and MODEL if it has parameters or submodules."""
     flags = k.TRAINING if _attribute(module, "training") is True else 0
     if readers.grad_enabled is not None and readers.grad_enabled() is True:
         flags |= k.GRAD
