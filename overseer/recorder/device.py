@@ -321,15 +321,15 @@ class Marks:
             self._failure = self._failure or error
         if self._failure is not None and not self.why:
             said = f"{type(self._failure).__name__}: {self._failure}"
-            self._give_up(f"failed ({said}); steps are timed by the host's from here on")
+            self._give_up(f"failed ({said}); from here on, steps are timed by the host's clock")
         return len(self._pending) + values.collect(lambda: harmless(self._exchange))
 
     def _look(self) -> None:
         found = self._find()
         if isinstance(found, str):
             self._give_up(
-                f"is left alone ({found}); steps are timed by the host's: "
-                "loading and compute are the script's time, not the device's"
+                f"is not used ({found}); steps are timed by the host's clock: "
+                "loading and compute are host time, not device time"
             )
         elif found is not None:
             self.device, self._exchange = found, self._find_exchange()
@@ -377,13 +377,14 @@ class Marks:
         the times measured so far are kept.
         """
         recorder.marker(0, None)
-        why = f"had not come to its end {ASKED * NAP_SECONDS:g} s after the script's"
+        seconds = f"{ASKED * NAP_SECONDS:g} s"
+        why = f"is not used: the device was still busy {seconds} after the script ended"
         try:
             for _ in range(ASKED):
                 if not self.tick():
                     return
                 self._sleep(NAP_SECONDS)
         except KeyboardInterrupt:
-            why = "was still at work when waiting for it was interrupted"
+            why = "is not used: waiting for the busy device was interrupted"
         if self._pending:
-            self._give_up(f"{why}; steps are timed by the host's")
+            self._give_up(f"{why}; steps are timed by the host's clock")

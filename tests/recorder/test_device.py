@@ -296,7 +296,7 @@ def test_a_device_whose_clock_would_show_is_left_alone_and_that_is_said_once(
     for _ in range(3):
         marks.tick()
     (said,) = script.said
-    assert (f"is left alone ({kind}: " in said, marks.clock, marks.device) == (True, None, None)
+    assert (f"is not used ({kind}: " in said, marks.clock, marks.device) == (True, None, None)
     assert not Values().hold(SimpleNamespace(device=SimpleNamespace(type=kind), shape=()), 1, 1)
 
 
