@@ -1,8 +1,8 @@
-/* Reads steps that are made of the same events as the one before them: their times, items and losses.
+/* Reads times, items and losses of steps with the same sequence of events as the step before.
 
-   The fold (overseer/model/fold.py) says what a step is. It counts one and hands over its events; those behind it that
-   differ in nothing but times and values are read here. The fold's own step is read too, and comes first, so that
-   whoever asked can tell whether this comes to the same. What is not plain ends the stretch: the fold goes on there. */
+   The fold (overseer/model/fold.py) defines steps. It counts one and passes its events; the following steps that differ
+   only in times and values are read here. The fold's step is read too, and returned first, so that the caller can
+   compare the results. Anything irregular ends the group, and the fold continues from there. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
@@ -13,18 +13,18 @@
 #error "free-threaded builds have no mypyc either: the fold counts each step by itself"
 #endif
 
-#define LEAST_NS 10000000 /* What may be a pause for its length is left to the fold (R19). */
-#define LEFT 2            /* So many of the last steps too: it holds them back. */
+#define LEAST_NS 10000000 /* Longer times may be pauses, which the fold decides (R19). */
+#define LEFT 2            /* Last steps left to the fold, which holds steps back. */
 #define DEEP 16
 
-/* As in sites.py: a test holds each tagged enum, and part_of, against it. */
+/* Copies of enums in sites.py; a test compares each tagged enum, and part_of. */
 enum kind { LOADING = 1, FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, STEP = 11, PAIR = 12, LOOP = 14, LOSS = 18, PAIR_BEGINS = 28 };
 enum flag { TRAINING = 1, ZEROED = 1, GRAD = 2, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128 };
 enum { LEARNING = TRAINING | GRAD, UNUSUAL = ENDED | FAILED | IN_OPTIMIZER | LATER };
 /* Parts of a step, as in model/events.py, and the part of a span, by its kind. */
 enum { LOADS, FORWARDS, BACKWARDS, OPTIMIZES, OTHER = 5, BETWEEN, PARTS };
 static const int part_of[] = {OTHER, LOADS, LOADS, FORWARDS, BACKWARDS, OPTIMIZES};
-/* What says how many items a step has, the strongest first. */
+/* Sources of a step's items, in order of precedence. */
 enum { MARK, BEGUN, CLOSED, BATCH, ROWS, SIZES };
 
 typedef struct {
@@ -36,19 +36,19 @@ typedef struct {
     uint16_t high;
     uint8_t depth, flags;
 } event_t;
-/* A step, as model/alike.py unpacks it. ns: all of its parts; given: the loss that was given in it. */
+/* A step, in the layout that model/alike.py unpacks. ns: sum of its parts; given: its given loss. */
 typedef struct {
     int64_t start, end, parts[PARTS], ns;
     double items, loss, given;
 } step_t;
-/* What has been read of a step. rest: the part that time outside of spans is, and base what it is where no loop waits. */
+/* A step being read. rest: part to which time outside spans belongs; base: the same while no loop waits. */
 typedef struct {
     step_t step;
     double sizes[SIZES];
     int rest, base;
 } open_t;
 
-/* Whether events differ from those before in nothing but times, values, and what only names a value. */
+/* Returns 1 if events differ from earlier ones only in times, values, and objects that identify values. */
 static int equal(const event_t *a, const event_t *b, Py_ssize_t n, const uint8_t *kinds, Py_ssize_t sites) {
     for (const event_t *end = a + n; a < end; a++, b++) {
         if (a->site != b->site || a->thread != b->thread || a->depth != b->depth || a->flags != b->flags) return 0;
@@ -67,12 +67,12 @@ static int64_t until(open_t *o, int64_t at) {
     return o->rest == LOADS ? gap : 0;
 }
 
-/* Reads a step of n events from `o->step.end` on; returns whether it is plain. Spans are timed as in Fold.feed(), marks as
-   in Lane.rare(). */
+/* Reads a step of n events, starting at `o->step.end`; returns 1 if it is regular. Spans are timed as in Fold.feed(),
+   marks as in Lane.rare(). */
 static int read_step(open_t *o, const event_t *events, Py_ssize_t n, const uint8_t *kinds) {
     int64_t inside[DEEP + 2] = {0}, start = o->step.end, waited = 0, at = 0;
     int rest = o->rest, base = o->base, backwards = 0, optimizers = 0;
-    double loss = 0.0; /* Of the turn that is open. */
+    double loss = 0.0; /* Of the current iteration. */
     step_t *s = &o->step;
     *s = (step_t){.start = start, .end = start, .given = NAN};
     for (int i = 0; i < SIZES; i++) o->sizes[i] = NAN;
@@ -84,7 +84,7 @@ static int read_step(open_t *o, const event_t *events, Py_ssize_t n, const uint8
         if (e->depth && kind != FORWARD && kind != BACKWARD) return 0;
         at = span || kind == PAIR ? begin + ns : begin;
         switch (kind) {
-        case LOADING: /* A turn begins. */
+        case LOADING: /* An iteration begins. */
             if (!e->object) return 0;
             s->loss += loss;
             loss = 0.0;
@@ -158,7 +158,7 @@ static int read_step(open_t *o, const event_t *events, Py_ssize_t n, const uint8
     return s->end == at && at > start && o->rest == rest && o->base == base;
 }
 
-/* Says how many items a step has, and what lies between its pairs; returns what said the former. */
+/* Sets a step's items, and adds the time between its pairs to loading or other; returns the source of the items. */
 static int resolve(open_t *o, int loads) {
     int size = 0;
     while (size < SIZES && isnan(o->sizes[size])) size++;
@@ -168,7 +168,7 @@ static int resolve(open_t *o, int loads) {
     return size;
 }
 
-/* Whether a step may be counted with the one before, `like`, which the fold has counted. */
+/* Returns 1 if a step may be counted together with `like`, which the fold has counted. */
 static int countable(const step_t *s, const step_t *like, int sized, int loads) {
     int64_t between = s->parts[BETWEEN];
     if (sized && !(s->items >= 0 && s->items < 1e12 && s->items == floor(s->items))) return 0; /* Sums are exact. */
@@ -178,10 +178,10 @@ static int countable(const step_t *s, const step_t *like, int sized, int loads) 
 
 PyDoc_STRVAR(alike_doc,
              "alike(events, at, behind, kinds, rest, base, loads, start)\n--\n\n"
-             "Steps like the one whose events lie between two offsets: that one, those behind it but the last two, and a\n"
-             "row of sums, in which losses are the least ones; None where there are none.\n\n"
-             "kinds: by site; 0 for those that are not plain. rest, base: the part of time outside of spans, now, and\n"
-             "while no loop waits. loads: whether time between pairs is loading. start: of the first one.");
+             "Read steps like the one whose events are between the offsets `at` and `behind`: that step, the following\n"
+             "ones except the last two, and a row of sums, with the minimum of losses; None if there are no such steps.\n\n"
+             "kinds: kind by site, 0 for irregular ones. rest, base: part of time outside spans, now and while no loop\n"
+             "waits. loads: time between pairs is loading. start: start of the first step.");
 
 static PyObject *alike(PyObject *Py_UNUSED(module), PyObject *args) {
     Py_buffer data, kinds;

@@ -1,6 +1,6 @@
-/* The recorder in C: callables that stand where things happen in a script, and record events of 32 bytes.
+/* The recorder in C: callables inserted into scripts, which record events of 32 bytes.
 
-   Everything here runs while its thread holds the interpreter lock, so writers need no lock of their own.
+   All code runs while its thread holds the interpreter lock, so writers need no other lock.
    Readers in this process copy events out with drain(); readers in other processes see only the header.
    fallback.py has the same interface in Python; log.py describes the layout of events and header. */
 #define PY_SSIZE_T_CLEAN
@@ -25,31 +25,31 @@
 #endif
 
 #define FORMAT 2
-#define SAMPLE 251       /* One call in so many times itself: a prime, so that each call of a step has its turn. */
-#define LONG 100000      /* No call of the recorder's takes so many nanoseconds by itself. */
+#define SAMPLE 251       /* Every 251st call is timed; a prime, so that all calls of a step get sampled. */
+#define LONG 100000      /* A call that took longer than this, in ns, was preempted. */
 #define SHOWN 16         /* Threads whose open kind the header shows. */
 #define WORDS 8          /* Control words. */
 #define TYPES 16         /* Exact types of tensors that can be read. */
 #define DTYPES 16
 #define RECORDS 6        /* Events that one site may record each time. */
-#define DEEP 4           /* How far a batch is searched for its first tensor, */
-#define WIDE 16          /* and how many members of each container. */
-#define SAME 4           /* More tensors of one shape may be samples side by side. */
-#define OPEN_PAIRS 1024  /* Beginnings without an end that a thread keeps. */
-#define PIECE 30         /* Bytes of text in one slot that continues a note. */
-#define NAMED 16384      /* Modules that have been named, */
-#define NEAR 8           /* each in one of so many places. */
-#define TASKS 1000       /* Tasks of one site that are told apart. */
-#define ON_CPU 1         /* As DLPack numbers devices. */
+#define DEEP 4           /* Nesting levels of a batch that are searched for its first tensor, */
+#define WIDE 16          /* and members of each container. */
+#define SAME 4           /* A longer list of tensors of one shape may be a list of samples. */
+#define OPEN_PAIRS 1024  /* Open pairs kept per thread. */
+#define PIECE 30         /* Bytes of a note's text in one slot. */
+#define NAMED 16384      /* Slots of the hash table of named modules, */
+#define NEAR 8           /* and slots probed for each. */
+#define TASKS 1000       /* Tasks of one site with separate sites. */
+#define ON_CPU 1         /* DLPack's number for the CPU. */
 
-/* Tagged enums are those of sites.py: a test holds each against it. */
+/* Tagged enums are copies of those in sites.py; a test compares them. */
 enum ring { STRUCTURE, VALUES };
-enum { REACHED = 1, FULL = 2 };                                               /* Why Python is due. */
+enum { REACHED = 1, FULL = 2 };                                               /* Reasons to call back into Python. */
 enum read { NOTHING, NUMBER, LENGTH, MODULE_CALL, RESULT, IDENTITY };         /* What a site reads. */
 enum { SHAPE, TORCH, HELD };
-enum { UNTRACED = 1, NO_MODES = 2 };                                          /* What is known of torch while an event is recorded. */
+enum { UNTRACED = 1, NO_MODES = 2 };                                          /* State of torch, cached for one event. */
 enum role { PLAIN, BEGINS, ENDS };                                            /* A site's role in a pair. */
-#define ENTERED 0x80000000u /* Marks the numbers of loops that were entered, among those of pairs. */
+#define ENTERED 0x80000000u /* Added to a site's number to tell open loops from open pairs. */
 enum flag { AMBIGUOUS = 1, TRAINING = 1, GRAD = 2, MODEL = 4, ENDED = 8, FAILED = 16, IN_OPTIMIZER = 32, LATER = 64, CAME = 128, MARKED = 128, ZEROED = 1 };
 enum kind { FORWARD = 3, BACKWARD = 4, OPTIMIZER = 5, ZERO_GRAD = 8, STEP = 11, LOOP = 14, COMPILE = 16, LOSS = 18, ENTERS = 20, THREAD = 22, WAITS = 31 };
 
@@ -69,7 +69,7 @@ _Static_assert(sizeof(header_t) == 4096, "the header is one page");
 
 typedef struct { PyTypeObject *type; long how; } tensor_type;  /* How it is read: SHAPE, TORCH, HELD. */
 typedef struct { PyObject *dtype; char code; } dtype_code;
-/* A tensor as DLPack describes it, and the function of a library's table that fills one in (DLPack 1.3, dlpack.h). */
+/* DLPack's description of a tensor, and the function that fills it in, from a library's table (DLPack 1.3, dlpack.h). */
 typedef struct {
     void *data;
     int32_t device, device_id, ndim;
@@ -80,7 +80,7 @@ typedef struct {
 } described_t;
 typedef int (*describe_t)(void *tensor, described_t *out);
 typedef struct { uint32_t major, minor; void *previous, *owning[3]; describe_t describe; } exchange_t;
-/* torch's own getters, called without looking them up each time: between two steps the caches are cold. */
+/* torch's getters, looked up once: lookups are slow after a step, when the caches are cold. */
 typedef struct {
     getter ndim, shape, is_cpu, dtype;
     void *closures[4];
@@ -97,7 +97,7 @@ static struct {
     uint32_t generation, untimed, pairs;
     uint64_t armed_kinds, armed_left, marked_kinds;
     PyObject *armed, *marker, *hold, *grad_enabled, *running_loop, *current_task, *name, *size_of, *inherited, *full;
-    PyObject *tracing, *modes, *without_modes;  /* torch's: whether it traces, how many modes there are, a context without. */
+    PyObject *tracing, *modes, *without_modes;  /* torch's: tracing state, number of modes, context without modes. */
     PyTypeObject *unread[2];            /* The first types of losses and of batches that could not be read. */
     uint64_t drained;
     uint32_t named[NAMED];
@@ -110,15 +110,15 @@ static struct {
     PyObject *s_stated[3], *s_task, *s_enter, *s_exit, *s_next, *s_wrap, *s_name, *s_step, *s_id, *s_begin, *s_end, *s_qualname;
 } G;
 
-static header_t no_header;              /* Where nothing is open: written to, read by nobody. */
+static header_t no_header;              /* Dummy, written to while the recorder is closed. */
 
-/* Threads: a number each while they live; a number is used again when its thread has ended. */
+/* Threads: each has a number, which is reused after the thread has ended. */
 
 typedef struct {
     uint64_t start, id;
     double value;
     uintptr_t task;                     /* Of asyncio. */
-    void *handled;                      /* The exception that was being handled, to compare with. */
+    void *handled;                      /* The exception being handled then; only compared. */
     uint32_t pair, object;
     uint8_t depth, optimizers, structural, kind, marked;
 } pair_t;
@@ -158,7 +158,7 @@ static uint32_t native_id(void) {
 #endif
 }
 
-/* Runs when a thread ends, without the interpreter lock: nothing of Python's is touched. */
+/* Runs when a thread ends, without the interpreter lock: must not touch Python objects. */
 static void thread_ends(void *unused) {
     (void)unused;
     pthread_mutex_lock(&numbering);
@@ -218,13 +218,13 @@ static inline void put(int ring, int kind, uint16_t site, uint64_t start, uint64
     if (head - G.drained > G.mask[STRUCTURE] / 4 * 3) G.due |= FULL;
 }
 
-/* What a recorded call costs is timed in one of 251; returns when it began, 0 for the others. */
+/* One recorded call in 251 is timed; returns its start, 0 for the others. */
 static inline uint64_t timed(void) {
     if (++G.untimed < SAMPLE || T.busy) return 0;
     G.untimed = 0;
     return now();
 }
-/* One that was interrupted, by another process say, stands for itself alone. */
+/* A sample counts for all calls; one that was preempted, for itself only. */
 static inline void spent(uint64_t took) { G.header->own += took < LONG ? took * SAMPLE : took; }
 static inline void cost(uint64_t begun) {
     if (begun) spent(now() - begun);
@@ -232,8 +232,8 @@ static inline void cost(uint64_t begun) {
 
 static inline uint32_t identity(PyObject *o) { return (uint32_t)((uintptr_t)o >> 4); }
 
-/* Takes what a call is to return. Python is called where so many events have come as were asked for, and to read
-   events before the ring overruns. */
+/* Calls back into Python before a call returns `result`: when an alarm's number of events is reached, and to drain
+   the ring before it overruns. */
 static PyObject *reached(PyObject *result) {
     if (!result) return NULL;
     int due = G.due;
@@ -254,8 +254,8 @@ static PyObject *reached(PyObject *result) {
 }
 #define RETURN(result) return G.due ? reached(result) : (result)
 
-/* Reading values: no code of the script runs but attributes that state a size. Each returns 0, and NaN for
-   what is unknown; or -1 with an exception that must pass on, such as a Ctrl-C. */
+/* Reading values runs no code of the script, except attributes that hold a size. Each function returns 0, with NaN
+   for unknown values; or -1 with an exception that must propagate, such as KeyboardInterrupt. */
 
 static int pass(void) {
     if (!PyErr_Occurred()) return 0;
@@ -264,9 +264,9 @@ static int pass(void) {
     return 0;
 }
 
-/* A boundary that a device is to mark too: the marker is called in the script's thread. Returns whether it has
-   dropped a mark; -1 with an exception that must pass on. An exception that is pending is kept. What it takes is
-   voir's own cost, and no part of what is timed from ``begun`` on. */
+/* Marks a boundary on the device, by calling the marker in the script's thread. Returns 1 if it recorded a mark, -1
+   with an exception that must propagate. A pending exception is preserved. The time counts as voir's overhead, and
+   is excluded from the interval that began at `*begun`. */
 static int mark(int kind, int edge, uint64_t start, uint64_t at, uint8_t depth, uint64_t *begun) {
     if (!(G.marked_kinds >> kind & 1) || T.busy) return 0;
     uint64_t since = now(), took;
@@ -295,7 +295,7 @@ static int attribute(PyObject *o, PyObject *name, PyObject **found) {
     *found = PyObject_GetAttr(o, name);
     return *found ? 0 : pass();
 }
-/* The same without the __getattr__ of the object's class, which may do anything. */
+/* The same without calling the class's __getattr__, which may run any code. */
 static int own_attribute(PyObject *o, PyObject *name, PyObject **found) {
     *found = PyObject_GenericGetAttr(o, name);
     return *found ? 0 : pass();
@@ -308,17 +308,17 @@ static const tensor_type *tensor_of(PyObject *o) {
     return NULL;
 }
 
-/* Whether torch traces: what is read then would become part of the graph. It is asked once an event. */
+/* Returns 1 while torch traces: reads would become part of the graph. Asks torch once per event. */
 static int traced(void) {
     if (T.readable & UNTRACED || !G.tracing) return 0;
-    PyObject *state = PyObject_CallNoArgs(G.tracing);           /* As each call of a module does: its code is not cold. */
+    PyObject *state = PyObject_CallNoArgs(G.tracing);           /* Each module call does this too, so its code is cached. */
     if (state == Py_None) T.readable |= UNTRACED;
     Py_XDECREF(state);
     return pass() < 0 ? -1 : !(T.readable & UNTRACED);
 }
 
-/* Whether a tensor of torch's may be read by its getters now. Where a mode of the script's is on, which would see it,
-   a context without modes is entered: the guard, to be left. */
+/* Returns 1 if a torch tensor may be read by its getters now. If the script has a mode active, which would see the
+   reads, enters a context without modes: the guard, which the caller must leave. */
 static int may_read(PyObject **guard) {
     *guard = NULL;
     int traces = traced();
@@ -356,11 +356,10 @@ static int torch_get(PyObject *o, int which, PyObject **found) {
 }
 enum { NDIM, SHAPE_OF, IS_CPU, DTYPE };
 
-/* A tensor of torch's in one call, which neither a graph nor a mode of the script's has: the first code of torch's
-   behind a step finds its caches cold, and four getters take three times as long. That nothing is read while torch
-   traces holds all the same, but for what loaders give and backward is called on: asking takes as long as reading.
-   Tensors without memory, as of torch.func, fail after microseconds: from the first one on there are the getters
-   alone. Returns whether it was described. */
+/* Describes a torch tensor in one call, which is invisible to graphs and modes. After a step, torch's code is out of
+   the caches, and four getters take three times as long. Nothing is read while torch traces; this is not checked for
+   loaders' batches and the argument of backward, because the check costs as much as the read. Tensors without memory,
+   as in torch.func, take microseconds to fail: after the first, only the getters are used. Returns 1 if described. */
 static int describe(PyObject *o, const tensor_type *tensor, described_t *t) {
     if (!G.torch.describe || tensor->how != TORCH) return 0;
     int traces = T.hooked ? 0 : traced();
@@ -370,7 +369,7 @@ static int describe(PyObject *o, const tensor_type *tensor, described_t *t) {
     return pass();
 }
 
-/* The struct code of a dtype by its kind and bits; 0: it is not read. */
+/* The struct code of a dtype, from its kind and bits; 0 if it is not supported. */
 static char dtype_of(const described_t *t) {
     switch (t->lanes == 1 ? t->code << 8 | t->bits : -1) {
     case 2 << 8 | 32: return 'f';
@@ -415,8 +414,8 @@ static double from_memory(const void *p, char code) {
     return NAN;
 }
 
-/* A tensor of one element: from its memory, which is three times as fast as item(). A device's is held: its
-   value comes later, as an event of its own. Returns 1 if it was read or comes later. */
+/* Reads a tensor with one element from its memory, three times as fast as item(). A tensor on a device is held: its
+   value follows in a LATE event. Returns 1 if it was read or will follow. */
 static int tensor_number(PyObject *o, const tensor_type *tensor, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
     described_t t;
     long how = tensor->how;
@@ -439,7 +438,7 @@ static int tensor_number(PyObject *o, const tensor_type *tensor, uint16_t site, 
     if (how == TORCH && (status = may_read(&guard)) != 1) return status;
     status = -1;
     if (how == TORCH && dimensions(o, &n) < 0) goto done;
-    if (how != TORCH || n) {                                    /* One element may have any number of dimensions. */
+    if (how != TORCH || n) {                                    /* All dimensions must be 1. */
         if ((how == TORCH ? torch_get(o, SHAPE_OF, &shape) : own_attribute(o, G.s_shape, &shape)) < 0) goto done;
         if (!shape || !PyTuple_Check(shape)) { status = 0; goto done; }
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); i++) {
@@ -479,7 +478,7 @@ done:
     return status;
 }
 
-/* A number: returns 1 if it was read or comes later, 0 if it cannot be read. */
+/* Reads a number; returns 1 if it was read or will follow, 0 if it cannot be read. */
 static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uint8_t *flags) {
     *value = NAN;
     if (PyFloat_Check(o)) {
@@ -506,7 +505,7 @@ static int number(PyObject *o, uint16_t site, uint64_t start, double *value, uin
     return 0;
 }
 
-/* The first dimension of a tensor with at least as many of them; else NaN. */
+/* The first dimension of a tensor with at least `least` dimensions; else NaN. */
 static int rows(PyObject *o, const tensor_type *tensor, long least, double *value) {
     described_t t;
     *value = NAN;
@@ -541,7 +540,7 @@ static int is_scalar(PyObject *o) {
     return o == Py_None || PyFloat_Check(o) || PyLong_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o);
 }
 
-/* What an object of the script's, or of a library's, says of its own size. */
+/* Size attributes of an object, as of batches in PyTorch Geometric or TensorDict. */
 static int stated(PyObject *o, double *value) {
     for (int i = 0; i < 3; i++) {
         PyObject *n;
@@ -560,8 +559,8 @@ static int stated(PyObject *o, double *value) {
 
 static int length(PyObject *o, int deep, double *value);
 
-/* A dictionary has the length that most of its tensors have: some may be weights or positions. Without a tensor,
-   its first member counts that has a length. */
+/* A dictionary's length is that of the majority of its tensors, since some may be weights or positions. Without
+   tensors, it is that of its first member with a length. */
 static int mapping(PyObject *o, int deep, double *value) {
     Py_ssize_t at = 0;
     PyObject *key, *member;
@@ -595,7 +594,7 @@ static int mapping(PyObject *o, int deep, double *value) {
     return 0;
 }
 
-/* Whether a tensor may be one picture: channels first, then two more dimensions. */
+/* Returns 1 if a tensor may be a single image: channels, then two more dimensions. */
 static int picture(PyObject *o, const tensor_type *tensor, double size) {
     double three, four;
     if (size != 1.0 && size != 3.0 && size != 4.0) return 0;
@@ -623,8 +622,8 @@ static int same_shape(PyObject *a, PyObject *b) {
     return leave_guard(guard) < 0 ? -1 : same;
 }
 
-/* Whether all members of a list are lists or tuples that are samples side by side: each mixes kinds of values, or
-   they are of unequal length. Returns 2 where these may be columns as well as samples. */
+/* Returns 1 if a list's members are lists or tuples that are samples: each mixes types of values, or they differ in
+   length. Returns 2 if they may be samples or columns. */
 static int samples(PyObject *o) {
     Py_ssize_t n = Py_SIZE(o), longest = -1;
     int ragged = 0, mixed = 0, tensors = 0;
@@ -647,8 +646,8 @@ static int samples(PyObject *o) {
     return tensors || n < 2 ? 0 : 2;
 }
 
-/* A list or tuple: what is stacked has the size of its tensors, if all have one; dictionaries side by side, and
-   samples, are counted. Pictures, or many tensors of one shape, may be stacked or side by side: unknown. */
+/* A list or tuple: its size is the common length of its tensors, or the number of its dictionaries or samples.
+   Images, or many tensors of one shape, may be a batch or a list of samples: unknown. */
 static int members(PyObject *o, int deep, double *value) {
     Py_ssize_t n = Py_SIZE(o);
     int tensors = 0, mappings = 0, scalars = 0, unequal = 0, pictures = 0, alike = 1, status;
@@ -681,7 +680,7 @@ static int members(PyObject *o, int deep, double *value) {
     }
     Py_ssize_t looked = n < WIDE ? n : WIDE;
     if (n && (mappings == looked || (scalars == looked && !deep))) {
-        if (n > 1 || !mappings || deep) *value = (double)n;     /* One alone may hold a whole batch, as DALI's. */
+        if (n > 1 || !mappings || deep) *value = (double)n;     /* A single dictionary may be a whole batch, as in DALI. */
         return 0;
     }
     if (tensors) {
@@ -715,7 +714,7 @@ static int length(PyObject *o, int deep, double *value) {
     if (stated(o, value) < 0) return -1;
     if (!isnan(*value)) return 0;
     if (PyTuple_Check(o)) return members(o, deep, value);
-    /* UserDict and its like keep a dictionary; the `data` of a tensor's subclass is a property, which calls the script. */
+    /* UserDict and similar classes have a dictionary; `data` of a tensor subclass is a property, which runs code. */
     PyObject *space = PyObject_GenericGetDict(o, NULL);
     PyObject *data = space && PyDict_Check(space) ? Py_XNewRef(PyDict_GetItemWithError(space, G.s_data)) : NULL;
     Py_XDECREF(space);
@@ -725,7 +724,7 @@ static int length(PyObject *o, int deep, double *value) {
     return status;
 }
 
-/* What a model is given: one vector may be one sample, so that is not known. */
+/* Rows of a model's input; NaN for a vector, which may be a single sample. */
 static int model_rows(PyObject *o, double *value) {
     T.readable = 0;
     const tensor_type *tensor = tensor_of(o);
@@ -737,7 +736,7 @@ static int has_members(PyObject *space, PyObject *name) {
     return found && PyDict_Check(found) && PyDict_GET_SIZE(found) > 0;
 }
 
-/* A module's state is in its own dictionary: looked up there, its class is not asked first. */
+/* Looks a module's state up in its __dict__, without searching its class first. */
 static int module_flags(PyObject *module, uint8_t *flags) {
     PyObject *space = PyObject_GenericGetDict(module, NULL), *grad, *training = NULL;
     if (space && PyDict_Check(space) && (has_members(space, G.s_parameters) || has_members(space, G.s_modules))) {
@@ -746,7 +745,7 @@ static int module_flags(PyObject *module, uint8_t *flags) {
         if (grad == Py_True) *flags |= GRAD;
         Py_XDECREF(grad);
         if (!pass()) training = Py_XNewRef(PyDict_GetItemWithError(space, G.s_training));
-        if (!training && !PyErr_Occurred()) attribute(module, G.s_training, &training);   /* A compiled one's is its module's. */
+        if (!training && !PyErr_Occurred()) attribute(module, G.s_training, &training);   /* A compiled module delegates to the original. */
         if (training == Py_True) *flags |= TRAINING;
         Py_XDECREF(training);
     }
@@ -769,7 +768,7 @@ static int current_task(uintptr_t *task) {
     return 0;
 }
 
-/* Spans: what is open is shown in the header, at the outermost level. */
+/* Spans: the header shows each thread's outermost open span. */
 
 static inline uint64_t enter(int kind) {
     uint64_t start = now();
@@ -787,12 +786,12 @@ static inline void leave(int kind, uint8_t depth) {
     if (!depth && T.shown >= 0) G.header->threads[T.shown].kind = 0;
 }
 
-/* Beginnings that wait for their end; the latest is on top. */
+/* Open pairs, the latest on top. */
 
 static pair_t *push(void) {
     if (T.n_open == T.room) {
         int room = T.room ? T.room * 2 : 16;
-        if (room > OPEN_PAIRS) {                                /* The oldest were left by what never ends. */
+        if (room > OPEN_PAIRS) {                                /* Drop the oldest, which probably never ends. */
             memmove(T.open, T.open + 1, (size_t)(T.n_open - 1) * sizeof(pair_t));
             return &T.open[T.n_open - 1];
         }
@@ -813,17 +812,17 @@ static void take_out(int at) {
     T.n_open--;
 }
 
-/* Site: what inserted code and hooks call, by its bound methods. */
+/* Site: inserted code and hooks call its bound methods. */
 
 typedef struct { uint16_t site; uint8_t kind, ring, index, read; } record_t;
 typedef struct {
     PyObject_HEAD
     PyObject *keys, *bus, *intercept, *name;
-    PyObject *tasked, *tasks;           /* Makes the sites of a task's records, and those it has made. */
+    PyObject *tasked, *tasks;           /* Creates the sites of a task's records; those created so far. */
     uint64_t fired;
     long long hand;
     uint32_t pair;
-    int n_records, silent, last;        /* Last: it stands where code is left, also by an exception. */
+    int n_records, silent, last;        /* last: its calls are at exits of code, exceptions included. */
     uint8_t role, focus, kind, ring, entered;
     uint16_t number;
     record_t records[RECORDS];
@@ -890,7 +889,7 @@ static PyObject *site_record(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* How many items a given batch has: as a function of the user's says, if there is one. */
+/* Number of items in a given batch; the user's function, if set, determines it. */
 static int given_length(PyObject *o, double *value) {
     if (!G.size_of) return length(o, 0, value);
     uint64_t since = now();
@@ -900,13 +899,13 @@ static int given_length(PyObject *o, double *value) {
     T.busy--;
     if (!T.busy) G.header->own += now() - since;
     Py_DECREF(size_of);
-    if (!found) return -1;                                      /* What it asked for: a stop, a Ctrl-C. */
+    if (!found) return -1;                                      /* A requested stop, or Ctrl-C. */
     if (PyFloat_CheckExact(found)) *value = PyFloat_AS_DOUBLE(found);
     Py_DECREF(found);
     return 0;
 }
 
-/* The first type of a loss, or of a batch, that could not be read is kept for the report. */
+/* Keeps the first type of loss, and of batch, that could not be read, for the report. */
 static void unread(int which, PyObject *o) {
     if (!G.unread[which] && o != Py_None) G.unread[which] = (PyTypeObject *)Py_NewRef(Py_TYPE(o));
 }
@@ -928,7 +927,7 @@ static int read_value(PyObject *o, const record_t *r, uint16_t site, uint64_t st
     return 0;
 }
 
-/* The value under the key of this index; with one value alone, that is the focus. */
+/* The value of the key with this index; a single value is the focus. */
 static PyObject *given(const Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint8_t index) {
     if (index == 255) return NULL;
     if (event) return PyDict_GetItemWithError(event, PyTuple_GET_ITEM(s->keys, index));
@@ -936,8 +935,8 @@ static PyObject *given(const Site *s, PyObject *const *a, Py_ssize_t n, PyObject
     return n && index == s->focus ? a[0] : NULL;
 }
 
-/* The sites of the event's task: that under the key ``task``, else one that is inherited. The first event of a task
-   has Python make them. */
+/* The sites of the event's task, which is the value of key `task`, or inherited. Python creates them at the task's
+   first event. */
 static int sites_of_task(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint16_t *sites) {
     PyObject *task = NULL, *inherited = NULL, *made;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(s->keys) && !task; i++)
@@ -968,20 +967,20 @@ static int sites_of_task(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *ev
     return pass();
 }
 
-/* The exception that is being handled: compared only, so it need not be alive. */
+/* The exception being handled; only compared, so it need not be alive. */
 static void *handled(void) {
     PyObject *exception = PyErr_GetHandledException();
     Py_XDECREF(exception);
     return exception;
 }
-/* Whether an exception leaves what began when ``before`` was being handled. */
+/* Returns 1 if an exception other than `before` is leaving the loop or call. */
 static int leaves(const Site *s, const void *before) {
     if (!s->last) return 0;
     const void *now_handled = handled();
     return now_handled && now_handled != before;
 }
 
-/* Record; returns the number of the pair that an end closes or a beginning opens, 0 for an end without. */
+/* Records the site's events. Sets `id` to the number of the pair begun or ended; 0 for an end without a beginning. */
 static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint64_t *id, uint64_t *begun) {
     uint64_t start = now();
     double value;
@@ -1000,7 +999,7 @@ static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, ui
             const record_t *r = &s->records[i];
             uint8_t flags = 0;
             PyObject *of = given(s, a, n, event, r->index);
-            if (r->kind == ENTERS || (!of && r->kind == LOSS)) continue;    /* The variable has no value yet. */
+            if (r->kind == ENTERS || (!of && r->kind == LOSS)) continue;    /* The variable is not bound yet. */
             if (read_value(of, r, sites[i], start, &value, &flags) < 0) return -1;
             int marked = r->ring == STRUCTURE ? mark(r->kind, PLAIN, start, start, T.depth, begun) : 0;
             if (marked < 0) return -1;
@@ -1036,7 +1035,7 @@ static int record(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, ui
     return 0;
 }
 
-/* site.enter_loop(): a loop, or a call, begins in which the site's events come; one of its records says so. */
+/* site.enter_loop(): records the start of a loop or call that contains the site's events. */
 static PyObject *site_enter_loop(PyObject *self, PyObject *unused) {
     (void)unused;
     Site *s = (Site *)self;
@@ -1090,7 +1089,7 @@ fail:
     return NULL;
 }
 
-/* Hand an event to Python: subscribers, and now and then the record. What that takes is voir's own cost. */
+/* Passes an event to Python, for subscribers and occasionally the record. The time counts as voir's overhead. */
 static int hand_over(Site *s, PyObject *event, uint64_t *begun) {
     if (s->hand > 0) s->hand--;
     PyObject *bus = Py_NewRef(s->bus);
@@ -1121,7 +1120,7 @@ static int fire(Site *s, PyObject *const *a, Py_ssize_t n, PyObject *event, uint
     return status;
 }
 
-/* site.event(*values): as many values as keys, or the focus alone. */
+/* site.event(*values): a value for each key, or the focus only. */
 static PyObject *site_event(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     Site *s = (Site *)self;
     if (G.muted || s->silent) Py_RETURN_NONE;
@@ -1134,7 +1133,7 @@ static PyObject *site_event(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     RETURN(Py_NewRef(Py_None));
 }
 
-/* site.given(event): the same for an event that is a dictionary already. */
+/* site.given(event): the same for an event that is already a dictionary. */
 static PyObject *site_given(PyObject *self, PyObject *event) {
     Site *s = (Site *)self;
     if (!PyDict_Check(event)) {
@@ -1150,7 +1149,7 @@ static PyObject *site_given(PyObject *self, PyObject *event) {
     RETURN(Py_NewRef(Py_None));
 }
 
-/* site.relay(value, *others): the same in an expression; returns the value, or what replaces it. */
+/* site.relay(value, *others): the same in an expression; returns the value or its replacement. */
 static PyObject *site_relay(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     Site *s = (Site *)self;
     if (!n) Py_RETURN_NONE;
@@ -1178,7 +1177,7 @@ static PyObject *site_relay(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     RETURN(result);
 }
 
-/* site.value(x), site.mark(): one event of the site's own kind. */
+/* site.value(x), site.mark(): one event of the site's kind. */
 static PyObject *site_value(PyObject *self, PyObject *o) {
     Site *s = (Site *)self;
     if (G.muted || s->silent) Py_RETURN_NONE;
@@ -1193,7 +1192,7 @@ static PyObject *site_value(PyObject *self, PyObject *o) {
     RETURN(Py_NewRef(Py_None));
 }
 
-/* Close the pair at this place; pairs of the script's may stay open around it. */
+/* Closes the pair at this index, and spans above it; the script's pairs above it stay open. */
 static pair_t close_pair(int kind, int at) {
     pair_t p = T.open[at];
     leave(kind, p.depth);
@@ -1205,8 +1204,8 @@ static pair_t close_pair(int kind, int at) {
     return p;
 }
 
-/* site.enter(object, ...), site.leave(object, ...): the halves of a span, such as an optimizer's hooks. What an
-   exception left open is closed with the half around it, or when it is entered again. */
+/* site.enter(object, ...), site.leave(object, ...): begin and end a span, as in an optimizer's hooks. A span left
+   open by an exception is closed together with the span around it, or when it is entered again. */
 static PyObject *site_enter(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     Site *s = (Site *)self;
     if (G.muted || s->silent) Py_RETURN_NONE;
@@ -1227,7 +1226,7 @@ static PyObject *site_enter(PyObject *self, PyObject *const *a, Py_ssize_t n) {
         T.n_open = at;
         return NULL;
     }
-    T.open[at].marked = (uint8_t)marked;                        /* They may have moved: the marker is Python. */
+    T.open[at].marked = (uint8_t)marked;                        /* Not p: the marker runs Python, which may move T.open. */
     Py_RETURN_NONE;
 }
 static PyObject *site_leave(PyObject *self, PyObject *const *a, Py_ssize_t n) {
@@ -1245,7 +1244,7 @@ static PyObject *site_leave(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     RETURN(Py_NewRef(Py_None));
 }
 
-/* `with site:` records a span in the site's ring; it may be entered again before it is left. */
+/* `with site:` records a span in the site's ring; reentrant. */
 static PyObject *site_with(PyObject *self, PyObject *unused) {
     (void)unused;
     Site *s = (Site *)self;
@@ -1319,7 +1318,7 @@ static PyMethodDef site_methods[] = {
     {"given", site_given, METH_O, NULL},
     {"relay", FAST(site_relay), NULL},
     {"value", site_value, METH_O, NULL},
-    {"mark", site_value, METH_NOARGS, NULL},                    /* Without a value, that is NULL. */
+    {"mark", site_value, METH_NOARGS, NULL},                    /* The value is NULL. */
     {"enter_loop", site_enter_loop, METH_NOARGS, NULL},
     {"enter", FAST(site_enter), NULL},
     {"leave", FAST(site_leave), NULL},
@@ -1332,7 +1331,7 @@ static PyType_Slot site_slots[] = {
     {Py_tp_getset, site_getset}, {Py_tp_methods, site_methods}, {0, NULL}};
 static PyType_Spec site_spec = {"overseer.recorder._recorder.Site", sizeof(Site), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, site_slots};
 
-/* Span: stands in the place of a callable, looks like it, and records each call. */
+/* Span: replaces a callable, behaves like it, and records each call. */
 
 typedef struct {
     PyObject_HEAD
@@ -1344,7 +1343,7 @@ typedef struct {
     PyObject *references;
 } Span;
 
-/* Modules are told apart by their addresses: each is handed to Python when it is first called, to be named. */
+/* Modules are identified by address; Python is called to name each one at its first call. */
 static uint32_t *named(uint32_t id, uint32_t wanted) {
     for (uint32_t i = 0; i < NEAR; i++) {
         uint32_t *place = &G.named[((id * 2654435761u >> 18) + i) & (NAMED - 1)];
@@ -1372,7 +1371,7 @@ static PyObject *span_submodule(Span *s, PyObject *const *a, size_t nf, PyObject
     return result;
 }
 
-/* Whether gradients are given by name, as those of micro-batches are that nothing divides: then there is no loss. */
+/* Returns 1 if gradients are passed by name, as for some micro-batches: then there is no loss. */
 static int given_gradients(PyObject *names) {
     for (Py_ssize_t i = names ? PyTuple_GET_SIZE(names) : 0; i-- > 0;)
         if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "grad_tensors")) return 1;
@@ -1387,7 +1386,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
         if (G.submodules) return span_submodule(s, a, nf, names);
         return PyObject_Vectorcall(s->inner, a, nf, names);
     }
-    if (s->kind == ZERO_GRAD) {                                 /* Told with the next backward. */
+    if (s->kind == ZERO_GRAD) {                                 /* Recorded with the next backward. */
         T.zeroed = 1;
         return PyObject_Vectorcall(s->inner, a, nf, names);
     }
@@ -1400,14 +1399,14 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
     uint32_t object = argument >= 0 && argument < n ? identity(a[argument]) : 0;
     if (s->read == MODULE_CALL) {
         if (n && module_flags(a[0], &flags) < 0) return NULL;
-        if (!(flags & MODEL)) {                                 /* A loss, say: it is no model, and counts as other. */
+        if (!(flags & MODEL)) {                                 /* Not a model but a loss, for example: counts as other. */
             cost(begun);
             return G.submodules ? span_submodule(s, a, nf, names) : PyObject_Vectorcall(s->inner, a, nf, names);
         }
         if (G.submodules && name_module(a, nf) < 0) return NULL;
         if (all > 1 && model_rows(a[1], &value) < 0) return NULL;
     } else if (s->read == NUMBER && all && !given_gradients(names)) {
-        start = now();                                          /* A value that comes later names it. */
+        start = now();                                          /* A LATE event refers to this time. */
         T.hooked = 1;
         int read = number(a[argument >= 0 && argument < all ? argument : 0], s->site, start, &value, &flags);
         T.hooked = 0;
@@ -1440,7 +1439,7 @@ static PyObject *span_call(PyObject *self, PyObject *const *a, size_t nf, PyObje
         value = identity(result);
     }
     put(STRUCTURE, s->kind, s->site, start, end - start, value, object, flags | (marked > 0 ? MARKED : 0));
-    if (G.submodules && s->kind == FORWARD)                     /* Once more, among those within. */
+    if (G.submodules && s->kind == FORWARD)                     /* The root module is also a MODULE span. */
         put(VALUES, 0, s->inner_site, start, end - start, NAN, object, flags & FAILED);
     if (begun) spent(now() - end);
     if (marked > 0 && mark(s->kind, ENDS, start, end, depth, NULL) < 0) Py_CLEAR(result);
@@ -1453,7 +1452,7 @@ static PyObject *span_get(PyObject *self, PyObject *object, PyObject *type) {
     return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
 }
 static PyObject *span_attribute(PyObject *self, PyObject *name) {
-    /* The type's own name of a module would be found first. For isinstance, inspect and Dynamo it is the function. */
+    /* Generic lookup would find the type's __module__. __class__ makes it a function to isinstance, inspect and Dynamo. */
     if (PyUnicode_CompareWithASCIIString(name, "__module__") == 0 || PyUnicode_CompareWithASCIIString(name, "__class__") == 0)
         return PyObject_GetAttr(((Span *)self)->inner, name);
     PyObject *found = PyObject_GenericGetAttr(self, name);
@@ -1462,7 +1461,7 @@ static PyObject *span_attribute(PyObject *self, PyObject *name) {
     return PyObject_GetAttr(((Span *)self)->inner, name);
 }
 static PyObject *span_text(PyObject *self) { return PyObject_Repr(((Span *)self)->inner); }
-static PyObject *span_reduce(PyObject *self, PyObject *unused) {       /* By name, as a function is. */
+static PyObject *span_reduce(PyObject *self, PyObject *unused) {       /* By name, like a function. */
     (void)unused;
     return PyObject_GetAttr(((Span *)self)->inner, G.s_qualname);
 }
@@ -1527,7 +1526,7 @@ static PyObject *m_span(PyObject *module, PyObject *args, PyObject *kwargs) {
     return (PyObject *)s;
 }
 
-/* A loop of the script asks for its next item, and it has come, or there is none. */
+/* A loop of the script requests its next item; then receives it, or ends. */
 
 static int asks(uint16_t site, uint32_t object) {
     here();
@@ -1549,7 +1548,7 @@ static int came(uint16_t site, uint32_t object, PyObject *item) {
     return status < 0 || marked < 0 ? -1 : 0;
 }
 
-/* asks(site), came(site) or came(site, item): of an `async for`, whose waits lie between two calls */
+/* asks(site), came(site), came(site, item): for `async for`, whose waits are between two calls */
 static PyObject *m_asks(PyObject *module, PyObject *site) {
     (void)module;
     long number = PyLong_AsLong(site);
@@ -1565,7 +1564,7 @@ static PyObject *m_came(PyObject *module, PyObject *args) {
     RETURN(Py_NewRef(Py_None));
 }
 
-/* Loop: what a `for` of the script goes over; both are recorded at each next(), without a frame. */
+/* Loop: wraps the iterator of a `for` loop and records both at each next(), without a Python frame. */
 
 typedef struct { PyObject_HEAD PyObject *iterator; uint32_t object; uint16_t site; } Loop;
 
@@ -1601,7 +1600,7 @@ static PyType_Slot loop_slots[] = {
 static PyType_Spec loop_spec = {"overseer.recorder._recorder.Loop", sizeof(Loop), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, loop_slots};
 
-/* Over numbers and containers nobody waits, and a loader's own wait is recorded where it is. */
+/* Iterating over numbers and containers involves no waiting, and loaders record their waits themselves. */
 static int never_waits(PyObject *iterator) {
     PyTypeObject *type = Py_TYPE(iterator);
     if (type == &PyRangeIter_Type || type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyDictIterItem_Type ||
@@ -1635,7 +1634,7 @@ static PyObject *m_loop(PyObject *module, PyObject *args) {
 
 /* The rings and the header. */
 
-/* A child must not write into what it shares with its parent; another thread may have held the lock. */
+/* A child must not write to memory shared with its parent; another thread may have held the lock. */
 static void forked(void) {
     G.muted = 1;
     numbering = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -1667,7 +1666,7 @@ static void closed(void) {
     Py_CLEAR(G.unread[1]);
 }
 
-/* open(structure, values, started, epoch): rings of so many events, powers of two */
+/* open(structure, values, started, epoch): creates the rings; their sizes are powers of two */
 static PyObject *m_open(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long n[2], started = 0, epoch = 0;
@@ -1713,7 +1712,7 @@ static PyObject *m_close(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-/* publish(path, directory): from now on the header is a file, which other processes can read */
+/* publish(path, directory): moves the header to a file that other processes can read */
 static PyObject *m_publish(PyObject *module, PyObject *args) {
     (void)module;
     const char *path, *directory;
@@ -1727,7 +1726,7 @@ static PyObject *m_publish(PyObject *module, PyObject *args) {
 #if defined(__APPLE__)
     error = ftruncate(fd, sizeof(header_t)) ? errno : 0;
 #else
-    error = posix_fallocate(fd, 0, sizeof(header_t));  /* On a full disk, writing to a hole is a SIGBUS. */
+    error = posix_fallocate(fd, 0, sizeof(header_t));  /* On a full disk, writing to a hole raises SIGBUS. */
 #endif
     header_t *header = error ? MAP_FAILED : mmap(NULL, sizeof(header_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (header == MAP_FAILED && !error) error = errno;
@@ -1746,7 +1745,7 @@ static PyObject *m_publish(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* drain(ring, position) -> (events, next position, how many were lost before the first of them) */
+/* drain(ring, position) -> (events, next position, number of events lost before the first) */
 static PyObject *m_drain(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long from, lost = 0;
@@ -1778,7 +1777,7 @@ static PyObject *m_header(PyObject *module, PyObject *unused) {
     return PyBytes_FromStringAndSize((const char *)G.header, sizeof(header_t));
 }
 
-/* control(word, value=None) -> the word's value, as it was before */
+/* control(word, value=None) -> the word's previous value */
 static PyObject *m_control(PyObject *module, PyObject *args) {
     (void)module;
     int word;
@@ -1797,7 +1796,7 @@ static PyObject *m_control(PyObject *module, PyObject *args) {
     return PyLong_FromUnsignedLongLong(before);
 }
 
-/* put(ring, kind, site, start, duration, value, object, flags): an event that Python has found */
+/* put(ring, kind, site, start, duration, value, object, flags): records an event with these fields */
 static PyObject *m_put(PyObject *module, PyObject *args) {
     (void)module;
     int ring, kind, site, flags;
@@ -1816,7 +1815,7 @@ static PyObject *m_put(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* note(kind, site, start, text): text in slots of its own behind the event */
+/* note(kind, site, start, text): records text in further slots after the event */
 static PyObject *m_note(PyObject *module, PyObject *args) {
     (void)module;
     int kind, site;
@@ -1841,8 +1840,8 @@ static PyObject *m_note(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* arm(kinds, n, callback): call it when so many more events of these kinds (a bit each) have come;
-   returns how many the alarm before still waited for */
+/* arm(kinds, n, callback): calls it after n more events of these kinds (a bit mask); returns the number that the
+   previous alarm still waited for */
 static PyObject *m_arm(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long kinds, n;
@@ -1856,16 +1855,16 @@ static PyObject *m_arm(PyObject *module, PyObject *args) {
     return PyLong_FromUnsignedLongLong(left);
 }
 
-/* when_full(callback): call it, on the thread that records, when three quarters of the structure ring are unread */
+/* when_full(callback): calls it, on the recording thread, once three quarters of the structure ring are unread */
 static PyObject *m_when_full(PyObject *module, PyObject *callback) {
     (void)module;
     Py_XSETREF(G.full, callback == Py_None ? NULL : Py_NewRef(callback));
     Py_RETURN_NONE;
 }
 
-/* marker(kinds, callback): call it at the boundaries of these kinds (a bit each), in their thread, with the thread's
-   number, the start of the event, the time, the edge (BEGINS, ENDS; PLAIN: a mark that nests with nothing), the depth.
-   It returns whether times of a device will come for it; without that, no end follows a beginning. */
+/* marker(kinds, callback): calls it at the boundaries of these kinds (a bit mask), in their thread, with the thread's
+   number, the event's start, the time, the edge (BEGINS or ENDS of a span, PLAIN for a mark) and the depth. It returns
+   True if device times will follow; otherwise it is not called for the end of a span. */
 static PyObject *m_marker(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long kinds;
@@ -1895,7 +1894,7 @@ static void know_torch(PyTypeObject *type) {
     }
     PyMethodDescrObject *method = descriptor(type, G.s_data_ptr, &PyMethodDescr_Type);
     if (method && method->d_method->ml_flags == METH_NOARGS) G.torch.data_ptr = method->d_method->ml_meth;
-    PyTypeObject *base = type->tp_base;                         /* Tensor's own __len__ is a function of Python's. */
+    PyTypeObject *base = type->tp_base;                         /* Tensor.__len__ itself is a Python function. */
     if (G.torch.ndim && base && base->tp_as_mapping) G.torch.length = base->tp_as_mapping->mp_length;
     PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");   /* Since torch 2.10. */
     const exchange_t *table = capsule ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL;
@@ -1904,15 +1903,15 @@ static void know_torch(PyTypeObject *type) {
     PyErr_Clear();
 }
 
-/* tensors(types, dtypes, grad_enabled, hold, tracing=None, modes=None, without_modes=None): which exact types are
-   read, and how. types: {type: SHAPE, TORCH or HELD}; dtypes: {dtype: struct code}; the last three are torch's. */
+/* tensors(types, dtypes, grad_enabled, hold, tracing=None, modes=None, without_modes=None): registers exact types and
+   how to read them. types: {type: SHAPE, TORCH or HELD}; dtypes: {dtype: struct code}; the last three are torch's. */
 static PyObject *m_tensors(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *types, *dtypes, *grad, *hold, *key, *value, *tracing = Py_None, *modes = Py_None, *without = Py_None;
     Py_ssize_t at = 0;
     if (!PyArg_ParseTuple(args, "O!O!OO|OOO", &PyDict_Type, &types, &PyDict_Type, &dtypes, &grad, &hold, &tracing, &modes, &without))
         return NULL;
-    G.n_types = G.n_dtypes = 0;                                 /* Types and dtypes are kept alive, for ever. */
+    G.n_types = G.n_dtypes = 0;                                 /* Types and dtypes are never released. */
     while (PyDict_Next(types, &at, &key, &value) && G.n_types < TYPES)
         if (PyType_Check(key)) {
             long how = PyLong_AsLong(value);
@@ -1934,7 +1933,7 @@ static PyObject *m_tensors(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* tasks(running_loop, current_task): asyncio's own functions, or None */
+/* tasks(running_loop, current_task): sets asyncio's functions, or None */
 static PyObject *m_tasks(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *running, *current;
@@ -1944,33 +1943,33 @@ static PyObject *m_tasks(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* sizes(size_of): what is called with a given batch and returns its items as a float; None: they are read */
+/* sizes(size_of): sets a function from a given batch to its items, as a float; None to read them from the batch */
 static PyObject *m_sizes(PyObject *module, PyObject *size_of) {
     (void)module;
     set_callable(&G.size_of, size_of);
     Py_RETURN_NONE;
 }
-/* unread() -> the names of the first types of a given loss, and of a given batch, that could not be read */
+/* unread() -> names of the first type of a given loss, and of a given batch, that could not be read */
 static PyObject *m_unread(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     const char *names[2];
     for (int i = 0; i < 2; i++) names[i] = G.unread[i] ? G.unread[i]->tp_name : "";
     return Py_BuildValue("ss", names[0], names[1]);
 }
-/* inherit(variable): the context variable that has the keys which events inherit; None: they inherit none */
+/* inherit(variable): sets the context variable with keys that events inherit, or None */
 static PyObject *m_inherit(PyObject *module, PyObject *variable) {
     (void)module;
     set_callable(&G.inherited, variable);
     Py_RETURN_NONE;
 }
 
-/* method(callable): binds as a function does, where Dynamo would call what is in a class without its self */
+/* method(callable): makes it bind like a function; Dynamo would call a Span in a class without self */
 static PyObject *m_method(PyObject *module, PyObject *callable) {
     (void)module;
     return PyInstanceMethod_New(callable);
 }
 
-/* submodules(on, name=None): whether modules within root modules are recorded, and who is given each to name it */
+/* submodules(on, name=None): records modules within root modules; name is called with each new one */
 static PyObject *m_submodules(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *name = Py_None;
@@ -1981,7 +1980,7 @@ static PyObject *m_submodules(PyObject *module, PyObject *args) {
     set_callable(&G.name, name);
     Py_RETURN_NONE;
 }
-/* forget(identity): a module that was named is no more */
+/* forget(identity): forgets a named module that no longer exists */
 static PyObject *m_forget(PyObject *module, PyObject *number) {
     (void)module;
     uint32_t id = (uint32_t)PyLong_AsUnsignedLongMask(number), *place = id ? named(id, id) : NULL;
@@ -2051,7 +2050,7 @@ static int intern(void) {
     return 0;
 }
 
-/* What is global here is made once: a script may delete the module from sys.modules and import it again. */
+/* Globals are initialized once: a script may delete the module from sys.modules and import it again. */
 static int execute(PyObject *module) {
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError, "the recorder serves the main interpreter only");
